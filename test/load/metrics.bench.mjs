@@ -4,6 +4,7 @@
  */
 import { createMetrics } from '@toolfleet/telemetry';
 import { CallMetrics } from '../../apps/gateway/dist/engine/call-telemetry.js';
+import { ToolLabels } from '../../apps/gateway/dist/engine/tool-labels.js';
 
 const TOOLS = 1_000;
 const SOURCES = 20;
@@ -18,12 +19,17 @@ const FAILURES = [
 ];
 
 for (const by of ['tool', 'source', 'executor']) {
-  for (const outcomes of ['successes', 'every outcome']) console.log(by, outcomes, await measure(by, outcomes));
+  for (const outcomes of ['successes', 'every outcome']) {
+    for (const standard of [true, false]) {
+      const names = standard ? 'with OpenTelemetry names' : 'without';
+      console.log(by, outcomes, names, await measure(by, outcomes, standard));
+    }
+  }
 }
 
-async function measure(by, outcomes) {
+async function measure(by, outcomes, standard) {
   const metrics = createMetrics({ version: '0', revision: '0' });
-  const meter = new CallMetrics(metrics, { by, max: 2_000 });
+  const meter = new CallMetrics(metrics, new ToolLabels({ by, max: 2_000 }), standard);
   for (let number = 0; number < TOOLS; number += 1) callOnce(meter, toolOf(number), outcomes);
   const cpuMs = [];
   let text = '';

@@ -9,6 +9,9 @@ export interface SeenSpan {
   traceId: string;
   spanId: string;
   parentSpanId: string;
+  kind: 'internal' | 'server' | 'client' | 'producer' | 'consumer' | undefined;
+  failed: boolean;
+  /** Ids of linked traces. */
   links: string[];
   attributes: Record<string, unknown>;
 }
@@ -22,12 +25,17 @@ interface OtlpSpan {
   traceId: string;
   spanId: string;
   parentSpanId?: string;
+  kind: number;
+  status?: { code?: number };
   links?: { traceId: string }[];
   attributes?: Attribute[];
 }
 interface OtlpBody {
   resourceSpans?: { resource: { attributes: Attribute[] }; scopeSpans: { spans: OtlpSpan[] }[] }[];
 }
+
+const KINDS = [undefined, 'internal', 'server', 'client', 'producer', 'consumer'] as const;
+const FAILED = 2;
 
 const plain = (attributes: readonly Attribute[] = []) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
@@ -43,9 +51,14 @@ export async function startOtlpSink(): Promise<{ endpoint: string; spans: SeenSp
       for (const { resource, scopeSpans } of resourceSpans) {
         const service = String(plain(resource.attributes)['service.name']);
         for (const span of scopeSpans.flatMap((scope) => scope.spans)) {
-          const { name, traceId, spanId, parentSpanId = '', links = [], attributes } = span;
-          const linked = links.map((link) => link.traceId);
-          spans.push({ service, name, traceId, spanId, parentSpanId, links: linked, attributes: plain(attributes) });
+          const { name, traceId, spanId, parentSpanId = '', links = [], status } = span;
+          spans.push({
+            ...{ service, name, traceId, spanId, parentSpanId },
+            kind: KINDS[span.kind],
+            failed: status?.code === FAILED,
+            links: links.map((link) => link.traceId),
+            attributes: plain(span.attributes),
+          });
         }
       }
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}');

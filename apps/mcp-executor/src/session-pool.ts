@@ -4,6 +4,7 @@ import { Exchange } from './exchange.js';
 import type { McpTarget } from './mcp-target.js';
 import { CredentialStore } from './oauth/oauth-credential.js';
 import { McpSession, type SessionDeps } from './mcp-session.js';
+import { Traffic, type TrafficMetrics } from './traffic.js';
 
 /** Bounds of the pool. */
 export interface PoolLimits {
@@ -43,12 +44,13 @@ export class SessionPool {
   private readonly deps: SessionDeps;
 
   constructor(
-    deps: Omit<SessionDeps, 'credentials'>,
+    deps: Omit<SessionDeps, 'credentials' | 'traffic'> & { metrics?: TrafficMetrics },
     private readonly onToolsChanged: (server: string) => void = () => undefined,
     private readonly limits: PoolLimits = POOL_LIMITS,
     private readonly open: OpenSession = McpSession.open,
   ) {
-    this.deps = { ...deps, credentials: new CredentialStore(deps) };
+    const traffic = new Traffic(deps.clock, deps.metrics);
+    this.deps = { ...deps, credentials: new CredentialStore(deps), traffic };
   }
 
   /** Sessions that are open or opening. */

@@ -19,7 +19,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       secretKey: settings.REGISTRY_SECRET_KEY,
     });
     const pool = new SessionPool(
-      { egress, clock, expand, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
+      { egress, clock, expand, metrics, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
       (server) => {
         if (deps.nats.connected) deps.nats.publish(SUBJECTS.execMcpChanged, { server });
       },

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash as digest, randomUUID } from 'node:crypto';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import type { DestinationStream } from 'pino';
 
@@ -70,9 +70,7 @@ export function chainedLines(destination: DestinationStream): DestinationStream 
     seq += 1;
     const field = (hash: string) => `"audit":{"chain":"${chain}","seq":${seq},"prev":"${prev}","hash":"${hash}"}`;
     const [before, after] = [line.slice(0, at), line.slice(at + PLACE.length)];
-    const hash = createHash('sha256')
-      .update(`${before}${field('')}${after}`)
-      .digest('hex');
+    const hash = digest('sha256', `${before}${field('')}${after}`, 'hex');
     const written = `${before}${field(hash)}${after}`;
     prev = hash;
     return written;

@@ -1,3 +1,5 @@
+import { LABEL, SIGNALS, type ATTR, type AttributeKey, type PrometheusName } from './conventions.js';
+
 export const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const HOP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
 const WAIT_BUCKETS = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -12,6 +14,18 @@ export interface MetricEntry {
 }
 
 const entry = <const E extends MetricEntry>(value: E): E => value;
+
+type HistogramName = Extract<keyof typeof SIGNALS, `${string}.duration`>;
+type LabelOf<S extends HistogramName> = PrometheusName<
+  (typeof ATTR)[keyof (typeof SIGNALS)[S]['attributes'] & AttributeKey]
+>;
+
+/** A duration of the OpenTelemetry conventions under the name that its mapping to Prometheus gives. */
+function conventional<const S extends HistogramName>(signal: S, help: string) {
+  const { attributes, buckets } = SIGNALS[signal];
+  const labels = (Object.keys(attributes) as AttributeKey[]).map((key) => LABEL[key]) as LabelOf<S>[];
+  return { name: `${signal.replaceAll('.', '_')}_seconds`, type: 'histogram' as const, labels, help, buckets };
+}
 
 /** Every metric of the fleet; names are published and do not change. `docs/metrics.md` is its mirror. */
 export const METRICS = {
@@ -271,6 +285,19 @@ export const METRICS = {
     labels: ['executor', 'reason'],
     help: 'Work refused or dropped because it could not finish in time',
   }),
+  executeToolDuration: conventional('gen_ai.execute_tool.duration', 'Time of a call, from the engine on'),
+  mcpServerDuration: conventional(
+    'mcp.server.operation.duration',
+    'Time of an MCP request or notification at the gateway, until the response is sent',
+  ),
+  mcpClientDuration: conventional(
+    'mcp.client.operation.duration',
+    'Time of an MCP request or notification to an upstream server, until its response arrives',
+  ),
+  mcpClientSessionDuration: conventional(
+    'mcp.client.session.duration',
+    'Lifetime of a session with an upstream MCP server of a revision that has sessions',
+  ),
   buildInfo: entry({
     name: 'toolfleet_build_info',
     type: 'gauge',

@@ -9,6 +9,7 @@ import {
   type SpanContext,
   type Tracer,
 } from '@opentelemetry/api';
+import { ATTR } from './conventions.js';
 import { redact } from './redact.js';
 import {
   followContexts,
@@ -75,15 +76,30 @@ export function isTracing(): boolean {
   return tracer !== undefined;
 }
 
+/** What a process may add to a span that is recorded. */
+export type RecordedSpan = Pick<Span, 'setAttributes' | 'setAttribute' | 'setStatus' | 'updateName'>;
+
 /**
  * Serves a request at an entry point inside the caller's trace; a request without a trace begins one, which is recorded for the share of
  * `sampleRatio`. Of unrecorded traces only the ids are propagated: in headers, jobs and log lines, without a span.
+ * @param work gets the span to add facts to; undefined when nothing is recorded
+ * @param message the carrier in a message of the request, such as `_meta` of MCP. Its trace goes before that of the transport, whose span
+ * is then a link: one message may arrive in several requests
  */
-export function beginTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
-  const caller = readSpanContext(carrier);
-  if (caller || !tracer || Math.random() >= sampleRatio) return follow(name, caller ?? unrecordedTrace(), work);
+export function beginTrace<T>(
+  name: string,
+  carrier: TraceCarrier,
+  work: (span: RecordedSpan | undefined) => T,
+  message?: TraceCarrier,
+): T {
+  const transport = readSpanContext(carrier);
+  const caller = (message && readSpanContext(message)) ?? transport;
+  if (caller || !tracer || Math.random() >= sampleRatio) {
+    const linked = transport && transport.spanId !== caller?.spanId ? transport : undefined;
+    return follow(name, caller ?? unrecordedTrace(), work, linked);
+  }
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
-  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
+  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), () => work(span)));
 }
 
 /**
@@ -105,13 +121,19 @@ export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () =
   return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
 }
 
-function follow<T>(name: string, caller: SpanContext | undefined, work: () => T): T {
-  if (!caller) return work();
+function follow<T>(
+  name: string,
+  caller: SpanContext | undefined,
+  work: (span: Span | undefined) => T,
+  linked?: SpanContext,
+): T {
+  if (!caller) return work(undefined);
   followContexts();
   const parent = remoteContext(caller);
-  if (!tracer || !isSampled(caller)) return context.with(parent, work);
-  const span = tracer.startSpan(name, { kind: SpanKind.SERVER }, parent);
-  return endWith(span, () => context.with(trace.setSpan(parent, span), work));
+  if (!tracer || !isSampled(caller)) return context.with(parent, () => work(undefined));
+  const links = linked && [{ context: linked }];
+  const span = tracer.startSpan(name, { kind: SpanKind.SERVER, links }, parent);
+  return endWith(span, () => context.with(trace.setSpan(parent, span), () => work(span)));
 }
 
 /** True inside a recorded span; steps of other calls get no span. */
@@ -126,7 +148,7 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
   send: (headers: Readonly<Record<string, string>>) => Promise<T>,
 ): Promise<T> {
   if (!tracer || !isRecording()) return send(traceHeaders() ?? {});
-  const attributes = { 'http.request.method': request.method, 'server.address': new URL(request.url).host };
+  const attributes = { 'http.request.method': request.method, ...serverAddress(request.url) };
   const span = tracer.startSpan(`upstream ${request.method}`, { kind: SpanKind.CLIENT, attributes });
   return endWith(span, () =>
     context.with(trace.setSpan(context.active(), span), async () => {
@@ -135,6 +157,52 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
       return response;
     }),
   );
+}
+
+/** Host and port of a server as attributes; none for what is no URL. */
+export function serverAddress(url: string): Attributes {
+  if (!URL.canParse(url)) return {};
+  const { hostname, port, protocol } = new URL(url);
+  return { [ATTR.serverAddress]: hostname, [ATTR.serverPort]: Number(port || (protocol === 'https:' ? 443 : 80)) };
+}
+
+/** A request whose response arrives apart from it: the code that sees the response ends the span. */
+export interface OpenSpan {
+  /** Runs what belongs to the request, with this span as the parent of all it starts. */
+  run<T>(work: () => T): T;
+  /** Ends the span; only the first call counts. */
+  end(attributes: Attributes, failure?: SpanFailure): void;
+}
+
+/** Why an operation failed: `type` from a closed list, and what the peer said. */
+export interface SpanFailure {
+  readonly type: string;
+  readonly message?: string;
+}
+
+/** Opens a span for a request to another process as a step of the active trace; undefined when nothing is recorded. */
+export function openClientSpan(name: string, attributes: Attributes): OpenSpan | undefined {
+  if (!tracer || !isRecording()) return undefined;
+  const span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes });
+  const inside = trace.setSpan(context.active(), span);
+  return {
+    run: (work) => context.with(inside, work),
+    end: (more, failure) => {
+      span.setAttributes(more);
+      if (failure) failSpan(span, failure);
+      span.end();
+    },
+  };
+}
+
+/** Spans whose failure their work has reported: an error that ends it says less. */
+const failedSpans = new WeakSet<RecordedSpan>();
+
+/** Marks a span as failed. The message is recorded without secrets. */
+export function failSpan(span: RecordedSpan, { type, message }: SpanFailure): void {
+  failedSpans.add(span);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: message && redact(message) });
+  span.setAttribute(ATTR.errorType, type);
 }
 
 /** A step inside the active trace. `work` gets the span to add facts to; undefined when nothing is recorded. */
@@ -172,8 +240,7 @@ function endWith<T>(span: Span, work: () => T): T {
 }
 
 function fail(span: Span, error: unknown): void {
-  const message = redact(error instanceof Error ? error.message : String(error));
-  span.setStatus({ code: SpanStatusCode.ERROR, message });
-  if (typeof error === 'object' && error !== null && 'code' in error)
-    span.setAttribute('error.type', String(error.code));
+  if (failedSpans.has(span)) return;
+  const type = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : '_OTHER';
+  failSpan(span, { type, message: error instanceof Error ? error.message : String(error) });
 }

@@ -4,7 +4,8 @@ import type { AuditRecord } from '@toolfleet/engine';
 import { createMetrics, type Logger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { CallLog, CallMetrics, limiterFallback, toCallStatus, type ToolLabelling } from './call-telemetry.js';
+import { CallLog, CallMetrics, limiterFallback, toCallStatus } from './call-telemetry.js';
+import { ToolLabels, type ToolLabelling } from './tool-labels.js';
 
 const lines: [level: string, fields: Record<string, unknown>, message: string][] = [];
 const log = new CallLog({
@@ -136,28 +137,33 @@ const crmTool = (name: string) =>
   ({ name, source: { kind: 'mcp', name: 'crm@acme' }, binding: { kind: 'mcp' } }) as unknown as RegisteredTool;
 
 /** Series that successful calls of 30 tools with a price make. */
-async function seriesOf(by: ToolLabelling, max: number): Promise<{ perTool: number; labels: string[] }> {
+async function seriesOf(
+  by: ToolLabelling,
+  max: number,
+  standard = true,
+): Promise<{ perTool: number; labels: string[] }> {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
-  const meter = new CallMetrics(metrics, { by, max });
+  const meter = new CallMetrics(metrics, new ToolLabels({ by, max }), standard);
   for (let tool = 0; tool < 30; tool += 1) {
     const finished = record();
     meter.finished({ ...finished, call: { ...finished.call, tool: crmTool(`t${tool}`) } });
   }
-  const found = (await metrics.scrape()).match(/^shannon_\w+\{.*tool_name="[^"]*".*$/gm) ?? [];
+  const found = (await metrics.scrape()).match(/^(shannon|gen_ai)_\w+\{.*tool_name="[^"]*".*$/gm) ?? [];
   const labels = [...new Set(found.map((line) => /tool_name="([^"]*)"/.exec(line)![1]!))];
   return { perTool: found.length / labels.length, labels };
 }
 
-test('a tool takes 19 series, and a setting takes them per source, per executor or bounded', async () => {
-  expect(await seriesOf('tool', 2_000)).toMatchObject({ perTool: 19, labels: { length: 30 } });
-  expect(await seriesOf('tool', 2)).toEqual({ perTool: 19, labels: ['t0', 't1', 'other'] });
-  expect(await seriesOf('source', 2_000)).toEqual({ perTool: 19, labels: ['mcp.crm'] });
-  expect(await seriesOf('executor', 2_000)).toEqual({ perTool: 19, labels: ['mcp-executor'] });
+test('a tool takes 36 series, 19 of our own; settings take them per source, per executor, bounded or without the rest', async () => {
+  expect(await seriesOf('tool', 2_000)).toMatchObject({ perTool: 36, labels: { length: 30 } });
+  expect(await seriesOf('tool', 2_000, false)).toMatchObject({ perTool: 19, labels: { length: 30 } });
+  expect(await seriesOf('tool', 2)).toEqual({ perTool: 36, labels: ['t0', 't1', 'other'] });
+  expect(await seriesOf('source', 2_000)).toEqual({ perTool: 36, labels: ['mcp.crm'] });
+  expect(await seriesOf('executor', 2_000)).toEqual({ perTool: 36, labels: ['mcp-executor'] });
 });
 
 test('shows the breakers of tools, once they have changed', async () => {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
-  const meter = new CallMetrics(metrics, { by: 'source', max: 10 });
+  const meter = new CallMetrics(metrics, new ToolLabels({ by: 'source', max: 10 }));
   for (const name of ['one', 'two']) meter.cacheLookup(crmTool(name), 'hit');
   const shown = async () => /^shannon_circuit_breaker_state\{(.*)\} (\d)$/m.exec(await metrics.scrape())?.slice(1);
   meter.breakerChanged('one', 'open');
@@ -171,7 +177,7 @@ test('shows the breakers of tools, once they have changed', async () => {
 
 test('counts retries by kind of executor, and lookups and fallbacks by tool', async () => {
   const metrics = createMetrics({ version: '0', revision: '0' }, {});
-  const meter = new CallMetrics(metrics, { by: 'tool', max: 10 });
+  const meter = new CallMetrics(metrics, new ToolLabels({ by: 'tool', max: 10 }));
   const tool = crmTool('adder');
   meter.retried(tool);
   meter.cacheLookup(tool, 'hit');

@@ -1,12 +1,12 @@
 import { CATALOGUE, toUsd } from '@toolfleet/contracts';
-import { executorClass } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { Audit, Meter, toCancellation, Tracer, type AuditRecord, type CallSpan } from '@toolfleet/engine';
+import { Audit, Meter, toCancellation, type AuditRecord } from '@toolfleet/engine';
 import { BREAKER_GAUGE, type BreakerState, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
-import { BoundedLabel, CHAINED, inSpan, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
+import { CHAINED, LABEL, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
 import { redactArguments, redactedError } from './redact-arguments.js';
+import { MAX_TOOLS, toToolType, type ToolLabels } from './tool-labels.js';
 
 /**
  * How a call ended: `refused` before its tool ran, `cancelled` by its caller, `tool_error` because of the tool or its upstream,
@@ -84,6 +84,7 @@ export class CallLog extends Audit {
         user_id: request.principal.userId,
         key_id: request.principal.keyId,
         door: request.door,
+        toolset: request.view && { ...request.view.toolset, tool: request.view.shownName },
         attempts: record.attempts,
         provenance: record.provenance,
         audit: CHAINED,
@@ -117,26 +118,17 @@ export class Audits extends Audit {
   }
 }
 
-/** What the label `tool_name` of calls holds: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
-export type ToolLabelling = 'tool' | 'source' | 'executor';
-
-/** Tools whose breakers and labels are remembered. */
-const MAX_TOOLS = 5_000;
-
 /** Counts calls in Prometheus metrics. Calls of unknown tools have the label `other`. */
 export class CallMetrics extends Meter {
-  readonly #labels: BoundedLabel;
-  /** Labels by name of the tool, for breakers, which know no more of it. */
-  readonly #labelByName = new LRUCache<string, string>({ max: MAX_TOOLS });
   readonly #openBreakers = new LRUCache<string, { label: string; state: BreakerState }>({ max: MAX_TOOLS });
 
-  /** @param options.max most values of the label `tool_name`; all further ones become `other` */
+  /** @param standard whether durations are also measured under the name of the OpenTelemetry conventions */
   constructor(
     private readonly metrics: Metrics,
-    private readonly options: { by: ToolLabelling; max: number },
+    private readonly labels: ToolLabels,
+    private readonly standard = true,
   ) {
     super();
-    this.#labels = new BoundedLabel(options.max);
     // rate() sees no increase when a series appears with value 1, so the series has to exist before the first failure.
     metrics.budgetUnavailable.inc(0);
     metrics.budgetSettlementRefused.inc(0);
@@ -144,9 +136,11 @@ export class CallMetrics extends Meter {
 
   override finished(record: AuditRecord): void {
     const { tool, request } = record.call;
-    const tool_name = tool ? this.#label(tool) : OTHER_LABEL;
+    const tool_name = this.labels.of(tool);
     this.metrics.toolExecutions.inc({ tool_name, status: toCallStatus(record) });
     this.metrics.toolDuration.observe({ tool_name }, record.durationMs / 1_000);
+    if (this.standard)
+      this.metrics.executeToolDuration.observe(toExecuteToolLabels(tool_name, record), record.durationMs / 1_000);
     if (record.errorType) this.metrics.toolErrors.inc({ tool_name, error_type: record.errorType });
     if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name }, toUsd(record.microUsd));
     if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();
@@ -160,7 +154,7 @@ export class CallMetrics extends Meter {
 
   /** Shows the worst state of the breakers with the same label. */
   breakerChanged(tool: string, state: BreakerState): void {
-    const label = this.#labelByName.get(tool) ?? OTHER_LABEL;
+    const label = this.labels.ofName(tool);
     if (state === 'closed') this.#openBreakers.delete(tool);
     else this.#openBreakers.set(tool, { label, state });
     const states = [...this.#openBreakers.values()].flatMap((open) => (open.label === label ? [open.state] : []));
@@ -169,15 +163,15 @@ export class CallMetrics extends Meter {
   }
 
   override rateLimited(tool: RegisteredTool): void {
-    this.metrics.rateLimitExceeded.inc({ tool_name: this.#label(tool) });
+    this.metrics.rateLimitExceeded.inc({ tool_name: this.labels.of(tool) });
   }
 
   override tokensAvailable(tool: RegisteredTool, tokens: number): void {
-    this.metrics.rateLimitTokens.set({ tool_name: this.#label(tool) }, tokens);
+    this.metrics.rateLimitTokens.set({ tool_name: this.labels.of(tool) }, tokens);
   }
 
   override outputMismatched(tool: RegisteredTool): void {
-    this.metrics.outputMismatch.inc({ tool_name: this.#label(tool) });
+    this.metrics.outputMismatch.inc({ tool_name: this.labels.of(tool) });
   }
 
   override retried(tool: RegisteredTool): void {
@@ -185,25 +179,26 @@ export class CallMetrics extends Meter {
   }
 
   override cacheLookup(tool: RegisteredTool, outcome: 'hit' | 'miss' | 'coalesced'): void {
-    this.metrics.cacheLookups.inc({ tool_name: this.#label(tool), outcome });
+    this.metrics.cacheLookups.inc({ tool_name: this.labels.of(tool), outcome });
   }
 
   override fellBack(tool: RegisteredTool, kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {
-    this.metrics.fallbacks.inc({ tool_name: this.#label(tool), kind });
-  }
-
-  #label(tool: RegisteredTool): string {
-    const label = this.#labels.of(toLabel(tool, this.options.by));
-    this.#labelByName.set(tool.name, label);
-    return label;
+    this.metrics.fallbacks.inc({ tool_name: this.labels.of(tool), kind });
   }
 }
 
-function toLabel({ name, source, binding }: RegisteredTool, by: ToolLabelling): string {
-  if (by === 'tool') return name;
-  // Sources of tenants are named `crm@acme`; tenants are never labels.
-  return by === 'source' ? `${source.kind}.${source.name.replace(/@.*/, '')}` : executorClass(binding);
+/** Labels of `gen_ai.execute_tool.duration`. */
+function toExecuteToolLabels(
+  label: string,
+  { call, errorType }: AuditRecord,
+): Partial<Record<ExecuteToolLabel, string>> {
+  const labels: Partial<Record<ExecuteToolLabel, string>> = { [LABEL.toolName]: label };
+  if (call.tool) labels[LABEL.toolType] = toToolType(call.tool);
+  if (errorType !== undefined) labels[LABEL.errorType] = errorType;
+  return labels;
 }
+
+type ExecuteToolLabel = (typeof LABEL)['toolName' | 'toolType' | 'errorType'];
 
 /** Longer than one scrape interval of Prometheus, so that a short outage between two scrapes is visible. */
 const FALLBACK_SHOWN_MS = 15_000;
@@ -216,17 +211,4 @@ export function limiterFallback(metrics: Metrics, clock: Clock): () => void {
   let lastAt = Number.NEGATIVE_INFINITY;
   metrics.onScrape(() => metrics.limiterFallback.set(clock.monotonic() - lastAt <= FALLBACK_SHOWN_MS ? 1 : 0));
   return () => void (lastAt = clock.monotonic());
-}
-
-const NO_SPAN: CallSpan = { set: () => undefined };
-
-/** Records one OpenTelemetry span `tool_execution` per call. Without a collector it costs one function call. */
-export class CallSpans extends Tracer {
-  override span<T>(
-    name: string,
-    attributes: Record<string, string | number | boolean>,
-    work: (span: CallSpan) => Promise<T>,
-  ): Promise<T> {
-    return inSpan(name, attributes, (span) => work(span ? { set: (more) => void span.setAttributes(more) } : NO_SPAN));
-  }
 }

@@ -1,0 +1,49 @@
+import { executorClass } from '@toolfleet/contracts/subjects';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { BoundedLabel, OTHER_LABEL } from '@toolfleet/telemetry';
+import { LRUCache } from 'lru-cache';
+
+/** What the label `tool_name` of calls holds: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
+export type ToolLabelling = 'tool' | 'source' | 'executor';
+
+/** Tools whose breakers and labels are remembered. */
+export const MAX_TOOLS = 5_000;
+
+/** The values that labels of metrics have for tools: a bounded number of them in a process. */
+export class ToolLabels {
+  readonly #labels: BoundedLabel;
+  /** Labels by name of the tool, for breakers, which know no more of it. */
+  readonly #byName = new LRUCache<string, string>({ max: MAX_TOOLS });
+
+  /** @param options.max most values; all further ones become `other` */
+  constructor(private readonly options: { by: ToolLabelling; max: number }) {
+    this.#labels = new BoundedLabel(options.max);
+  }
+
+  /** The label of a tool; `other` for none, such as an unknown tool. */
+  of(tool: RegisteredTool | undefined): string {
+    if (!tool) return OTHER_LABEL;
+    const label = this.#labels.of(toLabel(tool, this.options.by));
+    this.#byName.set(tool.name, label);
+    return label;
+  }
+
+  /** The label that `of` gave the tool of this name. */
+  ofName(name: string): string {
+    return this.#byName.get(name) ?? OTHER_LABEL;
+  }
+}
+
+function toLabel({ name, source, binding }: RegisteredTool, by: ToolLabelling): string {
+  if (by === 'tool') return name;
+  // Sources of tenants are named `crm@acme`; tenants are never labels.
+  return by === 'source' ? `${source.kind}.${source.name.replace(/@.*/, '')}` : executorClass(binding);
+}
+
+/**
+ * A tool as `gen_ai.tool.type` of the OpenTelemetry conventions: an `extension` calls an API outside the agent's systems, a `function` is
+ * computed here.
+ */
+export function toToolType({ binding }: RegisteredTool): 'extension' | 'function' {
+  return binding.kind === 'mcp' || binding.kind === 'openapi' ? 'extension' : 'function';
+}

@@ -1,0 +1,214 @@
+/**
+ * The OpenTelemetry conventions that this fleet's spans and metrics follow: names, types and requirement levels of what it sends. The
+ * conventions are in development and have no release yet, so each model file is pinned to a commit. `npm run check:conventions` compares
+ * this table with a checkout; `docs/operations.md` says what is sent.
+ */
+
+/** What the table below was made from. */
+export const CONVENTIONS = {
+  /** GenAI and MCP: https://github.com/open-telemetry/semantic-conventions-genai */
+  schemaUrl: 'https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev',
+  /** Last commit that changed the file, among those before this table was made. */
+  files: {
+    'model/gen-ai/metrics.yaml': '004902b8cb70aa5ae6ca4ae07132b7daabcd3e10',
+    'model/gen-ai/registry.yaml': '002c8a6ea1c8a42b14a4527db83b3cabcded610a',
+    'model/gen-ai/spans.yaml': '004902b8cb70aa5ae6ca4ae07132b7daabcd3e10',
+    'model/mcp/common.yaml': '0e5e6a8d59d38c9c19556a5164a83cc11a7d53ff',
+    'model/mcp/metrics.yaml': '14567fad6858f82588325657c4bb262fafc885bd',
+    'model/mcp/registry.yaml': '4172e394d28f2d26ec4a4514a45f153580c68670',
+    'model/mcp/spans.yaml': '5c50d346f1c9e8f745889f7777a412991564b334',
+  },
+  /** Attributes of other areas (error, jsonrpc, network, rpc, server): https://github.com/open-telemetry/semantic-conventions */
+  core: 'v1.44.0',
+} as const;
+
+/** Attribute names. */
+export const ATTR = {
+  agentId: 'gen_ai.agent.id',
+  conversationId: 'gen_ai.conversation.id',
+  operationName: 'gen_ai.operation.name',
+  toolName: 'gen_ai.tool.name',
+  toolType: 'gen_ai.tool.type',
+  toolDescription: 'gen_ai.tool.description',
+  toolCallId: 'gen_ai.tool.call.id',
+  toolCallArguments: 'gen_ai.tool.call.arguments',
+  toolCallResult: 'gen_ai.tool.call.result',
+  mcpMethod: 'mcp.method.name',
+  mcpProtocolVersion: 'mcp.protocol.version',
+  mcpResourceUri: 'mcp.resource.uri',
+  mcpSessionId: 'mcp.session.id',
+  errorType: 'error.type',
+  jsonrpcRequestId: 'jsonrpc.request.id',
+  networkProtocolName: 'network.protocol.name',
+  networkProtocolVersion: 'network.protocol.version',
+  networkTransport: 'network.transport',
+  rpcStatusCode: 'rpc.response.status_code',
+  serverAddress: 'server.address',
+  serverPort: 'server.port',
+} as const;
+
+/** An attribute of the table. */
+export type AttributeKey = keyof typeof ATTR;
+
+/** Types in the words of the models; `enum` has members, of which every value sent is one or a custom one. */
+export type AttributeType = 'string' | 'int' | 'any' | 'enum';
+
+export const ATTRIBUTE_TYPES: Readonly<Record<AttributeKey, AttributeType>> = {
+  agentId: 'string',
+  conversationId: 'string',
+  operationName: 'enum',
+  toolName: 'string',
+  toolType: 'string',
+  toolDescription: 'string',
+  toolCallId: 'string',
+  toolCallArguments: 'any',
+  toolCallResult: 'any',
+  mcpMethod: 'enum',
+  mcpProtocolVersion: 'string',
+  mcpResourceUri: 'string',
+  mcpSessionId: 'string',
+  errorType: 'enum',
+  jsonrpcRequestId: 'string',
+  networkProtocolName: 'string',
+  networkProtocolVersion: 'string',
+  networkTransport: 'enum',
+  rpcStatusCode: 'string',
+  serverAddress: 'string',
+  serverPort: 'int',
+};
+
+/**
+ * Requirement levels (https://opentelemetry.io/docs/specs/semconv/general/attribute-requirement-level/). `additional`: the registry has the
+ * attribute, the definition of the signal does not list it.
+ */
+export type RequirementLevel = 'required' | 'conditionally_required' | 'recommended' | 'opt_in' | 'additional';
+
+/** A span or a metric of the conventions. */
+export interface Signal {
+  readonly kind: 'internal' | 'client' | 'server' | 'histogram';
+  readonly attributes: Readonly<Partial<Record<AttributeKey, RequirementLevel>>>;
+  /** Upper bounds in seconds that the text advises for a histogram. */
+  readonly buckets?: readonly number[];
+}
+
+const MCP_OPERATION = {
+  toolName: 'conditionally_required',
+  operationName: 'recommended',
+  errorType: 'conditionally_required',
+  mcpMethod: 'required',
+  mcpProtocolVersion: 'recommended',
+  rpcStatusCode: 'conditionally_required',
+  networkTransport: 'recommended',
+  networkProtocolName: 'recommended',
+} as const;
+const MCP_SPAN = {
+  ...MCP_OPERATION,
+  rpcStatusCode: 'recommended',
+  networkProtocolVersion: 'recommended',
+  mcpSessionId: 'recommended',
+  mcpResourceUri: 'conditionally_required',
+  jsonrpcRequestId: 'conditionally_required',
+} as const;
+const MCP_SERVER_ADDRESS = { serverAddress: 'recommended', serverPort: 'recommended' } as const;
+const GEN_AI_BUCKETS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const MCP_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+/** The signals that are sent, by their id in the models. Attributes that are not listed are not sent. */
+export const SIGNALS = {
+  'gen_ai.execute_tool.internal': {
+    kind: 'internal',
+    attributes: {
+      operationName: 'required',
+      toolName: 'required',
+      toolType: 'recommended',
+      toolCallId: 'recommended',
+      toolDescription: 'recommended',
+      toolCallArguments: 'opt_in',
+      toolCallResult: 'opt_in',
+      errorType: 'conditionally_required',
+      agentId: 'additional',
+      conversationId: 'additional',
+    },
+  },
+  'mcp.server': { kind: 'server', attributes: MCP_SPAN },
+  'mcp.client': { kind: 'client', attributes: { ...MCP_SPAN, ...MCP_SERVER_ADDRESS } },
+  'gen_ai.execute_tool.duration': {
+    kind: 'histogram',
+    attributes: { toolName: 'required', toolType: 'recommended', errorType: 'conditionally_required' },
+    buckets: GEN_AI_BUCKETS,
+  },
+  'mcp.server.operation.duration': { kind: 'histogram', attributes: MCP_OPERATION, buckets: MCP_BUCKETS },
+  'mcp.client.operation.duration': {
+    kind: 'histogram',
+    attributes: { ...MCP_OPERATION, ...MCP_SERVER_ADDRESS },
+    buckets: MCP_BUCKETS,
+  },
+  'mcp.client.session.duration': {
+    kind: 'histogram',
+    attributes: { mcpProtocolVersion: 'recommended', networkProtocolName: 'recommended', ...MCP_SERVER_ADDRESS },
+    buckets: MCP_BUCKETS,
+  },
+} as const satisfies Record<string, Signal>;
+
+/** Value of `gen_ai.operation.name` of everything that runs a tool. */
+export const EXECUTE_TOOL = 'execute_tool';
+/** Value of `error.type` for a result that reports the failure of its tool, which is no error of the protocol. */
+export const TOOL_ERROR = 'tool_error';
+/** Value of `mcp.method.name` for a method that MCP does not define: its name is the sender's choice. */
+export const OTHER_METHOD = '_OTHER';
+
+const METHODS = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'subscriptions/listen',
+  'tools/list',
+  'tools/call',
+  'tasks/get',
+  'tasks/cancel',
+  'tasks/update',
+  'resources/list',
+  'resources/read',
+  'resources/templates/list',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'logging/setLevel',
+  'sampling/createMessage',
+  'roots/list',
+  'elicitation/create',
+  'notifications/initialized',
+  'notifications/cancelled',
+  'notifications/progress',
+  'notifications/message',
+  'notifications/roots/list_changed',
+  'notifications/tools/list_changed',
+  'notifications/subscriptions/acknowledged',
+]);
+
+/** The method as an attribute, a label and a span name may hold it: one of MCP and its tasks extension, or `_OTHER`. */
+export const knownMethod = (method: string): string => (METHODS.has(method) ? method : OTHER_METHOD);
+
+const REVISIONS = new Set(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28']);
+
+/** The protocol revision if there is one of that name: peers choose what they send. */
+export const knownRevision = (version: unknown): string | undefined =>
+  typeof version === 'string' && REVISIONS.has(version) ? version : undefined;
+
+/** JSON-RPC codes by which a server says that the request was wrong; it did not fail itself. */
+const CALLER_CODES = new Set([-32_700, -32_600, -32_601, -32_602, -32_002]);
+
+/** Whether a response with this code counts as a failure of the server that sent it. */
+export const isServerError = (code: number): boolean => !CALLER_CODES.has(code);
+
+/** An attribute name as a Prometheus label. */
+export type PrometheusName<Name extends string> = Name extends `${infer Head}.${infer Tail}`
+  ? `${Head}_${PrometheusName<Tail>}`
+  : Name;
+
+/** The labels of attributes (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/). */
+export const LABEL = Object.fromEntries(
+  Object.entries(ATTR).map(([key, name]) => [key, name.replaceAll('.', '_')]),
+) as { readonly [K in AttributeKey]: PrometheusName<(typeof ATTR)[K]> };

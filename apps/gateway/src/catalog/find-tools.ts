@@ -1,0 +1,79 @@
+import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { suggestion } from '@toolfleet/contracts/text';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { pageOf, type ToolFilter } from './tool-list.js';
+
+/** How much of each tool a list shows: its name; also what it does; also its schemas. */
+export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
+export type ToolDetail = (typeof TOOL_DETAILS)[number];
+
+/** Tools that one request may name. */
+export const MAX_NAMES = 50;
+/** Characters of a description in a summary. */
+const MAX_SUMMARY = 240;
+
+/** The tools of one caller: all of them by name, and by a task. */
+export interface CallersTools {
+  list(): Promise<readonly RegisteredTool[]>;
+  /** At most `limit` tools, best first. */
+  search(query: string, limit: number): Promise<readonly RegisteredTool[]>;
+}
+
+/** What a caller looks for: a task in words, or tools by category or source, page by page. */
+export interface ToolQuery extends ToolFilter {
+  query?: string;
+}
+
+/**
+ * Tools for a task, best first; without one a page of all tools by name.
+ * @throws ToolError REQUEST_INVALID for a malformed cursor, or a cursor together with a task
+ */
+export async function findTools(
+  tools: CallersTools,
+  { query, limit, ...filter }: ToolQuery,
+): Promise<{ tools: readonly RegisteredTool[]; next?: string }> {
+  if (query === undefined) return pageOf(await tools.list(), { ...filter, limit });
+  if (filter.cursor !== undefined) {
+    const message = 'cursor continues a list; a search by query has one page';
+    throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['cursor', 'query'] } });
+  }
+  const isFiltered = filter.category !== undefined || filter.source !== undefined;
+  const all = isFiltered || limit === undefined ? (await tools.list()).length : limit;
+  const found = await tools.search(query, all);
+  return { tools: pageOf(found, filter).tools.slice(0, limit) };
+}
+
+/**
+ * Tools by their names or aliases, in the order asked for and each once.
+ * @throws ToolError TOOL_NOT_FOUND naming all that the caller does not see; REQUEST_INVALID for no names, or for too many
+ */
+export function namedTools(tools: readonly RegisteredTool[], names: readonly string[]): RegisteredTool[] {
+  if (names.length === 0 || names.length > MAX_NAMES) {
+    const message = `names must have 1 to ${MAX_NAMES} names of tools, not ${names.length}`;
+    throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['names'] } });
+  }
+  const known = new Map(tools.flatMap((tool) => [...(tool.aliases ?? []), tool.name].map((name) => [name, tool])));
+  const unknown = names.filter((name) => !known.has(name));
+  if (unknown.length > 0) {
+    const listed = unknown.map((name) => `'${name.slice(0, 100)}'${suggestion(name, known.keys())}`).join(', ');
+    throw new ToolError('TOOL_NOT_FOUND', { message: `No tools ${listed}`, details: { tools: unknown } });
+  }
+  return [...new Set(names.map((name) => known.get(name)!))];
+}
+
+/** The beginning of a description: whole sentences of its first paragraph as far as they fit, else its first words. */
+export function summaryOf({ description }: RegisteredTool): string {
+  const text = description
+    .trim()
+    .split(/\n\s*\n/, 1)[0]!
+    .replaceAll(/\s+/g, ' ');
+  if (text.length <= MAX_SUMMARY) return text;
+  const cut = text.slice(0, MAX_SUMMARY);
+  const sentences = /^.*[.!?](?=\s)/.exec(cut)?.[0];
+  return sentences ?? `${cut.slice(0, cut.lastIndexOf(' ')).trimEnd()}…`;
+}
+
+/** A tool at one level of detail below `full`, whose form depends on the entry point. */
+export function briefTool(tool: RegisteredTool, detail: 'names' | 'summary'): string | JsonObject {
+  return detail === 'names' ? tool.name : { name: tool.name, description: summaryOf(tool) };
+}

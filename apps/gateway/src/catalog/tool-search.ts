@@ -1,0 +1,60 @@
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { ToolRanker } from '@toolfleet/engine';
+import type { SearchHistory } from './search-history.js';
+import type { ToolList } from './tool-list.js';
+import type { ToolVectors } from './tool-vectors.js';
+
+/** A tool and how well it matches. Scores are comparable only within one answer. */
+interface FoundTool {
+  tool: RegisteredTool;
+  score: number;
+}
+
+/** What a search uses besides words. */
+interface SearchEvidence {
+  history?: SearchHistory | undefined;
+  vectors?: ToolVectors | undefined;
+}
+
+/** The index of a list of tools. */
+interface ListIndex {
+  ranker: ToolRanker;
+  byName: ReadonlyMap<string, RegisteredTool>;
+}
+
+/** Search over the tools a caller may see (docs/tool-search.md). The index of a list is built on first use. */
+export class ToolSearch {
+  readonly #indexes = new WeakMap<readonly RegisteredTool[], Promise<ListIndex>>();
+
+  constructor(
+    private readonly list: Pick<ToolList, 'all'>,
+    private readonly evidence: SearchEvidence = {},
+  ) {}
+
+  /** At most `limit` tools, best first. */
+  async rank(principal: Principal, task: string, limit: number): Promise<FoundTool[]> {
+    const { history, vectors } = this.evidence;
+    const { tools } = await this.list.all(principal);
+    const [{ ranker, byName }, nearest] = await Promise.all([this.#index(tools), vectors?.nearest(tools, task)]);
+    const found = ranker.rank(task, limit, { nearest, called: history?.called(principal, task) }).flatMap((ranked) => {
+      const tool = byName.get(ranked.name);
+      return tool ? [{ tool, score: ranked.score }] : [];
+    });
+    const names = found.map(({ tool }) => tool.name);
+    history?.searched(principal, task, names);
+    return found;
+  }
+
+  #index(tools: readonly RegisteredTool[]): Promise<ListIndex> {
+    let index = this.#indexes.get(tools);
+    if (!index) {
+      index = ToolRanker.build(tools).then((ranker) => ({
+        ranker,
+        byName: new Map(tools.map((tool) => [tool.name, tool])),
+      }));
+      this.#indexes.set(tools, index);
+    }
+    return index;
+  }
+}

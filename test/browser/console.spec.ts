@@ -23,6 +23,7 @@ const VIEWS = [
   ['budgets', 'Budgets and cost'],
   ['sources', 'Sources'],
   ['sources/mcp%2Fcrm', 'crm'],
+  ['toolsets', 'Toolsets'],
   ['quarantine', 'Approvals'],
   ['keys', 'API keys'],
 ] as const;

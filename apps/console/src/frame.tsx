@@ -9,6 +9,7 @@ import { ApprovalsProvider, QuarantineView, WaitingApprovals } from './views/qua
 import { QueuesView } from './views/queues.js';
 import { SourcesView } from './views/sources.js';
 import { ToolsView } from './views/tools.js';
+import { ToolsetsView } from './views/toolsets.js';
 import { useSigned } from './session.js';
 import { toAddress, usePlace } from './router.js';
 import { Badge, Empty, Brand } from './ui/components.js';
@@ -53,6 +54,13 @@ const VIEWS: readonly View[] = [
     Component: SourcesView,
     needs: 'admin',
     why: 'It changes which tools the tenant has.',
+  },
+  {
+    name: 'toolsets',
+    title: 'Toolsets',
+    Component: ToolsetsView,
+    needs: 'admin',
+    why: 'It changes which tools agents of the tenant see.',
   },
   {
     name: 'quarantine',

@@ -8,6 +8,7 @@ import {
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
+import { settingViolation } from './tool-settings.js';
 import { checkFanOut, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
 
@@ -126,6 +127,8 @@ export function checkDefinition(announced: unknown, source: ToolSource, compile:
   if (definition.output_schema) checkSchema('output_schema', definition.output_schema, compile);
   const { cost_per_use_micro_usd: cost = 0, cost_cap_micro_usd: cap } = definition;
   if (cap !== undefined && cap < cost) invalid('cost_cap_micro_usd is below cost_per_use_micro_usd');
+  const violation = definition.select === undefined ? undefined : settingViolation('select', definition.select);
+  if (violation) invalid(`${name} ${violation}`);
   if (definition.dangerous_when) {
     const properties = definition.input_schema['properties'];
     for (const { argument } of definition.dangerous_when) {

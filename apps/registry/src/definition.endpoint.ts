@@ -13,6 +13,7 @@ import { Catalog } from './catalog.js';
 import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { DefinitionService } from './definition-service.js';
 import { FleetSources } from './sources/fleet-sources.js';
+import { ToolsetService } from './toolset-service.js';
 
 /** `registry.definition.*` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
 @Controller()
@@ -21,6 +22,7 @@ export class DefinitionEndpoint {
     private readonly catalog: Catalog,
     private readonly definitions: DefinitionService,
     private readonly sources: FleetSources,
+    private readonly toolsets: ToolsetService,
   ) {}
 
   @Endpoint(SUBJECTS.definitionGet)
@@ -55,7 +57,8 @@ export class DefinitionEndpoint {
   @Endpoint(SUBJECTS.registryPurge)
   async purge(body: unknown): Promise<PurgeReply> {
     const { tenant_id, user_id, dry_run } = readPurge(body);
-    const counts = user_id === undefined ? await this.sources.purgeTenant(tenant_id, dry_run) : {};
-    return { counts, more: false };
+    if (user_id !== undefined) return { counts: {}, more: false };
+    const counts = await this.sources.purgeTenant(tenant_id, dry_run);
+    return { counts: { ...counts, toolsets: await this.toolsets.purgeTenant(tenant_id, dry_run) }, more: false };
   }
 }

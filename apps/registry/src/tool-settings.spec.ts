@@ -34,6 +34,7 @@ const VALUES: Record<keyof typeof TOOL_SETTINGS, [valid: unknown, invalid: unkno
   rate_limit: [0, -1],
   rate_limit_mode: ['wait', 'queue'],
   cache_ttl_seconds: [0, 1.5],
+  select: ['$.items[*].id', 'items['],
   timeout_seconds: [0.5, 0],
   memory_limit_mb: [64, 0],
 };

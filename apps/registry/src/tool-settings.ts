@@ -7,6 +7,7 @@ import { suggestion } from '@toolfleet/contracts/text';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS, type ToolSettings } from '@toolfleet/contracts/tool-settings';
 import { compileSchema, explainErrors, type CompiledSchema } from '@toolfleet/schema';
+import { readSelect } from '@toolfleet/schema/select';
 
 /** Settings by name pattern: a tool name in which `*` stands for any characters. */
 export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
@@ -30,11 +31,20 @@ export function isToolSetting(field: string): field is Name {
 /** What is wrong with the value of a setting, to follow the name of its entry; undefined when nothing is. */
 export function settingViolation(field: Name, value: Json, path: string = field): string | undefined {
   const check = CHECKS[field];
-  if (!check || check.check(value)) return undefined;
+  if (!check || check.check(value)) return field === 'select' ? selectViolation(String(value), path) : undefined;
   const reasons = explainErrors(check.errors(value)).map(({ path: at, message }) =>
     at ? `${at}: ${message}` : message,
   );
   return `has a wrong value for ${path}: ${reasons.join('; ')}`;
+}
+
+function selectViolation(expression: string, path: string): string | undefined {
+  try {
+    readSelect(expression);
+    return undefined;
+  } catch (error) {
+    return `has a wrong value for ${path}: ${(error as Error).message}`;
+  }
 }
 
 /** What is wrong with `overrides` of an entry or with the section `tool_settings`; undefined when nothing is. */

@@ -18,6 +18,7 @@ import {
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { ToolsetChanged } from '@toolfleet/contracts/toolset';
 import { Catalog } from './catalog.js';
 import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
@@ -26,6 +27,7 @@ import { LivenessSweeper } from './liveness-sweeper.js';
 import { QuarantineEndpoint } from './quarantine.endpoint.js';
 import { QuarantineService } from './quarantine.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
+import { RedisToolsetStore } from './redis-toolset-store.js';
 import type { RegistryConfig } from './registry.config.js';
 import { SourceEndpoint } from './source.endpoint.js';
 import { SourceStore } from './source-store.js';
@@ -40,6 +42,8 @@ import { SourceStatuses } from './sources/source-statuses.js';
 import { sourceTenant, toOwner } from './tool-key.js';
 import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
 import { readToolSettings } from './tool-settings.js';
+import { ToolsetEndpoint } from './toolset.endpoint.js';
+import { ToolsetService } from './toolset-service.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
 const REMOTE_COST_MICRO_USD = 1_000;
@@ -56,7 +60,14 @@ class RegistryModule {
   static with(services: readonly object[]): DynamicModule {
     return {
       module: RegistryModule,
-      controllers: [DefinitionEndpoint, QuarantineEndpoint, SourceEndpoint, OpenApiEndpoint, McpEndpoint],
+      controllers: [
+        DefinitionEndpoint,
+        QuarantineEndpoint,
+        SourceEndpoint,
+        ToolsetEndpoint,
+        OpenApiEndpoint,
+        McpEndpoint,
+      ],
       providers: services.map((service) => ({ provide: service.constructor, useValue: service })),
     };
   }
@@ -127,6 +138,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     logger,
   );
   const sources = new FleetSources(file, { python, openapi, mcp, mcpSealFor }, definitions, sourceStore, host);
+  const toolsets = new ToolsetService(file, new RedisToolsetStore(redis), catalog, host, (id) => {
+    const message: ToolsetChanged = { id };
+    if (nats.connected) nats.publish(SUBJECTS.toolsetChanged, message);
+  });
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'registry',
@@ -139,6 +154,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     quarantine,
     sourceStore,
     sources,
+    toolsets,
     new SourceStatuses(store, catalog, () => sources.declared),
     openapi,
     mcp,
@@ -159,6 +175,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     microserviceComponent({ name: 'door', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,
+    toolsets,
     new Heartbeat(nats, clock, { service: 'registry', faults }),
   ];
 }

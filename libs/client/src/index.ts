@@ -15,6 +15,7 @@ export type {
   SourceState,
   SourceStatus,
 } from '@toolfleet/contracts/registry';
+export type { ToolsetDetail, ToolsetSpec, ToolsetSummary, ToolsetVersion } from '@toolfleet/contracts/toolset';
 export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
 export {
@@ -37,6 +38,7 @@ export type {
   RecentCall,
   RecentCallDetail,
   RecentCallStatus,
+  ShownToolset,
   ToolKind,
   ToolLimit,
   UsageRow,

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
+import type { ToolsetDetail } from '@toolfleet/contracts/toolset';
 import type { BreakerStatus, CallStages, ServiceFault, SlotStatus } from '@toolfleet/contracts/fleet';
 
 /** The caller and its rights: `GET /api/v1/me`. */
@@ -20,6 +21,12 @@ export interface Me {
     requests_per_day: number;
   };
   version: string;
+}
+
+/** A toolset with the names of its tools: `GET /api/v1/toolsets/{name}`. */
+export interface ShownToolset extends ToolsetDetail {
+  /** Null where they are not known: a toolset of the caller's own tenant has the name of this shared one. */
+  tools: string[] | null;
 }
 
 /** Kind of executor that runs a tool. */
@@ -48,6 +55,8 @@ export interface CatalogTool {
   /** Null: the default of the tool's kind. */
   retry_policy: JsonObject | null;
   cache_ttl_seconds: number | null;
+  /** Expression that selects the part of results that callers get; null when they get all. */
+  select: string | null;
   /** Any JSON; null when the tool has none. */
   stub_data: unknown;
   timeout_seconds: number;
@@ -166,7 +175,11 @@ export interface ApiKey {
   tools: string[];
   /** Projects it may use; empty: its tenant's default project. */
   projects: string[];
+  /** The toolset that it is bound to: `name`, or `name@version`; null: none. */
+  toolset: string | null;
   tier: string | null;
+  /** What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says. */
+  mcp_mode: 'list' | 'search' | 'code' | null;
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;
@@ -182,6 +195,9 @@ export interface NewKey {
   tools?: string[];
   /** Project ids and globs; default: the tenant's default project. */
   projects?: string[];
+  /** Toolset to bind the key to. */
+  toolset?: string;
   tier?: string;
+  mcp_mode?: 'list' | 'search' | 'code';
   expires_in_seconds?: number;
 }

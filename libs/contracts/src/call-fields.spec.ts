@@ -5,7 +5,7 @@ import type { JsonObject } from './json.js';
 const ENTRIES: CallEntry[] = ['http', 'nats', 'mcp', 'http-batch', 'nats-batch', 'batch-item'];
 const GOOD: Record<string, unknown> = { string: 'x', integer: 5, boolean: true, object: { a: 1 } };
 const WRONG: Record<string, unknown[]> = {
-  string: ['', 'x'.repeat(256), 'a\u0000b', 'a\u2028b', 5, null],
+  string: ['', 'x'.repeat(1_001), 'a\u0000b', 'a\u2028b', 5, null],
   integer: [0, 1.5, 600_001, '5', null],
   boolean: ['true', 1, null],
   object: [[], 'x', null],

@@ -76,6 +76,18 @@ export const CALL_FIELDS = {
     description:
       'Runs the tool instead of reusing an earlier result. reload: later calls may reuse the new one; no-store: it is not kept for them',
   },
+  select: {
+    schema: { type: 'string', minLength: 1, maxLength: 1_000 },
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description:
+      'Part of the result to return: JSONPath if it starts with `$`, else JMESPath; `@` is the whole result (see [selections](call-lifecycle.md#selections))',
+  },
+  max_result_kb: {
+    schema: { type: 'integer', minimum: 1, maximum: 5_120 },
+    on: [...CALLS, ...BATCHES, 'batch-item'],
+    description:
+      'Largest result in KiB that is returned whole; of a larger one the call gets a [handle](call-lifecycle.md#large-results). Default: RESULT_INLINE_KB over MCP, else unlimited',
+  },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
   create_project: {
     schema: FLAG,
@@ -212,13 +224,24 @@ function findViolation(schema: FieldSchema, value: Json): string | undefined {
   }
 }
 
-/** The fields that a `CallRequest` has under the same names. `session_id` and others become its `context` instead. */
+/** The fields of a `CallRequest` that come from those of the wire. `session_id` and others become its `context` instead. */
 export function requestFields(
   fields: CallFields,
 ): Pick<
   CallRequest,
-  'requestId' | 'agentId' | 'taskId' | 'idempotencyKey' | 'timeoutMs' | 'noRetry' | 'dryRun' | 'cache'
+  | 'requestId'
+  | 'agentId'
+  | 'taskId'
+  | 'idempotencyKey'
+  | 'timeoutMs'
+  | 'noRetry'
+  | 'dryRun'
+  | 'cache'
+  | 'select'
+  | 'inlineBytes'
 > {
-  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache } = fields;
-  return toCamelCase({ request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache });
+  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache, select } = fields;
+  const inline_bytes = fields.max_result_kb === undefined ? undefined : fields.max_result_kb * 1_024;
+  const named = { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache, select };
+  return toCamelCase({ ...named, inline_bytes });
 }

@@ -5,6 +5,7 @@ import type { ContextKey } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { ToolError } from './errors/tool-error.js';
+import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
 export type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
@@ -32,6 +33,8 @@ export interface CallRequest {
   /** As sent, before coercion. */
   rawArguments: JsonObject;
   principal: Principal;
+  /** How the caller's toolset shows the tool. `toolName` is the original name then. */
+  view?: ToolView;
   origin: Origin;
   door: Door;
   context: CallContext;
@@ -60,6 +63,10 @@ export interface CallRequest {
   noRetry?: boolean;
   /** Runs the tool instead of reusing an earlier result; `no-store` also does not keep the new one for other calls. */
   cache?: 'no-store' | 'reload';
+  /** JSONPath or JMESPath expression; its caller gets the part of the result that it selects. Overrides that of the tool. */
+  select?: string;
+  /** Most bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
+  inlineBytes?: number;
   /** Checks the call and its price without running the tool. Not an execution: no metric counts it and the log marks it. */
   dryRun?: boolean;
   /**

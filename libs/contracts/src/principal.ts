@@ -1,3 +1,4 @@
+import type { ToolsetRef } from './toolset.js';
 import type { EpochMs } from './units.js';
 
 /** The authenticated caller. Its tenant always comes from the credential, never from the request. */
@@ -12,12 +13,16 @@ export interface Principal {
    * public callers, all of the tenant for internal ones; the tenant's default project in both cases.
    */
   projects?: readonly string[];
+  /** The toolset through which the caller sees and calls tools; absent: all that `tools` allows, under their own names. */
+  toolset?: ToolsetRef;
   /** How the caller authenticated. */
   via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local';
   /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
   /** When the credential expires; absent when it does not. */
   expiresAt?: EpochMs;
+  /** What MCP requests of the credential see, whatever their URL asks for. */
+  mcpMode?: McpMode;
   /** Name of the rate class (`rate_limits.tiers`); `free` when unset. */
   tier?: string;
   /** For a call that a tool makes on behalf of a caller: the call in which the tool runs. */
@@ -29,6 +34,13 @@ export interface Principal {
   /** Budgets of that call. Everything done on its behalf spends from them, whatever ids the nested call sends. */
   parentSpends?: SpendingScopes;
 }
+
+/**
+ * What an MCP client sees of the tools: all of them, two tools to find and call them, or three to find and describe them and to
+ * run programs that call them.
+ */
+export const MCP_MODES = ['list', 'search', 'code'] as const;
+export type McpMode = (typeof MCP_MODES)[number];
 
 /** Budgets that a call spends from, in addition to its tenant's. */
 export interface SpendingScopes {

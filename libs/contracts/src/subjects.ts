@@ -34,6 +34,14 @@ export const SUBJECTS = {
   quarantineList: 'registry.quarantine.list',
   quarantineApprove: 'registry.quarantine.approve',
   quarantineReject: 'registry.quarantine.reject',
+  toolsetGet: 'registry.toolset.get',
+  toolsetList: 'registry.toolset.list',
+  toolsetShow: 'registry.toolset.show',
+  toolsetPut: 'registry.toolset.put',
+  toolsetRemove: 'registry.toolset.remove',
+  toolsetApprove: 'registry.toolset.approve',
+  /** Published (no reply) after every change of a toolset. */
+  toolsetChanged: 'registry.toolset.changed',
   openapiRegister: 'registry.openapi.register',
   openapiValidate: 'registry.openapi.validate',
   mcpRegister: 'registry.mcp.register',
@@ -129,12 +137,14 @@ export function executorClass(binding: Binding): string {
       return QUEUES.pythonRuns;
     case 'program':
       return QUEUES.programRuns;
+    case 'result':
+      return 'gateway';
     case 'builtin':
       return binding.toolset === 'agent' ? QUEUES.agentRuns : toolsetExecutor(binding.toolset);
   }
 }
 
-/** Headers of the exec hop. */
+/** Headers of the exec hop, and of messages that callers send. */
 export const HEADERS = {
   callId: 'Tf-Call-Id',
   attempt: 'Tf-Attempt',
@@ -149,6 +159,8 @@ export const HEADERS = {
   tracestate: 'tracestate',
   authorization: 'Authorization',
   apiKey: 'X-API-Key',
+  /** The toolset of a message of `tool.*`: `support`, or `support@3` for one version. */
+  toolset: 'X-Toolset',
 } as const;
 
 /** Largest sizes on the wire, in bytes. */

@@ -25,6 +25,11 @@ interface ProgramBinding {
   kind: 'program';
 }
 
+/** Reads results that are kept. Run by the gateway itself. */
+interface ResultBinding {
+  kind: 'result';
+}
+
 /** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
 export interface McpBinding {
   kind: 'mcp';
@@ -52,7 +57,7 @@ export interface OpenApiBinding {
 }
 
 /** How a tool is executed. Complete: executors need nothing else from the registry. */
-export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | McpBinding | OpenApiBinding;
+export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | ResultBinding | McpBinding | OpenApiBinding;
 
 /**
  * When a failed call is retried. `none`: never. `network`: on network and timeout errors, 3 attempts, first wait 1 s.
@@ -153,6 +158,8 @@ export interface ToolDefinition {
   retry_policy?: RetryPolicy;
   /** How long results of an idempotent tool are cached, in seconds; 0: never. Default 300; for remote tools as `Cache-Control` allows. */
   cache_ttl_seconds?: number;
+  /** JSONPath or JMESPath expression: the part of each result that callers get who send none themselves. */
+  select?: string;
   /** Returned with a disclaimer when the tool is unreachable and no cached result exists. */
   stub_data?: Json;
   /** Sends the call id to the upstream as `Idempotency-Key`. */

@@ -16,6 +16,7 @@ export type ToolSettings = Pick<
   | 'rate_limit'
   | 'rate_limit_mode'
   | 'cache_ttl_seconds'
+  | 'select'
   | 'timeout_seconds'
   | 'memory_limit_mb'
 >;
@@ -103,6 +104,12 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
     schema: whole(0, 86_400),
     fallback: '300; remote tools: as `Cache-Control` of the response allows; OpenAPI methods that write: 0',
     description: 'How long results of an idempotent tool are cached; 0 = never',
+  },
+  select: {
+    schema: { type: 'string', minLength: 1, maxLength: 1_000 },
+    fallback: 'none',
+    description:
+      'Part of each result that callers get ([selections](call-lifecycle.md#selections)), for calls without their own `select`; such a call gets the whole result with `select: "@"`',
   },
   timeout_seconds: {
     schema: { type: 'number', exclusiveMinimum: 0, maximum: 3_600 },

@@ -8,8 +8,8 @@ export interface PolicyInput {
   origin: 'public' | 'internal';
   door: string;
   session_id?: string;
-  /** For a call that a tool or a program makes: the call in which it runs. */
-  call?: { parent: string };
+  /** `parent`: the call in which the tool or program runs that makes this call. `toolset`: name of the toolset of the caller. */
+  call?: { parent?: string; toolset?: string };
   category?: string;
   tags?: readonly string[];
   dangerous?: boolean;

@@ -28,7 +28,7 @@ const DATA_FILE = 'data.json';
 const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Map([
   ['tool', new Set<string>()],
   ['user', new Set(['id', 'tenant', 'roles', 'via'])],
-  ['call', new Set(['parent'])],
+  ['call', new Set(['parent', 'toolset'])],
   ['arguments', undefined],
   ...['origin', 'door', 'session_id', 'category', 'dangerous', 'dry_run'].map(
     (name) => [name, new Set<string>()] as const,

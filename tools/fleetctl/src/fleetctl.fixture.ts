@@ -15,7 +15,7 @@ export interface Seen {
   body: Record<string, unknown> | undefined;
   key: string | undefined;
 }
-export type Route = (seen: Seen) => { status: number; body?: unknown };
+export type Route = (seen: Seen) => { status: number; body?: unknown; type?: string };
 
 let server: Server;
 /** Address of the stand-in, and a folder of the spec's own. */
@@ -66,12 +66,17 @@ beforeAll(async () => {
       };
       seen.push(one);
       const route = routes.get(`${one.method} ${one.path.split('?')[0]}`);
-      const { status, body } = route?.(one) ?? {
+      const {
+        status,
+        body,
+        type = 'application/json',
+      } = route?.(one) ?? {
         status: 404,
+        type: undefined,
         body: { error: 'No such tool', code: 'TOOL_NOT_FOUND', hint: 'Check the name.', call_id: 'c9' },
       };
       response
-        .writeHead(status, { 'content-type': 'application/json' })
+        .writeHead(status, { 'content-type': type })
         .end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body));
     });
   });

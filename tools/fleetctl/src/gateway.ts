@@ -36,7 +36,7 @@ export class Gateway {
     private readonly send: typeof fetch = fetch,
   ) {}
 
-  /** Sends a request. @throws Refused unless the status is 2xx; CliError without a response */
+  /** Sends a request. A body of JSON is parsed, Python is its text. @throws Refused unless the status is 2xx; CliError without a response */
   async request<T>(
     method: 'GET' | 'POST' | 'PUT' | 'DELETE',
     path: string,
@@ -97,7 +97,8 @@ export class Gateway {
       throw new CliError(`No fleet answers at ${url} (${reason})`, EXIT.connection);
     }
     const text = await response.text();
-    return { status: response.status, body: parsed(text) as T, headers: response.headers };
+    const isSource = response.headers.get('content-type')?.startsWith('text/x-python') === true;
+    return { status: response.status, body: (isSource ? text : parsed(text)) as T, headers: response.headers };
   }
 }
 

@@ -11,6 +11,7 @@ import { keys } from './commands/keys.js';
 import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
 import { sources } from './commands/sources.js';
+import { toolsets } from './commands/toolsets.js';
 import { toolNew } from './commands/tool-new.js';
 import { tenantPurge, userPurge } from './commands/purge.js';
 import { usage } from './commands/usage.js';
@@ -31,6 +32,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['keys', keys],
   ['sources', sources],
   ['approvals', approvals],
+  ['toolsets', toolsets],
   ['tenant purge', tenantPurge],
   ['user purge', userPurge],
   ['python-modules', pythonModules],

@@ -14,9 +14,11 @@ import {
   type QuarantinedTool,
   type RecentCall,
   type RecentCallDetail,
+  type ShownToolset,
   type SourceStatus,
   ToolCallError,
   type ToolLimit,
+  type ToolsetSummary,
   type UsageRow,
   type AcceptedBody,
 } from '@toolfleet/client';
@@ -65,6 +67,21 @@ export class ConsoleApi {
   refreshSource = (id: string) =>
     this.#send<SourceStatus>(sourcePath(id, '/refresh'), { method: 'POST', timeoutMs: REGISTER_TIMEOUT_MS });
   removeSource = (id: string) => this.#send<{ removed: string[] }>(sourcePath(id), { method: 'DELETE' });
+  toolsets = (signal?: AbortSignal) => this.#read<ToolsetSummary[]>('/api/v1/toolsets', signal);
+  /** One toolset with its tools, in a version or the latest. */
+  toolset = (id: string, version?: string, signal?: AbortSignal) =>
+    this.#read<ShownToolset>(toolsetPath(id, '', version), signal);
+  /** Makes a new version. `id` is `name@tenant`, or the `name` of a shared toolset. */
+  putToolset = (id: string, spec: JsonObject) =>
+    this.#send<ShownToolset>(toolsetPath(id), { method: 'PUT', json: spec });
+  rollbackToolset = (id: string, version: number) =>
+    this.#send<ShownToolset>(toolsetPath(id, '/rollback'), { method: 'POST', json: { version } });
+  approveOverride = (id: string, tool: string, pendingRevision: string) =>
+    this.#send<ShownToolset>(toolsetPath(id, '/approve'), {
+      method: 'POST',
+      json: { tool, pending_revision: pendingRevision },
+    });
+  removeToolset = (id: string) => this.#send<{ removed: string }>(toolsetPath(id), { method: 'DELETE' });
   keys = (signal?: AbortSignal) => this.#read<ApiKey[]>('/api/v1/keys', signal);
   recentCalls = (signal?: AbortSignal) =>
     this.#read<{ enabled: boolean; calls: RecentCall[] }>('/api/v1/recent-calls?limit=200', signal);
@@ -176,6 +193,15 @@ export function sourcePath(id: string, action = ''): string {
   const name = rest.join('/');
   const query = name.includes('@') ? '' : '?visibility=fleet';
   return `/api/v1/sources/${encodeURIComponent(kind)}/${encodeURIComponent(name)}${action}${query}`;
+}
+
+/** The path of a toolset by its id: `support@acme`, or `support` for one that is shared with all tenants. */
+export function toolsetPath(id: string, action = '', version?: string): string {
+  const query = new URLSearchParams();
+  if (!id.includes('@')) query.set('visibility', 'fleet');
+  if (version !== undefined) query.set('version', version);
+  const text = query.toString();
+  return `/api/v1/toolsets/${encodeURIComponent(id)}${action}${text === '' ? '' : `?${text}`}`;
 }
 
 function parsed(text: string): unknown {

@@ -82,6 +82,7 @@ function KeyRow({ apiKey: key, onRevoke }: { apiKey: ApiKey; onRevoke: () => voi
       <td data-label="Roles">{key.roles.join(', ') || 'none'}</td>
       <td data-label="Tools">
         <code>{key.tools.join(' ')}</code>
+        {key.mcp_mode !== null && <span className="small soft"> MCP: {key.mcp_mode}</span>}
       </td>
       <td data-label="Last used">{key.last_used_at === null ? 'never' : dateTime(key.last_used_at)}</td>
       <td data-label="State">

@@ -6,7 +6,15 @@ import { CopyButton } from '../ui/copy-button.js';
 import { asToolError } from '../use-query.js';
 
 const DAY_SECONDS = 86_400;
-const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', days: '90' };
+const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', mode: '', days: '90' };
+
+/** What MCP requests of a key see. */
+const MODES = [
+  ['', 'as the client asks'],
+  ['list', 'every tool'],
+  ['search', 'search and call'],
+  ['code', 'search, describe, run programs'],
+] as const;
 
 /** Words separated by spaces or commas; undefined when there are none, so that the default applies. */
 function splitList(text: string): string[] | undefined {
@@ -34,6 +42,7 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
         roles: splitList(texts.roles),
         tools: splitList(texts.tools),
         tier: texts.tier || undefined,
+        mcp_mode: MODES.find(([mode]) => mode === texts.mode)?.[0] || undefined,
         expires_in_seconds: texts.days ? Number(texts.days) * DAY_SECONDS : undefined,
       });
       setMade({ client: key.client, token: key.token });
@@ -70,6 +79,12 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
           {text('roles', 'Roles', 'none')}
           {text('tools', 'Tools', '* for all, or names with *')}
           {me.operator && text('tier', 'Rate class', 'free, pro, max, enterprise')}
+          <Choice
+            label="MCP shows"
+            value={texts.mode}
+            onChange={(mode) => setTexts({ ...texts, mode })}
+            options={MODES}
+          />
           <Choice
             label="Lives"
             value={texts.days}

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
 import type { Principal } from '@toolfleet/contracts';
 import { parseKey } from './api-key-format.js';
-import { ApiKeys, type ApiKeyRecord, toKeySpec, type KeyRequest } from './api-keys.js';
+import { ApiKeys, type ApiKeyRecord } from './api-keys.js';
+import { toKeySpec, type KeyRequest } from './key-request.js';
 import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 
 const SETTINGS = { pepper: 'a pepper of the spec', environment: 'test' };
@@ -26,6 +27,17 @@ describe('API keys', () => {
       via: 'api_key',
       keyId: key.id,
       tier: 'pro',
+    });
+  });
+
+  it('may be bound to a mode of MCP, code only if they may run programs', async () => {
+    const { keys } = setUp();
+    const spec = { tenantId: 'acme', client: 'agent', mcpMode: 'code' as const };
+    const { token, key } = await keys.issue({ ...spec, tools: ['crm_*', 'run_*'] }, 'root');
+    expect([key.mcpMode, (await keys.verify(token)).principal.mcpMode]).toEqual(['code', 'code']);
+    await expect(keys.issue({ ...spec, tools: ['crm_*'] }, 'root')).rejects.toMatchObject({
+      code: 'REQUEST_INVALID',
+      message: 'tools must include run_program for mcp_mode "code"',
     });
   });
 

@@ -2,15 +2,17 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
   type EpochMs,
   LOCAL_TENANT,
+  type McpMode,
   OPERATOR_ROLE,
   OPERATOR_TENANT,
   type Principal,
   ToolError,
 } from '@toolfleet/contracts';
+import { parseToolsetRef, type ToolsetRef } from '@toolfleet/contracts/toolset';
 import type { Clock } from '@toolfleet/resilience';
-import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
+import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
-import { effectiveRoles, administers, isOperator } from './roles.js';
+import { effectiveRoles } from './roles.js';
 import { unauthenticated } from './credential.js';
 
 /** One API key as stored: never the secret, only its HMAC. */
@@ -28,8 +30,12 @@ export interface ApiKeyRecord {
   tools: string[];
   /** Projects it may use (`Principal.projects`). */
   projects?: string[];
+  /** The toolset that it is bound to: `name`, or `name@version`. */
+  toolset?: string;
   /** Name of a tier of `rate_limits.tiers`. */
   tier?: string;
+  /** What its MCP requests see (`Principal.mcpMode`). */
+  mcpMode?: McpMode;
   /** Budget that this key spends from. */
   budgetId?: string;
   createdAt: EpochMs;
@@ -65,7 +71,7 @@ export abstract class KeyStore {
 }
 
 /** A new key as an administrator specifies it. */
-interface KeySpec {
+export interface KeySpec {
   tenantId: string;
   client: string;
   /** Default: the client. */
@@ -75,7 +81,10 @@ interface KeySpec {
   tools?: string[];
   /** Project ids and globs; default the tenant's default project. */
   projects?: string[];
+  /** Toolset to bind the key to; default that of its creator. */
+  toolset?: string;
   tier?: string;
+  mcpMode?: McpMode;
   budgetId?: string;
   expiresAt?: EpochMs;
 }
@@ -104,6 +113,8 @@ const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
 /** Visible ASCII without the comma, as ids appear in headers and in lists of `fleetctl`. */
 const PROJECT_PATTERN = /^[\x21-\x2b\x2d-\x7e]{1,255}$/;
 const MAX_LIST = 100;
+/** What a key calls tools with when its MCP clients write programs. */
+const PROGRAM_TOOL = 'run_program';
 /** `lastUsedAt` is written at most once a minute per key. */
 const TOUCH_EVERY_MS = 60_000;
 /** Compared with if the id is unknown, so that the check takes as long as for a wrong secret. No secret hashes to zeros. */
@@ -143,7 +154,9 @@ export class ApiKeys {
         roles: spec.roles ?? [],
         tools: spec.tools ?? ['*'],
         projects: spec.projects,
+        toolset: spec.toolset,
         tier: spec.tier,
+        mcpMode: spec.mcpMode,
         budgetId: spec.budgetId,
         createdAt: now,
         createdBy,
@@ -181,9 +194,11 @@ export class ApiKeys {
         roles: effectiveRoles(record.tenantId, record.roles),
         tools: record.tools,
         projects: record.projects,
+        toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
         via: 'api_key',
         keyId: record.id,
         tier: record.tier,
+        mcpMode: record.mcpMode,
         expiresAt: record.expiresAt,
       },
       expiresAt: record.expiresAt,
@@ -238,6 +253,11 @@ export class ApiKeys {
   }
 }
 
+/** A stored toolset was checked when the key was made; one that cannot be read must not free the key of it. */
+function boundToolset(text: string): ToolsetRef {
+  return parseToolsetRef(text) ?? { name: text };
+}
+
 function toKeyView(key: ApiKeyRecord): KeyView {
   const { secretHash: _hash, ...view } = key;
   return view;
@@ -264,11 +284,15 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
     faults.set('roles', `needs at most ${MAX_LIST} names; each ${NAME}`);
   if (spec.tools && !isValidList(spec.tools, GLOB_PATTERN, 1))
     faults.set('tools', `needs 1 to ${MAX_LIST} tool names, in which "*" stands for any characters`);
+  if (spec.mcpMode === 'code' && spec.tools && !toolAllowed(spec.tools, PROGRAM_TOOL))
+    faults.set('tools', `must include ${PROGRAM_TOOL} for mcp_mode "code"`);
   if (spec.projects && !isValidList(spec.projects, PROJECT_PATTERN, 1))
     faults.set(
       'projects',
       `needs 1 to ${MAX_LIST} project ids of visible ASCII characters without commas, in which "*" stands for any characters`,
     );
+  if (spec.toolset !== undefined && !parseToolsetRef(spec.toolset))
+    faults.set('toolset', `${NAME}, with @<version> for one version`);
   if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.set('tier', NAME);
   if (spec.budgetId !== undefined && !NAME_PATTERN.test(spec.budgetId)) faults.set('budget_id', NAME);
   if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'must be in the future');
@@ -277,34 +301,4 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
     message: [...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '),
     details: { fields: [...faults.keys()] },
   });
-}
-
-/** A request for a new key. Absent fields are taken from the caller. */
-export type KeyRequest = Omit<KeySpec, 'tenantId'> & { tenantId?: string | undefined };
-
-/**
- * Checks that a caller grants no more than it holds, and completes the request: administrators create keys of their own tenant
- * and tier, only operators create operators, and no key may call tools or use projects that its creator may not.
- * @throws ToolError PERMISSION_DENIED naming the field
- */
-export function toKeySpec(caller: Principal, request: KeyRequest): KeySpec {
-  const { tenantId = caller.tenantId, roles = [], tools = [...caller.tools], tier } = request;
-  // A key without projects may name any of them over NATS, so a restricted creator passes its own restriction on.
-  const isRestricted = caller.projects !== undefined && !caller.projects.includes('*');
-  const projects = request.projects ?? (isRestricted ? [...(caller.projects ?? [])] : undefined);
-  if (!administers(caller, tenantId)) deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
-  if (!isOperator(caller)) {
-    if (roles.includes(OPERATOR_ROLE)) deny('roles', 'Only operators can create operators.');
-    if (tier !== undefined && tier !== caller.tier) deny('tier', 'A tier other than your own needs the role operator.');
-  }
-  const covered = new Set(narrowGlobs(caller.tools, tools));
-  const beyond = tools.filter((glob) => !covered.has(glob));
-  if (beyond.length > 0) deny('tools', `Your key may not call ${beyond.join(', ')}.`);
-  const foreign = isRestricted ? projects?.filter((project) => !toolAllowed(caller.projects ?? [], project)) : [];
-  if (foreign?.length) deny('projects', `Your key may not use ${foreign.join(', ')}.`);
-  return { ...request, tenantId, roles, tools, projects, tier: isOperator(caller) ? tier : caller.tier };
-}
-
-function deny(field: string, message: string): never {
-  throw new ToolError('PERMISSION_DENIED', { message, details: { fields: [field] } });
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import {
   createParamDecorator,
   type CanActivate,
@@ -9,6 +10,7 @@ import type { FastifyReply } from 'fastify';
 import { isToolError, type Principal } from '@toolfleet/contracts';
 import { type Authenticate, authenticateRequest } from './authenticate.js';
 import { challenge } from './credential.js';
+import type { Toolsets } from '../catalog/toolsets.js';
 import type { RequestLimits } from './key-limits.js';
 import { requireAdmin, requireOperator } from './roles.js';
 
@@ -27,6 +29,8 @@ type Access = 'public' | 'admin' | 'operator';
 export interface GuardedRequest {
   /** Node's request; `rawHeaders` keeps duplicates, which the parsed headers drop. */
   raw: { rawHeaders: string[] };
+  query?: unknown;
+  headers?: IncomingHttpHeaders;
   principal?: Principal;
 }
 interface ChallengedReply {
@@ -50,14 +54,19 @@ export class AuthGuard implements CanActivate {
     private readonly resourceMetadataUrl?: string,
   ) {}
 
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     if (context.getType() !== 'http') return true; // NATS messages are authenticated by NatsCalls
     const access = readAccess(context);
     if (access === 'public') return true;
+    const { principal } = context.switchToHttp().getRequest<GuardedRequest>();
+    // The sender of a body was identified before the body was read (http/admit-request.ts).
+    return principal ? admits(access, principal) : this.identify(context, access);
+  }
+
+  private async identify(context: ExecutionContext, access: Access | undefined): Promise<boolean> {
     const request = context.switchToHttp().getRequest<GuardedRequest>();
     try {
-      // The sender of a body was identified before the body was read (http/admit-request.ts).
-      request.principal ??= await authenticateRequest(this.authenticate, request.raw.rawHeaders);
+      request.principal = await authenticateRequest(this.authenticate, request.raw.rawHeaders);
     } catch (error) {
       if (isToolError(error) && error.code === 'UNAUTHENTICATED') {
         const reply = context.switchToHttp().getResponse<ChallengedReply>();
@@ -65,10 +74,15 @@ export class AuthGuard implements CanActivate {
       }
       throw error;
     }
-    if (access === 'admin') requireAdmin(request.principal);
-    if (access === 'operator') requireOperator(request.principal);
-    return true;
+    return admits(access, request.principal);
   }
+}
+
+/** @throws ToolError PERMISSION_DENIED */
+function admits(access: Access | undefined, principal: Principal): true {
+  if (access === 'admin') requireAdmin(principal);
+  if (access === 'operator') requireOperator(principal);
+  return true;
 }
 
 /** The decorator of the handler takes precedence over that of its controller. */
@@ -85,13 +99,34 @@ function readAccess(context: ExecutionContext): Access | undefined {
 export class KeyLimitGuard implements CanActivate {
   constructor(private readonly limits: RequestLimits) {}
 
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     if (context.getType() !== 'http') return true;
     const http = context.switchToHttp();
     const { principal } = http.getRequest<GuardedRequest>();
     if (!principal) return true; // public routes
     const show = (headers: Record<string, string>) => void http.getResponse<FastifyReply>().headers(headers);
-    await this.limits.count(principal, show);
-    return true;
+    return this.limits.count(principal, show)?.then(() => true) ?? true;
+  }
+}
+
+/** Header by which a request names its toolset: `support`, or `support@3` for one version. */
+export const TOOLSET_HEADER = 'x-toolset';
+
+/** Gives the caller of a request the toolset that `?toolset=`, the header `X-Toolset` or its credential names. */
+export class ToolsetGuard implements CanActivate {
+  constructor(private readonly toolsets: Pick<Toolsets, 'select'>) {}
+
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    if (context.getType() !== 'http') return true; // NatsCalls selects those of messages
+    const request = context.switchToHttp().getRequest<GuardedRequest>();
+    const { principal, query, headers } = request;
+    if (!principal) return true; // public routes
+    const named = (query as { toolset?: unknown } | undefined)?.toolset ?? headers?.[TOOLSET_HEADER];
+    if (named === undefined && !principal.toolset) return true;
+    const selected = this.toolsets.select(principal, named === undefined ? undefined : String(named));
+    return Promise.resolve(selected).then((found) => {
+      request.principal = found;
+      return true;
+    });
   }
 }

@@ -27,16 +27,17 @@ export interface AccessRule {
 
 /**
  * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
- * key narrowed to some tools must not learn what the others cost.
+ * key narrowed to some tools, or working with a toolset, must not learn what the others cost.
  */
 export function seesTenantTotals(caller: Principal): boolean {
-  return administers(caller, caller.tenantId) || narrowGlobs(caller.tools, ['*']).includes('*');
+  if (administers(caller, caller.tenantId)) return true;
+  return !caller.toolset && narrowGlobs(caller.tools, ['*']).includes('*');
 }
 
 /**
  * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
  * cancellation, tasks, recent calls, usage): calls it made, calls it could have made by its tool globs and roles, as
- * administrator those of its tenant, as operator all. A delegated caller has no access to a call just because the same key
+ * administrator those of its tenant, as operator all. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
  * made it.
  */
 export class CallAccess {
@@ -55,6 +56,7 @@ export class CallAccess {
     if (administers(caller, caller.tenantId)) {
       return { call: (call) => administers(caller, call.tenantId), tool: () => true };
     }
+    if (caller.toolset) return { tool: () => false, call: (call) => isOwnCall(caller, call) };
     const definitions = await this.#definitions(caller.tenantId);
     const tool = (name: string): boolean => couldCall(caller, name, definitions.get(name));
     return {

@@ -83,9 +83,9 @@ export abstract class KeyLimits {
   /**
    * Counts `calls` requests of a caller: all of them, or none if not enough are left.
    * @param id key id, else tenant and user
-   * @returns null while the store is unavailable; the request is then admitted
+   * @returns null while the store is unavailable; the request is then admitted. A promise only if the store has to be asked.
    */
-  abstract take(id: string, tier: Tier, calls?: number): Promise<KeyAllowance | null>;
+  abstract take(id: string, tier: Tier, calls?: number): KeyAllowance | null | Promise<KeyAllowance | null>;
 }
 
 /** Receives the `X-RateLimit-*` headers of an answer. */
@@ -107,10 +107,10 @@ export class RequestLimits {
   }
 
   /**
-   * Counts one request.
+   * Counts one request; undefined when that is done at once.
    * @throws ToolError RATE_LIMITED when a window of the caller's tier is exhausted
    */
-  count(principal: Principal, show?: ShowAllowance): Promise<void> {
+  count(principal: Principal, show?: ShowAllowance): Promise<void> | undefined {
     return this.take(principal, 1, show);
   }
 
@@ -134,12 +134,17 @@ export class RequestLimits {
     return this.tiers[name] ?? this.tiers[FALLBACK_TIER]!;
   }
 
-  private async take(principal: Principal, calls: number, show?: ShowAllowance, batch?: number): Promise<void> {
+  private take(principal: Principal, calls: number, show?: ShowAllowance, batch?: number): Promise<void> | undefined {
     const tier = this.tier(principal);
-    const allowance = await this.store.take(limitedId(principal), tier, calls);
-    if (!allowance) return;
-    show?.(rateLimitHeaders(tier, allowance));
-    if (!allowance.allowed) throw keyLimitError(tier, allowance, batch);
+    const taken = this.store.take(limitedId(principal), tier, calls);
+    const admit = (allowance: KeyAllowance | null): void => {
+      if (!allowance) return;
+      show?.(rateLimitHeaders(tier, allowance));
+      if (!allowance.allowed) throw keyLimitError(tier, allowance, batch);
+    };
+    if (taken instanceof Promise) return taken.then(admit);
+    admit(taken);
+    return undefined;
   }
 }
 

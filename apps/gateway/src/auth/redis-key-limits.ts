@@ -53,11 +53,11 @@ export class RedisKeyLimits extends KeyLimits {
     this.redis = redis as Limited;
   }
 
-  override take(id: string, tier: Tier, calls = 1): Promise<KeyAllowance | null> {
-    if (this.redis.status !== 'ready' || !this.health.isUp) return Promise.resolve(null);
+  override take(id: string, tier: Tier, calls = 1): KeyAllowance | null | Promise<KeyAllowance | null> {
+    if (this.redis.status !== 'ready' || !this.health.isUp) return null;
     if (calls > 1) return this.takeTogether(id, tier, calls);
     const leased = this.leases.use(id, this.clock.monotonic());
-    if (leased) return Promise.resolve(toAllowance(leased.reply, leased.reply[0] - 1 - leased.left));
+    if (leased) return toAllowance(leased.reply, leased.reply[0] - 1 - leased.left);
     return new Promise((resolve) => {
       let turn = this.turns.get(id);
       if (!turn) {

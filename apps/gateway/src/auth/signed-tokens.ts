@@ -119,11 +119,14 @@ interface DelegationGrant {
 /** Issues the token that a tool that calls tools receives in its exec message. */
 export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): string {
   const { principal, spends } = grant;
+  const { toolset } = principal;
   const payload = {
     t: principal.tenantId,
     u: principal.userId,
     r: [...principal.roles],
-    g: narrowGlobs(principal.tools, grant.scopes),
+    // In a toolset, the tool names what the toolset shows.
+    g: toolset ? [...principal.tools] : narrowGlobs(principal.tools, grant.scopes),
+    s: toolset && [toolset.name, toolset.version ?? null, narrowGlobs(toolset.tools ?? ['*'], grant.scopes)],
     c: grant.callId,
     x: grant.expiresAt,
     b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
@@ -142,12 +145,14 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
   if (!payload) return null;
   // The MAC proves that issueDelegation wrote it, so its shape is known.
   const [project, create = false] = (payload['j'] ?? []) as [string?, boolean?];
+  const toolset = payload['s'] as [string, number | null, string[]] | undefined;
   const [requestId, agentId, taskId] = payload['b'] as [string, string | null, string | null];
   return {
     tenantId: payload['t'] as string,
     userId: payload['u'] as string,
     roles: payload['r'] as string[],
     tools: payload['g'] as string[],
+    toolset: toolset && { name: toolset[0], version: toolset[1] ?? undefined, tools: toolset[2] },
     via: 'delegation',
     parentCallId: payload['c'] as string,
     // Absent in tokens of older gateways, which live for minutes.

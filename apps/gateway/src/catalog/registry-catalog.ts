@@ -10,21 +10,29 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject } from '@toolfleet/contracts';
+import type { ServedToolset, ToolsetGet, ToolsetGetReply } from '@toolfleet/contracts/toolset';
 import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
+import type { Toolsets, ToolsetSource } from './toolsets.js';
 
 const ASK_TIMEOUT_MS = 5_000;
 /** Definitions per page; the registry also bounds a page by bytes. */
 const PAGE = 500;
 
-/** Reads definitions from the registry over NATS. */
-export class RegistrySource implements DefinitionSource {
-  /** @param complete adds what the settings of this fleet say about a tool to its definition */
+/** Reads definitions and toolsets from the registry over NATS. */
+export class RegistrySource implements DefinitionSource, ToolsetSource {
+  /**
+   * @param complete adds what the settings of this fleet say about a tool to its definition
+   * @param own tools that the gateway serves itself; no other tool can have their names
+   */
   constructor(
     private readonly nats: NatsClient,
     private readonly complete: (tool: RegisteredTool) => RegisteredTool = (tool) => tool,
+    private readonly own: readonly RegisteredTool[] = [],
   ) {}
 
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
+    const own = this.own.find((tool) => tool.name === name);
+    if (own) return own;
     const body: DefinitionGet = { name, tenant_id: tenantId };
     const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, body, {
       timeoutMs: ASK_TIMEOUT_MS,
@@ -33,19 +41,30 @@ export class RegistrySource implements DefinitionSource {
   }
 
   async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
-    const tools: RegisteredTool[] = [];
+    const tools: RegisteredTool[] = [...this.own];
+    const isOwn = new Set(this.own.map(({ name }) => name));
     let cursor: string | undefined;
     for (;;) {
       const body: DefinitionList = { tenant_id: tenantId, limit: PAGE, cursor };
       const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
         timeoutMs: ASK_TIMEOUT_MS,
       });
-      tools.push(...page.tools.map(this.complete));
-      if (page.next_cursor === undefined) return { tools, version: page.version };
+      tools.push(...page.tools.filter(({ name }) => !isOwn.has(name)).map(this.complete));
+      if (page.next_cursor === undefined) return { tools: tools.toSorted(byName), version: page.version };
       cursor = page.next_cursor;
     }
   }
+
+  async getToolset(tenantId: string, name: string, version?: number): Promise<ServedToolset | null> {
+    const body: ToolsetGet = { tenant_id: tenantId, name, version };
+    const { toolset } = await this.nats.request<ToolsetGetReply>(SUBJECTS.toolsetGet, body, {
+      timeoutMs: ASK_TIMEOUT_MS,
+    });
+    return toolset;
+  }
 }
+
+const byName = (a: RegisteredTool, b: RegisteredTool): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /** The engine's catalog, over the cache. */
 export class RegistryResolver extends ToolCatalog {
@@ -58,17 +77,23 @@ export class RegistryResolver extends ToolCatalog {
   }
 }
 
-/** Follows the changes that the registry announces: drops changed definitions from the cache and notifies subscribers. */
+/** Follows the changes that the registry announces: drops what changed from the caches and notifies subscribers. */
 export class CatalogChanges {
   private readonly listeners = new Set<() => void>();
 
   /** Subscribes to changes; the connection must be open. */
-  follow(nats: NatsClient, cache: DefinitionCache): void {
+  follow(nats: NatsClient, cache: DefinitionCache, toolsets: Toolsets): void {
+    const changed = (): void => {
+      // A change of a definition can put an override out of effect.
+      toolsets.invalidate();
+      for (const listener of this.listeners) listener();
+    };
     nats.subscribe(SUBJECTS.definitionChanged, ({ body }) => {
       if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
       else cache.invalidateAll();
-      for (const listener of this.listeners) listener();
+      changed();
     });
+    nats.subscribe(SUBJECTS.toolsetChanged, changed);
   }
 
   /** Calls `changed` after every change. @returns a function that ends the subscription */

@@ -3,6 +3,7 @@ import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { DefinitionCache } from './definition-cache.js';
 import { ToolInventory } from './tool-inventory.js';
+import { ToolList } from './tool-list.js';
 
 const tool = (name: string, more: Partial<RegisteredTool> = {}): RegisteredTool => ({
   name,
@@ -26,7 +27,7 @@ const cache = {
   list: async () => ({ tools: TOOLS, version: 1, stale: false }),
   get: async (name: string) => TOOLS.find((one) => one.name === name) ?? null,
 } as unknown as DefinitionCache;
-const inventory = new ToolInventory(cache);
+const inventory = new ToolInventory(cache, new ToolList(cache));
 const principal = (roles: string[], tools = ['*']): Principal => ({
   tenantId: 'acme',
   userId: 'ann',

@@ -5,36 +5,50 @@ import { authorize, formatTool, toolAnnotations, toolMetadata, toPublicTool } fr
 import { mayUse } from '@toolfleet/engine/access';
 import { isAdmin } from '../auth/roles.js';
 import { DefinitionCache } from './definition-cache.js';
+import { ToolList } from './tool-list.js';
+import { hasToolset } from './toolsets.js';
 
 /**
  * Tools with their properties, for operators' views. Callers see what they may call; administrators also see dangerous and
- * quarantined tools, marked with the reason why they cannot be called.
+ * quarantined tools, marked with the reason why they cannot be called. Callers with a toolset see what it shows.
  */
 @Injectable()
 export class ToolInventory {
-  constructor(private readonly cache: DefinitionCache) {}
+  constructor(
+    private readonly cache: DefinitionCache,
+    private readonly visible: ToolList,
+  ) {}
 
   /** Properties without schemas, by name. */
   async list(caller: Principal): Promise<{ tools: JsonObject[]; stale: boolean }> {
+    if (hasToolset(caller)) {
+      const { tools, stale } = await this.visible.all(caller);
+      return { tools: tools.map((tool) => shown(withAllTools(caller), tool)), stale };
+    }
     const { tools, stale } = await this.cache.list(caller.tenantId);
     return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
   }
 
   /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */
   async one(caller: Principal, name: string): Promise<JsonObject> {
-    const tool = await this.cache.get(name, caller.tenantId);
-    if (!tool || !isShown(caller, tool)) {
+    const tool = hasToolset(caller)
+      ? await this.visible.one(caller, name)
+      : await this.cache.get(name, caller.tenantId);
+    if (!tool || !(hasToolset(caller) || isShown(caller, tool))) {
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
     }
     const { parameters } = formatTool(toPublicTool(tool), 'native');
     return {
-      ...shown(caller, tool),
+      ...shown(hasToolset(caller) ? withAllTools(caller) : caller, tool),
       parameters: parameters ?? {},
       ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
       annotations: toolAnnotations(tool),
     };
   }
 }
+
+/** The globs of a caller were applied to original names before. */
+const withAllTools = (caller: Principal): Principal => ({ ...caller, tools: ['*'] });
 
 function isShown(caller: Principal, tool: RegisteredTool): boolean {
   if (isAdmin(caller)) return true;

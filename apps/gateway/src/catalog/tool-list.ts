@@ -1,8 +1,11 @@
 import { type Origin, type Principal, ToolError } from '@toolfleet/contracts';
 import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
-import { quarantineRefusal, toPublicTool, ToolRanker } from '@toolfleet/engine';
-import { mayUse } from '@toolfleet/engine/access';
+import { quarantineRefusal, toPublicTool } from '@toolfleet/engine';
+import type { ToolsetRef } from '@toolfleet/contracts/toolset';
+import { mayUse, toolAllowed } from '@toolfleet/engine/access';
 import type { DefinitionCache } from './definition-cache.js';
+import type { ToolsetView } from './toolset-view.js';
+import { hasToolset, type Toolsets } from './toolsets.js';
 
 /** One page of tools, or all of them. */
 export interface ToolPage {
@@ -17,6 +20,8 @@ export interface ToolPage {
 export interface ToolFilter {
   /** Category or tag. */
   category?: string;
+  /** Name of a source: a remote server, an OpenAPI document, a plugin. */
+  source?: string;
   limit?: number;
   cursor?: string;
 }
@@ -30,9 +35,15 @@ export class ToolList {
   /** Visible tools by list and globs. Lists are replaced and never changed, so an entry is valid as long as its list. */
   private readonly visible = new WeakMap<readonly RegisteredTool[], Map<string, RegisteredTool[]>>();
 
-  constructor(private readonly cache: DefinitionCache) {}
+  /** Tools of toolsets by visible tools and by toolset, as long as its view is the same. */
+  private readonly ofToolsets = new WeakMap<readonly RegisteredTool[], Map<string, ToolsetTools>>();
 
-  /** Visible tools by name in byte order. The same array as long as nothing changed. */
+  constructor(
+    private readonly cache: DefinitionCache,
+    private readonly toolsets?: Toolsets,
+  ) {}
+
+  /** Visible tools by name in byte order, those of a toolset in its order. The same array as long as nothing changed. */
   async all(
     principal: Principal,
     origin: Origin = 'public',
@@ -50,26 +61,42 @@ export class ToolList {
       if (origin === 'public') shown = shown.map(toPublicTool);
       byGlobs.set(scope, shown);
     }
-    return { tools: shown, version, stale };
+    return { tools: hasToolset(principal) ? await this.inToolset(principal, shown) : shown, version, stale };
+  }
+
+  /** Visible tools under their original names, which limits, breakers and usage have: in a toolset those that it shows. */
+  async originals(principal: Principal): Promise<RegisteredTool[]> {
+    const { tools } = await this.all({ ...principal, toolset: undefined });
+    if (!hasToolset(principal) || !this.toolsets) return tools;
+    return (await this.toolsets.view(principal.tenantId, principal.toolset)).select(tools);
+  }
+
+  /** Visible tools as the toolset of the caller shows them. */
+  private async inToolset(
+    { tenantId, toolset }: Principal & { toolset: ToolsetRef },
+    visible: RegisteredTool[],
+  ): Promise<RegisteredTool[]> {
+    if (!this.toolsets) return [];
+    const view = await this.toolsets.view(tenantId, toolset);
+    let known = this.ofToolsets.get(visible);
+    if (!known) this.ofToolsets.set(visible, (known = new Map()));
+    const { tools: globs } = toolset;
+    const key = JSON.stringify([view.name, view.version, globs ?? null]);
+    const made = known.get(key);
+    if (made?.view === view) return made.tools;
+    const all = view.list(visible);
+    const tools = globs ? all.filter(({ name }) => toolAllowed(globs, name)) : all;
+    known.set(key, { view, tools });
+    return tools;
   }
 
   /**
    * A page, or all tools without a limit. A cursor is the last name of the previous page, so it stays valid when tools change.
    * @throws ToolError REQUEST_INVALID for a malformed cursor
    */
-  async page(principal: Principal, { category, limit, cursor }: ToolFilter, origin?: Origin): Promise<ToolPage> {
+  async page(principal: Principal, filter: ToolFilter, origin?: Origin): Promise<ToolPage> {
     const { tools, stale } = await this.all(principal, origin);
-    let shown =
-      category === undefined
-        ? tools
-        : tools.filter((tool) => tool.category === category || tool.tags?.includes(category));
-    if (cursor !== undefined) {
-      const after = readCursor(cursor);
-      shown = shown.filter((tool) => tool.name > after);
-    }
-    const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
-    if (!last) return { tools: shown, stale };
-    return { tools: shown.slice(0, limit), next: toCursor(last.name), stale };
+    return { ...pageOf(tools, filter), stale };
   }
 
   /**
@@ -77,14 +104,43 @@ export class ToolList {
    * @throws ToolError TOOL_NOT_FOUND, also for tools of other tenants; TOOL_DANGEROUS; TOOL_QUARANTINED
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
-    const tool = await this.cache.get(name, principal.tenantId);
+    const found = hasToolset(principal) ? await this.toolsets?.find(principal, name) : undefined;
+    const tool = found?.tool ?? (await this.cache.get(name, principal.tenantId));
     if (!tool || !mayUse(principal.tools, tool)) {
       throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
     }
     if (tool.dangerous) throw new ToolError('TOOL_DANGEROUS');
-    if (tool.quarantine) throw quarantineRefusal(tool.name, tool.quarantine);
-    return toPublicTool(tool);
+    if (tool.quarantine) throw quarantineRefusal(name, tool.quarantine);
+    const shown = toPublicTool(tool);
+    return found ? found.view.show(shown) : shown;
   }
+}
+
+/** The tools of a toolset, made of its view. */
+interface ToolsetTools {
+  view: ToolsetView;
+  tools: RegisteredTool[];
+}
+
+/**
+ * The page of a list at a cursor, in the order of the list.
+ * @throws ToolError REQUEST_INVALID for a malformed cursor
+ */
+export function pageOf(
+  tools: readonly RegisteredTool[],
+  { category, source, limit, cursor }: ToolFilter,
+): Omit<ToolPage, 'stale'> {
+  let shown = [...tools];
+  if (cursor !== undefined) {
+    const after = readCursor(cursor);
+    const at = tools.findIndex(({ name }) => name === after);
+    shown = at < 0 ? tools.filter((tool) => tool.name > after) : tools.slice(at + 1);
+  }
+  if (category !== undefined)
+    shown = shown.filter((tool) => tool.category === category || tool.tags?.includes(category));
+  if (source !== undefined) shown = shown.filter((tool) => tool.source.name === source);
+  const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
+  return last ? { tools: shown.slice(0, limit), next: toCursor(last.name) } : { tools: shown };
 }
 
 const toCursor = (name: string): string => Buffer.from(name).toString('base64url');
@@ -96,35 +152,4 @@ function readCursor(cursor: string): string {
     message: 'cursor is not valid for this list; take it from the Link header of the previous page',
     details: { fields: ['cursor'] },
   });
-}
-
-/** A tool and how well it matches. Scores are comparable only within one answer. */
-interface FoundTool {
-  tool: RegisteredTool;
-  score: number;
-}
-
-/** Keyword search over the tools a caller may see. The index of a list is built on first use. */
-export class ToolSearch {
-  private readonly rankers = new WeakMap<
-    readonly RegisteredTool[],
-    { ranker: ToolRanker; byName: Map<string, RegisteredTool> }
-  >();
-
-  constructor(private readonly list: ToolList) {}
-
-  /** At most `limit` tools, best first. */
-  async rank(principal: Principal, task: string, limit: number): Promise<FoundTool[]> {
-    const { tools } = await this.list.all(principal);
-    let known = this.rankers.get(tools);
-    if (!known) {
-      known = { ranker: new ToolRanker(tools), byName: new Map(tools.map((tool) => [tool.name, tool])) };
-      this.rankers.set(tools, known);
-    }
-    const { ranker, byName } = known;
-    return ranker.rank(task, limit).flatMap(({ name, score }) => {
-      const tool = byName.get(name);
-      return tool ? [{ tool, score }] : [];
-    });
-  }
 }

@@ -17,18 +17,17 @@ export function answerWrongMethods(fastify: FastifyInstance): void {
     methods.set(url, known);
     for (const one of [method].flat()) known.add(one);
   });
-  fastify.addHook('onRequest', async (request, reply) => {
-    if (!request.is404) return;
+  fastify.addHook('onRequest', (request, reply, done) => {
+    if (!request.is404) return done();
     const path = request.url.split('?', 1)[0]!;
     const allowed = [...methods].flatMap(([pattern, known]) => (matches(pattern, path) ? [...known] : []));
-    if (allowed.length === 0) return;
+    if (allowed.length === 0) return done();
     const allow = [...new Set(allowed)].toSorted();
     void reply.header('Allow', allow.join(', '));
     // An MCP client that was given the URL of the gateway alone.
     const hint = path === '/' ? '; MCP is served at /mcp, the API below /api/v1' : '';
     const message = `${request.method} is not a method of ${path}: use ${allow.join(' or ')}${hint}`;
     sendError(reply, request.url, new ToolError('METHOD_NOT_ALLOWED', { message, details: { allow } }));
-    return reply;
   });
 }
 

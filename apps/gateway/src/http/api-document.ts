@@ -1,10 +1,13 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
-import { TOOL_FORMATS } from '@toolfleet/engine';
+import { RESULT_FORMATS } from '@toolfleet/engine/batch';
 import { SCHEMA_STYLES } from '@toolfleet/schema';
+import { TOOL_DETAILS } from '../catalog/find-tools.js';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
+import { LIST_FORMATS } from './tools.controller.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';
 import { SOURCE_PATHS, SOURCE_SCHEMAS } from './sources-document.js';
+import { TOOLSET_PATHS, TOOLSET_SCHEMAS } from './toolsets-document.js';
 
 const BATCH_ITEM: JsonObject = { type: 'object', properties: callFieldSchemas('batch-item') };
 const PROJECT_PARAMETER: JsonObject = {
@@ -14,7 +17,9 @@ const PROJECT_PARAMETER: JsonObject = {
   description: 'Project whose files the call works on, one of those of the key; default: its first one',
 };
 
-const TOOL_FORMAT = inQuery('format', 'Form of the tools', { enum: [...TOOL_FORMATS] });
+const TOOL_FORMAT = inQuery('format', 'Form of the tools; python: their typed stub as text', {
+  enum: [...LIST_FORMATS],
+});
 const SCHEMA_STYLE = inQuery('schema_style', 'inline: schemas without $defs, for providers that refuse them', {
   enum: [...SCHEMA_STYLES],
 });
@@ -24,6 +29,8 @@ const CACHE_CONTROL: JsonObject = {
   schema: text,
   description: 'no-store is the same as the field cache with no-store, no-cache and max-age=0 as the field with reload',
 };
+
+const TOOLSET = inQuery('toolset', 'name, or name@version: shows and calls the tools of this toolset');
 
 /** A download: the type is that of the file. */
 const FILE: JsonObject = {
@@ -36,11 +43,16 @@ const CALL_PATHS: JsonObject = {
     get: operation('listTools', {
       summary: 'Tools the caller may use',
       parameters: [
+        inQuery('query', 'Finds tools for a task, best first'),
+        inQuery('names', 'Chooses tools: up to 50 names, separated by commas'),
+        inQuery('detail', 'names, or summary with the beginning of descriptions', { enum: [...TOOL_DETAILS] }),
         inQuery('category', 'Category or tag'),
+        inQuery('source', 'Name of a source'),
         inQuery('limit', 'Page size; Link has the next page', { type: 'integer', minimum: 1, maximum: 9_999 }),
         inQuery('cursor', 'From the Link header of the previous page'),
         TOOL_FORMAT,
         SCHEMA_STYLE,
+        TOOLSET,
       ],
       answers: { '200': answer('Tools by name', list(ref('Tool'))) },
     }),
@@ -48,7 +60,7 @@ const CALL_PATHS: JsonObject = {
   '/api/v1/tools/{name}': {
     get: operation('getTool', {
       summary: 'One tool',
-      parameters: [inPath('name'), TOOL_FORMAT, SCHEMA_STYLE],
+      parameters: [inPath('name'), TOOL_FORMAT, SCHEMA_STYLE, TOOLSET],
       answers: { '200': answer('The tool', ref('Tool')) },
     }),
   },
@@ -57,6 +69,7 @@ const CALL_PATHS: JsonObject = {
       summary: 'Run a tool',
       parameters: [
         inPath('name'),
+        TOOLSET,
         PROJECT_PARAMETER,
         {
           name: 'Idempotency-Key',
@@ -86,8 +99,10 @@ const CALL_PATHS: JsonObject = {
   },
   '/api/v1/tools/batch-execute': {
     post: operation('executeBatch', {
-      summary: 'Run several tools: {name, arguments}, or calls as models of OpenAI and Anthropic send them',
+      summary: 'Run several tools: {name, arguments}, or calls as models of OpenAI, Anthropic and Gemini send them',
       parameters: [
+        inQuery('format', 'Shape of all answers; default: that of each call', { enum: [...RESULT_FORMATS] }),
+        TOOLSET,
         PROJECT_PARAMETER,
         {
           name: 'Idempotency-Key',
@@ -105,8 +120,8 @@ const CALL_PATHS: JsonObject = {
       },
       answers: {
         '200': answer(
-          'In request order: call records; for function_call and tool_use items what their provider takes back',
-          list({ anyOf: [ref('CallRecord'), { type: 'object', required: ['type'] }] }),
+          'In request order: call records; for calls of a model provider, or with a format, what the provider takes back',
+          list({ anyOf: [ref('CallRecord'), { type: 'object' }] }),
         ),
       },
     }),
@@ -138,6 +153,19 @@ const CALL_PATHS: JsonObject = {
       summary: 'One picture, sound, text or embedded resource of an ended call as a file',
       parameters: [inPath('id'), { ...inPath('index'), description: 'Position in `content` of the result, from 0' }],
       answers: { '200': FILE },
+    }),
+  },
+  '/api/v1/results/{handle}': {
+    get: operation('readResult', {
+      summary: 'A part of a kept result: what an expression selects, or a page of its text',
+      parameters: [
+        inPath('handle'),
+        inQuery('select', 'JSONPath or JMESPath expression'),
+        inQuery('offset', 'First character of the page'),
+        inQuery('limit', 'Most characters of the page, up to 100,000; default 16,000'),
+        inQuery('session_id', 'Session of the call, if it had one'),
+      ],
+      answers: { '200': answer('`output` of the selection, or `text` of the page', { type: 'object' }) },
     }),
   },
   '/api/v1/calls/{id}/events': {
@@ -186,13 +214,13 @@ export function apiDocument(version: string): JsonObject {
       description: 'Runs the tool calls of agents and services. Errors: docs/errors.md.',
     },
     security: [{ bearer: [] }, { apiKey: [] }],
-    paths: { ...CALL_PATHS, ...SOURCE_PATHS, ...OPERATOR_PATHS },
+    paths: { ...CALL_PATHS, ...SOURCE_PATHS, ...TOOLSET_PATHS, ...OPERATOR_PATHS },
     components: {
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
       },
-      schemas: { ...SCHEMAS, ...OPERATOR_SCHEMAS, ...SOURCE_SCHEMAS },
+      schemas: { ...SCHEMAS, ...OPERATOR_SCHEMAS, ...SOURCE_SCHEMAS, ...TOOLSET_SCHEMAS },
     },
   };
 }

@@ -55,10 +55,10 @@ const LARGE = 64 * 1024;
 
 /** Disconnects clients that stop reading an answer. Node restarts the timeout whenever the client reads some of it. */
 export function closeStalledAnswers(fastify: FastifyInstance): void {
-  fastify.addHook('onSend', async (_request, reply, payload) => {
+  fastify.addHook('onSend', (_request, reply, payload, done) => {
     const isLarge = (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > LARGE;
     if (isLarge) closeWhenStalled(reply.raw);
-    return payload;
+    done(null, payload);
   });
 }
 

@@ -1,9 +1,10 @@
-import { IsArray, IsInt, IsOptional, IsString, MaxLength, Min, MinLength } from 'class-validator';
+import { IsArray, IsIn, IsInt, IsOptional, IsString, MaxLength, Min, MinLength } from 'class-validator';
 import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { MCP_MODES, ToolError, type McpMode, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
-import { ApiKeys, type KeyView, toKeySpec } from '../auth/api-keys.js';
+import { ApiKeys, type KeyView } from '../auth/api-keys.js';
+import { toKeySpec } from '../auth/key-request.js';
 import { AdminOnly, Caller } from '../auth/auth.guard.js';
 import { isOperator, isAdmin } from '../auth/roles.js';
 import { orUnavailable } from '../engine/store-health.js';
@@ -45,10 +46,21 @@ class CreateKeyBody {
   @IsString({ each: true })
   projects?: string[];
 
+  /** Toolset to bind the key to: `name`, or `name@version`. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(80)
+  toolset?: string;
+
   @IsOptional()
   @IsString()
   @MaxLength(64)
   tier?: string;
+
+  /** What MCP requests of the key see; without one, what their URL or `MCP_SURFACE` chooses. */
+  @IsOptional()
+  @IsIn(MCP_MODES)
+  mcp_mode?: McpMode;
 
   /** Lifetime of the key in seconds; without one it is valid until revoked. */
   @IsOptional()
@@ -97,7 +109,9 @@ export class KeysController {
           roles: body.roles,
           tools: body.tools,
           projects: body.projects,
+          toolset: body.toolset,
           tier: body.tier,
+          mcpMode: body.mcp_mode,
           expiresAt:
             body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
         }),
@@ -127,7 +141,9 @@ function toKeyBody(key: KeyView) {
     roles: key.roles,
     tools: key.tools,
     projects: key.projects ?? [],
+    toolset: key.toolset ?? null,
     tier: key.tier ?? null,
+    mcp_mode: key.mcpMode ?? null,
     created_at: new Date(key.createdAt).toISOString(),
     expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
     revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),
@@ -152,6 +168,7 @@ export class MeController {
       via: caller.via,
       key_id: caller.keyId ?? null,
       tools: caller.tools,
+      toolset: caller.toolset?.name ?? null,
       tier: {
         name: caller.tier ?? null,
         requests_per_minute: tier.minute,

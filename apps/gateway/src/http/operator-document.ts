@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import { MCP_MODES, type JsonObject } from '@toolfleet/contracts';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 
 const integer = { type: 'integer' } as const;
@@ -172,7 +172,9 @@ export const OPERATOR_PATHS: JsonObject = {
           roles: list(text),
           tools: list(text),
           projects: list(text),
+          toolset: { ...text, description: 'Toolset to bind the key to: name, or name@version' },
           tier: text,
+          mcp_mode: { enum: [...MCP_MODES] },
           expires_in_seconds: { type: 'integer', minimum: 60 },
         },
       },
@@ -299,7 +301,9 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     roles: list(text),
     tools: list(text),
     projects: list(text),
+    toolset: { anyOf: [text, { type: 'null' }] },
     tier: nullable('string'),
+    mcp_mode: nullable('string'),
     created_at: text,
     expires_at: nullable('string'),
     revoked_at: nullable('string'),

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance } from 'fastify';
-import { getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
+import { IsOptional, IsString, getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
 import { readCallFields, rejectUnknownFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 
@@ -72,6 +72,13 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
     if (faults.length > 0) throw invalidFields(faults);
     return dto;
   };
+}
+
+/** Query of every route that shows or calls tools. `ToolsetGuard` has read it before. */
+export class ToolsetQuery {
+  @IsOptional()
+  @IsString()
+  toolset?: string;
 }
 
 /** @throws ToolError REQUEST_INVALID unless the body is a JSON object */

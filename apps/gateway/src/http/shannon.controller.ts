@@ -25,8 +25,9 @@ import { formatTool, toolMetadata } from '@toolfleet/engine';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
-import { ToolList, ToolSearch } from '../catalog/tool-list.js';
-import { readBatchBody, readerFor } from './request-body.js';
+import { ToolList } from '../catalog/tool-list.js';
+import { ToolSearch } from '../catalog/tool-search.js';
+import { readBatchBody, readerFor, ToolsetQuery } from './request-body.js';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
@@ -68,7 +69,7 @@ class SelectBody {
 }
 
 /** Query of the endpoints that return schemas. */
-class SchemaQuery {
+class SchemaQuery extends ToolsetQuery {
   @IsOptional()
   @IsIn(SCHEMA_STYLES)
   schema_style?: SchemaStyle;

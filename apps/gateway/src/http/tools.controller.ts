@@ -1,14 +1,19 @@
-import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { IsIn, IsOptional, IsString, Length, Matches, MaxLength } from 'class-validator';
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { formatTool, TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
+import { RESULT_FORMATS, type ResultFormat } from '@toolfleet/engine/batch';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { FastifyReply } from 'fastify';
-import { bodyObject, readBatchBody, readerFor } from './request-body.js';
+import { bodyObject, readBatchBody, readerFor, ToolsetQuery } from './request-body.js';
 import { Caller } from '../auth/auth.guard.js';
 import { BatchCalls, ToolCalls } from '../tool-calls.js';
-import { ToolList } from '../catalog/tool-list.js';
+import { briefTool, findTools, namedTools, TOOL_DETAILS, type ToolDetail } from '../catalog/find-tools.js';
+import { ToolList, type ToolPage } from '../catalog/tool-list.js';
+import { ToolSearch } from '../catalog/tool-search.js';
+import { MAX_STUBS, toolStubs } from '../engine/tool-signature.js';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 import { ToolInventory } from '../catalog/tool-inventory.js';
 
@@ -29,12 +34,40 @@ function readExecuteToolBody(body: unknown): ExecuteToolBody {
   return { ...fields, arguments: source.arguments };
 }
 
+/** Forms of tools over HTTP: those of definitions, and typed stubs for Python. */
+export const LIST_FORMATS = [...TOOL_FORMATS, 'python'] as const;
+type ListFormat = ToolFormat | 'python';
+/** Tools that a query finds when it names no limit. */
+const DEFAULT_FOUND = 20;
+
 /** Query of `GET /api/v1/tools`. */
-class ListToolsQuery {
+class ListToolsQuery extends ToolsetQuery {
+  /** Finds tools for a task, best first. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 10_000)
+  query?: string;
+
+  /** Chooses tools by name, separated by commas. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(8_000)
+  names?: string;
+
+  @IsOptional()
+  @IsIn(TOOL_DETAILS)
+  detail?: ToolDetail;
+
   @IsOptional()
   @IsString()
   @MaxLength(64)
   category?: string;
+
+  /** Name of a source. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(128)
+  source?: string;
 
   /** Page size; absent: everything. */
   @IsOptional()
@@ -48,8 +81,8 @@ class ListToolsQuery {
   cursor?: string;
 
   @IsOptional()
-  @IsIn(TOOL_FORMATS)
-  format?: ToolFormat;
+  @IsIn(LIST_FORMATS)
+  format?: ListFormat;
 
   /** `inline`: schemas without `$defs`. */
   @IsOptional()
@@ -63,18 +96,52 @@ class ListToolsQuery {
 }
 
 /** Query of `GET /api/v1/tools/:name`. */
-class FormatQuery {
+class FormatQuery extends ToolsetQuery {
   @IsOptional()
-  @IsIn(TOOL_FORMATS)
-  format?: ToolFormat;
+  @IsIn(LIST_FORMATS)
+  format?: ListFormat;
 
   @IsOptional()
   @IsIn(SCHEMA_STYLES)
   schema_style?: SchemaStyle;
 }
 
+/** Query of `POST /api/v1/tools/batch-execute`. */
+class BatchQuery extends ToolsetQuery {
+  /** Absent: each answer in the shape of its call. */
+  @IsOptional()
+  @IsIn(RESULT_FORMATS)
+  format?: ResultFormat;
+}
+
 const readQuery = readerFor(ListToolsQuery);
 const readFormat = readerFor(FormatQuery);
+const readBatchQuery = readerFor(BatchQuery);
+
+/** @throws ToolError REQUEST_INVALID for parameters that exclude each other */
+function checkCombination(query: ListToolsQuery): void {
+  const { names, detail = 'full', format } = query;
+  const others = (['query', 'category', 'source', 'limit', 'cursor'] as const).filter(
+    (one) => query[one] !== undefined,
+  );
+  if (names !== undefined && others.length > 0) exclude(['names', ...others], 'names chooses tools without');
+  if (detail !== 'full' && format !== undefined) exclude(['detail', 'format'], `detail=${detail} has no`);
+}
+
+function exclude(fields: string[], reason: string): never {
+  const message = `Invalid request: ${reason} ${fields.slice(1).join(', ')}`;
+  throw new ToolError('REQUEST_INVALID', { message, details: { fields } });
+}
+
+/** @throws ToolError REQUEST_INVALID for more tools than one stub may have */
+function sendStubs(reply: FastifyReply, tools: readonly RegisteredTool[]): string {
+  if (tools.length > MAX_STUBS) {
+    const message = `A stub has at most ${MAX_STUBS} tools, not ${tools.length}; choose some by names, query, category, source or limit`;
+    throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['format'] } });
+  }
+  void reply.header('Content-Type', 'text/x-python; charset=utf-8');
+  return toolStubs(tools);
+}
 
 /** The Tools API. */
 @Controller('api/v1/tools')
@@ -84,9 +151,13 @@ export class ToolsController {
     private readonly calls: ToolCalls,
     private readonly batches: BatchCalls,
     private readonly http: HttpCalls,
+    private readonly search: ToolSearch,
   ) {}
 
-  /** The tools a caller may call, as an array; with `limit` one page, and `Link: rel="next"` to the next. */
+  /**
+   * The tools a caller may call, as an array; with `limit` one page, and `Link: rel="next"` to the next. `query` finds tools, `names`
+   * chooses them; `detail` shortens them to names or summaries, and `format=python` is the text of their stub.
+   */
   @Get()
   async all(
     @Caller() caller: Principal,
@@ -94,37 +165,76 @@ export class ToolsController {
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const { category, limit, cursor, format = 'native', schema_style: style } = readQuery(query);
-    const page = await this.list.page(caller, {
-      category,
-      limit: limit === undefined ? undefined : Number(limit),
-      cursor,
-    });
+    const wanted = readQuery(query);
+    checkCombination(wanted);
+    const { detail = 'full', format = 'native', schema_style: style } = wanted;
+    const page = await this.find(caller, wanted);
     if (page.next !== undefined) {
       const url = new URL(request.url, 'http://gateway');
       url.searchParams.set('cursor', page.next);
       void reply.header('Link', `<${url.pathname}${url.search}>; rel="next"`);
     }
     if (page.stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
-    return page.tools.map((tool) => formatTool(tool, format, style));
+    if (format === 'python') return sendStubs(reply, page.tools);
+    return page.tools.map((tool) => (detail === 'full' ? formatTool(tool, format, style) : briefTool(tool, detail)));
+  }
+
+  private async find(
+    caller: Principal,
+    { query, names, category, source, limit, cursor }: ListToolsQuery,
+  ): Promise<Omit<ToolPage, 'tools'> & { tools: readonly RegisteredTool[] }> {
+    const { tools, stale } = await this.list.all(caller);
+    if (names !== undefined)
+      return {
+        tools: namedTools(
+          tools,
+          names.split(',').map((name) => name.trim()),
+        ),
+        stale,
+      };
+    const most = limit === undefined ? undefined : Number(limit);
+    const found = await findTools(
+      {
+        list: async () => tools,
+        search: async (task, count) => (await this.search.rank(caller, task, count)).map(({ tool }) => tool),
+      },
+      { query, category, source, cursor, limit: most ?? (query === undefined ? undefined : DEFAULT_FOUND) },
+    );
+    return { ...found, stale };
   }
 
   /** One tool in the requested format. */
   @Get(':name')
-  async one(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
+  async one(
+    @Caller() caller: Principal,
+    @Param('name') name: string,
+    @Query() query: unknown,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
     const { format = 'native', schema_style: style } = readFormat(query);
-    return formatTool(await this.list.one(caller, name), format, style);
+    const tool = await this.list.one(caller, name);
+    return format === 'python' ? sendStubs(reply, [tool]) : formatTool(tool, format, style);
   }
 
-  /** Tool calls in the shapes of `readBatch`; an array, or an object with `calls`. */
+  /** Tool calls in the shapes of `readBatch`; an array, or an object with `calls`. `format` chooses the shape of all answers. */
   @Post('batch-execute')
   @HttpCode(200)
-  batch(@Body() body: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+  batch(
+    @Body() body: unknown,
+    @Query() query: unknown,
+    @Req() request: HttpRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const { format } = readBatchQuery(query);
     const { calls, fields } = readBatchBody(body);
     const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
-      this.batches.records(calls, shared, this.http.batchSender(request, reply), (name, args, own) =>
-        this.http.toCallRequest(request, reply, name, args, own),
+      this.batches.records(
+        calls,
+        shared,
+        this.http.batchSender(request, reply),
+        (name, args, own) => this.http.toCallRequest(request, reply, name, args, own),
+        format,
       ),
     );
   }

@@ -18,13 +18,15 @@ export const keys: Command = {
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
     ['--tools <globs>', 'create: globs of the tools it may call, separated by commas'],
     ['--projects <ids>', 'create: projects whose files it may use, separated by commas; the first is its default'],
+    ['--toolset <name>', 'create: binds the key to a toolset; name@version: to one version'],
     ['--tier <name>', 'create: rate class (operators)'],
+    ['--mcp-mode <list|search|code>', 'create: what its MCP requests see; code: three tools to write programs'],
     ['--expires <30d|12h>', 'create: lifetime; default: until revoked'],
     ['--admin', 'create: administers its tenant: keys, tools, approvals'],
     ['--operator', 'create: operates the fleet; belongs to tenant operator'],
   ],
   verbs: ['list', 'create', 'revoke'],
-  known: ['tenant', 'tools', 'projects', 'tier', 'expires', 'admin', 'operator'],
+  known: ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'admin', 'operator'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
@@ -58,13 +60,14 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
   const request: JsonObject = { client };
-  const [tenant, tools, projects, tier, expires] = ['tenant', 'tools', 'projects', 'tier', 'expires'].map((option) =>
-    optionValue(line, option),
-  );
+  const options = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires'];
+  const [tenant, tools, projects, toolset, tier, mcpMode, expires] = options.map((option) => optionValue(line, option));
   if (tenant) request['tenant_id'] = tenant;
   if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
   if (projects) request['projects'] = projects.split(',').map((project) => project.trim());
+  if (toolset) request['toolset'] = toolset;
   if (tier) request['tier'] = tier;
+  if (mcpMode) request['mcp_mode'] = mcpMode;
   if (expires) request['expires_in_seconds'] = parseDuration(expires);
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
   if (roles.length > 0) request['roles'] = roles;

@@ -15,6 +15,22 @@ describe('tools, describe, health', () => {
     expect(JSON.parse((await run(['tools', '--json'])).out)).toHaveLength(2);
   });
 
+  it('finds tools, and prints stubs as the gateway writes them', async () => {
+    await run(['tools', 'search', 'add', 'numbers', '--limit', '3']);
+    expect(seen.at(-1)?.path).toBe('/api/v1/tools?limit=3&query=add+numbers');
+    const text = '# Stubs\nclass Tools: ...\n';
+    routes.set('GET /api/v1/tools', () => ({ status: 200, body: text, type: 'text/x-python; charset=utf-8' }));
+    expect((await run(['tools', 'stubs', 'a', 'b-c'])).out).toBe(text);
+    expect(seen.at(-1)?.path).toBe('/api/v1/tools?format=python&names=a%2Cb-c');
+    expect(JSON.parse((await run(['tools', 'stubs', '--json'])).out)).toEqual({ stubs: text });
+    for (const wrong of [
+      ['tools', 'search'],
+      ['tools', 'calculator'],
+      ['tools', 'list', 'x'],
+    ])
+      expect((await run(wrong)).code).toBe(2);
+  });
+
   it('describes a tool', async () => {
     const { out } = await run(['describe', 'calculator']);
     expect(out).toContain('calculator 1.0.0  (data, free, at most 5 s)');

@@ -8,15 +8,36 @@ import { getTool } from '../gateway.js';
 
 /** `fleetctl tools`. */
 export const tools: Command = {
-  usage: 'tools [--category <word>]',
-  summary: 'List the tools that you may call',
-  options: [['--category <word>', 'Only tools of this category or tag']],
-  mostWords: 0,
-  known: ['category'],
-  async run({ line, json, terminal, gateway }) {
-    const category = optionValue(line, 'category');
-    const query = category === undefined ? '' : `?category=${encodeURIComponent(category)}`;
-    const { body } = await gateway().request<ListedTool[]>('GET', `/api/v1/tools${query}`);
+  usage: 'tools [list] | tools search <task> | tools stubs [<tool> …]',
+  summary: 'List or find the tools that you may call, or print typed Python stubs of them',
+  options: [
+    ['--category <word>', 'Only tools of this category or tag'],
+    ['--source <name>', 'Only tools of this server or API'],
+    ['--limit <number>', 'search, stubs: most tools'],
+  ],
+  verbs: ['list', 'search', 'stubs'],
+  known: ['category', 'source', 'limit'],
+  complete: async (words, gateway) => {
+    if (words[0] !== 'stubs') return [];
+    return (await gateway.request<string[]>('GET', '/api/v1/tools?detail=names')).body;
+  },
+  async run({ words: [verb = 'list', ...words], line, json, terminal, gateway }) {
+    const isKnown = verb === 'stubs' || (verb === 'search' ? words.length > 0 : verb === 'list' && words.length === 0);
+    if (!isKnown) throw new CliError(`usage: fleetctl ${tools.usage}`, EXIT.usage);
+    const query = new URLSearchParams();
+    for (const option of ['category', 'source', 'limit']) {
+      const value = optionValue(line, option);
+      if (value !== undefined) query.set(option, value);
+    }
+    if (verb === 'search') query.set('query', words.join(' '));
+    if (verb === 'stubs') {
+      query.set('format', 'python');
+      if (words.length > 0) query.set('names', words.join(','));
+      const { body: text } = await gateway().request<string>('GET', `/api/v1/tools?${query}`);
+      terminal.out(json ? `${jsonText({ stubs: text }, 2)}\n` : text);
+      return EXIT.ok;
+    }
+    const { body } = await gateway().request<ListedTool[]>('GET', `/api/v1/tools${query.size > 0 ? `?${query}` : ''}`);
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else if (body.length === 0) terminal.out('No tools\n');
     else {

@@ -1,0 +1,312 @@
+import { isJsonObject, isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { PendingApproval } from '@toolfleet/contracts/registry';
+import {
+  TOOLSET_SCHEMA,
+  type ServedToolset,
+  type ToolsetDetail,
+  type ToolsetOrigin,
+  type ToolsetPut,
+  type ToolsetSpec,
+  type ToolsetSummary,
+  type ToolsetVersion,
+} from '@toolfleet/contracts/toolset';
+import type { Clock } from '@toolfleet/resilience';
+import { canonicalJson, validateMessage } from '@toolfleet/schema';
+import type { ServiceHost } from '@toolfleet/service';
+import type { Logger } from '@toolfleet/telemetry';
+import type { Catalog } from './catalog.js';
+import { sourceName } from './tool-key.js';
+import type { RedisToolsetStore, StoredVersion } from './redis-toolset-store.js';
+import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-overrides.js';
+
+const readSpec = validateMessage<ToolsetSpec>(TOOLSET_SCHEMA as unknown as JsonObject);
+/** Names with which the section `toolsets` of the configuration file begins an entry: `name`, or `name@tenant`. */
+const ID = /^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$/;
+const MAX_SPEC_CHARS = 64 * 1024;
+/** Toolsets of one tenant, and shared ones. */
+const MAX_TOOLSETS = 200;
+/** Attempts to write a toolset that others keep changing. */
+const MAX_WRITES = 5;
+const FILE = 'configuration file';
+/** Start of the subject of a toolset's fault; its id follows. */
+const TOOLSET_FAULT = 'toolset ';
+
+/** The state of the overrides of one version. */
+interface OverrideStates {
+  approved: Record<string, string>;
+  quarantined: PendingApproval[];
+  notes: string[];
+}
+
+/**
+ * Toolsets of the configuration file and of the API: their versions, and which of their overrides are in effect. Every change
+ * makes a new version. Ids are `name`, or `name@tenant`; the gateway checks who may use which.
+ */
+export class ToolsetService {
+  readonly name = 'toolsets';
+  private readonly declared = new Set<string>();
+
+  constructor(
+    private readonly file: JsonObject,
+    private readonly store: RedisToolsetStore,
+    private readonly catalog: Catalog,
+    private readonly host: { clock: Clock; logger: Logger; faults: Pick<ServiceHost['faults'], 'set'> },
+    private readonly publishChanged: (id: string) => void,
+  ) {}
+
+  /** Stores the toolsets of the configuration file that are new or changed, and removes those that are no longer in it. */
+  async start(): Promise<void> {
+    const section = this.file['toolsets'] ?? {};
+    const entries = isJsonObject(section) ? Object.entries(section) : [];
+    if (!isJsonObject(section)) this.host.faults.set(TOOLSET_FAULT, ['toolsets must be a mapping of names']);
+    for (const [id, entry] of entries) {
+      this.declared.add(id);
+      try {
+        if (!ID.test(id))
+          throw invalid('toolsets', 'names are letters, digits, "_" and "-", with @tenant of one tenant');
+        await this.write(id, checkSpec(entry), { origin: 'config', by: FILE });
+      } catch (error) {
+        if (!isToolError(error) || error.code !== 'REQUEST_INVALID') throw error;
+        // An invalid entry keeps the version that was stored before.
+        this.host.faults.set(TOOLSET_FAULT + id, [`its entry is ignored: ${error.message}`]);
+        this.host.logger.error({ toolset: id, fault: error.message }, 'a toolset of the configuration file is ignored');
+      }
+    }
+    for (const [id, { origin }] of await this.store.heads()) {
+      if (origin !== 'config' || this.declared.has(id)) continue;
+      await this.store.remove(id);
+      this.publishChanged(id);
+    }
+  }
+
+  /** The toolset of this name that a tenant uses, in a version or the latest; null if there is none. */
+  async get(tenantId: string, name: string, version?: number): Promise<ServedToolset | null> {
+    for (const tenant of [tenantId, undefined]) {
+      const id = sourceName(name, tenant);
+      const head = await this.store.head(id);
+      if (!head) continue;
+      const wanted = version === undefined ? head : await this.store.version(id, version);
+      if (!wanted) return null;
+      const { approved, quarantined } = await this.overrideStates(id, wanted.spec);
+      return { name, tenant: tenant ?? null, version: wanted.version, spec: wanted.spec, approved, quarantined };
+    }
+    return null;
+  }
+
+  /** Toolsets by id. */
+  async list(tenant: string | null | undefined): Promise<ToolsetSummary[]> {
+    const heads = [...(await this.store.heads())].filter(
+      ([id]) => tenant === undefined || (tenantOf(id) ?? null) === tenant,
+    );
+    const found = await Promise.all(
+      heads.map(async ([id, head]) => toSummary(id, head, await this.overrideStates(id, head.spec))),
+    );
+    return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** One toolset with its history. @throws ToolError NOT_FOUND, also for a version that is not kept */
+  async show(id: string, version?: number): Promise<ToolsetDetail> {
+    const head = await this.store.head(id);
+    const shown = head && (version === undefined ? head : await this.store.version(id, version));
+    if (!shown) throw noToolset(id, version);
+    const states = await this.overrideStates(id, shown.spec);
+    return {
+      ...toSummary(id, shown, states),
+      spec: shown.spec,
+      notes: states.notes,
+      versions: (await this.store.versions(id)).map(toVersion),
+    };
+  }
+
+  /**
+   * Makes a new version.
+   * @throws ToolError REQUEST_INVALID; NOT_FOUND for a version to restore that is not kept; TOOL_NAME_CONFLICT for a toolset of
+   *   the configuration file
+   */
+  async put({ id, spec, restore_version: restores, by }: ToolsetPut): Promise<ToolsetDetail> {
+    this.requireUndeclared(id);
+    if (restores === undefined) {
+      await this.write(id, checkSpec(spec), { origin: 'api', by });
+    } else {
+      const old = (await this.store.head(id)) && (await this.store.version(id, restores));
+      if (!old) throw noToolset(id, restores);
+      await this.write(id, old.spec, { origin: 'api', by, restores });
+    }
+    return this.show(id);
+  }
+
+  /** @throws ToolError NOT_FOUND; TOOL_NAME_CONFLICT for a toolset of the configuration file */
+  async remove(id: string): Promise<void> {
+    this.requireUndeclared(id);
+    if (!(await this.store.remove(id))) throw noToolset(id);
+    this.publishChanged(id);
+  }
+
+  /**
+   * Puts an override into effect for the definition as it is now.
+   * @throws ToolError NOT_FOUND when it awaits no approval; REQUEST_INVALID when the definition changed since it was shown, or
+   *   the override does not fit it
+   */
+  async approve(id: string, tool: string, pendingRevision: string, by: string): Promise<ToolsetDetail> {
+    const head = await this.store.head(id);
+    if (!head) throw noToolset(id);
+    const { quarantined } = await this.overrideStates(id, head.spec);
+    const pending = quarantined.find(({ name }) => name === tool);
+    const override = head.spec.overrides?.[tool];
+    const definition = this.catalog.get(tool, tenantOf(id));
+    if (!pending || !override || !definition)
+      throw new ToolError('NOT_FOUND', { message: `No override of ${tool} in toolset ${id} awaits an approval` });
+    if (definition.revision !== pendingRevision) {
+      const message = 'The tool changed since it was shown; review it again';
+      throw new ToolError('REQUEST_INVALID', { message, details: { field: 'pending_revision' } });
+    }
+    const misfits = findMisfits(definition, override);
+    if (misfits.length > 0) throw invalid(`overrides.${tool}`, misfits.join('; '));
+    const pin = {
+      revision: pendingRevision,
+      fields: coveredFields(definition, override),
+      at: this.host.clock.now(),
+      by,
+    };
+    await this.store.keepPin(id, toPinKey(tool, override), pin, false);
+    this.host.logger.warn(
+      { toolset: id, tool, revision: pendingRevision, approved_by: by },
+      'an override was approved',
+    );
+    this.publishChanged(id);
+    return this.show(id);
+  }
+
+  /** Removes all toolsets of a tenant, or counts them. Those of the configuration file stay. */
+  async purgeTenant(tenant: string, dryRun: boolean): Promise<number> {
+    const ids = [...(await this.store.heads()).keys()].filter(
+      (id) => tenantOf(id) === tenant && !this.declared.has(id),
+    );
+    if (dryRun) return ids.length;
+    for (const id of ids) {
+      await this.store.erase(id);
+      this.publishChanged(id);
+    }
+    return ids.length;
+  }
+
+  private requireUndeclared(id: string): void {
+    if (!this.declared.has(id)) return;
+    const message = `Toolset ${id} is declared in the configuration file; change it there`;
+    throw new ToolError('TOOL_NAME_CONFLICT', { message });
+  }
+
+  /** Stores a version unless the latest one is the same. */
+  private async write(
+    id: string,
+    spec: ToolsetSpec,
+    { origin, by, restores }: { origin: ToolsetOrigin; by: string; restores?: number },
+  ): Promise<void> {
+    if (origin === 'api') await this.checkNew(id, spec);
+    for (let round = 1; round <= MAX_WRITES; round += 1) {
+      const head = await this.store.head(id);
+      if (head?.origin === origin && canonicalJson(head.spec as Json) === canonicalJson(spec as Json)) return;
+      const version = (await this.store.latest(id)) + 1;
+      const stored: StoredVersion = { version, spec, origin, createdAt: this.host.clock.now(), by, restores };
+      if (await this.store.put(id, stored)) {
+        this.host.logger.info({ toolset: id, version, changed_by: by }, 'a toolset changed');
+        this.publishChanged(id);
+        return;
+      }
+    }
+    throw new ToolError('SERVICE_UNAVAILABLE', { message: `Concurrent changes of toolset ${id}; retry later` });
+  }
+
+  /** @throws ToolError REQUEST_INVALID for too many toolsets, or an override that does not fit its tool */
+  private async checkNew(id: string, spec: ToolsetSpec): Promise<void> {
+    const ids = [...(await this.store.heads()).keys()].filter((other) => tenantOf(other) === tenantOf(id));
+    if (!ids.includes(id) && ids.length >= MAX_TOOLSETS)
+      throw invalid('name', `there are ${MAX_TOOLSETS} toolsets already; remove one first`);
+    await this.catalog.refresh();
+    for (const [name, override] of Object.entries(spec.overrides ?? {})) {
+      const tool = this.catalog.get(name, tenantOf(id));
+      const misfits = tool?.name === name ? findMisfits(tool, override) : [];
+      if (misfits.length > 0) throw invalid(`overrides.${name}`, misfits.join('; '));
+    }
+  }
+
+  /** Which overrides are in effect. An override that meets its tool for the first time is pinned to its definition. */
+  private async overrideStates(id: string, spec: ToolsetSpec): Promise<OverrideStates> {
+    const states: OverrideStates = { approved: {}, quarantined: [], notes: [] };
+    const overrides = Object.entries(spec.overrides ?? {});
+    if (overrides.length === 0) return states;
+    await this.catalog.refresh();
+    const pins = await this.store.pins(id);
+    for (const [name, override] of overrides) {
+      const tool = this.catalog.get(name, tenantOf(id));
+      if (tool?.name !== name || tool.quarantine) {
+        states.notes.push(
+          `overrides.${name}: ${tool?.quarantine ? 'the tool awaits an approval itself' : 'no such tool'}`,
+        );
+        continue;
+      }
+      const key = toPinKey(name, override);
+      const pin = pins.get(key);
+      const fields = coveredFields(tool, override);
+      const reasons = findMisfits(tool, override);
+      const changed = pin ? changedFields(pin.fields, fields) : [];
+      if (changed.length > 0) reasons.unshift(`changed: ${changed.join(', ')}`);
+      if (reasons.length > 0) {
+        states.quarantined.push({ name, reason: reasons.join('; '), pending_revision: tool.revision });
+        continue;
+      }
+      if (!pin) await this.store.keepPin(id, key, { revision: tool.revision, fields, at: this.host.clock.now() }, true);
+      states.approved[name] = tool.revision;
+    }
+    return states;
+  }
+}
+
+/** @throws ToolError REQUEST_INVALID naming the field */
+function checkSpec(value: unknown): ToolsetSpec {
+  if (JSON.stringify(value ?? null).length > MAX_SPEC_CHARS)
+    throw invalid('toolset', `must have at most ${MAX_SPEC_CHARS} characters of JSON`);
+  const spec = readSpec(value);
+  const names = new Map<string, string>();
+  for (const [tool, { name, preset = {}, defaults = {}, hide = [] }] of Object.entries(spec.overrides ?? {})) {
+    const other = name === undefined ? undefined : names.get(name);
+    if (other !== undefined) throw invalid(`overrides.${tool}.name`, `'${name}' is the name of ${other} already`);
+    if (name !== undefined) names.set(name, tool);
+    const twice = [...Object.keys(defaults), ...hide].find((argument) => Object.hasOwn(preset, argument));
+    const both = twice ?? hide.find((argument) => Object.hasOwn(defaults, argument));
+    if (both !== undefined)
+      throw invalid(`overrides.${tool}`, `'${both}' may be in only one of preset, defaults and hide`);
+  }
+  return spec;
+}
+
+function invalid(field: string, message: string): ToolError {
+  return new ToolError('REQUEST_INVALID', { message: `${field}: ${message}`, details: { field } });
+}
+
+function noToolset(id: string, version?: number): ToolError {
+  return new ToolError('NOT_FOUND', {
+    message: version === undefined ? `No toolset '${id}'` : `No version ${version} of toolset '${id}' is kept`,
+  });
+}
+
+function tenantOf(id: string): string | undefined {
+  const at = id.indexOf('@');
+  return at < 0 ? undefined : id.slice(at + 1);
+}
+
+function toVersion({ version, createdAt, by, origin, restores }: StoredVersion): ToolsetVersion {
+  return { version, created_at: new Date(createdAt).toISOString(), created_by: by, origin, restores };
+}
+
+function toSummary(id: string, stored: StoredVersion, { quarantined }: OverrideStates): ToolsetSummary {
+  const tenant = tenantOf(id) ?? null;
+  return {
+    ...toVersion(stored),
+    id,
+    name: tenant === null ? id : id.slice(0, -tenant.length - 1),
+    tenant,
+    description: stored.spec.description ?? null,
+    quarantined,
+  };
+}

@@ -1,16 +1,18 @@
 /**
  * Results of two gateways that share a result store: a large result of one is read through the other, over HTTP and as an MCP
- * task; pictures and files of a result reach every reader and can be downloaded.
+ * task; pictures and files of a result reach every reader and can be downloaded; a call gets the part of a result it selects.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { CallBody } from '@toolfleet/contracts';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
+import { askTask } from '../fleet/mcp-tasks.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 /** A picture of 30 KB, which is above the threshold of the store. */
@@ -30,17 +32,33 @@ const DRAW = `export default ({ defineTool, ok, ToolError }) => defineTool({
   }),
 });`;
 
+/** A table with an output schema that requires all of its members and allows no others. */
+const LIST_ROWS = `export default ({ defineTool, ok }) => defineTool({
+  name: 'list_rows', description: 'Lists rows', category: 'data', rateLimit: 0, idempotent: true,
+  inputSchema: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] },
+  outputSchema: {
+    type: 'object', properties: { rows: { type: 'array' }, total: { type: 'integer' } },
+    required: ['rows', 'total'], additionalProperties: false,
+  },
+  handler: ({ n }) => {
+    const rows = Array.from({ length: n }, (_, id) => ({ id, name: 'row ' + id, note: 'x'.repeat(100) }));
+    return ok({ rows, total: n }, n + ' rows');
+  },
+});`;
+
 let folder: string;
 let fleet: TestFleet;
 let nats: NatsClient;
+const clients: Client[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'toolfleet-results-'));
   const [store, plugins] = [join(folder, 'results'), join(folder, 'plugins')];
   await Promise.all([mkdir(store), mkdir(plugins)]);
   await writeFile(join(plugins, 'draw.tool.mjs'), DRAW);
+  await writeFile(join(plugins, 'list-rows.tool.mjs'), LIST_ROWS);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
-    tools: ['text_process', 'draw'],
+    tools: ['text_process', 'draw', 'list_rows'],
     env: {
       RESULT_STORE: 'directory',
       RESULT_STORE_DIR: store,
@@ -51,6 +69,7 @@ beforeAll(async () => {
   nats = await NatsClient.connect({ url: fleet.nats.url, name: 'results' });
 });
 afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
   await nats?.close();
   await fleet?.stop();
   await rm(folder, { recursive: true, force: true });
@@ -78,7 +97,7 @@ it('returns the result of an asynchronous call, also as a task of MCP', async ()
     const { body, text } = await fleet.ask({ path: `/api/v1/calls/${id}`, gateway });
     expect(text.length).toBeGreaterThan(20_000);
     expect(JSON.stringify(body.result.output)).toContain('TWO TWO');
-    expect((await getTask(id, gateway)).text).toContain('TWO TWO');
+    expect((await askTask(fleet, 'tasks/get', id, { gateway })).text).toContain('TWO TWO');
   }
 });
 
@@ -107,7 +126,7 @@ it.each([{ fails: false }, { fails: true }])(
     const { text } = await fleet.ask({ path: `/api/v1/calls/${id}/events`, gateway: 1 });
     const done = /event: done\ndata: (.*)\n/.exec(text)![1]!;
     expect(JSON.parse(done)).toMatchObject({ result: { content: RICH } });
-    expect((await getTask(id, 1)).body.result).toMatchObject({
+    expect((await askTask(fleet, 'tasks/get', id, { gateway: 1 })).body.result).toMatchObject({
       status: 'completed',
       result: { isError: args.fails, content: RICH },
     });
@@ -188,22 +207,183 @@ it('fleetctl writes pictures and files to files and to standard output, also tho
   );
 });
 
-function getTask(taskId: string, gateway: number) {
-  const prefix = 'io.modelcontextprotocol/';
-  const _meta = {
-    [`${prefix}protocolVersion`]: '2026-07-28',
-    [`${prefix}clientInfo`]: { name: 'spec', version: '1' },
-    [`${prefix}clientCapabilities`]: { extensions: { [`${prefix}tasks`]: {} } },
-  };
-  return fleet.ask({
-    path: '/mcp',
-    gateway,
-    body: { jsonrpc: '2.0', id: 1, method: 'tasks/get', params: { taskId, _meta } },
-    headers: {
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': 'tasks/get',
-      'mcp-name': taskId,
-    },
+describe('a call that selects a part of its result', () => {
+  const select = '$.rows[?@.id >= 2].name';
+  const NAMES = ['row 2', 'row 3'];
+
+  it('gets it over HTTP, NATS, in a batch and asynchronously, and a replay another part', async () => {
+    const args = { n: 4 };
+    expect((await fleet.call('list_rows', args, { fields: { select } })).body).toMatchObject({
+      output: NAMES,
+      text: JSON.stringify(NAMES),
+      metadata: { select: { expression: select, matched: true } },
+    });
+    const headers = { Authorization: `Bearer ${fleet.adminKey}` };
+    const message = { name: 'list_rows', arguments: args, select: 'total' };
+    expect(await nats.request('tool.call', message, { timeoutMs: 20_000, headers })).toMatchObject({ output: 4 });
+    const batch = await fleet.ask({
+      path: '/api/v1/tools/batch-execute',
+      body: {
+        select,
+        calls: [
+          { name: 'list_rows', arguments: args },
+          { name: 'list_rows', arguments: args, select: 'total' },
+          { type: 'tool_use', id: 't', name: 'list_rows', input: args, select: 'rows[0].name' },
+        ],
+      },
+    });
+    expect(JSON.parse(batch.body[0].result).output).toEqual(NAMES);
+    expect(JSON.parse(batch.body[1].result).output).toBe(4);
+    expect(batch.body[2].content).toEqual([{ type: 'text', text: 'row 0' }]);
+    const key = { headers: { 'idempotency-key': randomUUID() } };
+    const accepted = await fleet.call(
+      'list_rows',
+      { n: 300 },
+      { ...key, fields: { mode: 'async', select: 'rows[*].id' } },
+    );
+    const path = `/api/v1/calls/${accepted.body.call_id}`;
+    await eventually('the call has ended', async () => (await fleet.ask({ path, gateway: 1 })).body.result);
+    expect((await fleet.ask({ path, gateway: 1 })).body.result.output).toEqual(
+      Array.from({ length: 300 }, (_, id) => id),
+    );
+    const replay = await fleet.call('list_rows', { n: 300 }, { ...key, fields: { select: 'total' } });
+    expect(replay.body).toMatchObject({ output: 300, metadata: { idempotent_replay: true } });
+    const wrong = await fleet.call('list_rows', args, { fields: { select: '$.rows[' } });
+    expect(wrong).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID', details: { position: 7 } } });
   });
+
+  it.each(['auto', 'legacy'] as const)('MCP: the client of the SDK accepts it (%s)', async (mode) => {
+    const client = await mcpClient(mode);
+    const { tools } = await client.listTools();
+    expect(tools.find(({ name }) => name === 'list_rows')?.outputSchema).toMatchObject({
+      properties: { total: { type: 'integer' } },
+    });
+    const call = (n: number, wanted?: string) =>
+      client.callTool({ name: 'list_rows', arguments: { n }, _meta: wanted === undefined ? {} : { select: wanted } });
+    expect((await call(2)).structuredContent).toMatchObject({ total: 2 });
+    expect(await call(4, select)).toMatchObject({
+      isError: false,
+      content: [{ type: 'text', text: JSON.stringify(NAMES) }],
+      structuredContent: { toolfleet_selection: NAMES },
+    });
+    expect(await call(4, 'none')).toMatchObject({
+      content: [{ text: expect.stringContaining('{rows: [4 × {id: number') }],
+      structuredContent: { toolfleet_selection: null },
+    });
+    expect(await call(4, 'a b')).toMatchObject({ isError: true, _meta: { code: 'REQUEST_INVALID' } });
+  });
+});
+
+async function mcpClient(mode: 'auto' | 'legacy', key = fleet.adminKey): Promise<Client> {
+  const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode } });
+  const requestInit = { headers: { Authorization: `Bearer ${key}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url(0)}/mcp`), { requestInit }));
+  clients.push(client);
+  return client;
 }
+
+describe('a result that is too large to show', () => {
+  const N = 2_000;
+  const clientOf = async (key?: string) => {
+    const client = await mcpClient('auto', key);
+    await client.listTools();
+    return client;
+  };
+  const handleOf = (result: { _meta?: object }): string =>
+    (result as { _meta: { metadata: { result_handle: { handle: string } } } })._meta.metadata.result_handle.handle;
+
+  it.each(['auto', 'legacy'] as const)(
+    'MCP: comes as a handle, which tool and resource read in parts (%s)',
+    async (mode) => {
+      const client = await mcpClient(mode);
+      await client.listTools();
+      const large = await client.callTool({ name: 'list_rows', arguments: { n: N } });
+      const [summary, link] = large.content as unknown as [{ text: string }, { uri: string }];
+      expect(JSON.stringify(large).length).toBeLessThan(8_000);
+      expect(summary.text).toContain(`{rows: [${N} × {id: number, name: string, note: string}], total: number}`);
+      const handle = handleOf(large);
+      expect(large.structuredContent).toMatchObject({ toolfleet_result: { handle, uri: link.uri } });
+      const read = (args: object) => client.callTool({ name: 'read_result', arguments: { handle, ...args } });
+      const part = await read({ select: '$.rows[1998:].name' });
+      expect(part.content).toEqual([{ type: 'text', text: '["row 1998","row 1999"]' }]);
+      const [page] = (await read({ offset: 5, limit: 40 })).content as unknown as [{ text: string }];
+      expect(page.text).toMatch(
+        /^s":\[{"id":0,"name":"row 0".*\n\[characters 5 to 45 of \d+; the next page has offset 45]$/,
+      );
+      const [template] = (await client.listResourceTemplates()).resourceTemplates;
+      expect(template?.uriTemplate).toBe('toolfleet://results/{handle}{?select,offset,limit}');
+      const selected = await client.readResource({ uri: `${link.uri}?select=${encodeURIComponent('$.total')}` });
+      expect(selected.contents).toMatchObject([{ mimeType: 'application/json', text: `[${N}]` }]);
+      const paged = await client.readResource({ uri: `${link.uri}?offset=2&limit=4` });
+      expect(paged.contents).toMatchObject([{ text: 'rows', _meta: { next_offset: 6 } }]);
+      await expect(client.readResource({ uri: 'toolfleet://results/none' })).rejects.toThrow(/not found/i);
+      const whole = await client.callTool({ name: 'list_rows', arguments: { n: N }, _meta: { max_result_kb: 5_000 } });
+      expect(whole.structuredContent).toMatchObject({ total: N });
+    },
+  );
+
+  it('is read over HTTP in pages that join to the whole, through the other gateway', async () => {
+    const whole = await fleet.call('list_rows', { n: N });
+    expect(whole.body.output.total).toBe(N);
+    const kept = await fleet.call('list_rows', { n: N }, { fields: { max_result_kb: 10 } });
+    expect(kept.body).toMatchObject({
+      success: true,
+      output: null,
+      metadata: { result_handle: { handle: kept.body.call_id } },
+    });
+    const path = `/api/v1/results/${kept.body.call_id}`;
+    let text = '';
+    for (let offset: number | null = 0; offset !== null;) {
+      const page = await fleet.ask({ path: `${path}?offset=${offset}&limit=100000`, gateway: 1 });
+      expect(page.status, page.text).toBe(200);
+      text += page.body.text;
+      offset = page.body.next_offset;
+    }
+    expect(JSON.parse(text)).toEqual(whole.body.output);
+    const file = await fleet.ask({ path: `/api/v1/calls/${kept.body.call_id}/result`, gateway: 1 });
+    expect(file.body).toEqual(whole.body.output);
+    const select = async (expression: string) =>
+      fleet.ask({ path: `${path}?select=${encodeURIComponent(expression)}` });
+    expect((await select('length(rows)')).body.output).toBe(N);
+    expect((await select('nothing')).body).toMatchObject({
+      output: null,
+      note: expect.stringContaining('rows: [2000'),
+    });
+    expect(await select('rows[')).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+    expect(await select('@')).toMatchObject({ body: { code: 'TOOL_ERROR' } });
+    const answer = await fleet.ask({
+      path: '/api/v1/tools/batch-execute',
+      body: [{ type: 'tool_use', id: 't', name: 'list_rows', input: { n: N } }],
+    });
+    expect(answer.body[0].content[0].text).toContain('read_result {"handle"');
+    const message = { name: 'read_result', arguments: { handle: kept.body.call_id, select: 'total' } };
+    const headers = { Authorization: `Bearer ${fleet.adminKey}` };
+    expect(await nats.request('tool.call', message, { timeoutMs: 20_000, headers })).toMatchObject({ output: N });
+  });
+
+  it('is hidden from other tenants, sessions and keys that may not use its tool', async () => {
+    const issue = async (tools: string[]) =>
+      (await fleet.ask({ path: '/api/v1/keys', body: { client: 'narrow', tools } })).body.token as string;
+    const [own, narrow] = await Promise.all([issue(['list_*']), issue(['text_*'])]);
+    const fields = { max_result_kb: 10 };
+    const open = (await fleet.call('list_rows', { n: N }, { fields, key: own })).body.call_id;
+    const bound = (await fleet.call('list_rows', { n: N }, { fields: { ...fields, session_id: 's1' }, key: own })).body
+      .call_id;
+    const read = async (handle: string, key: string, session_id?: string) => {
+      const tool = await fleet.call('read_result', { handle, select: 'total' }, { key, fields: { session_id } });
+      const query = session_id === undefined ? '' : `&session_id=${session_id}`;
+      const http = await fleet.ask({ path: `/api/v1/results/${handle}?select=total${query}`, key });
+      return [tool.body.code ?? tool.body.metadata.code ?? tool.body.output, http.body.code ?? http.body.output];
+    };
+    expect(await read(open, own)).toEqual([N, N]);
+    expect(await read(bound, own, 's1')).toEqual([N, N]);
+    const hidden = ['NOT_FOUND', 'NOT_FOUND'];
+    expect(await read(open, narrow)).toEqual(hidden);
+    expect(await read(open, fleet.keys['globex']!)).toEqual(hidden);
+    expect(await read(bound, own)).toEqual(hidden);
+    expect(await read(bound, own, 's2')).toEqual(hidden);
+    expect((await fleet.ask({ path: `/api/v1/calls/${bound}/result`, key: own })).status).toBe(404);
+    const client = await clientOf(narrow);
+    await expect(client.readResource({ uri: `toolfleet://results/${open}` })).rejects.toThrow(/not found/i);
+  });
+});

@@ -5,10 +5,10 @@ import {
   type CallResult,
   type ContentBlock,
   type ExecutionFailure,
-  type Json,
   type ToolError,
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
+import { HANDLE, SELECTION } from '@toolfleet/engine';
 
 /**
  * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
@@ -19,14 +19,14 @@ export function renderResult(callId: string, result: CallResult): CallToolResult
   const metadata = Object.keys(result.metadata).length > 0 ? result.metadata : undefined;
   return {
     content: renderContent(result),
-    structuredContent: structured(result.output),
+    structuredContent: structured(result),
     isError: false,
     _meta: { call_id: callId, provenance: result.provenance, metadata },
   };
 }
 
-/** A refusal by the engine, in-band. */
-export function renderRefusal(callId: string, error: ToolError): CallToolResult {
+/** A refusal by the engine, in-band; without a call id when no call was made. */
+export function renderRefusal(callId: string | undefined, error: ToolError): CallToolResult {
   return renderFailure(callId, toFailure(error));
 }
 
@@ -39,14 +39,14 @@ export function renderStoredResult(body: CallBody): CallToolResult {
   const failure = { content: body.content, text: body.text || (body.error ?? ''), output: null };
   return {
     content: renderContent(body.success ? body : failure),
-    structuredContent: body.success ? structured(body.output) : undefined,
+    structuredContent: body.success ? structured(body) : undefined,
     isError: !body.success,
     _meta: { call_id: body.call_id, ...meta },
   };
 }
 
 function renderFailure(
-  callId: string,
+  callId: string | undefined,
   failure: ExecutionFailure | undefined,
   text = '',
   content?: ContentBlock[],
@@ -71,6 +71,9 @@ function renderFailure(
   };
 }
 
+/** Executors cut texts at 5,800 to 6,000 characters; a text of this length may be cut. */
+const CUT_CHARS = 5_700;
+
 /** Rich content unchanged, else the text, else the value as JSON. A null result is the empty text. */
 function renderContent({
   content,
@@ -78,6 +81,11 @@ function renderContent({
   output,
 }: Pick<CallResult, 'content' | 'text' | 'output'>): CallToolResult['content'] {
   if (content?.length) return toBlocks(content);
+  // A model that reads the text alone gets all of a result that is not too large for it.
+  if (text.length > CUT_CHARS && typeof output === 'object' && output !== null) {
+    const json = JSON.stringify(output);
+    if (json.length > text.length) return [{ type: 'text', text: json }];
+  }
   if (text !== '' || output === null) return [{ type: 'text', text }];
   return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];
 }
@@ -87,7 +95,16 @@ function toBlocks(content: ContentBlock[]): CallToolResult['content'] {
   return content as unknown as CallToolResult['content'];
 }
 
-/** Structured content: objects and arrays. Strings, numbers, booleans and null are in the text already. */
-function structured(output: Json): Record<string, unknown> | undefined {
+/**
+ * Structured content: objects and arrays. Strings, numbers, booleans and null are in the text already. A selection is the member
+ * `toolfleet_selection` of an object, and the handle of a kept result its member `toolfleet_result`, which the listed output schema allows (`toShapedSchema`): the selected value itself would
+ * not match the schema, and clients reject such a result, or one without structured content.
+ */
+function structured({
+  output,
+  metadata,
+}: Pick<CallResult, 'output' | 'metadata'>): Record<string, unknown> | undefined {
+  if (metadata['result_handle'] !== undefined) return { [HANDLE]: metadata['result_handle'] };
+  if (metadata['select'] !== undefined) return { [SELECTION]: output };
   return typeof output === 'object' && output !== null ? (output as Record<string, unknown>) : undefined;
 }

@@ -1,0 +1,30 @@
+import type { CallResult } from '@toolfleet/contracts';
+import type { Call, Interceptor } from '../call.js';
+import type { EnginePorts } from '../ports.js';
+import { oversizeDocument, withHandle } from '../result-handle.js';
+
+/**
+ * Keeps a result that is larger than its caller takes (`inlineBytes`) and returns its handle with a summary. A result that cannot be
+ * kept is returned whole. Results of asynchronous calls are kept anyway; their entry points summarize what they show.
+ */
+export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Interceptor {
+  return async (call, next) => {
+    const result = await next(call);
+    const { inlineBytes, door } = call.request;
+    // Pages of kept results have limits of their own.
+    if (inlineBytes === undefined || door === 'queue' || call.tool.binding.kind === 'result') return result;
+    if (!result.ok || result.failure) return result;
+    const document = oversizeDocument(result, inlineBytes);
+    return document === undefined ? result : toHandle(ports, call, result, document);
+  };
+}
+
+async function toHandle(
+  { shelf }: Pick<EnginePorts, 'shelf'>,
+  call: Call,
+  result: CallResult,
+  document: string,
+): Promise<CallResult> {
+  const kept = await shelf.keep(call.request, call.tool.name, result);
+  return kept ? withHandle(call.tool.name, result, document, kept) : result;
+}

@@ -1,0 +1,76 @@
+import { isToolError, ToolError, type CallRequest, type CallResult, type Json } from '@toolfleet/contracts';
+import { readSelect, SelectRefused, type SelectExpression } from '@toolfleet/schema/select';
+import type { Call, Interceptor } from '../call.js';
+import type { EnginePorts } from '../ports.js';
+import { toDocument } from '../result-handle.js';
+import type { ToolPlan } from '../tool-plan.js';
+
+/** The JMESPath expression for the whole result: it switches off the selection of a tool. */
+const WHOLE = '@';
+
+/**
+ * The selection of a call: its own, else that of its tool.
+ * @throws ToolError REQUEST_INVALID with the position of the fault, before anything runs
+ */
+export function readSelection(plan: ToolPlan, { select }: CallRequest): SelectExpression | undefined {
+  if (select === undefined) return plan.select;
+  if (select.trim() === WHOLE) return undefined;
+  try {
+    return readSelect(select);
+  } catch (error) {
+    if (!(error instanceof SelectRefused)) throw error;
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid select: ${error.message}`,
+      details: { fields: ['select'], position: error.position ?? null },
+    });
+  }
+}
+
+/**
+ * Gives a caller the part of a successful result that its call selects. The outermost step: cache, journal and calls that share a
+ * run have the whole result, so that each caller gets its own selection of it. Failures are returned whole.
+ */
+export function selectPart(ports: Pick<EnginePorts, 'selector'>): Interceptor {
+  return async (call, next) => {
+    const result = await next(call);
+    if (call.select === undefined || !result.ok || result.failure) return result;
+    return toSelection(ports, call, call.select, result);
+  };
+}
+
+/**
+ * The result with the selection as output and as text. A selection that fails does not fail the call, which has run and may have had
+ * its effect: its output is null, and text and metadata explain why.
+ */
+async function toSelection(
+  { selector }: Pick<EnginePorts, 'selector'>,
+  { request, signal, tool }: Call,
+  selection: SelectExpression,
+  result: CallResult,
+): Promise<CallResult> {
+  const { expression } = selection;
+  try {
+    const bounds = { tenantId: request.principal.tenantId, signal };
+    const { value, shape } = await selector.select(toDocument(result), selection, bounds);
+    if (shape === undefined) return withOutput(result, value, showValue(value), { expression, matched: true });
+    const note = `select ${JSON.stringify(expression)} matches nothing in the result of '${tool.name}', which is ${shape}`;
+    return withOutput(result, value, note, { expression, matched: false, note });
+  } catch (error) {
+    if (signal.aborted || !isToolError(error)) throw error;
+    const note = `The call of '${tool.name}' succeeded, but select ${JSON.stringify(expression)} failed: ${error.message}`;
+    return withOutput(result, null, note, { expression, matched: false, note, code: error.code });
+  }
+}
+
+function showValue(value: Json): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Text blocks repeat what was not selected; pictures, files and links stay. */
+function withOutput(result: CallResult, output: Json, shown: string, select: CallResult['metadata']): CallResult {
+  const { disclaimer } = result.metadata;
+  const text = typeof disclaimer === 'string' ? `${disclaimer} ${shown}` : shown;
+  const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];
+  const content = rest.length > 0 ? [{ type: 'text', text }, ...rest] : undefined;
+  return { ...result, output, text, content, metadata: { ...result.metadata, select } };
+}

@@ -1,0 +1,75 @@
+import type { CallResult, ContentBlock, Json, JsonObject } from '@toolfleet/contracts';
+import { describeShape } from '@toolfleet/schema';
+
+/** The parts of a result, or of the body of a stored one, that callers read. */
+interface Payload {
+  output: Json;
+  text: string;
+  metadata: JsonObject;
+  content?: ContentBlock[];
+}
+
+/** Where a result is kept, and until when. */
+export interface KeptHandle {
+  /** Its call id. */
+  handle: string;
+  expiresAt: number;
+}
+
+/** Characters of the beginning in the summary of a result that is kept. */
+const SHOWN_CHARS = 2_000;
+/** URI of a kept result as an MCP resource. */
+export const RESULT_URI = 'toolfleet://results/';
+
+/**
+ * The document of a result, which expressions apply to and pages are cut from: its output as JSON or text. That of a tool without
+ * output is its text.
+ */
+export function toDocument({ output, text, content }: Pick<CallResult, 'output' | 'text' | 'content'>): string {
+  if (typeof output === 'string') return output;
+  if (output !== null) return JSON.stringify(output);
+  const blocks = content?.filter(({ type }) => type === 'text') ?? [];
+  return blocks.length > 0 ? blocks.map((block) => String(block.text)).join('\n') : text;
+}
+
+/** The document of a result if a caller should not get it whole: it, or the text next to it, has more than `maxBytes`. */
+export function oversizeDocument(result: Payload, maxBytes: number): string | undefined {
+  const document = toDocument(result);
+  if (isLonger(document, maxBytes)) return document;
+  const texts = result.content?.filter(({ type }) => type === 'text').map((block) => String(block.text)) ?? [];
+  return isLonger(texts.join('\n'), maxBytes) ? document : undefined;
+}
+
+/** UTF-8 has at most three bytes a character, so short texts need no count. */
+function isLonger(text: string, maxBytes: number): boolean {
+  return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
+}
+
+/**
+ * What a caller gets in place of a result that is kept for it: size, shape and beginning, and how to read on. Pictures and files
+ * of the result stay.
+ */
+export function withHandle<T extends Payload>(tool: string, result: T, document: string, kept: KeptHandle): T {
+  const { handle } = kept;
+  const expires_at = new Date(kept.expiresAt).toISOString();
+  const bytes = Buffer.byteLength(document);
+  const shape = typeof result.output === 'string' ? 'text' : describeShape(result.output);
+  const uri = `${RESULT_URI}${handle}`;
+  const ask = (args: JsonObject) => `read_result ${JSON.stringify({ handle, ...args })}`;
+  const text = [
+    `The result of '${tool}' has ${bytes} bytes (${document.length} characters) and is kept until ${expires_at}.`,
+    `Shape: ${shape}`,
+    `Read a part of it with ${ask({ select: '<JSONPath or JMESPath>' })}, or a page with ${ask({ offset: SHOWN_CHARS })}.`,
+    `It begins with: ${document.slice(0, SHOWN_CHARS)}`,
+  ].join('\n');
+  const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];
+  const mimeType = typeof result.output === 'string' ? 'text/plain' : 'application/json';
+  const link = { type: 'resource_link', uri, name: `result of ${tool}`, mimeType, size: bytes };
+  return {
+    ...result,
+    output: null,
+    text,
+    content: [{ type: 'text', text }, ...rest, link],
+    metadata: { ...result.metadata, result_handle: { handle, uri, bytes, chars: document.length, expires_at, shape } },
+  };
+}

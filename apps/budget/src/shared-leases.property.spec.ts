@@ -25,6 +25,8 @@ const LIMITS = withSettings(unlimited(), {
 const AGENTS = [undefined, 'g0'];
 const NAMED = [{ kind: 'agent', name: 'agent:g0' }] as const;
 const LEASE_MS = 2_000;
+/** Longest wait for the store; on a busy machine 3,000 calls take Redis seconds. */
+const ANSWER_MS = 30_000;
 const never = new AbortController().signal;
 
 type Step =
@@ -68,6 +70,7 @@ const fate = fc.oneof(
 /** The way between a gateway and the budget. */
 class LossyBudget extends BudgetPort {
   isDead = false;
+  private underway: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly budget: Budget,
@@ -81,18 +84,18 @@ class LossyBudget extends BudgetPort {
     const fated = this.nextFate();
     const lost = new ToolError('BUDGET_UNAVAILABLE');
     if (fated === 'lost' || this.isDead) throw lost;
-    const [answer] = await this.budget.reserve([request], 1_000);
-    if (fated === 'repeated') this.late.push(() => this.budget.reserve([request], 1_000));
+    const [answer] = await this.budget.reserve([request], ANSWER_MS);
+    if (fated === 'repeated') this.late.push(() => this.budget.reserve([request], ANSWER_MS));
     if (fated === 'reply lost') throw lost;
     return answer as ReserveAnswer;
   }
 
   override settle(request: SettleRequest): void {
-    this.send(() => this.budget.settle([request], 1_000));
+    this.send(() => this.budget.settle([request], ANSWER_MS));
   }
 
   override release(callId: string, scopes: ReserveRequest['scopes']): void {
-    this.send(() => this.budget.release([{ call_id: callId, scopes }], 1_000));
+    this.send(() => this.budget.release([{ call_id: callId, scopes }], ANSWER_MS));
   }
 
   override limits(): BudgetLimitsReply {
@@ -104,7 +107,13 @@ class LossyBudget extends BudgetPort {
     if (this.isDead || fated === 'lost') return;
     if (fated === 'late') return void this.late.push(message);
     if (fated === 'repeated') this.late.push(message);
-    void message();
+    this.underway = Promise.all([this.underway, message()]);
+  }
+
+  /** Sends nothing more; resolves when everything sent has arrived. */
+  async close(): Promise<void> {
+    this.isDead = true;
+    await this.underway;
   }
 }
 
@@ -269,7 +278,8 @@ describe('shared leases of two gateways', () => {
       const store = new RedisReservationStore(server.client(), DEFAULT_RULES, async () => []);
       return newBudget(store, limits, clock);
     });
-    const gateways = budgets.map((budget) => new LeasedBudget(new LossyBudget(budget, [], () => 'fine'), clock));
+    const lines = budgets.map((budget) => new LossyBudget(budget, [], () => 'fine'));
+    const gateways = lines.map((line) => new LeasedBudget(line, clock));
     try {
       let [admitted, admittedAtOnce] = [0, 0];
       const call = async (number: number): Promise<void> => {
@@ -291,6 +301,7 @@ describe('shared leases of two gateways', () => {
       expect(admitted).toBe(1_000);
       expect(admittedAtOnce).toBeGreaterThan(10);
     } finally {
+      await Promise.all(lines.map((line) => line.close()));
       await server.stop();
     }
   }, 60_000);

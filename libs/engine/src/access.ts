@@ -1,8 +1,15 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
-/** True when a glob of the credential matches the tool's name or one of its aliases. */
-export function mayUse(globs: readonly string[], tool: Pick<RegisteredTool, 'name' | 'aliases'>): boolean {
+/**
+ * True when a glob of the credential matches the tool's name or one of its aliases. Every credential may use `read_result`, which
+ * gives nothing but results of tools that it may use.
+ */
+export function mayUse(
+  globs: readonly string[],
+  tool: Pick<RegisteredTool, 'name' | 'aliases'> & Partial<Pick<RegisteredTool, 'binding'>>,
+): boolean {
+  if (tool.binding?.kind === 'result') return true;
   return toolAllowed(globs, tool.name) || (tool.aliases?.some((alias) => toolAllowed(globs, alias)) ?? false);
 }
 

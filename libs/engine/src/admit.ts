@@ -25,10 +25,10 @@ export async function resolveTool(
   signal: AbortSignal,
 ): Promise<RegisteredTool> {
   const { toolName, principal } = active.request;
-  const tool = await catalog.resolve(toolName, principal.tenantId, signal);
+  const found = catalog.resolve(toolName, principal.tenantId, signal);
+  const tool = found instanceof Promise ? await found : found;
   if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
   active.tool = tool;
-  active.span?.set({ 'tool.category': tool.category });
   return tool;
 }
 
@@ -66,7 +66,7 @@ function deny(message: string): never {
  * @throws ToolError ARGUMENTS_INVALID with every violation in `details.faults`
  */
 export function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall): JsonObject {
-  const read = plan.reader.read(active.request.rawArguments);
+  const read = plan.reader.read(active.request.rawArguments, active.request.view);
   if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
   active.coercions = read.coercions;
   active.dropped = read.dropped;
@@ -74,7 +74,8 @@ export function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: Act
   return read.arguments;
 }
 
-function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
+/** The error of arguments that do not match a tool's schema, with every violation in `details.faults`. */
+export function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
   const lines = faults.map(({ param, message }) =>
     param === '' || message.includes(`'${param}`) ? message : `${param}: ${message}`,
   );

@@ -49,10 +49,20 @@ function untilAborted<T>(response: Promise<T>, { signal, plan }: Call, clock: Cl
     };
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
-    response.then(resolve, reject).finally(() => {
+    const end = () => {
       cancel();
       signal.removeEventListener('abort', onAbort);
-    });
+    };
+    response.then(
+      (value) => {
+        end();
+        resolve(value);
+      },
+      (error: unknown) => {
+        end();
+        reject(error);
+      },
+    );
   });
 }
 

@@ -3,7 +3,7 @@ import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import { callRecord, MAX_BATCH, readBatch, renderAnswers, runBatch } from './batch.js';
+import { callRecord, MAX_BATCH, readBatch, renderAnswers, RESULT_FORMATS, runBatch } from './batch.js';
 import type { ExecuteCall } from './execute-call.js';
 
 const clock = new FakeClock();
@@ -54,13 +54,19 @@ const FUNCTION_CALL = {
   status: 'completed',
 };
 const TOOL_USE = { type: 'tool_use', id: 'toolu_1', name: 'adder', input: { a: 1 }, caller: { type: 'direct' } };
+const GEMINI_PART = { functionCall: { id: 'g1', name: 'adder', args: { a: 1 } }, thoughtSignature: 'AA==' };
 
-test('reads items of the Responses API and blocks of Anthropic', () => {
+test('reads items of the Responses API, blocks of Anthropic and parts of Gemini', () => {
   const items = readBatch([FUNCTION_CALL, TOOL_USE, { name: 'adder', input: { a: 1 }, call_id: 'mine' }]);
   expect(items.map((item) => [item.id, item.arguments])).toEqual([
     ['call_1', { a: 1 }],
     ['toolu_1', { a: 1 }],
     ['mine', { a: 1 }],
+  ]);
+  const ofGemini = readBatch([GEMINI_PART, { name: 'adder', args: { a: 1 } }]);
+  expect(ofGemini.map((item) => [item.id, item.arguments])).toEqual([
+    ['g1', { a: 1 }],
+    ['call_1', { a: 1 }],
   ]);
   expect(() => readBatch([{ ...TOOL_USE, inputs: {} }])).toThrow("Item 0: Unknown field 'inputs'");
   expect(() => readBatch([{ name: 'adder', status: 'completed' }])).toThrow("Unknown field 'status'");
@@ -108,6 +114,37 @@ describe('answers in the shape of the provider', () => {
         ],
       },
     ]);
+  });
+
+  test('with pictures as parts of a function response of Gemini, which has an id only if its call had one', async () => {
+    const bare = { name: 'adder', args: { a: 2 } };
+    const answers = await run(
+      async () => ({ ...result(5), content: [{ type: 'text', text: 'two' }, png] }),
+      [GEMINI_PART, bare],
+    );
+    const response = { output: 'two\nimage (image/png, 3 bytes) is not shown here' };
+    const parts = [{ inlineData: { mimeType: 'image/png', data: 'AAAA' } }];
+    expect(renderAnswers(answers, callRecord)).toEqual([
+      { functionResponse: { id: 'g1', name: 'adder', response, parts } },
+      { functionResponse: { name: 'adder', response, parts } },
+    ]);
+  });
+
+  test('in the format asked for, whatever the shape of the call', async () => {
+    const chat = { id: 'call_9', type: 'function', function: { name: 'adder', arguments: '{"a":1}' } };
+    const succeeded = await run(async () => ({ ...result(5), text: 'five' }), [chat]);
+    const shown = RESULT_FORMATS.map((format) => renderAnswers(succeeded, callRecord, format)[0]);
+    expect(shown).toEqual([
+      { role: 'tool', tool_call_id: 'call_9', content: 'five' },
+      { type: 'function_call_output', call_id: 'call_9', output: 'five' },
+      { type: 'tool_result', tool_use_id: 'call_9', content: [{ type: 'text', text: 'five' }] },
+      { functionResponse: { id: 'call_9', name: 'adder', response: { output: 'five' } } },
+    ]);
+    const refuse: ExecuteCall = async () => {
+      throw new ToolError('RATE_LIMITED', { message: 'Too many calls' });
+    };
+    const [failure] = renderAnswers(await run(refuse, [chat]), callRecord, 'gemini');
+    expect(failure).toMatchObject({ functionResponse: { response: { error: expect.stringContaining('Too many') } } });
   });
 
   test('with the picture that is the output of an operation', async () => {

@@ -18,7 +18,9 @@ import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './execute-call.js';
 import { callBody, contentBytes, explainFailure, failed } from './result.js';
-import { toVendorResult, toVendorShape, VENDOR_MEMBERS } from './vendor-results.js';
+import { toResultFormat, toVendorResult, VENDOR_MEMBERS, type ResultFormat } from './vendor-results.js';
+
+export { RESULT_FORMATS, toResultFormat, type ResultFormat } from './vendor-results.js';
 
 /** One call of a batch, independent of the format it was sent in. */
 export interface BatchItem {
@@ -50,7 +52,7 @@ export const MAX_BATCH = 100;
 
 /**
  * Reads a batch in any mixture of shapes: OpenAI tool calls, `function_call` items of OpenAI's Responses API, `tool_use` blocks of
- * Anthropic, `{tool_name, parameters}` (Shannon) and `{name, arguments}`.
+ * Anthropic, function calls of Gemini, `{tool_name, parameters}` (Shannon) and `{name, arguments}`.
  * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown or an invalid field
  */
 export function readBatch(body: unknown): BatchItem[] {
@@ -62,13 +64,13 @@ export function readBatch(body: unknown): BatchItem[] {
 
 function readItem(item: unknown, index: number): BatchItem {
   if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} must be an object` });
-  const called = isJsonObject(item.function) ? item.function : item;
+  const called = [item.function, item.functionCall].find(isJsonObject) ?? item;
   const name = called.name ?? called.tool_name;
   if (typeof name !== 'string' || name === '')
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
   // An item of the Responses API has an `id` of its own besides the `call_id` that its result refers to.
-  const id = [item.call_id, item.id].find((own) => typeof own === 'string' && own !== '') ?? `call_${index}`;
-  const sent = called.arguments ?? called.parameters ?? called.input ?? null;
+  const id = [item.call_id, item.id, called.id].find((own) => typeof own === 'string' && own !== '') ?? `call_${index}`;
+  const sent = called.arguments ?? called.parameters ?? called.input ?? called.args ?? null;
   return {
     id: id as string,
     name,
@@ -88,9 +90,9 @@ const ITEM_NAMES = [
 ];
 
 function readFields(item: JsonObject, index: number): CallFieldsOn<'batch-item'> {
-  const shape = toVendorShape(item);
+  const format = toResultFormat(item);
   try {
-    return readCallFields(item, 'batch-item', shape ? [...ITEM_NAMES, ...VENDOR_MEMBERS[shape]] : ITEM_NAMES);
+    return readCallFields(item, 'batch-item', format ? [...ITEM_NAMES, ...VENDOR_MEMBERS[format]] : ITEM_NAMES);
   } catch (error) {
     if (!isToolError(error)) throw error;
     throw new ToolError(error.code, { message: `Item ${index}: ${error.message}`, details: error.details });
@@ -177,21 +179,22 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 }
 
 /**
- * Renders the answers of a batch in their order: a call in the shape of a provider in that provider's shape, all others by `render`.
+ * Renders the answers of a batch in their order: all in `format` if there is one, else a call in the shape of a provider in the shape
+ * that provider takes back, and all others by `render`.
  * The rich content of all answers together has at most `SIZES.toolResult` bytes, because they share one message; that of an answer
  * that exceeds what is left is noted as `metadata.content_omitted`.
  */
 export function renderAnswers<T>(
   answers: readonly BatchAnswer[],
   render: (body: CallBody, answer: BatchAnswer) => T,
+  format?: ResultFormat,
 ): (T | JsonObject)[] {
   let leftBytes: number = SIZES.toolResult;
   return answers.map((answer) => {
     const body = answerBody(answer, leftBytes);
     leftBytes -= contentBytes(body);
-    const { id, source } = answer.item;
-    const shape = toVendorShape(source);
-    return shape ? toVendorResult(shape, id, body) : render(body, answer);
+    const shape = format ?? toResultFormat(answer.item.source);
+    return shape ? toVendorResult(shape, answer.item, body) : render(body, answer);
   });
 }
 

@@ -1,7 +1,7 @@
 import type { CallContext, CallRequest, Json } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { canonicalJson, fingerprint } from '@toolfleet/schema';
+import { canonicalJson, fingerprint, sha256Hex } from '@toolfleet/schema';
 
 /**
  * Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). The tenant is always part
@@ -52,6 +52,9 @@ export function actingUserId(request: CallRequest): string {
   return isTrusted ? named : request.principal.userId;
 }
 
+/** Longest canonical text that is a key itself: hashing a short one costs more than the lookups it is used for. */
+const MAX_KEY_CHARS = 512;
+
 /**
  * The identity of a call decides which other calls may share its result. All keys derive from what the tool can observe; each is
  * computed when it is first used, once for all attempts. Cache, session dedupe, single flight and idempotency keys use it.
@@ -60,21 +63,26 @@ export class CallIdentity {
   #resultKey: string | undefined;
   #fingerprint: string | undefined;
 
-  /** @param callsTools true for tools that call tools: each call gets its own token and allowance, so no two are the same */
+  /**
+   * @param isShareable false for calls that never share a result: those of tools that call tools, because each has its own token
+   *   and allowance, and of `read_result`, whose answer depends on the credential
+   */
   constructor(
     private readonly input: ToolInput,
     private readonly request: CallRequest,
-    callsTools: boolean,
-  ) {
-    this.isShareable = !callsTools;
-  }
+    readonly isShareable: boolean,
+  ) {}
 
-  /** False for calls that never share a result. */
-  readonly isShareable: boolean;
-
-  /** SHA-256 of tenant, tool, revision, canonical arguments (RFC 8785) and the context that the tool receives. */
+  /**
+   * Canonical text (RFC 8785) of tenant, tool, revision, arguments and the context that the tool receives; the SHA-256 of a long
+   * one. It contains what the caller sent: hash it before it leaves the process.
+   */
   get resultKey(): string {
-    return (this.#resultKey ??= fingerprint(this.input as unknown as Json));
+    if (this.#resultKey === undefined) {
+      const text = canonicalJson(this.input as unknown as Json);
+      this.#resultKey = text.length > MAX_KEY_CHARS ? sha256Hex(text) : text;
+    }
+    return this.#resultKey;
   }
 
   /** Identifies the session within its user and tenant; undefined for a call without a session. */

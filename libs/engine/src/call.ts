@@ -3,8 +3,9 @@ import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
+import type { SelectExpression } from '@toolfleet/schema/select';
 import { CallIdentity, toToolInput } from './call-identity.js';
-import type { CacheVersion, CallSpan, EngineSettings } from './ports.js';
+import type { CacheVersion, EngineSettings } from './ports.js';
 import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 
 /**
@@ -18,8 +19,6 @@ export interface ActiveCall {
   readonly startedAt: Milliseconds;
   /** The resolved definition; absent until the tool is found. */
   tool?: RegisteredTool;
-  /** The span of the call, so that a step can add to it what it has found out; absent outside a call of the engine. */
-  span?: CallSpan;
   /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
   /** Lossless conversions made on the arguments. */
@@ -50,6 +49,11 @@ export function newActiveCall(request: CallRequest, startedAt: Milliseconds): Ac
     waitedMs: 0,
     isReplay: false,
   };
+}
+
+/** What a call was charged. A replay shows the charge of the first call and costs nothing. */
+export function chargedMicroUsd({ usage }: CallResult): MicroUsd {
+  return usage.replayed ? 0 : usage.microUsd;
 }
 
 /**
@@ -85,6 +89,8 @@ export interface Call {
   readonly maxMicroUsd: MicroUsd;
   /** Version of the source's cached results when this call looked its result up; undefined when it did not, or is unknown. */
   readonly cacheVersion?: CacheVersion;
+  /** The part of the result that the caller gets; undefined: all of it. */
+  readonly select?: SelectExpression;
 }
 
 /** Builds the first attempt of an admitted call. */
@@ -93,11 +99,11 @@ export function buildCall(
   tool: RegisteredTool,
   plan: ToolPlan,
   args: JsonObject,
-  limits: { signal: AbortSignal; deadline: Deadline; settings: EngineSettings },
+  limits: { signal: AbortSignal; deadline: Deadline; settings: EngineSettings; select?: SelectExpression },
 ): Call {
   const isUnkeyed = active.request.keyForEffects === true && !plan.hasEffects;
   const request = isUnkeyed ? { ...active.request, idempotencyKey: undefined } : active.request;
-  const { signal, deadline, settings } = limits;
+  const { signal, deadline, settings, select } = limits;
   const input = toToolInput(tool, request, args);
   return {
     callId: request.callId,
@@ -107,13 +113,14 @@ export function buildCall(
     plan,
     arguments: args,
     input,
-    identity: new CallIdentity(input, request, plan.callsTools),
+    identity: new CallIdentity(input, request, !plan.callsTools && tool.binding.kind !== 'result'),
     signal,
     deadline,
     attempt: 1,
     fence: 0,
     journalled: false,
     timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+    select,
     maxMicroUsd: plan.reserveMicroUsd > 0 ? plan.reserveMicroUsd : Number.POSITIVE_INFINITY,
   };
 }

@@ -1,5 +1,5 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
-import { Deadline, linkAbort, TimedOut, type Clock } from '@toolfleet/resilience';
+import { Deadline, TimedOut, type Clock } from '@toolfleet/resilience';
 import type { ActiveCall } from './call.js';
 import { explainFailure, failed } from './result.js';
 
@@ -21,29 +21,30 @@ export async function withinDeadline(
   const deadline = Deadline.at(clock, active.request.deadlineAt);
   const remainingMs = deadline.remainingMs();
   if (remainingMs <= 0) throw deadlineExceeded();
-  const link = linkAbort(active.request.signal);
-  let forceEnd: ((reason: unknown) => void) | undefined;
+  const { signal: caller } = active.request;
+  const controller = new AbortController();
+  const { signal } = controller;
+  const forced = Promise.withResolvers<CallResult>();
   let cancelForcedEnd = () => {};
-  const onAbort = () => {
-    const isTimeUp = link.signal.reason instanceof TimedOut;
-    const extraMs = isTimeUp ? 0 : Math.min(CANCEL_GRACE_MS - GRACE_MS, deadline.remainingMs());
-    cancelForcedEnd = clock.after(extraMs + GRACE_MS, () => forceEnd?.(link.signal.reason));
+  const stop = (reason: unknown, extraMs: number) => {
+    if (signal.aborted) return;
+    controller.abort(reason);
+    cancelForcedEnd = clock.after(extraMs + GRACE_MS, () => forced.reject(reason));
   };
-  const cancel = clock.after(remainingMs, () => link.abort(new TimedOut(remainingMs)));
+  const onCancelled = () => stop(caller.reason, Math.min(CANCEL_GRACE_MS - GRACE_MS, deadline.remainingMs()));
+  const cancelTimeout = clock.after(remainingMs, () => stop(new TimedOut(remainingMs), 0));
+  if (caller.aborted) onCancelled();
+  else caller.addEventListener('abort', onCancelled, { once: true });
   try {
-    return await new Promise<CallResult>((resolve, reject) => {
-      forceEnd = reject;
-      if (link.signal.aborted) onAbort();
-      else link.signal.addEventListener('abort', onAbort, { once: true });
-      work(link.signal, deadline).then(resolve, reject);
-    });
+    work(signal, deadline).then(forced.resolve, forced.reject);
+    return await forced.promise;
   } catch (thrown) {
-    if (isToolError(thrown) || !link.signal.aborted) throw thrown;
-    return interrupted(active, link.signal.reason);
+    if (isToolError(thrown) || !signal.aborted) throw thrown;
+    return interrupted(active, signal.reason);
   } finally {
-    cancel();
+    cancelTimeout();
     cancelForcedEnd();
-    link.release();
+    caller.removeEventListener('abort', onCancelled);
   }
 }
 

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { CATALOGUE, type CallRequest, type Principal } from '@toolfleet/contracts';
+import { CATALOGUE, type CallRequest, type CallResult, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { toExecMessage } from './attempt.js';
 import { makeExecuteCall } from './execute-call.js';
-import { Tracer, type CallSpan } from './ports.js';
+import type { ActiveCall } from './call.js';
+import { Tracer } from './ports.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('executeCall', () => {
@@ -22,22 +23,22 @@ describe('executeCall', () => {
     });
   });
 
-  test('the span has the category of the tool before the tool runs', async () => {
-    const attributes: Record<string, unknown> = {};
-    class OneSpan extends Tracer {
-      override span<T>(_name: string, first: object, work: (span: CallSpan) => Promise<T>): Promise<T> {
-        Object.assign(attributes, first);
-        return work({ set: (more) => void Object.assign(attributes, more) });
+  test('its tracer runs it and sees what became known of it, also of one that is refused', async () => {
+    const seen: unknown[] = [];
+    class Seeing extends Tracer {
+      override async trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult> {
+        seen.push(active.tool?.name);
+        try {
+          return await work();
+        } finally {
+          seen.push(active.tool?.category, active.attempts);
+        }
       }
     }
-    let before = {};
-    const executor = new ScriptedExecutor(() => {
-      before = { ...attributes };
-      return okReply(3);
-    });
-    await anEngine({ category: 'math' }, executor, { tracer: new OneSpan() }).call();
-    expect(before).toMatchObject({ 'tool.name': 'adder', 'tool.category': 'math' });
-    expect(attributes).toMatchObject({ 'tool.category': 'math', 'tool.success': true });
+    const { call } = anEngine({ category: 'math' }, once, { tracer: new Seeing() });
+    await call();
+    await expect(call({ toolName: 'none' })).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
+    expect(seen).toEqual([undefined, 'math', 1, undefined, undefined, 0]);
   });
 
   test('progress is reported until the call has ended', async () => {
@@ -222,7 +223,7 @@ describe('calls that a tool makes', () => {
         { tenant_id: 'acme', request_id: 'parent-request', task_id: 'parent-task' },
       ]);
       expect(budget.settled[0]?.row).toMatchObject({ request_id: 'parent-request', task_id: 'parent-task' });
-      expect(budget.settled[0]?.row).not.toHaveProperty('agent_id');
+      expect(budget.settled[0]?.row?.agent_id).toBeUndefined();
     },
   );
 

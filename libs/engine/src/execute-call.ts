@@ -10,11 +10,13 @@ import { cache } from './interceptors/cache.js';
 import { concurrencyLimit } from './interceptors/concurrency-limit.js';
 import { fallback } from './interceptors/fallback.js';
 import { idempotencyKey } from './interceptors/idempotency-key.js';
+import { keepAside } from './interceptors/keep-aside.js';
 import { journal } from './interceptors/journal.js';
 import { loadShedding, ToolLatencies } from './interceptors/load-shedding.js';
-import { audit, meter, trace } from './interceptors/observers.js';
+import { record, trace } from './interceptors/observers.js';
 import { rateLimit } from './interceptors/rate-limit.js';
 import { retry } from './interceptors/retry.js';
+import { readSelection, selectPart } from './interceptors/select.js';
 import { sessionDedupe } from './interceptors/session-dedupe.js';
 import { singleFlight } from './interceptors/single-flight.js';
 import type { EnginePorts } from './ports.js';
@@ -29,13 +31,16 @@ export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
 
 /** Wrap every call, outermost first. */
 function observers(ports: EnginePorts): readonly Observer[] {
-  return [audit(ports), trace(ports), meter(ports)];
+  return [record(ports), trace(ports)];
 }
 
 /** The steps of an admitted call, outermost first. The order is part of the contract: docs/call-lifecycle.md. */
 function chain(ports: EnginePorts): readonly Interceptor[] {
   const latencies = new ToolLatencies();
   return [
+    // What this caller gets of the result; all steps inside have the whole one:
+    keepAside(ports),
+    selectPart(ports),
     // May answer without using quota or budget:
     idempotencyKey(ports),
     cache(ports, latencies),
@@ -72,12 +77,14 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
       authorize(principal, origin, tool);
       const plan = plans.get(tool);
       const args = parseArguments(plan, tool, active);
+      const selection = readSelection(plan, request);
       authorizeArguments(origin, tool, args);
-      await decidePolicy(ports.policy, active, tool, args);
+      const undecided = decidePolicy(ports.policy, active, tool, args);
+      if (undecided) await undecided;
       active.admittedAt = clock.monotonic();
 
       if (request.admitOnly) return blankResult({ ok: true });
-      const call = buildCall(active, tool, plan, args, { signal, deadline, settings });
+      const call = buildCall(active, tool, plan, args, { signal, deadline, settings, select: selection });
       return request.dryRun ? answerDryRun(ports, call) : finishCall(active, await run(call));
     }),
   );
@@ -98,13 +105,11 @@ function withParentSpending(request: CallRequest): CallRequest {
  * Runs a call and drops progress reports after its end. Work can outlive its caller: another call may share it, or the executor
  * has not received the cancellation yet. Callers take a progress report as proof that the call is still running.
  */
-async function muteProgressAtEnd(request: CallRequest, run: ExecuteCall): Promise<CallResult> {
+function muteProgressAtEnd(request: CallRequest, run: ExecuteCall): Promise<CallResult> {
   const { onProgress } = request;
   if (!onProgress) return run(request);
   let ended = false;
-  try {
-    return await run({ ...request, onProgress: (progress) => (ended ? undefined : onProgress(progress)) });
-  } finally {
+  return run({ ...request, onProgress: (progress) => (ended ? undefined : onProgress(progress)) }).finally(() => {
     ended = true;
-  }
+  });
 }

@@ -1,5 +1,5 @@
 export { makeExecuteCall, type ExecuteCall } from './execute-call.js';
-export type { Call } from './call.js';
+export { chargedMicroUsd, type ActiveCall, type Call } from './call.js';
 export { LeasedBudget } from './leased-budget.js';
 export {
   Audit,
@@ -10,6 +10,8 @@ export {
   PolicyPort,
   RateLimiter,
   ResultCache,
+  ResultSelector,
+  ResultShelf,
   ToolCatalog,
   Tracer,
   type AuditRecord,
@@ -17,18 +19,20 @@ export {
   type CachedResult,
   type CacheLookup,
   type CacheScope,
-  type CallSpan,
   type EnginePorts,
   type EngineSettings,
   type PolicyRequest,
   type PolicyResult,
+  type Selected,
 } from './ports.js';
-export { authorize, quarantineRefusal } from './admit.js';
+export { argumentsInvalid, authorize, quarantineRefusal } from './admit.js';
 export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
 export { toCancellation } from './deadline.js';
 export {
   formatTool,
+  HANDLE,
+  SELECTION,
   TOOL_FORMATS,
   toolAnnotations,
   toolMetadata,
@@ -36,6 +40,8 @@ export {
   type ToolFormat,
 } from './format-tool.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
-export { ToolRanker } from './rank-tools.js';
+export { ToolRanker, type Evidence, type RankedTool } from './search/rank-tools.js';
+export { taskWords } from './search/tool-words.js';
 export { callBody, explainFailure, failed } from './result.js';
-export { rateKey, toolRate } from './tool-plan.js';
+export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
+export { callsTools, rateKey, toolRate } from './tool-plan.js';

@@ -13,9 +13,8 @@ import {
 /** Larger results are not cached: a gateway has to hold a thousand of them. In characters, roughly as JSON. */
 export const MAX_CACHED_CHARS = 256 * 1024;
 
-const MAX_FRESH = 1_000;
-const MAX_STALE = 5_000;
-/** Characters held by each of the two caches, whatever the number of results. */
+const MAX_RESULTS = 5_000;
+/** Characters held by a cache, whatever the number of results. */
 const MAX_CHARS = 64 * 1024 * 1024;
 /** Results over all sessions. */
 const MAX_SESSION_RESULTS = 5_000;
@@ -26,34 +25,32 @@ const MAX_BUCKETS = 50_000;
 const MAX_SCOPES = 20_000;
 
 interface CacheEntry extends CachedResult {
-  /** Monotonic ms. */
-  readonly endsAt: Milliseconds;
+  /** Monotonic ms until which it answers calls. */
+  readonly freshUntil: Milliseconds;
+  /** Monotonic ms until which it may replace a failure. */
+  readonly staleUntil: Milliseconds;
   readonly version: string;
 }
 
 /** Result cache of one process; also the near cache in front of a shared one. */
 export class MemoryResultCache extends ResultCache {
-  readonly #fresh: LRUCache<string, CacheEntry>;
-  readonly #stale: LRUCache<string, CacheEntry>;
+  readonly #entries = new LRUCache<string, CacheEntry>({ max: MAX_RESULTS, maxSize: MAX_CHARS });
   readonly #versions = new LRUCache<string, string>({ max: MAX_SCOPES });
   #lastVersion = 0;
 
-  constructor(
-    private readonly clock: Clock,
-    limits: { maxFresh?: number; maxStale?: number } = {},
-  ) {
+  constructor(private readonly clock: Clock) {
     super();
-    this.#fresh = new LRUCache({ max: limits.maxFresh ?? MAX_FRESH, maxSize: MAX_CHARS });
-    this.#stale = new LRUCache({ max: limits.maxStale ?? MAX_STALE, maxSize: MAX_CHARS });
   }
 
   override get(key: string, scope: CacheScope): { cached?: CachedResult; version: string } {
     const version = this.#version(scope);
-    return { cached: this.#getUnexpired(this.#fresh, key, version), version };
+    const entry = this.#getValid(key, version);
+    return { cached: entry && entry.freshUntil > this.clock.monotonic() ? entry : undefined, version };
   }
 
   override getStale(key: string, scope: CacheScope): CachedResult | undefined {
-    return this.#getUnexpired(this.#stale, key, this.#version(scope));
+    const entry = this.#getValid(key, this.#version(scope));
+    return entry && entry.staleUntil > this.clock.monotonic() ? entry : undefined;
   }
 
   override set(
@@ -62,14 +59,14 @@ export class MemoryResultCache extends ResultCache {
     ages: Pick<CacheAges, 'freshMs' | 'staleMs' | 'version'> & { storedAt?: EpochMs },
   ): void {
     const { version } = ages;
+    if (ages.freshMs <= 0 && ages.staleMs <= 0) return;
     const size = roughSize(result, MAX_CACHED_CHARS);
     if (size > MAX_CACHED_CHARS) return;
     const storedAt = ages.storedAt ?? this.clock.now();
     const now = this.clock.monotonic();
-    if (ages.freshMs > 0)
-      this.#fresh.set(key, { result, storedAt, version, endsAt: now + ages.freshMs }, { size: size + 100 });
-    if (ages.staleMs > 0)
-      this.#stale.set(key, { result, storedAt, version, endsAt: now + ages.staleMs }, { size: size + 100 });
+    const freshUntil = now + ages.freshMs;
+    const staleUntil = now + ages.staleMs;
+    this.#entries.set(key, { result, storedAt, version, freshUntil, staleUntil }, { size: size + key.length + 100 });
   }
 
   override drop(scope: CacheScope): void {
@@ -87,11 +84,11 @@ export class MemoryResultCache extends ResultCache {
     return String((this.#lastVersion += 1));
   }
 
-  #getUnexpired(entries: LRUCache<string, CacheEntry>, key: string, version: string): CachedResult | undefined {
-    const entry = entries.get(key);
-    if (!entry) return undefined;
-    if (entry.endsAt > this.clock.monotonic() && entry.version === version) return entry;
-    entries.delete(key);
+  /** The entry of a key, unless a drop has made it invalid. */
+  #getValid(key: string, version: string): CacheEntry | undefined {
+    const entry = this.#entries.get(key);
+    if (!entry || entry.version === version) return entry;
+    this.#entries.delete(key);
     return undefined;
   }
 }

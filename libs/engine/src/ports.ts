@@ -1,8 +1,10 @@
 import type {
+  CallRequest,
   CallResult,
   EpochMs,
   ErrorClass,
   ErrorCode,
+  Json,
   JsonObject,
   MicroUsd,
   Milliseconds,
@@ -18,7 +20,9 @@ import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
+import type { SelectExpression } from '@toolfleet/schema/select';
 import type { ActiveCall, Call } from './call.js';
+import type { KeptHandle } from './result-handle.js';
 
 /** A result that a port may give synchronously. The engine awaits promises only: an await costs a turn of the event loop. */
 type MaybePromise<T> = T | Promise<T>;
@@ -40,6 +44,8 @@ export interface EnginePorts {
   tracer: Tracer;
   meter: Meter;
   sessionResults: SessionResults;
+  selector: ResultSelector;
+  shelf: ResultShelf;
   clock: Clock;
   settings: EngineSettings;
 }
@@ -143,6 +149,36 @@ export abstract class SessionResults {
   abstract put(sessionKey: string, resultKey: string, result: CallResult, ttlMs: Milliseconds): void;
 }
 
+/** What an expression selects. */
+export interface Selected {
+  value: Json;
+  /** Shape of the document in words; present where the expression matches nothing. */
+  shape?: string;
+}
+
+/** Evaluates the selections of calls, whose cost their callers determine, in bounded time and memory. */
+export abstract class ResultSelector {
+  /**
+   * @param document JSON text, or any other text
+   * @throws ToolError when the evaluation fails or exceeds its bounds; the signal's reason when it is aborted
+   */
+  abstract select(
+    document: string,
+    selection: SelectExpression,
+    bounds: { tenantId: string; signal: AbortSignal },
+  ): Promise<Selected>;
+}
+
+/** Keeps large results for the callers that may read them. */
+export abstract class ResultShelf {
+  /** Keeps the result of a call under its id. Never throws: undefined when it cannot be kept. */
+  abstract keep(
+    request: Pick<CallRequest, 'callId' | 'principal' | 'context' | 'origin'>,
+    tool: string,
+    result: CallResult,
+  ): Promise<KeptHandle | undefined>;
+}
+
 /** Runs one attempt for one kind of binding. */
 export abstract class Executor {
   /**
@@ -188,19 +224,10 @@ export abstract class Audit {
   }): void {}
 }
 
-/** A running span. */
-export interface CallSpan {
-  set(attributes: Record<string, string | number | boolean>): void;
-}
-
-/** Creates spans. */
+/** Records calls as spans. */
 export abstract class Tracer {
-  /** Runs `work` in a span that ends with it; `work` sets the final attributes before it settles. */
-  abstract span<T>(
-    name: string,
-    attributes: Record<string, string | number | boolean>,
-    work: (span: CallSpan) => Promise<T>,
-  ): Promise<T>;
+  /** Runs a call, inside a span if it is recorded. `active` holds what is known of the call when `work` has settled. */
+  abstract trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult>;
 }
 
 /** Metrics of calls. Every method is optional to override. */

@@ -2,6 +2,7 @@ import type { CallRequest, JsonObject, MicroUsd, Milliseconds } from '@toolfleet
 import { DEFAULT_RATE_LIMIT, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
+import { readSelect, type SelectExpression } from '@toolfleet/schema/select';
 import { LRUCache } from 'lru-cache';
 import { deriveRetryRule, type RetryRule } from './interceptors/retry.js';
 import type { EngineSettings } from './ports.js';
@@ -25,6 +26,8 @@ export interface ToolPlan {
   readonly hasEffects: boolean;
   /** True: calls of other tools, on any replica, may change the result. Of builtin tools, only uncached ones depend on others. */
   readonly mutableSource: boolean;
+  /** The part of each result that callers get who select none. */
+  readonly select: SelectExpression | undefined;
   /** Undefined: no rate limit. */
   readonly rate: Rate | undefined;
   /** True: a call waits for its token until the deadline instead of being refused. */
@@ -76,6 +79,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     cacheTtlMs: idempotent ? cacheTtlMs(tool, settings) : 0,
     hasEffects: hasEffects(tool),
     mutableSource: tool.source.kind !== 'builtin',
+    select: compileSelection(tool),
     rate: toolRate(tool),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
@@ -116,6 +120,16 @@ function compileOutputSchema({ binding, output_schema: schema }: RegisteredTool)
   if (binding.kind !== 'mcp' || !schema) return undefined;
   try {
     return compileSchema(schema);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The registry refuses a wrong selection; one that an older registry let through must not make the tool unusable. */
+function compileSelection({ select }: RegisteredTool): SelectExpression | undefined {
+  if (select === undefined || select === '@') return undefined;
+  try {
+    return readSelect(select);
   } catch {
     return undefined;
   }

@@ -1,6 +1,5 @@
 import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
-import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { Call, Interceptor } from '../call.js';
 import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
@@ -51,7 +50,12 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
 /** The budgets that a call spends from. A call without a request id is a request of its own. */
 export function budgetScopes(call: Call): BudgetScopes {
   const { principal, requestId, agentId, taskId } = call.request;
-  return toSnakeCase({ tenantId: principal.tenantId, requestId: requestId ?? call.callId, agentId, taskId });
+  return {
+    tenant_id: principal.tenantId,
+    request_id: requestId ?? call.callId,
+    agent_id: agentId,
+    task_id: taskId,
+  };
 }
 
 /**
@@ -79,7 +83,9 @@ function toSettlement(
       tenant_id: scopes.tenant_id,
       user_id: principal.userId,
       tool_name: call.tool.name,
-      ...toSnakeCase({ agentId, taskId, requestId }),
+      agent_id: agentId,
+      task_id: taskId,
+      request_id: requestId,
       tokens: tokens > 0 || settled ? tokens : shownTokens(result),
       real_tokens: tokens,
       micro_usd: microUsd,

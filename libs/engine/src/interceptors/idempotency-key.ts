@@ -1,6 +1,6 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { KeyedCall } from '@toolfleet/journal';
-import type { Call, Interceptor } from '../call.js';
+import type { Call, Interceptor, Next } from '../call.js';
 import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -15,23 +15,32 @@ const POLL_MS = 50;
  *   `answerDuplicate`
  */
 export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
-  return async (call, next) => {
-    const { idempotencyKey: key, principal } = call.request;
-    if (key === undefined) return next(call);
-    if (key === '' || key.length > MAX_KEY_CHARS) {
-      throw new ToolError('REQUEST_INVALID', { message: `idempotency_key must have 1 to ${MAX_KEY_CHARS} characters` });
-    }
-    const { identity } = call;
-    const found = ports.journal.find(principal.tenantId, identity.idempotencyKey, identity.fingerprint);
-    const known = await found.catch((cause: unknown) => {
-      if (isToolError(cause)) throw cause;
-      throw new ToolError('SERVICE_UNAVAILABLE', {
-        message: 'The call journal is unavailable; nothing was run',
-        cause,
-      });
-    });
-    return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
+  return (call, next) => {
+    const { idempotencyKey: key } = call.request;
+    return key === undefined ? next(call) : replayOrRun(ports, call, key, next);
   };
+}
+
+async function replayOrRun(
+  ports: Pick<EnginePorts, 'journal' | 'clock'>,
+  call: Call,
+  key: string,
+  next: Next,
+): Promise<CallResult> {
+  if (key === '' || key.length > MAX_KEY_CHARS) {
+    throw new ToolError('REQUEST_INVALID', { message: `idempotency_key must have 1 to ${MAX_KEY_CHARS} characters` });
+  }
+  const { identity } = call;
+  const { tenantId } = call.request.principal;
+  const found = ports.journal.find(tenantId, identity.idempotencyKey, identity.fingerprint);
+  const known = await found.catch((cause: unknown) => {
+    if (isToolError(cause)) throw cause;
+    throw new ToolError('SERVICE_UNAVAILABLE', {
+      message: 'The call journal is unavailable; nothing was run',
+      cause,
+    });
+  });
+  return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
 }
 
 /**

@@ -1,6 +1,6 @@
-import { isToolError, toToolError, toUsd, type CallResult, type MicroUsd } from '@toolfleet/contracts';
+import { isToolError, toToolError, type CallResult, type ToolError } from '@toolfleet/contracts';
 import { isExecutorFault } from '../attempt.js';
-import type { ActiveCall, Observer } from '../call.js';
+import { chargedMicroUsd, type ActiveCall, type Observer } from '../call.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** Whether a call goes on after this refusal: a person is asked about it. */
@@ -8,87 +8,47 @@ const goesOn = ({ request }: ActiveCall, error: unknown): boolean =>
   request.asksPerson === true && isToolError(error) && error.code === 'APPROVAL_REQUIRED';
 
 /**
- * Writes one audit record per call; admission is recorded only if it refuses the call. Converts unknown exceptions to INTERNAL, so
- * that no call crashes its entry point.
+ * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,
+ * which execute nothing, are not counted. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point.
  */
-export function audit(ports: Pick<EnginePorts, 'audit' | 'clock'>): Observer {
+export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): Observer {
+  const finished = (active: ActiveCall, outcome: CallResult | ToolError) => {
+    const entry = toAuditRecord(active, outcome, ports.clock.monotonic());
+    ports.audit.finished(entry);
+    if (!active.request.dryRun) ports.meter.finished(entry);
+  };
   return async (active, next) => {
+    let result: CallResult;
     try {
-      const result = await next(active);
-      if (!active.request.admitOnly) ports.audit.finished(toAuditRecord(active, result, ports.clock.monotonic()));
-      return result;
+      result = await next(active);
     } catch (thrown) {
       const error = toToolError(thrown);
-      if (!goesOn(active, error)) ports.audit.finished(toAuditRecord(active, error, ports.clock.monotonic()));
+      if (!goesOn(active, error)) finished(active, error);
       throw error;
     }
+    if (!active.request.admitOnly) finished(active, result);
+    return result;
   };
 }
 
-/** Runs every call in a span `tool_execution`. `resolveTool` adds the category as soon as the tool is known. */
+/** Traces every call. */
 export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
-  return (active, next) =>
-    ports.tracer.span(
-      'tool_execution',
-      { 'tool.name': active.request.toolName, 'call.id': active.request.callId },
-      async (span) => {
-        active.span = span;
-        try {
-          const result = await next(active);
-          span.set({
-            'tool.success': result.ok,
-            'tool.cost_usd': toUsd(chargedMicroUsd(result)),
-            'tool.provenance': result.provenance,
-            'tool.attempts': result.attempts,
-          });
-          const { failure } = result;
-          if (failure) span.set({ 'error.code': failure.code, 'error.type': failure.errorType });
-          return result;
-        } catch (thrown) {
-          const error = toToolError(thrown);
-          span.set({
-            'tool.success': false,
-            'tool.cost_usd': 0,
-            'error.code': error.code,
-            'error.type': error.entry.class,
-          });
-          throw error;
-        }
-      },
-    );
+  return (active, next) => ports.tracer.trace(active, () => next(active));
 }
 
-/** Counts every call in the metrics, except dry runs and successful admission, which execute nothing. */
-export function meter(ports: Pick<EnginePorts, 'meter' | 'clock'>): Observer {
-  return async (active, next) => {
-    const { admitOnly, dryRun } = active.request;
-    if (dryRun) return next(active);
-    try {
-      const result = await next(active);
-      if (!admitOnly) ports.meter.finished(toAuditRecord(active, result, ports.clock.monotonic()));
-      return result;
-    } catch (thrown) {
-      const error = toToolError(thrown);
-      if (!goesOn(active, error)) ports.meter.finished(toAuditRecord(active, error, ports.clock.monotonic()));
-      throw thrown;
-    }
-  };
-}
-
-function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: number): AuditRecord {
+function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowMs: number): AuditRecord {
   const durationMs = nowMs - active.startedAt;
-  if (outcome instanceof Error) {
-    const error = isToolError(outcome) ? outcome : toToolError(outcome);
+  if (isToolError(outcome)) {
     return {
       call: active,
       ok: false,
       durationMs,
       microUsd: 0,
       attempts: active.attempts,
-      code: error.code,
-      errorType: error.entry.class,
-      error: error.message,
-      isExecutorFault: isExecutorFault(error),
+      code: outcome.code,
+      errorType: outcome.entry.class,
+      error: outcome.message,
+      isExecutorFault: isExecutorFault(outcome),
     };
   }
   return {
@@ -105,9 +65,4 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | Error, nowMs: n
     error: outcome.failure?.message,
     isExecutorFault: outcome.failure && isExecutorFault(outcome.failure),
   };
-}
-
-/** What this call was charged. A replay shows the charge of the first call and costs nothing. */
-function chargedMicroUsd({ usage }: CallResult): MicroUsd {
-  return usage.replayed ? 0 : usage.microUsd;
 }

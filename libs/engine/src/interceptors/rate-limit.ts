@@ -1,5 +1,6 @@
-import { ToolError } from '@toolfleet/contracts';
-import type { Interceptor } from '../call.js';
+import { ToolError, type CallResult } from '@toolfleet/contracts';
+import type { Rate, RateDecision } from '@toolfleet/resilience';
+import type { Call, Interceptor, Next } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { rateKey } from '../tool-plan.js';
 
@@ -9,16 +10,27 @@ import { rateKey } from '../tool-plan.js';
  * @throws ToolError RATE_LIMITED with the time until the next token
  */
 export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Interceptor {
-  return async (call, next) => {
-    const { rate, waitsForRate } = call.plan;
+  return (call, next) => {
+    const { rate } = call.plan;
     if (!rate) return next(call);
+    const decision = ports.rateLimiter.take(rateKey(call.request.principal.tenantId, call.tool.name), rate);
+    if (decision instanceof Promise || !decision.allowed) return waitOrRefuse(call, rate, decision, next);
+    ports.meter.tokensAvailable(call.tool, decision.remaining);
+    return next(call);
+  };
+
+  async function waitOrRefuse(
+    call: Call,
+    rate: Rate,
+    first: RateDecision | Promise<RateDecision>,
+    next: Next,
+  ): Promise<CallResult> {
     const key = rateKey(call.request.principal.tenantId, call.tool.name);
-    for (;;) {
-      const answer = ports.rateLimiter.take(key, rate);
-      const decision = answer instanceof Promise ? await answer : answer;
+    for (let answer = first; ; answer = ports.rateLimiter.take(key, rate)) {
+      const decision = await answer;
       ports.meter.tokensAvailable(call.tool, decision.remaining);
       if (decision.allowed) return next(call);
-      if (waitsForRate && decision.retryAfterMs < call.deadline.remainingMs()) {
+      if (call.plan.waitsForRate && decision.retryAfterMs < call.deadline.remainingMs()) {
         const from = ports.clock.monotonic();
         await ports.clock.sleep(decision.retryAfterMs, call.signal);
         call.active.waitedMs += ports.clock.monotonic() - from;
@@ -31,5 +43,5 @@ export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'cl
         retryAfterMs: decision.retryAfterMs,
       });
     }
-  };
+  }
 }

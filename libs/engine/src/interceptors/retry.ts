@@ -17,10 +17,12 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
   const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
   return async (call, next) => {
     const { plan, tool, active, signal, deadline, callId } = call;
-    const budget = budgets.get(tool.name) ?? new RetryBudget();
-    budgets.set(tool.name, budget);
+    let budget = budgets.get(tool.name);
+    if (!budget) budgets.set(tool.name, (budget = new RetryBudget()));
     budget.deposit();
-    let attempts = 0;
+    const first = await next(call);
+    if (!first.failure) return first;
+    let attempts = 1;
     const result = await runWithRetries<CallResult>(
       {
         clock,
@@ -45,7 +47,7 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
       },
       (attempt) => {
         attempts = attempt;
-        return next(attempt === 1 ? call : { ...call, attempt });
+        return attempt === 1 ? Promise.resolve(first) : next({ ...call, attempt });
       },
     );
     return withAttempts(result, attempts);

@@ -1,5 +1,5 @@
 import { costNothing, type CallResult } from '@toolfleet/contracts';
-import type { Interceptor } from '../call.js';
+import type { Call, Interceptor, Next } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
@@ -9,20 +9,24 @@ import type { EnginePorts } from '../ports.js';
  */
 export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
   const { sessionTtlMs } = ports.settings;
-  return async (call, next) => {
+  return (call, next) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
     if (plan.mutableSource || request.cache !== undefined) return next(call);
     const { sessionKey } = identity;
-    if (sessionKey === undefined) return next(call);
-    const lookup = ports.sessionResults.get(sessionKey, identity.resultKey);
+    return sessionKey === undefined ? next(call) : repeatOrRun(call, sessionKey, next);
+  };
+
+  async function repeatOrRun(call: Call, sessionKey: string, next: Next): Promise<CallResult> {
+    const { resultKey } = call.identity;
+    const lookup = ports.sessionResults.get(sessionKey, resultKey);
     const earlier = lookup instanceof Promise ? await lookup : lookup;
     if (earlier) return toRepeatedResult(earlier);
     const result = await next(call);
     if (result.ok && result.provenance === 'live')
-      ports.sessionResults.put(sessionKey, identity.resultKey, result, sessionTtlMs);
+      ports.sessionResults.put(sessionKey, resultKey, result, sessionTtlMs);
     return result;
-  };
+  }
 }
 
 function toRepeatedResult(result: CallResult): CallResult {

@@ -1,6 +1,6 @@
 # What a program uses to call tools: `tools`, `gather` and the errors they raise. Requests leave and answers come as lines of
-# JSON through the device /dev/tools; the gateway makes the calls. Programs are numbered calls in program order, and answers
-# are handed out in that order, so that a program that runs again takes the same path.
+# JSON through the device /dev/tools; the gateway makes the calls. Calls are numbered in program order, and asyncio gets their
+# answers in that order, so that a program that runs again takes the same path.
 class ToolError(Exception):
     """A call of a tool that was refused or failed: `code`, `message`, `hint`, `retryable`, `details`, `tool`."""
     def __init__(self, tool, answer):
@@ -23,20 +23,20 @@ class ToolResult:
     def __repr__(self): return f"ToolResult({self.text[:200]!r})"
 
 class _Device:
-    """Sends numbered requests and keeps the answers that nobody has taken yet."""
+    """Sends numbered requests and keeps the answers that have not been taken."""
     def __init__(self):
-        self.fd, self.last, self.buffer, self.answers, self.open = None, 0, b"", {}, {}
+        self.fd, self.last, self.buffer, self.answers, self.open = None, 0, b"", {}, set()
     def ask(self, request):
         if self.fd is None: self.fd = os.open("/dev/tools", os.O_RDWR)
         self.last += 1
         line = _encode({"n": self.last, **request}).encode() + b"\n"
         while line: line = line[os.write(self.fd, line):]
-        self.open[self.last] = request.get("tool", "tools")
+        self.open.add(self.last)
         return self.last
     def take(self, number):
         """Waits for an answer. Those of earlier calls arrive first or are kept."""
         while number not in self.answers: self._read()
-        self.open.pop(number, None)
+        self.open.discard(number)
         return self.answers.pop(number)
     def _read(self):
         while b"\n" not in self.buffer:
@@ -75,18 +75,24 @@ class ToolCall:
 
 class Tool:
     """One tool. Call it with keyword arguments: `tools.name(key=value)` returns its output."""
-    def __init__(self, name): self.__name__ = self.name = name
+    def __init__(self, name, selection=None):
+        self.__name__ = self.name = name
+        self._selection = selection
+    def select(self, expression):
+        """The same tool with another output: the part that a JSONPath (from `$`) or JMESPath expression selects."""
+        return Tool(self.name, str(expression))
     def _send(self, args, arguments):
         if args: raise TypeError(f"{self.name} takes keyword arguments only, as in tools.{self.name}(key=value)")
-        return _device.ask({"op": "call", "tool": self.name, "arguments": arguments})
-    def __call__(self, *args, **arguments): return self.call(*args, **arguments).output
-    def call(self, *args, **arguments):
+        selection = {} if self._selection is None else {"select": self._selection}
+        return _device.ask({"op": "call", "tool": self.name, "arguments": arguments, **selection})
+    def __call__(self, /, *args, **arguments): return self.call(*args, **arguments).output
+    def call(self, /, *args, **arguments):
         """Calls the tool and returns a ToolResult: output, text, content, call_id and cost_usd."""
         return ToolCall(self.name, self._send(args, arguments))._full()
-    def start(self, *args, **arguments):
+    def start(self, /, *args, **arguments):
         """Sends the call and returns at once; `result()` of what it returns waits. `gather` waits for several."""
         return ToolCall(self.name, self._send(args, arguments))
-    async def aio(self, *args, **arguments):
+    async def aio(self, /, *args, **arguments):
         """For `await` and `asyncio.gather`."""
         import asyncio
         future = asyncio.get_running_loop().create_future()
@@ -104,9 +110,10 @@ class Tools:
         if name.startswith("__"): raise AttributeError(name)
         return Tool(name)
     def __getitem__(self, name): return Tool(name)
-    def search(self, query, limit=5):
-        """Finds tools for a task: a list of {"name", "description", "signature"}, best first."""
-        return _result("tools.search", _device.take(_device.ask({"op": "search", "query": str(query), "limit": int(limit)}))).output
+    def search(self, query, limit=5, detail="summary"):
+        """Finds tools for a task, best first: names, or with detail="summary" {"name", "description", "signature"}; "full" adds the schemas."""
+        question = {"op": "search", "query": str(query), "limit": int(limit), "detail": str(detail)}
+        return _result("tools.search", _device.take(_device.ask(question))).output
 
 def gather(*calls, return_errors=False):
     """Outputs of calls that were started together, in order. Waits for all; then raises the first error, unless they are returned."""
@@ -126,10 +133,14 @@ def _help(topic=None):
 class _StartInGather(ast.NodeTransformer):
     """`gather(tools.a(x=1), …)` sends all calls before it waits for one: calls of tools in its arguments become `.start(…)`."""
     inside = False
+    def _names_tool(self, node):
+        """`tools.a`, `tools["a"]` or `tools.a.select("…")`."""
+        if isinstance(node, ast.Call): return isinstance(node.func, ast.Attribute) and node.func.attr == "select" and self._names_tool(node.func.value)
+        return isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name) and node.value.id == "tools" and getattr(node, "attr", "") != "search"
     def visit_Call(self, node):
         before, is_gather = self.inside, isinstance(node.func, ast.Name) and node.func.id == "gather"
         func = node.func
-        if before and isinstance(func, (ast.Attribute, ast.Subscript)) and isinstance(func.value, ast.Name) and func.value.id == "tools" and getattr(func, "attr", "") != "search":
+        if before and self._names_tool(func):
             self.inside = False                                # arguments of a tool are values
             self.generic_visit(node)
             node.func = ast.copy_location(ast.Attribute(value=func, attr="start", ctx=ast.Load()), func)

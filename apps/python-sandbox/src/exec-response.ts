@@ -1,5 +1,6 @@
 import {
   CATALOGUE,
+  ToolError,
   type ErrorCode,
   type ExecutionFailure,
   type Json,
@@ -29,6 +30,18 @@ const MAX_TEXT = 6_000;
 const KEPT_CHARS = 64 * 1024;
 /** Reserved for the envelope around the output. */
 const ENVELOPE_BYTES = 64 * 1024;
+
+/**
+ * The reply of a run that its job stopped: a deadline of the call that passes during the attempt counts as the attempt's
+ * time-out. Other replies are returned unchanged.
+ * @throws ToolError SERVICE_UNAVAILABLE at shutdown, so that another worker runs the job
+ */
+export function endOfRun(reply: RunReply, { reason }: Pick<AbortSignal, 'reason'>): RunReply {
+  if (reply.status !== 'cancelled' || !(reason instanceof ToolError)) return reply;
+  if (reason.code === 'SERVICE_UNAVAILABLE') throw reason;
+  const isLate = reason.code === 'DEADLINE_EXCEEDED';
+  return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
+}
 
 /** What the response reports besides the reply of the run. */
 interface RunContext {

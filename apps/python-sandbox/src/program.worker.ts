@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { isJsonObject, ToolError } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import type { JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
-import { toExecResponse } from './exec-response.js';
+import { endOfRun, toExecResponse } from './exec-response.js';
 import { planProgram, RunLimits } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
 
@@ -32,12 +32,14 @@ export class ProgramWorker {
       { onAsk: (line, answer) => void passOn(run, line, answer) },
       run.signal,
     );
-    const { reason } = run.signal as { reason: unknown };
-    if (reply.status === 'cancelled' && reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE')
-      throw reason;
     const { strictness } = request;
     const { interpreter } = this.sandbox;
-    return toExecResponse(reply, { queueMs: run.queuedMs, strictness, interpreter, sessionId: null });
+    return toExecResponse(endOfRun(reply, run.signal), {
+      queueMs: run.queuedMs,
+      strictness,
+      interpreter,
+      sessionId: null,
+    });
   }
 }
 

@@ -1,35 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
 import { request } from '../spec/guest.js';
-import { INTERPRETER } from '../spec/interpreter.js';
+import { LIMIT_MB, newSandbox } from '../spec/sandbox.js';
 import type { RunReply, RunRequest } from './python/guest-protocol.js';
-import { Sandbox } from './sandbox.js';
+import type { Sandbox } from './sandbox.js';
 
 /** Programs in real sandboxes; the gateway's side is a table of tools in this file. */
 let scripts: SandboxScripts;
 let sandbox: Sandbox;
 beforeAll(async () => {
   scripts = await bundleSandbox();
-  sandbox = new Sandbox({
-    clock: new SystemClock(),
-    hostScript: scripts.hostScript,
-    graceMs: 2_000,
-    recycleRuns: 1_000_000,
-    recycleRssMb: 100_000,
-    settings: {
-      interpreter: INTERPRETER,
-      threadScript: scripts.threadScript,
-      threads: 1,
-      programs: 3,
-      outputCap: 1024 * 1024,
-      memoryLimitMb: 128,
-      memoryBudgetMb: 128,
-      warmUpMs: 0,
-    },
-  });
+  sandbox = newSandbox(scripts, 1, { programs: 3 });
   await sandbox.start();
 });
 afterAll(async () => {
@@ -63,7 +46,7 @@ async function run(
   let [open, most] = [0, 0];
   const program = { seed: 'seed', startedAt: 1_700_000_000_000, inputs, wallMs: 10_000 };
   const reply = await sandbox.run(
-    request(code, { memoryLimitMb: 128, extraModules: ['asyncio'], program, ...fields }),
+    request(code, { memoryLimitMb: LIMIT_MB, extraModules: ['asyncio'], program, ...fields }),
     {
       onAsk: (line, answer) => {
         const ask = JSON.parse(line) as Ask;
@@ -210,10 +193,15 @@ describe('a program that waits', () => {
   it('leaves its thread to others and is not charged for the wait', async () => {
     const waiting = run('tools.slow(ms=700)', { timeoutMs: 400 });
     await sleep(100);
-    const other = await sandbox.run(request('1 + 1', { memoryLimitMb: 128 }));
+    const other = await sandbox.run(request('1 + 1', { memoryLimitMb: LIMIT_MB }));
     expect(other).toMatchObject({ status: 'ok', value: 2 });
     const { reply } = await waiting;
     expect(reply).toMatchObject({ status: 'ok', value: 700 });
+  });
+
+  it('is not charged for many brief waits', async () => {
+    const { reply } = await run('sum(tools.slow(ms=18) for _ in range(50))', { timeoutMs: 800 });
+    expect(reply).toMatchObject({ status: 'ok', value: 900 });
   });
 
   it('ends at its wall time', async () => {

@@ -3,9 +3,10 @@ import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
-import { INTERPRETER } from '../spec/interpreter.js';
+import { newSandbox } from '../spec/sandbox.js';
+import type { RunReply } from './python/guest-protocol.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore } from './redis-session-store.js';
 import { Sandbox } from './sandbox.js';
@@ -36,23 +37,7 @@ beforeAll(async () => {
   replies = new ReplyChannel({ redis: blocking, queues: ['python-runs'] });
   await replies.start();
   scripts = await bundleSandbox();
-  sandbox = new Sandbox({
-    clock,
-    hostScript: scripts.hostScript,
-    graceMs: 2_000,
-    recycleRuns: 1_000_000,
-    recycleRssMb: 100_000,
-    settings: {
-      interpreter: INTERPRETER,
-      threadScript: scripts.threadScript,
-      threads: THREADS,
-      programs: 0,
-      outputCap: 1024 * 1024,
-      memoryLimitMb: 128,
-      memoryBudgetMb: 2 * 128,
-      warmUpMs: 0,
-    },
-  });
+  sandbox = newSandbox(scripts, THREADS);
   await sandbox.start();
   const limits = { maxTimeoutMs: 60_000, memoryLimitMb: 128 };
   python = new PythonWorker(sandbox, new RedisSessionStore(commands, 3_600), limits, clock);
@@ -111,6 +96,16 @@ function execute(args: JsonObject, { tenant, user, signal, onProgress }: Asked =
 }
 const code = (source: string, more: JsonObject = {}): JsonObject => ({ code: source, ...more });
 const valueOf = (reply: ExecResponse) => (reply.output as JsonObject)['value'];
+
+describe('the warm-up', () => {
+  it('runs twenty programs on each thread', async () => {
+    const run = vi.spyOn(sandbox, 'run');
+    await python.warmUp(1);
+    const ended = await Promise.all(run.mock.results.map(({ value }) => value as Promise<RunReply>));
+    run.mockRestore();
+    expect(ended.map(({ stdout }) => stdout)).toEqual(Array.from({ length: 20 }, (_, i) => `${i}\n`));
+  });
+});
 
 describe('a job of python-runs', () => {
   it('returns value, output and usage', async () => {

@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import { ToolError } from '@toolfleet/contracts';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { RetryLater, type JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
-import { toExecResponse } from './exec-response.js';
+import { endOfRun, toExecResponse } from './exec-response.js';
 import type { RunReply, RunRequest } from './python/guest-protocol.js';
 import { SessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
@@ -13,6 +12,9 @@ import { Sandbox } from './sandbox.js';
 const REPLY_RESERVE_MS = 50;
 /** How long a session lease outlasts its run. The session of a worker that died is free after that. */
 const LEASE_RESERVE_MS = 10_000;
+/** Runs of a warm-up per thread, and the longest time for all. After some twenty runs a thread no longer gets faster. */
+const WARM_UP_RUNS = 20;
+const WARM_UP_MS = 2_000;
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
 const SESSION_RETRY_MS = { least: 40, spread: 120 };
 
@@ -49,6 +51,25 @@ export class PythonWorker {
     });
   }
 
+  /**
+   * Runs small programs on each of `threads` threads, so that the first calls do not wait for code that V8 has not compiled yet: that of
+   * this process, of the sandbox host and of every thread, which each have their own.
+   */
+  async warmUp(threads: number): Promise<void> {
+    const until = this.clock.monotonic() + WARM_UP_MS;
+    const job = { context: { tenant_id: '' }, timeout_ms: WARM_UP_MS };
+    for (let i = 0; i < WARM_UP_RUNS * threads && this.clock.monotonic() < until; i += 1) {
+      const { request } = planRun({ ...job, arguments: { code: `print(${i})` } }, this.limits);
+      const reply = await this.sandbox.run({ ...request, reportsProgress: true });
+      toExecResponse(reply, {
+        queueMs: 0,
+        strictness: request.strictness,
+        interpreter: this.sandbox.interpreter,
+        sessionId: null,
+      });
+    }
+  }
+
   private async takeSession(run: JobRun<ExecJob>, sessionId: string, timeoutMs: number): Promise<SessionLease> {
     const { tenant_id: tenantId, context } = run.data;
     const key = { tenantId, userId: typeof context.user_id === 'string' ? context.user_id : '', sessionId };
@@ -60,12 +81,7 @@ export class PythonWorker {
   private async runProgram(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {
     const onProgress = (lines: string) => run.progress({ message: lines });
     const reply = await this.sandbox.run({ ...request, reportsProgress: true }, { onProgress }, run.signal);
-    if (reply.status !== 'cancelled') return reply;
-    const { reason } = run.signal as { reason: unknown };
-    if (reason instanceof ToolError && reason.code === 'SERVICE_UNAVAILABLE') throw reason;
-    // A call deadline that passes during the attempt counts as the attempt's time-out.
-    const isLate = reason instanceof ToolError && reason.code === 'DEADLINE_EXCEEDED';
-    return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
+    return endOfRun(reply, run.signal);
   }
 
   private msLeft(run: JobRun<ExecJob>): number {

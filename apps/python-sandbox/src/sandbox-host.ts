@@ -6,7 +6,7 @@
  * no other files. It talks only to its parent and exits with it.
  */
 import type { Milliseconds } from '@toolfleet/contracts';
-import { SystemClock } from '@toolfleet/resilience/clock';
+import { SystemClock, type CancelTimer } from '@toolfleet/resilience/clock';
 import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
@@ -23,6 +23,8 @@ const HEAP_BYTES = 3 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
 /** A warm-up program blocks the deadline timers for some milliseconds; this pause lets them run. */
 const BACKGROUND_PAUSE_MS = 20;
+/** The reply of most runs arrives before their parent needs to know that they started; a message would wake it for nothing. */
+const NOTICE_AFTER_MS = 20;
 const CANARY = 'import sys\nsys.version.split()[0]';
 
 const clock = new SystemClock();
@@ -116,11 +118,13 @@ function requestFor(code: string, settings: HostSettings): RunRequest {
 }
 
 async function run(id: string, request: RunRequest): Promise<void> {
+  let cancelNotice: CancelTimer = () => undefined;
   const reply = await pool!.run(id, request, {
-    onStart: () => send({ type: 'started', id }),
+    onStart: () => (cancelNotice = clock.after(NOTICE_AFTER_MS, () => send({ type: 'started', id }))),
     onProgress: (lines) => send({ type: 'progress', id, lines }),
     onAsk: (line) => send({ type: 'ask', id, line }),
   });
+  cancelNotice();
   send({ type: 'reply', id, reply });
   runs += 1;
   if (runs % HEALTH_EVERY_RUNS === 0) send({ type: 'health', rssMb: process.memoryUsage.rss() / 1_048_576, runs });

@@ -32,7 +32,7 @@ export type ToHost =
   | { type: 'cancel'; id: string }
   | { type: 'answer'; id: string; line: string };
 
-/** Messages from the child to the service. */
+/** Messages from the child to the service. `started` is sent for runs that take longer than a moment. */
 export type FromHost =
   | { type: 'ready'; version: string; bootMs: Milliseconds; warmUpMs: Milliseconds }
   | { type: 'failed'; message: string }

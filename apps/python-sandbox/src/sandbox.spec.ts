@@ -7,7 +7,7 @@ import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
 import { classifyReply, corpus } from '../spec/corpus.js';
 import { request } from '../spec/guest.js';
 import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
-import { INTERPRETER } from '../spec/interpreter.js';
+import { LIMIT_MB, newSandbox } from '../spec/sandbox.js';
 import type { RunReply, RunRequest } from './python/guest-protocol.js';
 import { planRun } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
@@ -15,8 +15,6 @@ import { Sandbox } from './sandbox.js';
 const CANARY = 'CANARY-3fa1';
 /** Timeout for programs that must be stopped, long enough for the others to end by themselves on slow machines. */
 const SHORT_MS = 400;
-/** Memory limit of every run here, so that programs that allocate memory end soon. */
-const LIMIT_MB = 128;
 const clock = new SystemClock();
 const events: string[] = [];
 let scripts: SandboxScripts;
@@ -25,24 +23,7 @@ let sandbox: Sandbox;
 beforeAll(async () => {
   process.env['SECRET_CANARY'] = CANARY;
   scripts = await bundleSandbox();
-  sandbox = new Sandbox({
-    clock,
-    hostScript: scripts.hostScript,
-    graceMs: 2_000,
-    recycleRuns: 1_000_000,
-    recycleRssMb: 100_000,
-    onEvent: (event) => events.push(event),
-    settings: {
-      interpreter: INTERPRETER,
-      threadScript: scripts.threadScript,
-      threads: 2,
-      programs: 0,
-      outputCap: 1024 * 1024,
-      memoryLimitMb: LIMIT_MB,
-      memoryBudgetMb: 2 * LIMIT_MB,
-      warmUpMs: 0,
-    },
-  });
+  sandbox = newSandbox(scripts, 2, { onEvent: (event) => events.push(event) });
   await sandbox.start();
 });
 afterAll(async () => {

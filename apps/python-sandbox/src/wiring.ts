@@ -100,6 +100,8 @@ export async function createComponents(
     redisComponent(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
     sandboxComponent(sandbox),
+    // One thread more than runs at once: the spare takes its turn.
+    { name: 'warm-up', start: () => python.warmUp(hostSettings.threads + 1) },
     pythonRuns,
     programRuns,
     { name: 'module', stop: () => app.close() },

@@ -16,6 +16,7 @@ import {
   type LifecycleComponent,
   type ServiceHost,
 } from './lifecycle.js';
+import { releaseStartMemory } from './release-start-memory.js';
 import { ServiceFaults } from './service-faults.js';
 import { classifyBuildError, classifyStartupError } from './startup-errors.js';
 
@@ -130,6 +131,7 @@ class ServiceRun {
     this.#metrics.onScrape(() => this.#measureReady());
     await startComponents(this.#components, tools, (component) => this.#startedComponents.push(component));
     this.secrets.watch();
+    releaseStartMemory();
     this.#started = true;
     this.#announcer.announce({ started: true });
     this.logger.info({ admin_port: port, parts: this.#components.map(({ name }) => name) }, 'started');

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience/clock';
 import type { ProgramRun } from '../python/guest-protocol.js';
 import { HostStop } from './captured-output.js';
 
@@ -13,6 +15,21 @@ const NS_PER_MS = 1_000_000n;
 /** How far the clock of a program moves with each reading. */
 const TICK_NS = 1_000n;
 
+/** The numbers that a thread and the pool share in `BridgeChannel.signal`. */
+export const SIGNAL = {
+  /** Counts answers, so that a blocked thread can wait for the next one. */
+  answers: 0,
+  /** Microseconds of waiting for which no `blocked` was sent, since the pool last read them. */
+  waitedUs: 1,
+  length: 2,
+} as const;
+
+/**
+ * A wait that takes longer is announced to the pool. Most calls of tools take less, and for those a message, two timers and a thread that
+ * takes the place of this one would cost more than the call.
+ */
+const BRIEF_WAIT_MS: Milliseconds = 20;
+
 /** An answer on its way to a program; those of earlier runs of the thread are dropped. */
 export interface ProgramAnswer {
   run: number;
@@ -23,11 +40,12 @@ export interface ProgramAnswer {
 /** How a thread and the pool exchange requests and answers of a program while the thread is blocked. */
 export interface BridgeChannel {
   port: MessagePort;
-  /** Counts answers, so that a blocked thread can wait for the next one. */
+  /** See `SIGNAL`. */
   signal: Int32Array;
+  clock: Clock;
   /** Posts a request, one line of JSON from the guest, untrusted. */
   ask: (line: string) => void;
-  /** Called before the thread blocks, with the number of answers it has taken. */
+  /** Called when the thread goes on waiting, with the number of answers it has taken. */
   blocked: (taken: number) => void;
 }
 
@@ -75,18 +93,27 @@ export class ProgramBridge {
   }
 
   private nextAnswer(): string {
-    const { port, signal, blocked } = this.channel;
+    const { port, signal } = this.channel;
     for (;;) {
-      const seen = Atomics.load(signal, 0);
+      const seen = Atomics.load(signal, SIGNAL.answers);
       const received = receiveMessageOnPort(port)?.message as ProgramAnswer | undefined;
-      if (received === undefined) {
-        blocked(this.taken);
-        Atomics.wait(signal, 0, seen);
-      } else if (received.run === this.run) {
+      if (received === undefined) this.wait(seen);
+      else if (received.run === this.run) {
         this.taken += 1;
         return received.line;
       }
     }
+  }
+
+  /** Blocks while the number of answers is `seen`. */
+  private wait(seen: number): void {
+    const { signal, clock, blocked } = this.channel;
+    const began = clock.monotonic();
+    const outcome = Atomics.wait(signal, SIGNAL.answers, seen, BRIEF_WAIT_MS);
+    Atomics.add(signal, SIGNAL.waitedUs, Math.round((clock.monotonic() - began) * 1_000));
+    if (outcome !== 'timed-out') return;
+    blocked(this.taken);
+    Atomics.wait(signal, SIGNAL.answers, seen);
   }
 
   /** Nanoseconds since the epoch. */

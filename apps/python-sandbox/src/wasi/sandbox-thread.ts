@@ -67,7 +67,7 @@ export interface ThreadData {
   outputCap: number;
   /** Receives the answers to the calls of programs (`ProgramAnswer`). */
   answers: MessagePort;
-  /** Memory of the counter that wakes a program that waits for an answer. */
+  /** Memory of the counter that wakes a program that waits for an answer, and of the time it waited (`SIGNAL`). */
   signal: SharedArrayBuffer;
   /** The default maximum of a guest's memory; interpreters with it are restored in advance. */
   defaultPages: number;
@@ -138,6 +138,7 @@ function bridgeFor({ program }: RunRequest): ProgramBridge | undefined {
   const channel = {
     port: data.answers,
     signal: new Int32Array(data.signal),
+    clock,
     ask: (line: string) => send({ type: 'ask', run: number, line }),
     blocked: (taken: number) => send({ type: 'blocked', run: number, taken }),
   };

@@ -12,7 +12,7 @@ import {
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './guest-files.js';
 import { PAGES_PER_MB } from './guest-memory.js';
-import type { ProgramAnswer } from './program-bridge.js';
+import { SIGNAL, type ProgramAnswer } from './program-bridge.js';
 import type { ThreadData, ThreadMessage } from './sandbox-thread.js';
 import type { Snapshot } from './snapshot.js';
 
@@ -130,8 +130,8 @@ export class ThreadPool {
     if (!thread || run?.number === undefined) return;
     run.answered += 1;
     thread.answers.postMessage({ run: run.number, line } satisfies ProgramAnswer);
-    Atomics.add(thread.signal, 0, 1);
-    Atomics.notify(thread.signal, 0);
+    Atomics.add(thread.signal, SIGNAL.answers, 1);
+    Atomics.notify(thread.signal, SIGNAL.answers);
     this.setWaiting(id, run, false);
   }
 
@@ -151,7 +151,15 @@ export class ThreadPool {
   private startTimer(id: string, run: ActiveRun): void {
     const { clock } = this.options;
     run.timedFrom = clock.monotonic();
-    run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => void this.killLate(id, run.request.timeoutMs));
+    run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => this.onTime(id, run));
+  }
+
+  /** Ends a run whose time is up; brief waits of a program for its calls, which the timer did not stop for, do not count. */
+  private onTime(id: string, run: ActiveRun): void {
+    const signal = this.busy.get(id)?.signal;
+    run.leftMs = signal === undefined ? 0 : Atomics.exchange(signal, SIGNAL.waitedUs, 0) / 1_000;
+    if (run.leftMs >= 1) this.startTimer(id, run);
+    else void this.killLate(id, run.request.timeoutMs);
   }
 
   /** Terminates every thread. Runs in progress end as cancelled. */
@@ -193,6 +201,7 @@ export class ThreadPool {
         answered: 0,
         waits: false,
       };
+      Atomics.store(thread.signal, SIGNAL.waitedUs, 0);
       this.startTimer(id, run);
       thread.running = run;
       thread.worker.postMessage(request);
@@ -295,7 +304,7 @@ export class ThreadPool {
     const { threadScript, code, snapshot, preopens, outputCap, defaultMemoryMb } = this.options;
     const output = new CapturedOutput(outputCap);
     const { port1: answers, port2 } = new MessageChannel();
-    const signal = new Int32Array(new SharedArrayBuffer(4));
+    const signal = new Int32Array(new SharedArrayBuffer(SIGNAL.length * Int32Array.BYTES_PER_ELEMENT));
     const workerData: ThreadData = {
       code,
       snapshot,

@@ -1,9 +1,11 @@
 /** Programs that call tools, on a running fleet: their calls are calls like any other, and a lost worker repeats none of them. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { fleetctl } from '../fleet/fleetctl.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
@@ -55,6 +57,58 @@ result = [s["result"] for s in sums] + [python["value"]]`;
     ]);
   });
 
+  it('sees the tools of the toolset that it was started in, and those it names of them', async () => {
+    const toolset = {
+      include: { tools: ['run_program', 'calculator', 'notes_*'] },
+      overrides: { calculator: { name: 'reckon' }, notes_save_note: { name: 'note', preset: { text: 'preset' } } },
+    };
+    const put = await fleet.ask({ method: 'PUT', path: '/api/v1/toolsets/short', body: toolset });
+    expect(put.status, put.text).toBe(200);
+    const code = `
+tools.note()
+found = [t["name"] for t in tools.search("reckon")]
+try:
+    tools.calculator(expression="1")
+except ToolError as error:
+    missing = error.code
+result = [tools.reckon(expression="6*7")["result"], missing, "calculator" in found]`;
+    const run = (args: object): Promise<Answer> =>
+      fleet.ask({ path: '/api/v1/tools/run_program/execute?toolset=short', body: { arguments: { code, ...args } } });
+    const { body } = await run({});
+    expect(body.error, JSON.stringify(body)).toBeNull();
+    expect(body.output.value).toEqual([42, 'TOOL_NOT_FOUND', false]);
+    expect(server.notes.get('preset')).toBe(1);
+    expect((await run({ tools: ['note', 'reckon'] })).body.output.value).toEqual([42, 'TOOL_NOT_FOUND', false]);
+    expect((await run({ tools: ['note'] })).body).toMatchObject({ success: false });
+  });
+
+  it('selects parts of results', async () => {
+    const code = `
+one = tools.execute_python.select("value.b[1]")(code="{'a': 1, 'b': [2, 3]}")
+both = gather(tools.calculator.select("$.result")(expression="1+1"), tools["calculator"].select("result")(expression="2+2"))
+try: tools.calculator.select("a b")(expression="1")
+except ToolError as e: refused = e.code
+[one, both, refused]`;
+    expect((await program(code)).body).toMatchObject({
+      error: null,
+      output: { value: [3, [[2], 4], 'REQUEST_INVALID'] },
+    });
+  });
+
+  it('reads a large result of an earlier call in parts', async () => {
+    const { body } = await fleet.call(
+      'execute_python',
+      { code: '[{"id": i} for i in range(5000)]' },
+      { fields: { max_result_kb: 8 } },
+    );
+    const code = `
+first = tools.read_result(handle=inputs, select="value[-1].id")
+page = tools.read_result(handle=inputs, limit=10)
+[first, page["text"], page["next_offset"]]`;
+    const read = await program(code, { inputs: body.metadata.result_handle.handle });
+    expect(read.body).toMatchObject({ error: null, output: { value: [4_999, expect.stringMatching(/^{"/), 10] } });
+  });
+
   it('catches what is refused and what fails', async () => {
     const code = `
 found = []
@@ -78,10 +132,23 @@ found`;
 
   it('finds tools and reads their signatures', async () => {
     const { body } = await program(
-      'help(tools.calculator)\n[t["name"] for t in tools.search("calculate an expression")]',
+      `help(tools.calculator)
+levels = [tools.search("calculate an expression", detail=d)[0] for d in ("names", "summary", "full")]
+try: tools.search("x", detail="all")
+except ToolError as e: levels.append(e.message)
+levels`,
     );
-    expect(body.output.value).toContain('calculator');
-    expect(body.output.stdout).toContain('def calculator(*, expression: str');
+    expect(body.output.value).toEqual([
+      'calculator',
+      {
+        name: 'calculator',
+        description: expect.any(String),
+        signature: expect.stringMatching(/^calculator\(\*, expr/),
+      },
+      expect.objectContaining({ name: 'calculator', input_schema: expect.objectContaining({ type: 'object' }) }),
+      'detail must be one of names, summary, full, not "all"',
+    ]);
+    expect(body.output.stdout).toContain('def calculator(self, *, expression: str');
   });
 
   it('stops with its call, and what runs inside with it', async () => {
@@ -109,6 +176,114 @@ describe('the examples of docs/programs.md', () => {
     const { body } = await program(examples[index]!, { inputs });
     expect(body.error).toBeNull();
     expect(body.output.value).toEqual(value);
+  });
+});
+
+describe.each(['auto', 'legacy'] as const)('an agent in code mode over MCP (%s)', (mode) => {
+  const THREE = ['describe_tools', 'run_program', 'search_tools'];
+  const TOOLS = ['calculator', 'notes_save_note', 'run_program'];
+  let client: Client;
+  const connect = async (query: string, key: string) => {
+    client = new Client({ name: 'agent', version: '1' }, { versionNegotiation: { mode } });
+    const requestInit = { headers: { Authorization: `Bearer ${key}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp${query}`), { requestInit }));
+    return (await client.listTools()).tools.map(({ name }) => name);
+  };
+  const call = async (name: string, args: Record<string, unknown>) => {
+    const { content, structuredContent, isError, _meta } = await client.callTool({ name, arguments: args });
+    return {
+      text: content.map((block) => ('text' in block ? block.text : '')).join(''),
+      structuredContent,
+      isError,
+      _meta,
+    };
+  };
+  afterEach(() => client?.close());
+
+  it('finds tools, reads their stubs and runs a program, with a key that is bound to it', async () => {
+    const made = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: `agent-${mode}`, tools: TOOLS, mcp_mode: 'code' },
+    });
+    expect([made.status, made.body.mcp_mode]).toEqual([201, 'code']);
+    expect(await connect('?mode=list', made.body.token)).toEqual(THREE);
+    expect(client.getInstructions()).toContain('run_program');
+    const all = await call('search_tools', { detail: 'names' });
+    expect(all.structuredContent).toMatchObject({ tools: ['calculator', 'notes_save_note', 'read_result'] });
+    const found = await call('search_tools', { query: 'evaluate a mathematical expression' });
+    expect(JSON.parse(found.text).tools[0]).toEqual({ name: 'calculator', description: expect.any(String) });
+    const stub = await call('describe_tools', { names: ['calculator', 'notes_save_note'] });
+    expect(stub.text).toContain('def calculator(self, *, expression: str');
+    expect(stub.text).toContain('def notes_save_note(');
+    const code = `
+sums = gather(*[tools.calculator(expression=e) for e in inputs])
+tools.notes_save_note(text="code mode ${mode}")
+try: tools.parcels_getParcel(parcel_id="P-1001")
+except ToolError as e: refused = e.code
+result = {"sums": [s["result"] for s in sums], "refused": refused}`;
+    const ran = await call('run_program', { code, inputs: ['1+1', '2*3'] });
+    expect(ran.structuredContent).toMatchObject({ value: { sums: [2, 6], refused: 'PERMISSION_DENIED' } });
+    expect(server.notes.get(`code mode ${mode}`)).toBe(1);
+    await expect(call('calculator', { expression: '1' })).rejects.toThrow(/Unknown tool: calculator.*run_program/);
+    expect(await call('describe_tools', { names: ['parcels_getParcel'] })).toMatchObject({
+      isError: true,
+      _meta: { code: 'TOOL_NOT_FOUND' },
+    });
+  });
+
+  it('is any client that asks for it', async () => {
+    expect(await connect('?mode=code&schema_style=inline', fleet.adminKey)).toEqual(THREE);
+  });
+});
+
+describe('tools over HTTP and in fleetctl', () => {
+  const get = (query: string) => fleet.ask({ path: `/api/v1/tools${query}` });
+
+  it('are found and shown at three levels of detail', async () => {
+    const query = `query=${encodeURIComponent('evaluate an expression')}&limit=2`;
+    expect((await get(`?${query}&detail=names`)).body[0]).toBe('calculator');
+    expect((await get(`?${query}&detail=summary`)).body[0]).toEqual({
+      name: 'calculator',
+      description: expect.any(String),
+    });
+    expect((await get(`?${query}&format=openai`)).body[0]).toMatchObject({ function: { name: 'calculator' } });
+    expect((await get('?source=parcels&detail=names')).body).toContain('parcels_getParcel');
+    const page = await get('?detail=names&limit=1');
+    expect([page.body, page.headers.get('link')]).toEqual([['calculator'], expect.stringContaining('detail=names')]);
+    expect((await get('?names=run_program,calculator&detail=names')).body).toEqual(['run_program', 'calculator']);
+  });
+
+  it('are typed stubs as Python', async () => {
+    const stubs = await get('?format=python&names=calculator,parcels_getParcel');
+    expect(stubs.headers.get('content-type')).toBe('text/x-python; charset=utf-8');
+    expect(stubs.text).toContain('def parcels_getParcel(self, *, parcel_id: str');
+    expect((await get('/calculator?format=python')).text).toContain('def calculator(self');
+    const printed = await fleetctl(fleet, ['tools', 'stubs', 'calculator', 'parcels_getParcel']);
+    expect([printed.code, printed.out.toString()]).toEqual([0, stubs.text]);
+    const found = await fleetctl(fleet, ['tools', 'search', 'evaluate', 'expression', '--limit', '1']);
+    expect(found.out.toString()).toContain('calculator');
+    const key = await fleetctl(fleet, ['keys', 'create', 'coder', '--mcp-mode', 'code', '--json']);
+    expect(JSON.parse(key.out.toString())).toMatchObject({ mcp_mode: 'code' });
+  });
+
+  it.each<[string, number, string]>([
+    ['?detail=all', 400, 'detail must be one of'],
+    ['?format=go', 400, 'format must be one of'],
+    ['?names=calculator,calculater,nothing', 404, "'calculater'; did you mean calculator?, 'nothing'"],
+    [`?names=${Array(51).fill('calculator').join()}`, 400, 'names must have 1 to 50 names of tools, not 51'],
+    ['?names=calculator&limit=1', 400, 'names chooses tools without limit'],
+    ['?detail=names&format=python', 400, 'detail=names has no format'],
+    ['?query=x&cursor=eA', 400, 'cursor continues a list'],
+  ])('are refused for %s', async (query, status, message) => {
+    const refused = await get(query);
+    expect([refused.status, refused.body.error]).toEqual([status, expect.stringContaining(message)]);
+  });
+
+  it('belong to keys of known modes that may run programs', async () => {
+    const create = async (fields: object) =>
+      (await fleet.ask({ path: '/api/v1/keys', body: { client: 'x', ...fields } })).body;
+    expect((await create({ mcp_mode: 'fast' })).error).toContain('mcp_mode must be one of');
+    expect((await create({ mcp_mode: 'code', tools: ['calculator'] })).error).toContain('must include run_program');
   });
 });
 

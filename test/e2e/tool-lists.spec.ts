@@ -3,6 +3,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { TOOL_FORMATS } from '@toolfleet/engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { geminiFaults, PROVIDER_NAMES, strictFaults } from '@toolfleet/testing/provider-rules';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
@@ -78,12 +79,42 @@ describe('listed schemas', () => {
       '/tools/schemas?',
       '/tools/parcels_createParcel/schema?',
     ]) {
-      expect(keysIn((await get(path)).body), path).toContain('$ref');
+      if (!path.includes('gemini')) expect(keysIn((await get(path)).body), path).toContain('$ref');
       const { status, body } = await get(`${path}schema_style=inline`);
       expect(status, path).toBe(200);
       expect(keysIn(body), path).not.toContain('$ref');
       expect(keysIn(body), path).not.toContain('$defs');
     }
+  });
+
+  it('and names follow the published rules of each provider', async () => {
+    const list = async (format: string) => (await get(`/api/v1/tools?format=${format}`)).body as JsonObject[];
+    const names = (await list('native')).map(({ name }) => String(name));
+    expect(names.length).toBeGreaterThan(10);
+    for (const [provider, pattern] of Object.entries(PROVIDER_NAMES)) {
+      expect(
+        names.filter((name) => !pattern.test(name)),
+        provider,
+      ).toEqual([]);
+    }
+    const declared = (await list('gemini')).filter(({ parameters }) => parameters !== undefined);
+    expect(declared.length).toBeGreaterThan(10);
+    for (const { name, parameters } of declared) expect(geminiFaults(parameters!), String(name)).toEqual([]);
+    const strict = (await list('openai-responses-strict')).filter((tool) => tool['strict'] === true);
+    expect(strict.map(({ name }) => name)).toEqual(expect.arrayContaining(['calculator', 'sample_add']));
+    for (const { name, parameters } of strict) expect(strictFaults(parameters!), String(name)).toEqual([]);
+  });
+
+  it('of the strict mode have null for what a caller leaves out', async () => {
+    const { body } = await get('/api/v1/tools/parcels_listParcels?format=openai-strict');
+    const { strict, parameters } = (body as { function: JsonObject })['function'] as {
+      strict: boolean;
+      parameters: { required: string[] };
+    };
+    expect(strict).toBe(true);
+    const nothing = Object.fromEntries(parameters.required.map((name) => [name, null]));
+    const answer = await fleet.call('parcels_listParcels', nothing);
+    expect(answer.body, answer.text).toMatchObject({ success: true });
   });
 
   it('refuse an unknown style', async () => {

@@ -134,9 +134,9 @@ export const gatewayConfig = defineConfig(
       help: 'Host names accepted on /mcp in addition to loopback ones (DNS rebinding)',
     }),
     MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
-    MCP_SURFACE: oneOf(['list', 'search', 'auto'], {
+    MCP_SURFACE: oneOf(['list', 'search', 'code', 'auto'], {
       default: 'auto',
-      help: 'What /mcp lists: every tool, search_tools and call_tool, or search above MCP_SEARCH_ABOVE tools',
+      help: 'What /mcp lists to clients that choose no mode: every tool, search_tools and call_tool, three tools for programs, or search above MCP_SEARCH_ABOVE tools',
     }),
     MCP_SEARCH_ABOVE: integer({
       default: 500,
@@ -155,6 +155,30 @@ export const gatewayConfig = defineConfig(
     GATEWAY_TRUST_TENANT_SUBJECTS: boolean({
       default: false,
       help: 'Treats tool.call.<tenant> without a key as that tenant; only with a NATS server that runs deploy/nats.conf',
+    }),
+    TOOL_SEARCH_HISTORY: boolean({
+      default: true,
+      help: 'Lets searches for tools prefer what callers of the tenant called after similar searches; needs GATEWAY_RECENT_CALLS',
+    }),
+    TOOL_SEARCH_HISTORY_EXCEPT: list({ default: [], help: 'Tenants whose searches are neither kept nor used' }),
+    TOOL_SEARCH_EMBEDDINGS_URL: url({
+      optional: true,
+      schemes: ['https', 'http'],
+      help: 'Endpoint with the API of /v1/embeddings of OpenAI, which gets descriptions of tools and searched tasks; unset: searches go by words',
+    }),
+    TOOL_SEARCH_EMBEDDINGS_KEY: secret({ optional: true, help: 'Bearer token for that endpoint' }),
+    TOOL_SEARCH_EMBEDDINGS_MODEL: text({ default: 'text-embedding-3-small', help: 'Model at that endpoint' }),
+    TOOL_SEARCH_EMBEDDINGS_DIMENSIONS: integer({
+      default: 0,
+      min: 0,
+      max: 4_096,
+      help: 'Length of the vectors that is asked for; 0 = that of the model',
+    }),
+    TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: durationMs({
+      default: 300,
+      min: 10,
+      max: 10_000,
+      help: 'Longest a search waits for that endpoint before it goes by words',
     }),
     POLICY_DIR: path({
       optional: true,
@@ -277,6 +301,18 @@ export const gatewayConfig = defineConfig(
       max: 1_048_576,
       help: 'Results kept per tenant in Redis and the result store, in MiB; beyond it the oldest without an idempotency key go first; 0 = no limit',
     }),
+    RESULT_INLINE_KB: integer({
+      default: 16,
+      min: 1,
+      max: 5_120,
+      help: 'Size in KiB above which a result becomes a handle: over MCP, and for calls of a batch in the shape of a model provider',
+    }),
+    RESULT_HANDLE_TTL_SECONDS: integer({
+      default: 3_600,
+      min: 60,
+      max: 86_400,
+      help: 'How long a result can be read by its handle',
+    }),
     RESULT_STORE: oneOf(['redis', 'directory', 's3'], {
       default: 'redis',
       help: 'Where results above RESULT_STORE_THRESHOLD_KB are kept; all gateways need the same store',
@@ -326,6 +362,10 @@ export const gatewayConfig = defineConfig(
       optional: true,
       help: 'Address of the trace of a call, shown there: with {trace_id}',
     }),
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: boolean({
+      default: false,
+      help: 'Spans of calls hold their arguments and results: without known secrets, cut to 2,048 characters',
+    }),
     METRICS_TOOL_LABEL: oneOf(['tool', 'source', 'executor'], {
       default: 'tool',
       help: 'What the label tool_name of metrics holds: each tool, its source, or the class of executors that runs it',
@@ -335,6 +375,10 @@ export const gatewayConfig = defineConfig(
       min: 0,
       max: 100_000,
       help: 'Most values of the label tool_name per gateway; further ones are counted as other',
+    }),
+    METRICS_OTEL_NAMES: boolean({
+      default: true,
+      help: 'Durations of calls and of MCP requests are also measured under the names of the OpenTelemetry conventions; false halves the series of each tool',
     }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,

@@ -1,9 +1,10 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { Clock } from '@toolfleet/resilience';
-import { AuthGuard, KeyLimitGuard } from './auth/auth.guard.js';
+import { AuthGuard, KeyLimitGuard, ToolsetGuard } from './auth/auth.guard.js';
 import type { Authenticate } from './auth/authenticate.js';
 import type { RequestLimits } from './auth/key-limits.js';
+import type { Toolsets } from './catalog/toolsets.js';
 import { ToolInventory } from './catalog/tool-inventory.js';
 import { CallsController } from './http/calls.controller.js';
 import { ErrorFilter } from './http/error.filter.js';
@@ -12,6 +13,7 @@ import { HealthController } from './http/health.controller.js';
 import { KeysController, MeController } from './http/keys.controller.js';
 import { PurgesController } from './http/purges.controller.js';
 import { PythonModulesController } from './http/python-modules.controller.js';
+import { ResultsController } from './http/results.controller.js';
 import { RecentCallsController } from './http/recent-calls.controller.js';
 import { MockFunctionController, ShannonController } from './http/shannon.controller.js';
 import {
@@ -21,6 +23,7 @@ import {
   SourcesController,
 } from './http/sources.controller.js';
 import { CatalogController, ToolsController } from './http/tools.controller.js';
+import { ToolsetsController } from './http/toolsets.controller.js';
 import { UsageController } from './http/usage.controller.js';
 import { CallEndpoint, SpendEndpoint } from './nats/call.endpoint.js';
 
@@ -29,6 +32,7 @@ const CONTROLLERS = [
   ShannonSourcesController,
   ShannonController,
   CallsController,
+  ResultsController,
   UsageController,
   KeysController,
   PurgesController,
@@ -39,6 +43,7 @@ const CONTROLLERS = [
   FleetController,
   SourcesController,
   QuarantineController,
+  ToolsetsController,
   HealthController,
   CallEndpoint,
   SpendEndpoint,
@@ -48,6 +53,7 @@ const CONTROLLERS = [
 export interface GatewayModuleDeps {
   clock: Clock;
   authenticate: Authenticate;
+  toolsets: Toolsets;
   limits: RequestLimits;
   /** Local mode: smoke-test endpoints are served. */
   local: boolean;
@@ -61,7 +67,7 @@ export interface GatewayModuleDeps {
  */
 @Module({})
 export class GatewayModule {
-  static with({ clock, authenticate, limits, local, instances }: GatewayModuleDeps): DynamicModule {
+  static with({ clock, authenticate, toolsets, limits, local, instances }: GatewayModuleDeps): DynamicModule {
     const providers: Provider[] = [
       { provide: Clock, useValue: clock },
       ...instances.map((instance) => ({ provide: instance.constructor, useValue: instance })),
@@ -71,6 +77,7 @@ export class GatewayModule {
       // Guards run in this order: requests are counted once their caller is known.
       { provide: APP_GUARD, useValue: new AuthGuard(authenticate) },
       { provide: APP_GUARD, useValue: new KeyLimitGuard(limits) },
+      { provide: APP_GUARD, useValue: new ToolsetGuard(toolsets) },
     ];
     const controllers = local ? [...CONTROLLERS, MockFunctionController] : CONTROLLERS;
     return { module: GatewayModule, controllers, providers };

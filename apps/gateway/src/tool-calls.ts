@@ -15,13 +15,16 @@ import {
   readBatch,
   renderAnswers,
   runBatch,
+  toResultFormat,
   type BatchAnswer,
   type BatchItem,
+  type ResultFormat,
 } from '@toolfleet/engine/batch';
 import type { Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import type { AsyncCalls } from './async/async-calls.js';
+import type { Toolsets } from './catalog/toolsets.js';
 import type { RequestLimits, ShowAllowance } from './auth/key-limits.js';
 
 /** The answer to one call. */
@@ -36,6 +39,7 @@ export class ToolCalls {
   constructor(
     private readonly executeCall: ExecuteCall,
     private readonly async: AsyncCalls,
+    private readonly toolsets: Pick<Toolsets, 'resolve'>,
     private readonly clock: Clock,
   ) {}
 
@@ -58,7 +62,8 @@ export class ToolCalls {
   async accept(request: CallRequest): Promise<AcceptedBody> {
     // Refuses at once what would fail later: unknown tool, permissions, arguments, policy.
     await this.executeCall({ ...request, admitOnly: true });
-    await this.async.accept(request);
+    // The record of the call names the original tool, which decides who may see it.
+    await this.async.accept(await this.toolsets.resolve(request));
     return { call_id: request.callId, status: 'accepted' };
   }
 }
@@ -80,10 +85,12 @@ export class BatchCalls {
     private readonly parallelism: number,
     private readonly clock: Clock,
     private readonly limits: Pick<RequestLimits, 'countBatch'>,
+    /** Largest result of a call in the shape of a model provider that is returned whole. */
+    private readonly modelBytes?: number,
   ) {}
 
   /**
-   * Runs a batch and returns its answers in order: calls in the shape of a model provider in that provider's shape, others by `render`.
+   * Runs a batch and returns its answers in order, as `renderAnswers` describes.
    * @param shared fields for all items, and how the batch runs (`parallel`, `max_parallel`)
    * @throws ToolError REQUEST_INVALID for a malformed batch, RATE_LIMITED if it exceeds the limits of the caller
    */
@@ -93,14 +100,18 @@ export class BatchCalls {
     from: BatchSender,
     requestFor: RequestMaker,
     render: (body: CallBody, answer: BatchAnswer) => T,
+    format?: ResultFormat,
   ): Promise<(T | JsonObject)[]> {
     const batch = readBatch(items);
     const parallelism = this.#parallelism(parallel, maxParallel);
     await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
-    const makeRequest = (item: BatchItem, args: JsonObject, index: number) =>
-      requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
+    const makeRequest = (item: BatchItem, args: JsonObject, index: number) => {
+      const request = requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
+      if (request.inlineBytes !== undefined || !(format ?? toResultFormat(item.source))) return request;
+      return { ...request, inlineBytes: this.modelBytes };
+    };
     const limits = { parallelism, deadlineAt: from.deadlineAt, clock: this.clock };
-    return renderAnswers(await runBatch(this.executeCall, batch, makeRequest, limits), render);
+    return renderAnswers(await runBatch(this.executeCall, batch, makeRequest, limits), render, format);
   }
 
   /** Runs a batch and returns call records, like `run`. */
@@ -109,8 +120,9 @@ export class BatchCalls {
     shared: CallFields,
     from: BatchSender,
     requestFor: RequestMaker,
+    format?: ResultFormat,
   ): Promise<(CallRecord | JsonObject)[]> {
-    return this.run(items, shared, from, requestFor, callRecord);
+    return this.run(items, shared, from, requestFor, callRecord, format);
   }
 
   #parallelism(parallel = true, maxParallel?: number): number {

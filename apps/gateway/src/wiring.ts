@@ -11,7 +11,9 @@ import { wireAuth, type Auth } from './auth/wiring.js';
 import { connectBrokers, queueOptions, type Brokers } from './brokers.js';
 import { DefinitionCache } from './catalog/definition-cache.js';
 import { CatalogChanges, RegistrySource } from './catalog/registry-catalog.js';
-import { ToolList, ToolSearch } from './catalog/tool-list.js';
+import { ToolList } from './catalog/tool-list.js';
+import { wireSearch } from './catalog/wire-search.js';
+import { Toolsets } from './catalog/toolsets.js';
 import { readPythonPolicy, withPythonDefaults } from './engine/settings.js';
 import { SpendSlices } from './engine/spend-slices.js';
 import { wireEngine, type Engine } from './engine/wiring.js';
@@ -30,6 +32,8 @@ import { LogLinks } from './recent-calls/log-links.js';
 import { wirePurges } from './purge/wiring.js';
 import type { Purges } from './purge/purges.js';
 import { RecentCallsFeed } from './recent-calls/recent-calls.js';
+import { READ_RESULT } from './results/read-result.js';
+import { ResultReader } from './results/result-reader.js';
 import { BatchCalls, ToolCalls } from './tool-calls.js';
 
 /**
@@ -45,6 +49,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     brokers,
     tokens: auth.tokens,
     definitions: catalog.definitions,
+    toolsets: catalog.toolsets,
     programs: {
       authenticate: async (token) => {
         const principal = await auth.authenticate({ kind: 'bearer', token });
@@ -55,10 +60,11 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
         (await catalog.search.rank(principal, query, limit)).map(({ tool }) => tool),
       describe: (principal, name) => catalog.list.one(principal, name),
     },
+    results: () => calls.results,
   });
   const calls = wireCalls(settings, host, { brokers, auth, catalog, engine });
   const fleet = wireFleetState(host, { brokers, catalog, engine, calls });
-  const purges = wirePurges(settings, host, { brokers, keys: auth.keys, engine, queues: fleet.queues });
+  const purges = wirePurges(settings, host, { brokers, keys: auth.keys, engine, catalog, queues: fleet.queues });
   const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet, purges });
   return [
     engine.callLog.asComponent(), // starts first and stops last: every call is logged
@@ -76,20 +82,26 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
 type Catalog = ReturnType<typeof wireCatalog>;
 
 /** Which tools there are, and which of them and of their calls a caller may see. */
-function wireCatalog(settings: GatewayConfig, { clock }: ServiceHost, { nats }: Brokers) {
+function wireCatalog(settings: GatewayConfig, host: ServiceHost, { nats, redis }: Brokers) {
+  const { clock } = host;
   const python = readPythonPolicy(loadFleetFile(settings).code_execution);
-  const source = new RegistrySource(nats, withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB));
+  const source = new RegistrySource(nats, withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB), [READ_RESULT]);
   const definitions = new DefinitionCache(source, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const changes = new CatalogChanges();
-  const list = new ToolList(definitions);
+  const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const list = new ToolList(definitions, toolsets);
+  const searching = wireSearch(settings, host, redis, list);
   const components: LifecycleComponent[] = [
-    { name: 'catalog changes', start: async () => changes.follow(nats, definitions) },
+    { name: 'catalog changes', start: async () => changes.follow(nats, definitions, toolsets) },
+    ...searching.components,
   ];
   return {
     definitions,
+    toolsets,
     changes,
     list,
-    search: new ToolSearch(list),
+    search: searching.search,
+    searchHistory: searching.history,
     access: new CallAccess(definitions),
     components,
   };
@@ -149,11 +161,17 @@ function wireCalls(
   });
   return {
     asyncCalls,
-    toolCalls: new ToolCalls(executeCall, asyncCalls, clock),
-    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits),
+    results: new ResultReader(asyncCalls, engine.selector),
+    toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
+    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, modelBytes(settings)),
     queue,
     components: [worker] satisfies LifecycleComponent[],
   };
+}
+
+/** Largest result of a call in the shape of a model provider: such an answer holds the text of a result, which is never longer. */
+function modelBytes({ RESULT_INLINE_KB }: GatewayConfig): number {
+  return Math.min(RESULT_INLINE_KB * 1_024, 6_000);
 }
 
 type FleetState = ReturnType<typeof wireFleetState>;
@@ -208,10 +226,11 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
     auth.watch,
   );
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
-  const { natsCalls, strategy } = wireNats(settings, host, nats, auth);
+  const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets);
   const module = GatewayModule.with({
     clock,
     authenticate: auth.authenticate,
+    toolsets: catalog.toolsets,
     limits: auth.limits,
     local: settings.TOOLFLEET_LOCAL,
     instances: [
@@ -226,6 +245,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       calls.toolCalls,
       calls.batches,
       calls.asyncCalls,
+      calls.results,
       fleet.view,
       fleet.limits,
       fleet.recentCalls,
@@ -262,6 +282,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         ...catalog,
         ...calls,
         executeCall: engine.executeCall,
+        toolLabels: engine.toolLabels,
         calls: calls.toolCalls,
         nats,
         streams,
@@ -272,10 +293,17 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
 }
 
 /** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */
-function wireNats(settings: GatewayConfig, { clock, logger }: ServiceHost, nats: Brokers['nats'], auth: Auth) {
+function wireNats(
+  settings: GatewayConfig,
+  { clock, logger }: ServiceHost,
+  nats: Brokers['nats'],
+  auth: Auth,
+  toolsets: Toolsets,
+) {
   const natsCalls = new NatsCalls(
     {
       authenticate: auth.authenticate,
+      selectToolset: (principal, requested) => toolsets.select(principal, requested),
       local: settings.TOOLFLEET_LOCAL,
       trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
     },

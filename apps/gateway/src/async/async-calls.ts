@@ -26,6 +26,8 @@ export interface StoredCall {
   userId?: string;
   /** `toMaker` of its caller; absent for calls that only the journal knows. */
   maker?: string;
+  /** Session that a kept result is bound to; absent for asynchronous calls. */
+  session?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
   arguments?: JsonObject;
   state: CallState;
@@ -152,10 +154,11 @@ export class AsyncCalls {
 
   /**
    * The call with its result, and with its arguments for the caller that made it and administrators.
+   * @param session the caller's session, for results that are bound to one
    * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
    */
-  get(caller: Principal, callId: string): Promise<StoredCall> {
-    return orUnavailable(STORE, this.findWithResult(caller, callId));
+  get(caller: Principal, callId: string, session?: string): Promise<StoredCall> {
+    return orUnavailable(STORE, this.findWithResult(caller, callId, session));
   }
 
   /**
@@ -166,16 +169,17 @@ export class AsyncCalls {
     return orUnavailable(STORE, this.find(caller, callId));
   }
 
-  private async findWithResult(caller: Principal, callId: string): Promise<StoredCall> {
-    const call = await this.find(caller, callId);
+  private async findWithResult(caller: Principal, callId: string, session?: string): Promise<StoredCall> {
+    const call = await this.find(caller, callId, session);
     const stored = (await this.deps.store.get(callId)) ?? call;
     return isOwnCall(caller, stored) ? stored : { ...stored, arguments: undefined };
   }
 
-  private async find(caller: Principal, callId: string): Promise<StoredCall> {
+  private async find(caller: Principal, callId: string, session?: string): Promise<StoredCall> {
     requirePlainId('call_id', callId);
     const call = (await this.deps.store.getState(callId)) ?? (await this.journalled(callId));
-    if (!call || !(await this.deps.access.may(caller, call))) {
+    const isOfSession = call?.session === undefined || call.session === session;
+    if (!call || !isOfSession || !(await this.deps.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
     if (isFinal(call.state)) return call;

@@ -67,7 +67,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     };
     const outcome = await executeCall(request).catch(toToolError);
     const result = withQueueTime(
-      isToolError(outcome) ? explainFailure(sent.toolName, failed(outcome)) : outcome,
+      isToolError(outcome) ? explainFailure(sent.view?.shownName ?? sent.toolName, failed(outcome)) : outcome,
       queuedMs,
     );
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);

@@ -3,6 +3,7 @@ import type { CallBody, CallResult, CallState, JsonObject } from '@toolfleet/con
 import { callBody } from '@toolfleet/engine';
 import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
 import type { Redis } from 'ioredis';
+import { BODY_REF } from '../engine/redis-kept-results.js';
 import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
 
 /** Events kept per call; older ones are dropped. */
@@ -41,6 +42,7 @@ export class RedisCallStore extends CallStore {
         tool: call.tool,
         // Redis would store the text 'undefined'.
         ...(call.maker === undefined ? {} : { maker: call.maker }),
+        ...(call.session === undefined ? {} : { session: call.session }),
         ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
         user: call.userId ?? '',
         state: call.state,
@@ -128,8 +130,9 @@ export class RedisCallStore extends CallStore {
       this.redis.hget(journalKey(callId), 'key'),
       this.redis.hexists(journalKey(callId), 'outcome'),
     ]);
-    // The journal has the outcome of the tool itself, without substitutes and explanations of failures.
-    if (hasOutcome === 1 && key && body.success && body.metadata['fallback'] === undefined) {
+    // The journal has the outcome of the tool itself, without substitutes, explanations of failures and selections.
+    const { fallback, select } = body.metadata;
+    if (hasOutcome === 1 && key && body.success && fallback === undefined && select === undefined) {
       return { text: JSON.stringify({ ...withoutPayload(body), payload: 'journal' }), movesOutcome: false };
     }
     const movesOutcome = hasOutcome === 1 && !key;
@@ -137,7 +140,8 @@ export class RedisCallStore extends CallStore {
     if (!this.results || tenantId === null) return { text, movesOutcome };
     const bytes = Buffer.byteLength(text);
     const ttlMs = this.ttlSeconds * 1_000;
-    const fits = await this.results.keep({ tenantId, ref: callId, bytes, keyed: false, ttlMs });
+    const ref = hasOutcome === 1 && key ? `${callId}${BODY_REF}` : callId;
+    const fits = await this.results.keep({ tenantId, ref, bytes, keyed: false, ttlMs });
     const object = fits ? await this.large?.put(tenantId, text, ttlMs) : undefined;
     if (fits && object === undefined) return { text, movesOutcome };
     const result_omitted = { bytes, reason: fits ? 'result_store' : 'quota' };
@@ -167,16 +171,17 @@ export class RedisCallStore extends CallStore {
 }
 
 /** Fields of a record without its result. */
-const STATE_FIELDS = ['tenant', 'tool', 'maker', 'state', 'accepted_at', 'finished_at'] as const;
+const STATE_FIELDS = ['tenant', 'tool', 'maker', 'session', 'state', 'accepted_at', 'finished_at'] as const;
 
 function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
-  const { tenant, tool, maker, arguments: args, state, accepted_at, finished_at } = stored;
+  const { tenant, tool, maker, session, arguments: args, state, accepted_at, finished_at } = stored;
   if (!tenant || !tool) return null;
   return {
     callId,
     tenantId: tenant,
     tool,
     maker: maker || undefined,
+    session: session || undefined,
     arguments: args ? (JSON.parse(args) as JsonObject) : undefined,
     state: state as CallState,
     acceptedAt: Number(accepted_at),

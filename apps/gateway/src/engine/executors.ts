@@ -14,6 +14,7 @@ interface ExecutorFactory {
   remote(subject: string): Executor;
   queue(name: string): Executor;
   programs(name: string): Executor;
+  results(): Executor;
 }
 
 /**
@@ -26,6 +27,7 @@ export function executorTable(create: ExecutorFactory): (binding: Binding) => Ex
     openapi: create.remote(SUBJECTS.execOpenapi),
     python: create.queue(QUEUES.pythonRuns),
     program: create.programs(QUEUES.programRuns),
+    result: create.results(),
     builtin: {
       compute: create.remote(builtinSubject('compute')),
       web: create.remote(builtinSubject('web')),

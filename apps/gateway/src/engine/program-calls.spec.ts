@@ -32,6 +32,7 @@ function program(args: JsonObject = {}, acceptedAt?: number): ProgramCalls {
     authenticate: async () => principal as Principal,
     search: async () => [],
     describe: async () => Promise.reject(new ToolError('TOOL_NOT_FOUND')),
+    shelf: { keep: async ({ callId }) => ({ handle: callId, expiresAt: 0 }) },
   });
 }
 

@@ -6,17 +6,21 @@ import {
   ToolError,
   toToolError,
   toUsd,
+  type CallRequest,
   type CallResult,
+  type ExecutionFailure,
   type Json,
   type JsonObject,
   type MicroUsd,
   type Principal,
 } from '@toolfleet/contracts';
+import { readCallFields } from '@toolfleet/contracts/call-fields';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import type { Call, ExecuteCall } from '@toolfleet/engine';
+import type { Call, ExecuteCall, ResultShelf } from '@toolfleet/engine';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
-import { describeTool } from './tool-signature.js';
+import { summaryOf, TOOL_DETAILS } from '../catalog/find-tools.js';
+import { toolSignature, toolStubs } from './tool-signature.js';
 
 /** What a program may do at most; its call can lower the first two. */
 export const PROGRAM_LIMITS = {
@@ -35,6 +39,8 @@ export const PROGRAM_LIMITS = {
 export interface ProgramPorts {
   clock: Clock;
   executeCall: ExecuteCall;
+  /** Keeps a result that exceeds what the program may receive. */
+  shelf: Pick<ResultShelf, 'keep'>;
   /**
    * Checks the delegation of the run and counts a request of its key, for every question: a revoked key stops a running
    * program, and a program makes no more requests than its key may.
@@ -63,6 +69,13 @@ interface Asked {
   answer: Promise<JsonObject>;
 }
 
+/** A call that a program asks for. */
+interface AskedCall {
+  tool: string;
+  args: JsonObject;
+  select?: string;
+}
+
 /** Characters of a call in the details of an error. */
 const MAX_PATH = 200;
 
@@ -83,7 +96,6 @@ export class ProgramCalls {
   private readonly inTrace: <T>(work: () => T) => T;
   private bytes = 0;
   private microUsd = 0;
-  private started = 0;
   private otherPath: JsonObject | undefined;
 
   /** @param token the delegation token of the run; it stays in this process */
@@ -134,26 +146,29 @@ export class ProgramCalls {
       message: 'The program ran again after its worker was lost, and asked for another call than the first time',
       details: this.otherPath,
     });
-    const { metadata: _none, ...failed } = failedResponse(error, error.message);
-    return { ...failed, output: response.output, metadata };
+    return { ...failedResponse(error, error.message), output: response.output, metadata };
   }
 
   private async answerNew(n: number, question: JsonObject, path: string): Promise<JsonObject> {
     try {
       const { op, tool } = question;
       if (op === 'call' && typeof tool === 'string' && isJsonObject(question.arguments)) {
-        const args = question.arguments;
-        const [answer] = await this.parallel.map([n], () => this.callTool(n, tool, args, path));
+        const { select } = readCallFields(
+          question.select === undefined ? {} : { select: question.select },
+          'batch-item',
+        );
+        const asked = { tool, args: question.arguments, select };
+        const [answer] = await this.parallel.map([n], () => this.callTool(n, asked, path));
         return answer!;
       }
       const principal = await this.ports.authenticate(this.token);
       if (op === 'describe' && typeof tool === 'string') {
-        return { n, ok: true, text: describeTool(await this.ports.describe(principal, tool)).text };
+        return { n, ok: true, text: toolStubs([await this.ports.describe(principal, tool)]) };
       }
       if (op === 'search' && typeof question.query === 'string') {
         const limit = Math.max(1, Math.min(50, Number(question.limit) || 5));
         const found = await this.ports.search(principal, question.query, limit);
-        return { n, ok: true, output: found.map((each) => describeTool(each).summary) };
+        return { n, ok: true, output: found.map((each) => showFound(each, question.detail ?? 'summary')) };
       }
       throw new ToolError('REQUEST_INVALID', { message: 'Unknown question' });
     } catch (error) {
@@ -163,7 +178,7 @@ export class ProgramCalls {
 
   private readonly keyOf = (n: number): string => `${this.call.callId}#${n}`;
 
-  private async callTool(n: number, tool: string, args: JsonObject, path: string): Promise<JsonObject> {
+  private async callTool(n: number, { tool, args, select }: AskedCall, path: string): Promise<JsonObject> {
     const { call, ports } = this;
     const key = this.keyOf(n);
     const callId = randomUUID();
@@ -172,13 +187,13 @@ export class ProgramCalls {
     let cost: MicroUsd = 0;
     let answer: JsonObject;
     try {
-      this.started += 1;
-      if (this.started > this.maxCalls) throw limit(`A program may make ${this.maxCalls} calls`);
+      if (this.made.length + this.running.size > this.maxCalls)
+        throw limit(`A program may make ${this.maxCalls} calls`);
       if (this.microUsd >= this.maxMicroUsd) throw limit('The calls of this program have cost as much as it may spend');
       this.stop.signal.throwIfAborted();
       const principal = await ports.authenticate(this.token);
       const { context, deadlineAt, cache, acceptedAt } = call.request;
-      const result = await ports.executeCall({
+      const request: CallRequest = {
         callId,
         toolName: tool,
         rawArguments: args,
@@ -194,9 +209,11 @@ export class ProgramCalls {
         // A gateway that takes over waits for a call that the lost one had begun.
         idempotencyWaitMs: call.deadline.remainingMs(),
         cache,
-      });
+        select,
+      };
+      const result = await ports.executeCall(request);
       cost = result.usage.microUsd;
-      answer = this.toAnswer(n, callId, result);
+      answer = await this.toAnswer(n, request, result);
     } catch (error) {
       const failure = toToolError(error);
       answer = failure.code === 'IDEMPOTENCY_MISMATCH' ? this.divert(n, 'another call', path) : refusal(n, failure);
@@ -210,19 +227,20 @@ export class ProgramCalls {
     return answer;
   }
 
-  private toAnswer(n: number, callId: string, result: CallResult): JsonObject {
+  private async toAnswer(n: number, request: CallRequest, result: CallResult): Promise<JsonObject> {
+    const { callId } = request;
     const { ok, output, text, content, usage, failure } = result;
     if (!ok) {
-      const { code, message, retryable, details } =
-        failure ?? toFailure(new ToolError('TOOL_ERROR', { message: text }));
-      return { n, code, message, retryable, hint: CATALOGUE[code].hint, details: details ?? null, call_id: callId };
+      return { ...failed(n, failure ?? toFailure(new ToolError('TOOL_ERROR', { message: text }))), call_id: callId };
     }
     const answer: JsonObject = { n, ok, output, text, call_id: callId, cost_usd: toUsd(usage.microUsd) };
     if (content) answer.content = content;
     this.bytes += Buffer.byteLength(JSON.stringify(answer));
     if (this.bytes <= PROGRAM_LIMITS.answerBytes) return answer;
-    const message = `The results of this program have more than ${PROGRAM_LIMITS.answerBytes} bytes together`;
-    return refusal(n, new ToolError('RESULT_TOO_LARGE', { message }));
+    const kept = await this.ports.shelf.keep(request, request.toolName, result);
+    const advice = kept ? `; read parts of this one with tools.read_result(handle="${kept.handle}")` : '';
+    const message = `The results of this program have more than ${PROGRAM_LIMITS.answerBytes} bytes together${advice}`;
+    return refusal(n, new ToolError('RESULT_TOO_LARGE', { message, details: { handle: kept?.handle ?? null } }));
   }
 
   private divert(n: number, expected: string, got: string): JsonObject {
@@ -231,22 +249,43 @@ export class ProgramCalls {
   }
 }
 
+/** A found tool, with its signature above the level of names. @throws ToolError ARGUMENTS_INVALID for an unknown level */
+function showFound(tool: RegisteredTool, wanted: Json): Json {
+  const detail = TOOL_DETAILS.find((known) => known === wanted);
+  if (detail === undefined) {
+    const message = `detail must be one of ${TOOL_DETAILS.join(', ')}, not ${JSON.stringify(wanted).slice(0, 100)}`;
+    throw new ToolError('ARGUMENTS_INVALID', { message });
+  }
+  if (detail === 'names') return tool.name;
+  const { name, description, input_schema, output_schema } = tool;
+  const signature = toolSignature(tool);
+  if (detail === 'full') return { name, description, signature, input_schema, output_schema: output_schema ?? null };
+  return { name, description: summaryOf(tool), signature };
+}
+
 const limit = (message: string): ToolError => new ToolError('PROGRAM_LIMIT', { message });
 
-const pathOf = ({ op, tool, query, arguments: args }: JsonObject): string =>
-  JSON.stringify([op ?? null, tool ?? query ?? null, args ?? null]);
+const pathOf = ({ op, tool, query, arguments: args, limit: most, detail, select }: JsonObject): string =>
+  JSON.stringify([
+    op ?? null,
+    tool ?? query ?? null,
+    args ?? (query === undefined ? null : [most ?? null, detail ?? null]),
+    ...(select === undefined ? [] : [select]),
+  ]);
 
 const shorten = (path: string): string =>
   path.length <= MAX_PATH ? path : `${path.slice(0, MAX_PATH)}… (${path.length} characters)`;
 
-function refusal(n: number, error: ToolError): JsonObject {
-  const { code, message, entry, details, retryAfterMs } = error;
+const refusal = (n: number, error: ToolError): JsonObject => failed(n, toFailure(error));
+
+/** The answer to a call that was refused or failed. */
+function failed(n: number, { code, message, retryable, details, retryAfterMs }: ExecutionFailure): JsonObject {
   return {
     n,
     code,
     message,
-    retryable: entry.retryable,
-    hint: entry.hint,
+    retryable,
+    hint: CATALOGUE[code].hint,
     details: details ?? null,
     retry_after_ms: retryAfterMs ?? null,
   };

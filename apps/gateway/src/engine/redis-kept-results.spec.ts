@@ -3,6 +3,7 @@ import type { CallBody, CallResult } from '@toolfleet/contracts';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, JobWorker, RedisTime, StoreGeneration } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
+import { sha256Hex } from '@toolfleet/schema';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { outcome } from '@toolfleet/testing/conformance/journal';
 import type { Redis } from 'ioredis';
@@ -133,7 +134,7 @@ describe('the quota of a tenant', () => {
       const { version = '' } = await cache.get(key, scope);
       cache.set(key, large(60_000), { freshMs: 60_000, staleMs: 60_000, scope, version });
     };
-    const isStored = async (key: string) => (await redis.exists(`rc:{acme:openapi%20parcels}:${key}`)) === 1;
+    const isStored = async (key: string) => (await redis.exists(`rc:{acme:openapi%20parcels}:${sha256Hex(key)}`)) === 1;
     await store('first');
     await eventually('it is stored', () => isStored('first'));
     await store('second');

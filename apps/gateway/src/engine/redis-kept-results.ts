@@ -6,8 +6,10 @@ import { ADMIT_RESULT, DROP_RESULT, KEEP_RESULT } from './scripts.js';
 type Keys = [sizes: string, order: string, ends: string];
 type Script = (...values: (string | number)[]) => Promise<unknown>;
 
-/** Prefix of the refs of cache entries; all other refs are call ids. */
+/** Prefix of the refs of cache entries; all other refs begin with a call id. */
 const CACHE_REF = 'rc:';
+/** End of the refs of asynchronous records whose call has another outcome in the journal: that of an idempotency key. */
+export const BODY_REF = '#body';
 
 /**
  * Counts the bytes that each tenant keeps in Redis: results of asynchronous calls, outcomes in the journal and shared cache
@@ -69,10 +71,12 @@ export class RedisKeptResults extends KeptResults {
       await this.redis.del(ref);
       return;
     }
-    const places: [key: string, field: string][] = [
-      [`{c:${ref}}`, 'outcome'],
-      [`{call:${ref}}:record`, 'result'],
+    const isBody = ref.endsWith(BODY_REF);
+    const record: [key: string, field: string] = [
+      `{call:${isBody ? ref.slice(0, -BODY_REF.length) : ref}}:record`,
+      'result',
     ];
+    const places: [key: string, field: string][] = isBody ? [record] : [[`{c:${ref}}`, 'outcome'], record];
     await Promise.all(
       places.map(async ([key, field]) => {
         const object = this.large && (await this.redis.hget(key, 'object'));

@@ -12,6 +12,7 @@ import {
 } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeptResults } from '@toolfleet/journal';
+import { sha256Hex } from '@toolfleet/schema';
 import { READ_CACHED } from './scripts.js';
 import { StoreHealth } from './store-health.js';
 
@@ -157,8 +158,9 @@ function scopePrefix({ tenantId, source }: CacheScope): string {
   return `rc:{${encodeURIComponent(tenantId)}:${encodeURIComponent(source)}}`;
 }
 
+/** Hashed, because a key may contain what the caller sent. */
 function entryKey(scope: CacheScope, key: string): string {
-  return `${scopePrefix(scope)}:${key}`;
+  return `${scopePrefix(scope)}:${sha256Hex(key)}`;
 }
 
 function versionKey(scope: CacheScope): string {

@@ -1,67 +1,149 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { inlineDefinitions } from '@toolfleet/schema';
+import {
+  ClassNames,
+  isIdentifier,
+  isMemberName,
+  longEnumeration,
+  plainText,
+  PythonTypes,
+  pythonLiteral,
+  readFields,
+  type Field,
+} from './python-types.js';
 
-/** A tool as a model that writes Python reads it. */
-interface DescribedTool {
-  /** For lists: name, description and signature. */
-  summary: JsonObject;
-  /** Stub of the function, with the arguments explained in its docstring. */
-  text: string;
+/** Tools of one stub: writing it takes about 0.1 ms per tool. */
+export const MAX_STUBS = 200;
+
+/** Longest line of a signature; a longer one gets a line per parameter. */
+const LINE = 110;
+/** Names that a stub imports or declares itself. */
+const TYPING = ['Any', 'Literal', 'NotRequired', 'Protocol', 'TypedDict', 'Unpack', 'overload'];
+const RESERVED = [...TYPING, 'Tools', 'tools'];
+/** Members of `tools` that are not tools. */
+const MEMBERS = new Set(['search']);
+
+/**
+ * A tool as one line of Python for lists, in which objects are `dict`: `weather(*, city: str, days: int = 3) -> dict`. A tool whose name
+ * is no attribute begins with `tools["the-name"]`.
+ */
+export function toolSignature(tool: RegisteredTool): string {
+  const types = new PythonTypes();
+  const { input_schema: schema } = tool;
+  const fields = readFields(schema, schema);
+  const typed = (field: Field): string => types.typeOf(schema, field.schema, '');
+  const named = fields.filter(isParameter).map((field) => parameterOf(field, typed(field)));
+  const others = fields
+    .filter((field) => !isParameter(field))
+    .map((field) => `${JSON.stringify(field.name)}: ${typed(field)}`);
+  const parameters = [
+    ...(named.length > 0 ? ['*', ...named] : []),
+    ...(others.length > 0 ? [`**{${others.join(', ')}}`] : []),
+  ];
+  const output = outputOf(tool);
+  const result = output ? types.typeOf(output, output, '') : 'Any';
+  const name = isAttribute(tool.name) ? tool.name : `tools["${tool.name}"]`;
+  return `${name}(${parameters.join(', ')}) -> ${result}`;
 }
 
-const TYPES: Readonly<Record<string, string>> = {
-  string: 'str',
-  integer: 'int',
-  number: 'float',
-  boolean: 'bool',
-  array: 'list',
-  object: 'dict',
-  null: 'None',
-};
-const MAX_ENUM = 8;
+/**
+ * A typed stub of tools (`.pyi`): a class `Tools` with one method per tool and a variable `tools`, as programs use them. Objects
+ * with properties are `TypedDict`s. A tool whose name is no attribute is an item, `tools["name-with-dash"](…)`; arguments whose names are
+ * no parameters are passed as `**{"from": …}` and declared by `Unpack`.
+ * @param tools at most `MAX_STUBS`, as their caller may see them
+ */
+export function toolStubs(tools: readonly RegisteredTool[]): string {
+  const names = new ClassNames([...RESERVED, ...tools.map((tool) => tool.name)]);
+  const classes: string[] = [];
+  const methods: string[] = [];
+  const items: string[] = [];
+  for (const tool of tools) {
+    const types = new PythonTypes(names);
+    if (isAttribute(tool.name)) methods.push(indent(methodOf(tool, types, tool.name)));
+    else {
+      const call = names.take(tool.name);
+      const method = indent(methodOf(tool, types, '__call__'));
+      items.push(`    def __getitem__(self, name: Literal["${tool.name}"]) -> ${call}: ...`);
+      types.classes.push(`class ${call}(Protocol):  # tools["${tool.name}"](…)\n${method}`);
+    }
+    classes.push(...types.classes);
+  }
+  // A single signature must not be an overload.
+  const overloads = items.length > 1 ? items.map((item) => `    @overload\n${item}`) : items;
+  const members = [...methods, ...overloads];
+  const body = [
+    ...classes,
+    `class Tools:\n${members.length > 0 ? members.join('\n') : '    pass'}`,
+    'tools: Tools',
+  ].join('\n\n');
+  const imports = TYPING.filter((name) => new RegExp(`\\b${name}\\b`).test(body));
+  const head = '# Call tools with keyword arguments: tools.name(key=value). A parameter with "= ..." is optional.';
+  return `${head}\n${imports.length > 0 ? `from typing import ${imports.join(', ')}\n` : ''}\n${body}\n`;
+}
 
-/** Describes a tool as a Python function with keyword arguments, from its schema. */
-export function describeTool(tool: RegisteredTool): DescribedTool {
-  const schema = inlineDefinitions(tool.input_schema);
-  const properties = isJsonObject(schema.properties) ? schema.properties : {};
-  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
-  const names = Object.keys(properties).toSorted((a, b) => Number(required.has(b)) - Number(required.has(a)));
-  const parameters = names.map((name) => {
-    const type = pythonType(properties[name]);
-    return required.has(name) ? `${name}: ${type}` : `${name}: ${type} = ${defaultOf(properties[name])}`;
+/** Whether a program can write `tools.name`. */
+const isAttribute = (name: string): boolean => isMemberName(name) && !MEMBERS.has(name);
+
+/** The schema of what a call returns: none where the tool selects a part of its output. */
+const outputOf = ({ output_schema: output, select }: RegisteredTool) => (select === undefined ? output : undefined);
+
+const isParameter = ({ name }: Field): boolean => isIdentifier(name) && name !== 'self';
+
+function methodOf(tool: RegisteredTool, types: PythonTypes, name: string): string {
+  const { input_schema: schema } = tool;
+  const output = outputOf(tool);
+  const fields = readFields(schema, schema);
+  const parameters: string[] = [];
+  if (fields.every(isParameter)) {
+    if (fields.length > 0) parameters.push('*');
+    for (const field of fields)
+      parameters.push(parameterOf(field, types.typeOf(schema, field.schema, `${tool.name} ${field.name}`)));
+    const more = moreArguments(tool, types);
+    if (more !== undefined) parameters.push(`**arguments: ${more}`);
+  } else parameters.push(`**arguments: Unpack[${types.declare(schema, fields, `${tool.name} arguments`)}]`);
+  const result = output ? types.typeOf(output, output, `${tool.name} result`) : 'Any';
+  const line = `def ${name}(${['self', ...parameters].join(', ')}) -> ${result}:`;
+  const broken = `def ${name}(\n    ${['self', ...parameters].join(',\n    ')},\n) -> ${result}:`;
+  return `${line.length <= LINE ? line : broken}\n${indent(docstring(docOf(tool, fields)))}`;
+}
+
+/** The type of arguments that are not declared; undefined where the tool takes none. */
+function moreArguments({ input_schema: schema }: RegisteredTool, types: PythonTypes): string | undefined {
+  const { additionalProperties: more } = schema;
+  if (more === true || (more === undefined && schema.properties === undefined)) return 'Any';
+  return isJsonObject(more) ? types.typeOf(schema, more, 'value') : undefined;
+}
+
+function parameterOf({ name, schema, required }: Field, type: string): string {
+  if (required) return `${name}: ${type}`;
+  return `${name}: ${type} = ${defaultOf(schema) ?? '...'}`;
+}
+
+const defaultOf = (schema: Json | undefined): string | undefined =>
+  isJsonObject(schema) && schema.default !== undefined ? pythonLiteral(schema.default) : undefined;
+
+/** What the tool does, and its arguments. */
+function docOf(tool: RegisteredTool, fields: readonly Field[]): string {
+  const explained = fields.flatMap(({ name, schema }) => {
+    const described =
+      isJsonObject(schema) && typeof schema.description === 'string' ? plainText(schema.description) : '';
+    const count = longEnumeration(schema);
+    const text = [described, count === undefined ? '' : `(one of ${count} values)`].filter(Boolean).join(' ');
+    return text === '' ? [] : [`    ${plainText(name)}: ${text}`];
   });
-  const result = tool.output_schema ? pythonType(tool.output_schema) : 'object';
-  const signature = `${tool.name}(${parameters.length > 0 ? `*, ${parameters.join(', ')}` : ''}) -> ${result}`;
-  const explained = names.flatMap((name) => {
-    const described = descriptionOf(properties[name]);
-    return described ? [`    ${name}: ${described}`] : [];
-  });
-  const docs = [tool.description.trim(), ...(explained.length > 0 ? ['', ...explained] : [])];
-  const text = `def ${signature}:\n    """${docs.join('\n').replaceAll('"""', "'''")}"""`;
-  return { summary: { name: tool.name, description: tool.description, signature }, text };
+  return [tool.description.trim(), ...(explained.length > 0 ? ['', ...explained] : [])].join('\n');
 }
 
-function pythonType(schema: Json | undefined): string {
-  if (!isJsonObject(schema)) return 'object';
-  if (Array.isArray(schema.enum) && schema.enum.length <= MAX_ENUM)
-    return `Literal[${schema.enum.map(literal).join(', ')}]`;
-  const variants = schema.anyOf ?? schema.oneOf;
-  if (Array.isArray(variants)) return [...new Set(variants.map(pythonType))].join(' | ');
-  if (Array.isArray(schema.type)) return schema.type.map((type) => TYPES[String(type)] ?? 'object').join(' | ');
-  if (schema.type === 'array' && isJsonObject(schema.items)) return `list[${pythonType(schema.items)}]`;
-  return TYPES[String(schema.type)] ?? 'object';
+/** A docstring of any text: without what ends or escapes a string, and without characters that Python source cannot contain. */
+function docstring(text: string): string {
+  const lines = text
+    .toWellFormed()
+    .replaceAll(/\r\n?/g, '\n')
+    // oxlint-disable-next-line no-control-regex -- these characters are what is removed
+    .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, ' ')
+    .replaceAll('\\', '\\\\')
+    .replaceAll(/"(?="|$)/g, '\\"');
+  return `"""${lines}"""`;
 }
 
-const defaultOf = (schema: Json | undefined): string =>
-  isJsonObject(schema) && schema.default !== undefined ? literal(schema.default) : '...';
-
-/** JSON as Python writes it. */
-function literal(value: Json): string {
-  if (value === null) return 'None';
-  if (typeof value === 'boolean') return value ? 'True' : 'False';
-  return JSON.stringify(value);
-}
-
-const descriptionOf = (schema: Json | undefined): string =>
-  isJsonObject(schema) && typeof schema.description === 'string' ? schema.description.replaceAll(/\s+/g, ' ') : '';
+const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '    ');

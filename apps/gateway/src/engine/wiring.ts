@@ -10,14 +10,21 @@ import type { SignedTokens } from '../auth/signed-tokens.js';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from '../brokers.js';
 import type { DefinitionCache } from '../catalog/definition-cache.js';
 import { RegistryResolver } from '../catalog/registry-catalog.js';
+import { withToolsets, type Toolsets } from '../catalog/toolsets.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { policyComponent } from '../policy/engine-policy.js';
 import { RedisRecentCalls } from '../recent-calls/redis-recent-calls.js';
 import { withPlainIds } from '../tool-calls.js';
+import { RedisCallStore } from '../async/redis-call-store.js';
+import { ResultExecutor } from '../results/read-result.js';
+import type { ResultReader } from '../results/result-reader.js';
+import { CallResultShelf } from '../results/result-shelf.js';
 import { resultStore } from '../results/result-store.js';
+import { SelectPool } from '../results/select-pool.js';
 import { BudgetClient } from './budget-client.js';
 import { CallRecorder } from './call-recorder.js';
-import { Audits, CallLog, CallMetrics, CallSpans, limiterFallback } from './call-telemetry.js';
+import { CallSpans } from './call-spans.js';
+import { Audits, CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
 import {
   delegationIssuer,
   executorTable,
@@ -33,6 +40,7 @@ import { redisProbeLease } from './redis-probe-lease.js';
 import { RedisRateLimiter } from './redis-rate-limiter.js';
 import { RedisResultCache } from './redis-result-cache.js';
 import { engineSettings, readPythonPolicy, toolBreakerRule } from './settings.js';
+import { ToolLabels } from './tool-labels.js';
 
 /** What runs every call: `executeCall`, and the adapters of its ports that others use as well. */
 export type Engine = ReturnType<typeof wireEngine>;
@@ -41,8 +49,11 @@ interface EngineDeps {
   brokers: Brokers;
   tokens: SignedTokens;
   definitions: DefinitionCache;
+  toolsets: Toolsets;
   /** What the calls of programs need besides the engine itself. */
-  programs: Omit<ProgramPorts, 'clock' | 'executeCall'>;
+  programs: Omit<ProgramPorts, 'clock' | 'executeCall' | 'shelf'>;
+  /** Reads kept results; built after the engine. */
+  results: () => ResultReader;
 }
 
 /** Joins the engine's ports (libs/engine) with their adapters, in the order in which a call meets them. */
@@ -52,9 +63,13 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const largeResults = resultStore(settings, host);
   const results = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, results, largeResults);
-  const executors = wireExecutors(settings, host, deps, journal, (request) => engineCall(request));
+  const handleTtlSeconds = settings.RESULT_HANDLE_TTL_SECONDS;
+  const records = new RedisCallStore(redis, handleTtlSeconds, () => clock.now(), results, largeResults);
+  const shelf = new CallResultShelf(records, results, clock, handleTtlSeconds * 1_000);
+  const executors = wireExecutors(settings, host, deps, journal, shelf, (request) => executeCall(request));
   const policy = policyComponent(settings, host);
-  const callMetrics = new CallMetrics(metrics, { by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
+  const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
+  const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
   const breakers: SharedBreakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),
@@ -72,6 +87,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const recentCalls =
     settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
   const recorder = recentCalls && new CallRecorder(recentCalls, clock);
+  const selector = new SelectPool(clock);
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
   const engineCall: ExecuteCall = makeExecuteCall({
@@ -84,17 +100,21 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     executorFor: executors.executorFor,
     breakers: breakers.map,
     audit: recorder ? new Audits([callLog, recorder]) : callLog,
-    tracer: new CallSpans(),
+    tracer: new CallSpans(settings.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT),
     meter: callMetrics,
     sessionResults: new MemorySessionResults(clock),
+    selector,
+    shelf,
     clock,
     settings: engine,
   });
+  const executeCall = withToolsets(engineCall, deps.toolsets);
   const components: LifecycleComponent[] = [
     policy.component,
     breakers.asComponent(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),
+    selector,
     { name: 'recent calls', drain: async () => recorder?.flush() },
     {
       name: 'settlements',
@@ -105,8 +125,9 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     },
   ];
   return {
-    executeCall: withPlainIds(engineCall),
+    executeCall: withPlainIds(executeCall),
     settings: engine,
+    selector,
     results,
     /** Keeps large results outside Redis; undefined when none is configured. */
     largeResults,
@@ -117,6 +138,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     /** Undefined when no recent calls are kept. */
     recentCalls,
     callLog,
+    toolLabels,
     queues: executors.queues,
     pythonModules: executors.pythonModules,
     components,
@@ -127,8 +149,9 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 function wireExecutors(
   settings: GatewayConfig,
   { clock, logger, metrics }: ServiceHost,
-  { brokers, tokens, programs }: EngineDeps,
+  { brokers, tokens, programs, results }: EngineDeps,
   journal: RedisJournal,
+  shelf: CallResultShelf,
   executeCall: ExecuteCall,
 ) {
   const replies = new ReplyChannel({
@@ -165,7 +188,8 @@ function wireExecutors(
     },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
     programs: (name) =>
-      new ProgramExecutor(queues[name]!, replies, { ...queueDeps, ports: { clock, executeCall, ...programs } }),
+      new ProgramExecutor(queues[name]!, replies, { ...queueDeps, ports: { clock, executeCall, shelf, ...programs } }),
+    results: () => new ResultExecutor(results),
   });
   return { executorFor, replies, queues: Object.values(queues), pythonModules };
 }

@@ -22,7 +22,7 @@ function setUp() {
   let heard: ((message: { body: unknown }) => void) | undefined;
   const watch = new FleetWatch({ subscribe: (_: string, received: never) => void (heard = received) } as never, clock);
   watch.follow();
-  const list = { all: async () => ({ tools: [{ name: 'mine' } as RegisteredTool] }) } as unknown as ToolList;
+  const list = { originals: async () => [{ name: 'mine' } as RegisteredTool] } as unknown as ToolList;
   const tell = (status: Partial<FleetStatus>) =>
     heard!({ body: { service: 'gateway', instance: 'g1', ttl_ms: 15_000, breakers: [], ...status } });
   return { clock, watch, tell, heard: () => heard!, view: new FleetView(watch, [], list) };

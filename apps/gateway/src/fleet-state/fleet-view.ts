@@ -129,7 +129,7 @@ export class FleetView {
   /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
   async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
     const all = isOperator(caller);
-    const mine = all ? undefined : new Set((await this.list.all(caller)).tools.map((tool) => tool.name));
+    const mine = all ? undefined : new Set((await this.list.originals(caller)).map((tool) => tool.name));
     const found = new Map<string, TroubledBreaker>();
     for (const { service, breakers } of this.watch.processes()) {
       const protects = service === GATEWAY ? 'tool' : 'target';
@@ -180,7 +180,7 @@ export class ToolLimits {
 
   /** Limited tools by name. */
   async of(caller: Principal): Promise<ToolLimit[]> {
-    const { tools } = await this.list.all(caller);
+    const tools = await this.list.originals(caller);
     const limited = tools.flatMap((tool) => {
       const rate = toolRate(tool);
       return rate ? [{ name: tool.name, rate }] : [];

@@ -10,9 +10,10 @@ import {
 import { isJsonObject, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readClientCapabilities, supportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
-import { findVisibleTools } from './mcp-server.js';
+import type { Operation } from './operation.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { hasForeignSession, readSession, sessionSupportsForms, type Exchange } from './session.js';
+import { openSurface } from './surface.js';
 import { callPlainTool } from './tool-call.js';
 
 /** A request that the fast path may answer. */
@@ -63,30 +64,45 @@ export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | unde
   return { isModern, id, method, params, meta, session: readSession(headers) };
 }
 
+/** Who sends a plain request, and what watches it. */
+interface PlainRequestContext {
+  principal: Principal;
+  exchange: Exchange | undefined;
+  signal: AbortSignal;
+  operation: Operation | undefined;
+}
+
 /** The response to a plain request as JSON, or undefined when the SDK has to serve it after all. */
 export async function answerPlainRequest(
   deps: McpServerDeps,
-  { principal, exchange, signal }: { principal: Principal; exchange: Exchange | undefined; signal: AbortSignal },
+  { principal, exchange, signal, operation }: PlainRequestContext,
   request: PlainRequest,
 ): Promise<string | undefined> {
-  const { catalog, isSearch } = await findVisibleTools(deps, principal);
+  const surface = await openSurface(deps, principal);
+  const { catalog } = surface;
   const { isModern, params, meta } = request;
   if (request.method === 'tools/list') return listResponse(deps, catalog, request);
   const name = String(params['name']);
-  if (isSearch || !isPlainTool(catalog, name)) return undefined;
   const args = (params['arguments'] ?? {}) as JsonObject;
   const canElicit = isModern
     ? supportsForms(readClientCapabilities(params['_meta']))
     : sessionSupportsForms(request.session);
   let result: CallToolResult | undefined;
   try {
-    result = await callPlainTool(deps, { name, arguments: args, meta, principal, exchange, signal }, canElicit);
+    const routed = await surface.route({ name, arguments: args });
+    if ('result' in routed) result = routed.result;
+    else if (!isPlainTool(catalog, routed.call.name)) return undefined;
+    else result = await callPlainTool(deps, { ...routed.call, meta, principal, exchange, signal }, canElicit);
   } catch (error) {
-    // Wrong fields in `_meta`, or a tool that left the catalog since it was listed: the SDK words the error.
+    // Wrong fields in `_meta`, a tool outside the surface or one that left the catalog since it was listed: the SDK words the error.
     if (error instanceof ProtocolError) return undefined;
     throw error;
   }
   if (!result) return undefined;
+  if (operation) {
+    operation.tool = catalog.tools.get(name);
+    operation.answered({ result });
+  }
   return response(request.id, JSON.stringify(isModern ? toModernResult(deps, result) : toLegacyResult(result)));
 }
 

@@ -1,11 +1,13 @@
-import type { CallRequest, CallResult, JsonObject, Principal, ToolError } from '@toolfleet/contracts';
+import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Projects } from '../auth/projects.js';
 import type { EventStreams } from '../http/event-streams.js';
 import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
+import type { OperationMetrics } from './operation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
+import type { ReadResult } from './result-resources.js';
 import type { TaskStore } from './tasks.js';
 
 /** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
@@ -14,7 +16,15 @@ export interface McpEndpointDeps {
   authenticate(rawHeaders: readonly string[]): Promise<Principal>;
   /** Counts the messages of a JSON-RPC batch beyond the request that `authenticate` counted. @throws ToolError RATE_LIMITED */
   countCalls?(principal: Principal, calls: number): Promise<void>;
-  /** Tools the caller may see, by name in byte order. Returns the same array until the catalog changes. */
+  /**
+   * The caller with the toolset that its request names (`support`, `support@3`) or that its credential is bound to; without it
+   * there are no toolsets.
+   * @throws ToolError NOT_FOUND, PERMISSION_DENIED, REQUEST_INVALID
+   */
+  selectToolset?(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
+  /** Instructions of the caller's toolset; undefined when it has none. */
+  toolsetInstructions?(principal: Principal): Promise<string | undefined>;
+  /** Tools the caller may see, in the order of the list. Returns the same array until the catalog changes. */
   listTools(principal: Principal): Promise<readonly RegisteredTool[]>;
   /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
   executeCall(request: CallRequest): Promise<CallResult>;
@@ -30,11 +40,15 @@ export interface McpEndpointDeps {
   cancellations?: CallCancellations;
   /** Which project a call works on; without it calls have none. */
   projects?: Pick<Projects, 'choose'>;
+  /** Reads kept results; without it they are no resources. */
+  readResult?: ReadResult;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;
   /** Slots for long-lived streams; without it their number is not limited. */
   streams?: Pick<EventStreams, 'enter'>;
+  /** Counts requests and notifications; without it they are only traced. */
+  metrics?: OperationMetrics;
   clock: Clock;
   onFault?(error: unknown): void;
 }
@@ -73,9 +87,11 @@ export interface McpEndpointOptions {
   maxCallMs: number;
   /** How long clients may cache the tool list in ms (`GATEWAY_CATALOG_TTL_MS`). */
   listTtlMs: number;
-  /** `list`: every tool; `search`: only `search_tools` and `call_tool`; `auto`: search above `searchAbove` tools. */
-  surface?: 'list' | 'search' | 'auto';
+  /** What clients see that choose nothing; `auto`: search above `searchAbove` tools. */
+  surface?: McpMode | 'auto';
   searchAbove?: number;
+  /** Largest result that is returned whole (`RESULT_INLINE_KB`); absent: every result is. */
+  inlineBytes?: number;
   maxBodyBytes: number;
 }
 
@@ -83,4 +99,6 @@ export interface McpEndpointOptions {
 export interface McpServerDeps extends McpEndpointDeps {
   options: McpEndpointOptions;
   renderer: CatalogRenderer;
+  /** What the URL of the request chooses. */
+  mode?: McpMode;
 }

@@ -107,7 +107,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     expect((await call(client, 'null')).content).toEqual([{ type: 'text', text: '' }]);
   });
 
-  it('links the call to the trace of the client', async () => {
+  it('runs the call in the trace of the client', async () => {
     const seen: (string | undefined)[] = [];
     const executeCall = async () => {
       seen.push(traceparent());
@@ -150,7 +150,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
       isError: false,
     });
     expect(seen[0]).toMatchObject({ toolName: 'echo', rawArguments: { text: 'x' } });
-    expect(await call(client, 'search_tools', {})).toMatchObject({ isError: true });
+    expect(await call(client, 'search_tools', { query: [] })).toMatchObject({ isError: true });
   });
 });
 
@@ -167,6 +167,12 @@ describe('access', () => {
     expect(await metadata.json()).toMatchObject({
       resource: 'https://tools.example.com/mcp',
       authorization_servers: ['https://login.example'],
+    });
+    const inToolset = await fetch(`${url}/t/support@2`, { method: 'POST', body: '{}' });
+    const path = '/.well-known/oauth-protected-resource/mcp/t/support@2';
+    expect(inToolset.headers.get('www-authenticate')).toContain(`"https://tools.example.com${path}"`);
+    expect(await (await fetch(url.replace('/mcp', path))).json()).toMatchObject({
+      resource: 'https://tools.example.com/mcp/t/support@2',
     });
   });
 

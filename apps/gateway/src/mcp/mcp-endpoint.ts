@@ -15,7 +15,6 @@ import {
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
-import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata } from '../auth/credential.js';
 import { PROJECT_HEADER } from '../auth/projects.js';
@@ -26,28 +25,39 @@ import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
 import { createMcpServer, type GatewayMcpServer } from './mcp-server.js';
+import { Operation } from './operation.js';
 import { CatalogRenderer } from './rendered-catalog.js';
 import {
   AUTHORIZATION_SERVER_PATHS,
   checkOrigin,
   MCP_PATH,
+  MCP_ROUTES,
   METADATA_PATHS,
   metadataUrl,
   noOAuthBody,
   readPrincipal,
-  readSchemaStyle,
+  readToolset,
+  readView,
   resourceUrl,
   toAuthInfo,
 } from './request-access.js';
 import { exchangeSession, newSessionId, readCancellableId, readSession, type Exchange } from './session.js';
-import { checkBody, errorResponse, parseBody, toWebRequest, writeJson, writeWebResponse } from './web-bridge.js';
+import {
+  checkBody,
+  errorResponse,
+  parseBody,
+  toWebRequest,
+  writeJson,
+  writeWebResponse,
+  type RpcError,
+} from './web-bridge.js';
 
 const SERVER_ERROR = -32_000;
 /** Interval at which draining checks for calls in flight. */
 const POLL_MS = 20;
 
 /** A request after `admit`: its caller is authenticated and may use its project. */
-type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal; exchange?: Exchange };
+type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal; exchange?: Exchange; operation?: Operation };
 
 /**
  * The MCP endpoint on the gateway's HTTP server: stateless, for both protocol revisions, so that any replica can answer any
@@ -57,7 +67,7 @@ type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal; exchange?: Exch
  */
 export class McpEndpoint implements Mounted {
   protected readonly deps: McpServerDeps;
-  private readonly inlineDeps: McpServerDeps;
+  private readonly inline = new CatalogRenderer('inline');
   protected readonly handler: McpHttpHandler;
   private readonly unsubscribe: (() => void) | undefined;
   private inFlight = 0;
@@ -72,7 +82,6 @@ export class McpEndpoint implements Mounted {
       }
     };
     this.deps = { ...deps, executeCall, options, renderer: new CatalogRenderer() };
-    this.inlineDeps = { ...this.deps, renderer: new CatalogRenderer('inline') };
     this.handler = createMcpHandler((request) => this.createServer(request), {
       bus: new InMemoryServerEventBus((error) => deps.onFault?.(error)),
       maxRequestBodySize: options.maxBodyBytes,
@@ -90,28 +99,25 @@ export class McpEndpoint implements Mounted {
       scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: options.maxBodyBytes }, (_request, body, done) =>
         done(null, body),
       );
-      for (const url of [MCP_PATH, `${MCP_PATH}/`]) {
+      for (const url of MCP_ROUTES) {
         scope.route({
           method: ['GET', 'POST', 'DELETE'],
           url,
           config: { admitsCallers: true },
           // Before the body is read: the body of an unauthenticated request costs nothing.
           onRequest: (request, reply) => this.admit(request, reply),
-          handler: (request, reply) => {
-            const work = () =>
-              takeOverReply(
-                reply,
-                (out) => this.serve(request, out),
-                (error) => onFault?.(error),
-              );
-            // A GET is a stream that lasts as long as its session, so it gets no trace.
-            return request.method === 'POST' ? beginTrace('mcp request', traceCarrier(request), work) : work();
-          },
+          handler: (request, reply) =>
+            takeOverReply(
+              reply,
+              (out) => this.serve(request, out),
+              (error) => onFault?.(error),
+            ),
         });
       }
       for (const url of METADATA_PATHS) {
         scope.get(url, (request, reply) => {
-          const resource = metadataUrl(request.raw, options) && resourceUrl(request.raw, options);
+          const toolset = readToolset(request);
+          const resource = metadataUrl(request.raw, options) && resourceUrl(request.raw, options, toolset);
           if (resource !== undefined) return reply.send(protectedResourceMetadata(resource, options.issuer));
           return reply.code(404).send(noOAuthBody(options.issuer));
         });
@@ -156,19 +162,20 @@ export class McpEndpoint implements Mounted {
 
   /** The response of the fast path as JSON; undefined when the request needs the SDK. */
   protected async answerFast(
-    { raw, mcpCaller, exchange }: AdmittedRequest,
+    { raw, mcpCaller, exchange, operation }: AdmittedRequest,
     body: Json | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const plain = readPlainRequest(raw.headers, body);
-    return (
-      plain && mcpCaller && answerPlainRequest(this.depsFor(raw.url), { principal: mcpCaller, exchange, signal }, plain)
-    );
+    if (!plain || !mcpCaller) return undefined;
+    return answerPlainRequest(this.depsFor(raw.url), { principal: mcpCaller, exchange, signal, operation }, plain);
   }
 
-  /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas */
+  /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas, or an unknown mode */
   private depsFor(url: string | undefined): McpServerDeps {
-    return readSchemaStyle(url) === 'inline' ? this.inlineDeps : this.deps;
+    const { style, mode } = readView(url);
+    if (style === 'defs' && mode === undefined) return this.deps;
+    return { ...this.deps, mode, renderer: style === 'inline' ? this.inline : this.deps.renderer };
   }
 
   /** Authenticates a request by its headers, or refuses it. */
@@ -182,14 +189,15 @@ export class McpEndpoint implements Mounted {
     const foreign = checkOrigin(raw.headers, raw.socket.localAddress, deps.options);
     if (foreign !== undefined) return refuse(403, errorResponse(undefined, SERVER_ERROR, foreign));
     try {
-      request.mcpCaller = await deps.authenticate(raw.rawHeaders);
+      const caller = await deps.authenticate(raw.rawHeaders);
+      request.mcpCaller = deps.selectToolset ? await deps.selectToolset(caller, readToolset(request)) : caller;
       request.exchange = this.readExchange(raw.headers, request.mcpCaller);
       return undefined;
     } catch (error) {
       const known = toToolError(error);
       if (!isToolError(error)) deps.onFault?.(error);
       if (known.code === 'UNAUTHENTICATED')
-        void reply.header('WWW-Authenticate', challenge(metadataUrl(raw, deps.options)));
+        void reply.header('WWW-Authenticate', challenge(metadataUrl(raw, deps.options, readToolset(request))));
       const body = isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' };
       return refuse(known.entry.http, body);
     }
@@ -205,7 +213,25 @@ export class McpEndpoint implements Mounted {
     };
   }
 
-  private async serve(request: AdmittedRequest, out: ServerResponse): Promise<void> {
+  private serve(request: AdmittedRequest, out: ServerResponse): Promise<void> {
+    const { raw } = request;
+    const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
+    // A GET is a stream that lasts as long as its session, so it gets no trace.
+    if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
+    const body = parseBody(bytes);
+    return Operation.serve(this.deps, raw, body, async (operation) => {
+      request.operation = operation;
+      await this.serveBody(request, out, bytes, body);
+      if (out.statusCode >= 500) operation?.ended(String(out.statusCode));
+    });
+  }
+
+  private async serveBody(
+    request: AdmittedRequest,
+    out: ServerResponse,
+    bytes: Buffer | undefined,
+    body: Json | undefined,
+  ): Promise<void> {
     const { deps } = this;
     const { raw, mcpCaller: principal } = request;
     if (!principal) throw new TypeError('a request reached the MCP endpoint without its caller');
@@ -215,10 +241,8 @@ export class McpEndpoint implements Mounted {
     });
     // A stream whose credential was revoked ends with a final chunk, unless its client stopped reading.
     disconnected.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
-    const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
-    const body = raw.method === 'POST' ? parseBody(bytes) : undefined;
     const invalid = bytes && body !== undefined ? checkBody(bytes, body) : undefined;
-    if (invalid) return writeJson(out, 400, JSON.stringify(invalid));
+    if (invalid) return writeRefusal(request, out, 400, invalid);
     if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
       if (refusal) return writeJson(out, refusal.entry.http, JSON.stringify(errorBody(refusal)));
@@ -226,11 +250,11 @@ export class McpEndpoint implements Mounted {
     if (isResponse(body) && deps.elicitation?.deliver(principal, body)) return void out.writeHead(202).end();
     const session = readSession(raw.headers);
     try {
-      readSchemaStyle(raw.url);
+      readView(raw.url);
       for (const id of readCancelledIds(body)) deps.cancellations?.cancel({ principal, session, id });
     } catch (error) {
       const { message, entry } = toToolError(error);
-      return writeJson(out, entry.http, JSON.stringify(errorResponse(undefined, SERVER_ERROR, message)));
+      return writeRefusal(request, out, entry.http, errorResponse(undefined, SERVER_ERROR, message));
     }
     const id = readCancellableId(raw.headers, body);
     const tracked = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id });
@@ -257,6 +281,7 @@ export class McpEndpoint implements Mounted {
     const { signal } = disconnected;
     const fast = signal.aborted ? undefined : await this.answerFast(request, body, signal);
     // The protocol wants no response to a cancelled request, and HTTP wants one: an event stream without events.
+    if (signal.aborted) request.operation?.ended('cancelled');
     if (signal.aborted) return void out.writeHead(200, { 'content-type': 'text/event-stream' }).end();
     if (fast !== undefined) return writeJson(out, 200, fast);
     let leave: (() => void) | undefined;
@@ -265,12 +290,14 @@ export class McpEndpoint implements Mounted {
         leave = deps.streams?.enter(principal, () => disconnected.abort());
       } catch (error) {
         const { message, entry } = toToolError(error);
-        return writeJson(out, entry.http, JSON.stringify(errorResponse(body, SERVER_ERROR, message)));
+        return writeRefusal(request, out, entry.http, errorResponse(body, SERVER_ERROR, message));
       }
     }
     try {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
-      const response = await this.respond(web, { authInfo: toAuthInfo(principal, request.exchange), parsedBody: body });
+      const authInfo = toAuthInfo(principal, request.exchange, request.operation);
+      const response = await this.respond(web, { authInfo, parsedBody: body });
+      await request.operation?.refused(response);
       const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
     } finally {
@@ -279,8 +306,10 @@ export class McpEndpoint implements Mounted {
   }
 }
 
-function traceCarrier({ headers }: FastifyRequest): { get(name: string): string | undefined } {
-  return { get: (name) => (typeof headers[name] === 'string' ? headers[name] : undefined) };
+/** Writes a JSON-RPC error that the SDK has no part in. */
+function writeRefusal({ operation }: AdmittedRequest, out: ServerResponse, status: number, response: RpcError): void {
+  operation?.answered(response);
+  writeJson(out, status, JSON.stringify(response));
 }
 
 /** Whether a request opens a stream that lasts until its client disconnects: GET in 2025, `subscriptions/listen` in 2026. */

@@ -1,22 +1,19 @@
 import {
   McpServer,
-  type CallToolResult,
   type McpRequestContext,
   type ServerCapabilities,
+  type Transport,
 } from '@modelcontextprotocol/server';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { McpServerDeps } from './mcp-deps.js';
-import { readPage, type RenderedCatalog } from './rendered-catalog.js';
-import { CALL_TOOL, readInnerCall, SEARCH_SURFACE, SEARCH_TOOLS, searchTools } from './search-surface.js';
-import { readExchange } from './request-access.js';
+import type { Operation } from './operation.js';
+import { readPage } from './rendered-catalog.js';
+import { readExchange, readOperation } from './request-access.js';
+import { installResultResources } from './result-resources.js';
 import { sessionSupportsForms } from './session.js';
+import { openSurface, type Surface } from './surface.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
-import { callTool, type NamedCall } from './tool-call.js';
-
-const INSTRUCTIONS =
-  'Tools of a tool-execution fleet. A result with isError carries a code and a suggestion in _meta; pass idempotency_key in _meta to repeat a call safely.';
-/** Catalogs above this size are shown as search when the surface is `auto`. */
-const DEFAULT_SEARCH_ABOVE = 200;
+import { callTool } from './tool-call.js';
 
 /**
  * The SDK's server over the gateway's own tool list. It extends `McpServer` instead of the low-level `Server`, because only
@@ -26,26 +23,31 @@ export class GatewayMcpServer extends McpServer {
   constructor(
     version: string,
     capabilities: ServerCapabilities,
-    private readonly catalog: RenderedCatalog,
+    private readonly surface: Surface,
+    ofToolset?: string,
+    private readonly operation?: Operation,
   ) {
-    const options = { capabilities, instructions: INSTRUCTIONS, inputRequired: { legacyShim: true } };
+    const instructions = ofToolset === undefined ? surface.instructions : `${ofToolset}\n\n${surface.instructions}`;
+    const options = { capabilities, instructions, inputRequired: { legacyShim: true } };
     super({ name: 'toolfleet', version }, options);
   }
 
-  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
-    return this.catalog.tools.get(name)?.input_schema;
+  /** Shows the response to the operation, whether a handler or the SDK itself makes it. */
+  override connect(transport: Transport): Promise<void> {
+    const { operation } = this;
+    if (operation) {
+      const send = transport.send.bind(transport);
+      transport.send = (message, options) => {
+        if ('error' in message || 'result' in message) operation.answered(message);
+        return send(message, options);
+      };
+    }
+    return super.connect(transport);
   }
-}
 
-/** What one caller may see, and whether it is shown as search. @throws whatever the catalog throws */
-export async function findVisibleTools(
-  deps: McpServerDeps,
-  principal: Principal,
-): Promise<{ catalog: RenderedCatalog; isSearch: boolean }> {
-  const tools = await deps.listTools(principal);
-  const { surface = 'list', searchAbove = DEFAULT_SEARCH_ABOVE } = deps.options;
-  const isSearch = surface === 'search' || (surface === 'auto' && tools.length > searchAbove);
-  return { catalog: deps.renderer.render(isSearch ? SEARCH_SURFACE : tools), isSearch };
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    return this.surface.catalog.tools.get(name)?.input_schema;
+  }
 }
 
 /** A server for one request. Its lists were rendered before, so it is cheap to build. */
@@ -54,14 +56,23 @@ export async function createMcpServer(
   principal: Principal,
   request: McpRequestContext,
 ): Promise<GatewayMcpServer> {
-  const { catalog, isSearch } = await findVisibleTools(deps, principal);
+  const surface = await openSurface(deps, principal);
+  const { catalog } = surface;
   const isModern = request.era === 'modern';
   const tasks = isModern ? deps.tasks : undefined;
+  const operation = readOperation(request.authInfo);
+  if (operation?.toolName !== undefined) operation.tool = catalog.tools.get(operation.toolName);
   const server = new GatewayMcpServer(
     deps.options.version,
     // Clients of 2025 have no stream that could report a change: a GET is answered with 405.
-    { tools: { listChanged: isModern }, extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined },
-    catalog,
+    {
+      tools: { listChanged: isModern },
+      resources: deps.readResult ? {} : undefined,
+      extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined,
+    },
+    surface,
+    await deps.toolsetInstructions?.(principal),
+    operation,
   );
 
   server.server.setRequestHandler('tools/list', ({ params }) => {
@@ -75,21 +86,16 @@ export async function createMcpServer(
     principal,
     exchange: readExchange(request.authInfo),
     server,
-    catalog: isSearch ? undefined : catalog,
+    catalog: surface.mode === 'search' ? undefined : catalog,
     isModern,
     canElicit: sessionSupportsForms(request.requestInfo?.headers.get('mcp-session-id')),
   };
   server.server.setRequestHandler('tools/call', async ({ params }, context) => {
-    const call = { name: params.name, arguments: (params.arguments ?? {}) as JsonObject };
-    if (!isSearch) return callTool(toolCall, call, context);
-    if (call.name === SEARCH_TOOLS) {
-      const search = (query: string, limit: number) => deps.searchTools(principal, query, limit);
-      return searchTools(call.arguments, search, deps.renderer.style);
-    }
-    const inner = call.name === CALL_TOOL ? readInnerCall(call.arguments) : call;
-    return 'content' in inner ? (inner as CallToolResult) : callTool(toolCall, inner as NamedCall, context);
+    const routed = await surface.route({ name: params.name, arguments: (params.arguments ?? {}) as JsonObject });
+    return 'result' in routed ? routed.result : callTool(toolCall, routed.call, context);
   });
 
+  if (deps.readResult) installResultResources(server.server, deps.readResult, principal);
   if (tasks) installTasks(server.server, tasks, principal);
   return server;
 }

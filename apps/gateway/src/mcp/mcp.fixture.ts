@@ -22,6 +22,7 @@ export const closing = (close: () => Promise<unknown> | unknown): unknown => clo
 
 const principals: Record<string, Principal> = {
   alice: { tenantId: 'acme', userId: 'alice', roles: [], tools: ['*'], via: 'api_key' },
+  coder: { tenantId: 'acme', userId: 'coder', roles: [], tools: ['*'], via: 'api_key', mcpMode: 'code' },
   bob: { tenantId: 'other', userId: 'bob', roles: [], tools: ['echo'], via: 'api_key' },
 };
 
@@ -44,7 +45,7 @@ export const TOOLS = [
   tool('slow', { task_support: 'optional' }),
   tool('careful'),
   tool('long'),
-];
+].toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
 /** Calls of `held` wait for this. */
 let held = Promise.resolve();
@@ -78,6 +79,8 @@ async function engine(request: CallRequest): Promise<CallResult> {
   switch (request.toolName) {
     case 'echo':
       return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));
+    case 'run_program':
+      return success({ value: request.rawArguments['code'] ?? null });
     case 'null':
       return success(null);
     case 'rich':

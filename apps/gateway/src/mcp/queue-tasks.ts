@@ -1,4 +1,5 @@
 import { isToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '../async/async-calls.js';
 import type { ToolCalls } from '../tool-calls.js';
 import { renderStoredResult } from './render-result.js';
@@ -23,23 +24,27 @@ const INTERNAL_ERROR = -32_603;
 export class QueueTasks implements TaskStore {
   readonly ttlMs: number;
 
-  /** @param retentionSeconds `CALL_RESULT_TTL_SECONDS` */
+  /**
+   * @param retentionSeconds `CALL_RESULT_TTL_SECONDS`
+   * @param inlineBytes largest result that is shown whole; of a larger one the task shows a summary, and its id is the handle
+   */
   constructor(
     private readonly calls: Pick<ToolCalls, 'accept'>,
     private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel'>,
     retentionSeconds: number,
+    private readonly inlineBytes = Number.POSITIVE_INFINITY,
   ) {
     this.ttlMs = retentionSeconds * 1_000;
   }
 
   async start(request: CallRequest): Promise<Task> {
     await this.calls.accept(request);
-    return toTask(await this.asyncCalls.get(request.principal, request.callId));
+    return this.toTask(await this.asyncCalls.get(request.principal, request.callId));
   }
 
   async get(principal: Principal, taskId: string): Promise<Task | undefined> {
     const call = await this.find(principal, taskId);
-    return call && toTask(call);
+    return call && this.toTask(call);
   }
 
   async cancel(principal: Principal, taskId: string): Promise<boolean> {
@@ -51,6 +56,14 @@ export class QueueTasks implements TaskStore {
   /** A running call never asks for input, so responses are acknowledged and dropped. */
   async update(principal: Principal, taskId: string): Promise<boolean> {
     return (await this.find(principal, taskId)) !== undefined;
+  }
+
+  private toTask(call: StoredCall): Task {
+    const { callId, tool, result, finishedAt = 0 } = call;
+    const document = result?.success ? oversizeDocument(result, this.inlineBytes) : undefined;
+    if (result === undefined || document === undefined) return toTask(call);
+    const kept = { handle: callId, expiresAt: finishedAt + this.ttlMs };
+    return toTask({ ...call, result: withHandle(tool, result, document, kept) });
   }
 
   private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {

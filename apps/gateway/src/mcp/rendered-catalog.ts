@@ -53,12 +53,11 @@ export function renderTool(tool: RegisteredTool, style?: SchemaStyle): Tool {
 }
 
 function renderCatalog(all: readonly RegisteredTool[], style: SchemaStyle): RenderedCatalog {
-  const sorted = all.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   const pages = new Map<string, ListPage>();
   for (let from = 0, cursor = ''; ;) {
-    const slice = sorted.slice(from, from + PAGE_TOOLS);
+    const slice = all.slice(from, from + PAGE_TOOLS);
     const last = slice.at(-1);
-    const more = from + PAGE_TOOLS < sorted.length && last;
+    const more = from + PAGE_TOOLS < all.length && last;
     const nextCursor = more ? Buffer.from(last.name).toString('base64url') : undefined;
     const page = { tools: slice.map((tool) => renderTool(tool, style)), nextCursor };
     pages.set(cursor, { ...page, json: JSON.stringify(page).slice(1, -1) });
@@ -66,10 +65,10 @@ function renderCatalog(all: readonly RegisteredTool[], style: SchemaStyle): Rend
     from += PAGE_TOOLS;
     cursor = nextCursor;
   }
-  const headerTools = sorted.filter((tool) => JSON.stringify(tool.input_schema).includes('"x-mcp-header"'));
+  const headerTools = all.filter((tool) => JSON.stringify(tool.input_schema).includes('"x-mcp-header"'));
   return {
     pages,
-    tools: new Map(sorted.map((tool) => [tool.name, tool])),
+    tools: new Map(all.map((tool) => [tool.name, tool])),
     headerTools: new Set(headerTools.map(({ name }) => name)),
   };
 }

@@ -1,17 +1,30 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { AuthInfo } from '@modelcontextprotocol/server';
-import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  MCP_MODES,
+  ToolError,
+  type JsonObject,
+  type McpMode,
+  type Principal,
+} from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
+import type { FastifyRequest } from 'fastify';
+import { TOOLSET_HEADER } from '../auth/auth.guard.js';
 import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
+import type { Operation } from './operation.js';
 import type { Exchange } from './session.js';
 
 export const MCP_PATH = '/mcp';
+/** Where MCP is served: with all tools, and with those of a toolset. */
+export const MCP_ROUTES = [MCP_PATH, `${MCP_PATH}/`, `${MCP_PATH}/t/:toolset`, `${MCP_PATH}/t/:toolset/`];
 /** Where the metadata is served: RFC 9728 section 3.1 inserts the well-known path before the resource's own. */
 export const METADATA_PATHS = [
   '/.well-known/oauth-protected-resource',
   `/.well-known/oauth-protected-resource${MCP_PATH}`,
+  `/.well-known/oauth-protected-resource${MCP_PATH}/t/:toolset`,
 ];
 
 /**
@@ -40,12 +53,22 @@ export function checkOrigin(
  * URL of this resource (RFC 9728 section 3.3). A `Host` header is never repeated: its sender could make a client believe that
  * the fleet is elsewhere. In development it is the loopback name and the port that the request came to.
  */
-export function resourceUrl({ headers, socket }: IncomingMessage, options: McpEndpointOptions): string | undefined {
-  if (options.publicUrl !== undefined) return `${options.publicUrl.replace(/\/$/, '')}${MCP_PATH}`;
+export function resourceUrl(
+  { headers, socket }: IncomingMessage,
+  options: McpEndpointOptions,
+  toolset?: string,
+): string | undefined {
+  const path = `${MCP_PATH}${toolsetPath(toolset)}`;
+  if (options.publicUrl !== undefined) return `${options.publicUrl.replace(/\/$/, '')}${path}`;
   if (!options.development) return undefined;
   const named = hostName(headers.host);
   const name = named !== undefined && LOOPBACK_NAMES.has(named) ? named : 'localhost';
-  return `http://${name}:${socket.localPort}${MCP_PATH}`;
+  return `http://${name}:${socket.localPort}${path}`;
+}
+
+/** The path of a toolset below the endpoint; empty for anything that names none. */
+function toolsetPath(toolset: string | undefined): string {
+  return toolset !== undefined && /^[A-Za-z0-9_@-]{1,80}$/.test(toolset) ? `/t/${toolset}` : '';
 }
 
 /**
@@ -55,9 +78,12 @@ export function resourceUrl({ headers, socket }: IncomingMessage, options: McpEn
 export const AUTHORIZATION_SERVER_PATHS = [
   '/.well-known/oauth-authorization-server',
   `/.well-known/oauth-authorization-server${MCP_PATH}`,
+  `/.well-known/oauth-authorization-server${MCP_PATH}/t/:toolset`,
   '/.well-known/openid-configuration',
   `/.well-known/openid-configuration${MCP_PATH}`,
+  `/.well-known/openid-configuration${MCP_PATH}/t/:toolset`,
   `${MCP_PATH}/.well-known/openid-configuration`,
+  `${MCP_PATH}/t/:toolset/.well-known/openid-configuration`,
   '/register',
   '/authorize',
   '/token',
@@ -80,26 +106,59 @@ export function noOAuthBody(issuer: string | undefined): JsonObject {
  * URL of the metadata that an OAuth client reads first. Undefined without an issuer: a client that is sent there would try to sign in
  * instead of reporting that its key was refused.
  */
-export function metadataUrl(request: IncomingMessage, options: McpEndpointOptions): string | undefined {
+export function metadataUrl(
+  request: IncomingMessage,
+  options: McpEndpointOptions,
+  toolset?: string,
+): string | undefined {
   if (options.issuer === undefined) return undefined;
-  const resource = resourceUrl(request, options);
-  return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}`;
+  const resource = resourceUrl(request, options, toolset);
+  return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}${toolsetPath(toolset)}`;
 }
 
-/**
- * The style of listed schemas that the query of a request chooses: `/mcp?schema_style=inline`.
- * @throws ToolError REQUEST_INVALID for an unknown style
- */
-export function readSchemaStyle(url: string | undefined): SchemaStyle {
-  const wanted = new URL(url ?? '/', 'http://gateway').searchParams.get('schema_style') ?? 'defs';
-  const style = SCHEMA_STYLES.find((known) => known === wanted);
-  if (style) return style;
-  throw new ToolError('REQUEST_INVALID', { message: `schema_style must be one of ${SCHEMA_STYLES.join(', ')}` });
+/** The toolset that a request names: in its path, in `?toolset=` or in the header `X-Toolset`. */
+export function readToolset({ params, raw }: FastifyRequest): string | undefined {
+  const { toolset: inPath } = params as { toolset?: string };
+  const header = raw.headers[TOOLSET_HEADER];
+  const inQuery = raw.url?.includes('toolset=')
+    ? new URL(raw.url, 'http://gateway').searchParams.get('toolset')
+    : undefined;
+  return inPath ?? inQuery ?? (header === undefined ? undefined : String(header));
 }
 
-/** Principal and exchange travel through the SDK as its auth info; the token itself does not. */
-export function toAuthInfo(principal: Principal, exchange: Exchange | undefined): AuthInfo {
-  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra: { principal, exchange } };
+/** What the query of a request chooses: `/mcp?mode=code&schema_style=inline`. */
+export interface McpView {
+  /** Style of listed schemas; default `defs`. */
+  style: SchemaStyle;
+  /** What the client sees of the tools; undefined: what the settings say. */
+  mode: McpMode | undefined;
+}
+
+/** @throws ToolError REQUEST_INVALID for an unknown style or mode */
+export function readView(url: string | undefined): McpView {
+  const query = new URL(url ?? '/', 'http://gateway').searchParams;
+  return {
+    style: readChoice(query, 'schema_style', SCHEMA_STYLES) ?? 'defs',
+    mode: readChoice(query, 'mode', MCP_MODES),
+  };
+}
+
+function readChoice<T extends string>(query: URLSearchParams, name: string, choices: readonly T[]): T | undefined {
+  const wanted = query.get(name);
+  const chosen = choices.find((known) => known === wanted);
+  if (chosen !== undefined || wanted === null) return chosen;
+  const message = `${name} must be one of ${choices.join(', ')}`;
+  throw new ToolError('REQUEST_INVALID', { message, details: { fields: [name] } });
+}
+
+/** Principal, exchange and operation travel through the SDK as its auth info; the token itself does not. */
+export function toAuthInfo(
+  principal: Principal,
+  exchange: Exchange | undefined,
+  operation: Operation | undefined,
+): AuthInfo {
+  const extra = { principal, exchange, operation };
+  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra };
 }
 
 /** The principal that `toAuthInfo` stored. @throws TypeError when there is none: the request was not authenticated */
@@ -112,4 +171,9 @@ export function readPrincipal(authInfo: AuthInfo | undefined): Principal {
 /** The exchange that `toAuthInfo` stored. */
 export function readExchange(authInfo: AuthInfo | undefined): Exchange {
   return (authInfo?.extra?.['exchange'] as Exchange | undefined) ?? { project: {} };
+}
+
+/** The operation that `toAuthInfo` stored; undefined for a batch. */
+export function readOperation(authInfo: AuthInfo | undefined): Operation | undefined {
+  return authInfo?.extra?.['operation'] as Operation | undefined;
 }

@@ -12,14 +12,11 @@ import {
   type Approval,
   type CallProgress,
   type CallRequest,
-  type CallResult,
-  type Json,
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
 import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
-import { inLinkedTrace } from '@toolfleet/telemetry';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
 import { readClientCapabilities, supportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
@@ -131,7 +128,7 @@ export async function callPlainTool(
 ): Promise<CallToolResult | undefined> {
   const request = { ...toCallRequest(call, deps), asksPerson: canElicit };
   try {
-    return renderResult(request.callId, await executeTraced(request, call.meta, deps));
+    return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {
     return canElicit && readRequiredApproval(error) ? undefined : toRefusal(deps, request, error);
   }
@@ -168,6 +165,7 @@ function toCallRequest(
     deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs),
     signal,
     ...requestFields(fields),
+    inlineBytes: fields.max_result_kb === undefined ? deps.options.inlineBytes : fields.max_result_kb * 1_024,
   };
 }
 
@@ -180,19 +178,6 @@ function readMetaFields(meta: JsonObject): CallFieldsOn<'mcp'> {
   }
 }
 
-/**
- * Runs the call. If its client sent a `traceparent` in `_meta`, the call gets a trace of its own that links to the client's:
- * a foreign trace must not decide about sampling here.
- */
-function executeTraced(request: CallRequest, meta: JsonObject, deps: McpServerDeps): Promise<CallResult> {
-  if (typeof meta['traceparent'] !== 'string') return deps.executeCall(request);
-  const get = (name: string): string | undefined => {
-    const value: Json | undefined = meta[name];
-    return typeof value === 'string' ? value : undefined;
-  };
-  return inLinkedTrace('mcp call', { get }, () => deps.executeCall(request));
-}
-
 /** @throws ToolError when the call is refused before its tool ran */
 async function runOrStartTask(
   { deps, catalog, server }: ToolCallContext,
@@ -203,7 +188,7 @@ async function runOrStartTask(
   if (tool && deps.tasks && supportsTask(context, tool)) {
     return (await startTask(deps.tasks, request)) as CallToolResult;
   }
-  const result = renderResult(request.callId, await executeTraced(request, toMeta(context.mcpReq._meta), deps));
+  const result = renderResult(request.callId, await deps.executeCall(request));
   return server.server.projectCallToolResult(result, undefined);
 }
 

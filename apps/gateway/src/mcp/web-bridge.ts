@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST } from '@modelcontextprotocol/server';
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../http/connections.js';
 
 /** Headers that describe the connection, and credentials, which have served their purpose before the SDK runs. */
@@ -28,7 +28,7 @@ export function parseBody(body: Buffer | undefined): Json | undefined {
  * The error response to a JSON body that cannot be handled faithfully: nested so deeply that the SDK's recursion would end, or
  * with a number that would lose digits. Undefined for all others.
  */
-export function checkBody(bytes: Buffer, body: Json): JsonObject | undefined {
+export function checkBody(bytes: Buffer, body: Json): RpcError | undefined {
   const message = isNestedTooDeep(body, bytes.length)
     ? `The request is nested deeper than ${MAX_BODY_DEPTH} levels`
     : describeInexactNumber(bytes.toString('utf8'));
@@ -40,8 +40,15 @@ function describeInexactNumber(text: string): string | undefined {
   return number === undefined ? undefined : inexactNumberMessage(number);
 }
 
+/** A JSON-RPC response that is an error. */
+export interface RpcError {
+  jsonrpc: '2.0';
+  id: string | number | null;
+  error: { code: number; message: string };
+}
+
 /** A JSON-RPC error in response to `body`. */
-export function errorResponse(body: Json | undefined, code: number, message: string): JsonObject {
+export function errorResponse(body: Json | undefined, code: number, message: string): RpcError {
   const id = isJsonObject(body) ? body['id'] : undefined;
   return { jsonrpc: '2.0', id: typeof id === 'string' || typeof id === 'number' ? id : null, error: { code, message } };
 }

@@ -9,9 +9,13 @@ import { openRequestState, sealRequestState, type SignedTokens } from '../auth/s
 import type { AsyncCalls } from '../async/async-calls.js';
 import type { ToolCalls } from '../tool-calls.js';
 import type { CatalogChanges } from '../catalog/registry-catalog.js';
-import type { ToolList, ToolSearch } from '../catalog/tool-list.js';
+import type { ToolList } from '../catalog/tool-list.js';
+import type { ToolSearch } from '../catalog/tool-search.js';
+import type { Toolsets } from '../catalog/toolsets.js';
+import type { ToolLabels } from '../engine/tool-labels.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { RequestLimits } from '../auth/key-limits.js';
+import type { ResultReader } from '../results/result-reader.js';
 import type { EventStreams } from '../http/event-streams.js';
 import { CallCancellations } from './cancellation.js';
 import { ElicitationRelay } from './elicitation.js';
@@ -26,13 +30,16 @@ interface McpWiringDeps {
   list: ToolList;
   search: ToolSearch;
   changes: CatalogChanges;
+  toolsets: Toolsets;
   executeCall: ExecuteCall;
+  toolLabels: ToolLabels;
   calls: ToolCalls;
   asyncCalls: AsyncCalls;
   nats: NatsClient;
   streams: EventStreams;
   status: CredentialStatus;
   projects: Projects;
+  results: ResultReader;
 }
 
 /** Builds the MCP endpoint of this gateway. */
@@ -47,21 +54,33 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
         return principal;
       },
       countCalls: (principal, calls) => deps.limits.countBatch(principal, calls),
+      selectToolset: (principal, requested) => deps.toolsets.select(principal, requested),
+      toolsetInstructions: async ({ tenantId, toolset }) =>
+        toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
       listTools: async (principal) => (await list.all(principal)).tools,
       executeCall: deps.executeCall,
       searchTools: async (principal, query, limit) =>
         (await search.rank(principal, query, limit)).map(({ tool }) => tool),
       onCatalogChanged: (changed) => deps.changes.subscribe(changed),
-      tasks: new QueueTasks(deps.calls, deps.asyncCalls, settings.CALL_RESULT_TTL_SECONDS),
+      tasks: new QueueTasks(
+        deps.calls,
+        deps.asyncCalls,
+        settings.CALL_RESULT_TTL_SECONDS,
+        settings.RESULT_INLINE_KB * 1_024,
+      ),
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
       projects: deps.projects,
+      readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
       requestState: {
         seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
         open: (binding, token) => openRequestState(tokens, binding, token),
       },
       streams: deps.streams,
       refusalOf: (principal) => deps.status.findRefusal(principal),
+      metrics: settings.METRICS_OTEL_NAMES
+        ? { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) }
+        : undefined,
       clock,
       onFault: (error) => logger.error({ error }, 'the MCP endpoint failed'),
     },
@@ -76,6 +95,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
       surface: settings.MCP_SURFACE,
       searchAbove: settings.MCP_SEARCH_ABOVE,
+      inlineBytes: settings.RESULT_INLINE_KB * 1_024,
       maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
     },
   );

@@ -41,8 +41,9 @@ export class NatsCalls {
       authorization: values(HEADERS.authorization),
       apiKey: values(HEADERS.apiKey),
     };
-    const principal = await natsPrincipal(caller, this.trust);
-    await this.limits.count(principal);
+    const sender = await natsPrincipal(caller, this.trust);
+    await this.limits.count(sender);
+    const principal = await this.trust.selectToolset(sender, context.headers.get(HEADERS.toolset));
     this.#admitted.set(context, principal);
   }
 
@@ -107,6 +108,8 @@ interface NatsCaller {
 
 interface NatsTrust {
   authenticate: Authenticate;
+  /** The sender with the toolset that its message names. @throws ToolError as `Toolsets.select` */
+  selectToolset(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
   /** Local mode: bare subjects without a key are accepted, without any role. */
   local: boolean;
   /** Must be false unless the server runs `deploy/nats.conf`; otherwise anyone could publish on a tenant's subject. */
@@ -121,7 +124,7 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
  * subject `tool.call.<tenant>`, which the server lets only that tenant's user publish.
  * @throws ToolError UNAUTHENTICATED, also for a key of one tenant on the subject of another
  */
-export async function natsPrincipal(caller: NatsCaller, trust: NatsTrust): Promise<Principal> {
+export async function natsPrincipal(caller: NatsCaller, trust: Omit<NatsTrust, 'selectToolset'>): Promise<Principal> {
   const tenantId = readTenant(caller.subject);
   const credential = readCredential(caller.authorization, caller.apiKey ?? []);
   if (credential) {

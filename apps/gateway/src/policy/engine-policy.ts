@@ -112,7 +112,7 @@ class EnginePolicy extends PolicyPort {
 
 /** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
-  const { principal, origin, door, context, dryRun } = call.request;
+  const { principal, origin, door, context, dryRun, view } = call.request;
   return {
     tool: tool.name,
     user: { id: principal.userId, tenant: principal.tenantId, roles: principal.roles, via: principal.via },
@@ -120,10 +120,19 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
     origin,
     door,
     ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}), // rules see absent, not undefined
-    ...(principal.parentCallId === undefined ? {} : { call: { parent: principal.parentCallId } }),
+    ...callInput(principal.parentCallId, view?.toolset.name),
     category: tool.category,
     tags: tool.tags ?? [],
     dangerous: tool.dangerous ?? false,
     dry_run: dryRun ?? false,
   };
+}
+
+/** `input.call`: what the call came through; absent when it came directly from its caller, without a toolset. */
+function callInput(parent: string | undefined, toolset: string | undefined): Pick<PolicyInput, 'call'> {
+  if (parent === undefined && toolset === undefined) return {};
+  const call: NonNullable<PolicyInput['call']> = {};
+  if (parent !== undefined) call.parent = parent;
+  if (toolset !== undefined) call.toolset = toolset;
+  return { call };
 }

@@ -2,6 +2,8 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import type { NatsClient } from '@toolfleet/transport';
 import type { ApiKeys } from '../auth/api-keys.js';
+import { toMaker } from '../auth/call-access.js';
+import type { SearchHistory } from '../catalog/search-history.js';
 import type { RecentCalls } from '../recent-calls/recent-calls.js';
 import type { StoredResults } from '../results/stored-results.js';
 import type { PurgeStep } from './purges.js';
@@ -11,13 +13,14 @@ interface StepDeps {
   /** The step of `scannedKeys`. */
   calls: PurgeStep;
   recentCalls: Pick<RecentCalls, 'erase'> | undefined;
+  searches: Pick<SearchHistory, 'erase'> | undefined;
   results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
   largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
   nats: Pick<NatsClient, 'request'>;
 }
 
 /** The stores in the order in which they are purged: keys first, so that callers stop; the ledger last, because calls end in it. */
-export function purgeSteps({ keys, calls, recentCalls, results, largeResults, nats }: StepDeps): PurgeStep[] {
+export function purgeSteps({ keys, calls, recentCalls, searches, results, largeResults, nats }: StepDeps): PurgeStep[] {
   const steps: PurgeStep[] = [
     {
       name: 'keys',
@@ -36,6 +39,16 @@ export function purgeSteps({ keys, calls, recentCalls, results, largeResults, na
           call.tenant_id === tenantId &&
           (userId === undefined || call.user_id === userId || keyIds.includes(call.key_id ?? ''));
         if (recentCalls) await count('recent_calls', await recentCalls.erase(tenantId, isOwn, dryRun));
+      },
+    },
+    {
+      name: 'tool_searches',
+      async run({ tenantId, userId, keyIds, dryRun, count }) {
+        const callers =
+          userId === undefined
+            ? undefined
+            : [toMaker({ userId }), ...keyIds.map((keyId) => toMaker({ userId, keyId }))];
+        if (searches) await count('tool_searches', await searches.erase(tenantId, callers, dryRun));
       },
     },
     {

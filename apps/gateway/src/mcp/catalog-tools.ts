@@ -1,0 +1,179 @@
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import { isJsonObject, toToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { argumentsInvalid } from '@toolfleet/engine';
+import { ArgumentReader, type SchemaStyle } from '@toolfleet/schema';
+import {
+  briefTool,
+  findTools,
+  MAX_NAMES,
+  namedTools,
+  TOOL_DETAILS,
+  type CallersTools,
+  type ToolDetail,
+} from '../catalog/find-tools.js';
+import { toolStubs } from '../engine/tool-signature.js';
+import { renderRefusal } from './render-result.js';
+import { renderTool } from './rendered-catalog.js';
+import type { NamedCall } from './tool-call.js';
+
+/** Names of the gateway's own tools, which represent a catalog. */
+export const SEARCH_TOOLS = 'search_tools';
+export const DESCRIBE_TOOLS = 'describe_tools';
+export const CALL_TOOL = 'call_tool';
+/** Tools of an answer when the caller names no limit: of a search, and of a list without schemas. */
+const FOUND = 8;
+const LISTED = 50;
+const MAX_LIMIT = 200;
+
+const base = {
+  version: '1.0.0',
+  category: 'catalog',
+  source: { kind: 'builtin', name: 'gateway' },
+  binding: { kind: 'builtin', toolset: 'compute', handler: 'gateway' },
+  revision: '1',
+  available: true,
+} as const;
+const reads = {
+  ...base,
+  idempotent: true,
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
+};
+
+/** `search_tools` with the level of detail that calls get which name none. */
+function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
+  return {
+    ...reads,
+    name: SEARCH_TOOLS,
+    description: `Finds tools by what they do; without a query, lists them page by page. ${next}`,
+    input_schema: {
+      type: 'object',
+      properties: {
+        query: { type: 'string', description: 'What the tool should do, in a few words', minLength: 1 },
+        detail: {
+          enum: [...TOOL_DETAILS],
+          default: detail,
+          description: 'names; summary: with descriptions; full: with schemas',
+        },
+        category: { type: 'string', description: 'Only tools of this category or tag' },
+        source: { type: 'string', description: 'Only tools of this server or API' },
+        limit: {
+          type: 'integer',
+          minimum: 1,
+          maximum: MAX_LIMIT,
+          description: `Default ${FOUND}; without query and schemas ${LISTED}`,
+        },
+        cursor: { type: 'string', description: 'next_cursor of the page before' },
+      },
+      additionalProperties: false,
+    },
+  };
+}
+
+/** What a client of a large catalog sees instead of the list: a few hundred tokens, however many tools there are. */
+export const SEARCH_SURFACE: readonly RegisteredTool[] = [
+  {
+    ...base,
+    name: CALL_TOOL,
+    description: `Calls a tool found with ${SEARCH_TOOLS} and returns its result.`,
+    input_schema: {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'Name of the tool' },
+        arguments: { type: 'object', description: 'Arguments that match its input_schema' },
+      },
+      required: ['name'],
+    },
+    idempotent: false,
+    annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  },
+  searchDefinition('full', `Call a tool with ${CALL_TOOL}.`),
+];
+
+/** What a client in code mode sees in addition to `run_program`. */
+export const CODE_SURFACE: readonly RegisteredTool[] = [
+  {
+    ...reads,
+    name: DESCRIBE_TOOLS,
+    description: 'Typed Python stubs of tools by name, as run_program calls them; or their JSON schemas.',
+    input_schema: {
+      type: 'object',
+      properties: {
+        names: { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: MAX_NAMES },
+        format: { enum: ['python', 'json'], default: 'python' },
+      },
+      required: ['names'],
+      additionalProperties: false,
+    },
+  },
+  searchDefinition('summary', `Read the arguments of those you need with ${DESCRIBE_TOOLS}.`),
+];
+
+const readers = new Map<RegisteredTool, ArgumentReader>();
+
+/** The arguments of one of the gateway's own tools. @throws ToolError ARGUMENTS_INVALID */
+function readArguments(tool: RegisteredTool, args: JsonObject): JsonObject {
+  let reader = readers.get(tool);
+  if (!reader) readers.set(tool, (reader = new ArgumentReader(tool.input_schema, { toolName: tool.name })));
+  const read = reader.read(args);
+  if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
+  return read.arguments;
+}
+
+/**
+ * Runs `search_tools` or `describe_tools`. Faults of the call are reported in the result.
+ * @param tool the definition that the client was shown
+ */
+export async function runCatalogTool(
+  tool: RegisteredTool,
+  args: JsonObject,
+  tools: CallersTools,
+  style: SchemaStyle,
+): Promise<CallToolResult> {
+  try {
+    const read = readArguments(tool, args);
+    return tool.name === SEARCH_TOOLS ? await search(read, tools, style) : await describe(read, tools, style);
+  } catch (error) {
+    return renderRefusal(undefined, toToolError(error));
+  }
+}
+
+async function search(args: JsonObject, tools: CallersTools, style: SchemaStyle): Promise<CallToolResult> {
+  const { query, category, source, cursor } = args as Record<string, string | undefined>;
+  const detail = args.detail as ToolDetail;
+  const limit = Number(args.limit ?? (query === undefined && detail !== 'full' ? LISTED : FOUND));
+  const found = await findTools(tools, { query, category, source, cursor, limit });
+  const shown = found.tools.map((tool) => (detail === 'full' ? fullTool(tool, style) : briefTool(tool, detail)));
+  const answer: JsonObject = { tools: shown };
+  if (found.next !== undefined) answer.next_cursor = found.next;
+  // Who starts to browse learns what there is to browse by.
+  if ((query ?? category ?? source ?? cursor) === undefined) answer.categories = countCategories(await tools.list());
+  const text = shown.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(answer);
+  return { content: [{ type: 'text', text }], structuredContent: answer, isError: false };
+}
+
+async function describe(args: JsonObject, tools: CallersTools, style: SchemaStyle): Promise<CallToolResult> {
+  const named = namedTools(await tools.list(), args.names as string[]);
+  if (args.format === 'python') return { content: [{ type: 'text', text: toolStubs(named) }], isError: false };
+  const answer = { tools: named.map((tool) => fullTool(tool, style)) };
+  return { content: [{ type: 'text', text: JSON.stringify(answer) }], structuredContent: answer, isError: false };
+}
+
+function fullTool(tool: RegisteredTool, style: SchemaStyle): JsonObject {
+  const { name, description, inputSchema, outputSchema } = renderTool(tool, style);
+  const shown: JsonObject = { name, description: description ?? '', input_schema: inputSchema as Json };
+  if (outputSchema) shown.output_schema = outputSchema as Json;
+  return shown;
+}
+
+function countCategories(tools: readonly RegisteredTool[]): JsonObject {
+  const counts = new Map<string, number>();
+  for (const { category } of tools) counts.set(category, (counts.get(category) ?? 0) + 1);
+  return Object.fromEntries([...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Name and arguments inside a `call_tool`. @throws ToolError ARGUMENTS_INVALID */
+export function readInnerCall(args: JsonObject): NamedCall {
+  const { name, arguments: inner = {} } = readArguments(SEARCH_SURFACE[0]!, args);
+  return { name: String(name), arguments: isJsonObject(inner) ? inner : {} };
+}

@@ -1,0 +1,106 @@
+import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server';
+import { toToolError, type McpMode, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { callsTools } from '@toolfleet/engine';
+import type { CallersTools } from '../catalog/find-tools.js';
+import { CALL_TOOL, CODE_SURFACE, readInnerCall, runCatalogTool, SEARCH_SURFACE } from './catalog-tools.js';
+import type { McpServerDeps } from './mcp-deps.js';
+import type { RenderedCatalog } from './rendered-catalog.js';
+import { renderRefusal } from './render-result.js';
+import type { NamedCall } from './tool-call.js';
+
+const INSTRUCTIONS =
+  'Tools of a tool-execution fleet. A result with isError carries a code and a suggestion in _meta; pass idempotency_key in _meta to repeat a call safely.';
+const CODE_INSTRUCTIONS = `Tools are called by Python programs here:
+1. search_tools finds tools for a task: names and descriptions.
+2. describe_tools returns typed stubs of those you need.
+3. run_program runs a program that calls them as tools.name(key=value), several at once with gather(...).
+Do as much as you can in one program, and let it return only what you need. except ToolError as e: e.code, e.hint.`;
+const NO_PROGRAMS = '\nYour key may not call run_program. Ask for a key whose tools include it.';
+/** Catalogs above this size are shown as search when the surface is `auto`. */
+const DEFAULT_SEARCH_ABOVE = 200;
+
+/** What one client sees of the tools, and how its calls reach them. */
+export interface Surface {
+  mode: McpMode;
+  /** The tools that are listed. */
+  catalog: RenderedCatalog;
+  /** What the server says about itself. */
+  instructions: string;
+  /**
+   * The result of a call of one of the gateway's own tools, or the call to run.
+   * @throws ProtocolError -32602 for a tool that is not part of the surface
+   */
+  route(call: NamedCall): Promise<{ result: CallToolResult } | { call: NamedCall }>;
+}
+
+/** Opens the surface that the key is bound to, else the one that the URL names, else that of the settings. */
+export async function openSurface(deps: McpServerDeps, principal: Principal): Promise<Surface> {
+  const tools = await deps.listTools(principal);
+  const { surface = 'list', searchAbove = DEFAULT_SEARCH_ABOVE } = deps.options;
+  const automatic = tools.length > searchAbove ? 'search' : 'list';
+  const mode = principal.mcpMode ?? deps.mode ?? (surface === 'auto' ? automatic : surface);
+  const { renderer } = deps;
+  if (mode === 'list') {
+    return { mode, catalog: renderer.render(tools), instructions: INSTRUCTIONS, route: async (call) => ({ call }) };
+  }
+  const isCode = mode === 'code';
+  const { shown, callable } = isCode ? codeTools(tools) : { shown: SEARCH_SURFACE, callable: tools };
+  const own = isCode ? CODE_SURFACE : SEARCH_SURFACE;
+  const callers: CallersTools = {
+    list: async () => callable,
+    search: async (query, limit) => {
+      const found = await deps.searchTools(principal, query, limit);
+      return isCode ? found.filter((tool) => !callsTools(tool)) : found;
+    },
+  };
+  const catalog = renderer.render(shown);
+  return {
+    mode,
+    catalog,
+    instructions: isCode ? CODE_INSTRUCTIONS + (shown.length > own.length ? '' : NO_PROGRAMS) : INSTRUCTIONS,
+    async route(call) {
+      const tool = own.find(({ name }) => name === call.name);
+      if (tool?.name === CALL_TOOL) return routeInner(call);
+      if (tool) return { result: await runCatalogTool(tool, call.arguments, callers, renderer.style) };
+      if (isCode && !catalog.tools.has(call.name)) throw notInCodeMode(call.name);
+      return { call };
+    },
+  };
+}
+
+function routeInner(call: NamedCall): { result: CallToolResult } | { call: NamedCall } {
+  try {
+    return { call: readInnerCall(call.arguments) };
+  } catch (error) {
+    return { result: renderRefusal(undefined, toToolError(error)) };
+  }
+}
+
+/** The list of a client in code mode, and the tools that its programs can call. */
+interface CodeTools {
+  shown: readonly RegisteredTool[];
+  callable: readonly RegisteredTool[];
+}
+
+/** By the list of all tools, which is replaced and never changed: equal lists are rendered once. */
+const codeToolsOf = new WeakMap<readonly RegisteredTool[], CodeTools>();
+
+/** Tools that call tools are refused inside programs, so that only `run_program` itself is of use here. */
+function codeTools(tools: readonly RegisteredTool[]): CodeTools {
+  let known = codeToolsOf.get(tools);
+  if (!known) {
+    const programs = tools.filter(({ binding }) => binding.kind === 'program');
+    const shown = [...CODE_SURFACE, ...programs].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    known = { shown, callable: tools.filter((tool) => !callsTools(tool)) };
+    codeToolsOf.set(tools, known);
+  }
+  return known;
+}
+
+/** The same for every name, so that it tells nothing about tools that the caller may not see. */
+function notInCodeMode(name: string): ProtocolError {
+  const shown = name.slice(0, 200);
+  const hint = `In code mode tools are called by programs: run_program with code such as tools[${JSON.stringify(shown)}](key=value)`;
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${shown}. ${hint}`);
+}

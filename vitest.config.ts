@@ -6,8 +6,8 @@ const SOURCE = '@toolfleet/source';
 /**
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
- * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus and
- * check:rego) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
+ * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus,
+ * check:rego and check:conventions) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
  * `integration` at full length.
  */
 const shared = {

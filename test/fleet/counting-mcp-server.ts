@@ -14,6 +14,8 @@ export interface CountingMcpServer {
   readonly notes: ReadonlyMap<string, number>;
   /** `Authorization` headers it was sent. */
   readonly credentials: ReadonlySet<string>;
+  /** Traces that `add` was called in, by `_meta`. */
+  readonly traceparents: ReadonlySet<unknown>;
   /** `count_slowly` calls in work. */
   readonly counting: () => number;
   /** `count_slowly` calls that were cancelled. */
@@ -25,6 +27,7 @@ export interface CountingMcpServer {
 export async function startCountingMcpServer(): Promise<CountingMcpServer> {
   const notes = new Map<string, number>();
   const credentials = new Set<string>();
+  const traceparents = new Set<unknown>();
   let counting = 0;
   let cancelled = 0;
   const describe = (): McpServer => {
@@ -32,7 +35,10 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
     server.registerTool(
       'add',
       { description: 'Adds two numbers.', inputSchema: z.object({ a: z.number(), b: z.number() }) },
-      ({ a, b }) => ({ content: [{ type: 'text', text: String(a + b) }] }),
+      ({ a, b }, context) => {
+        traceparents.add(context.mcpReq._meta?.['traceparent']);
+        return { content: [{ type: 'text', text: String(a + b) }] };
+      },
     );
     server.registerTool(
       'save_note',
@@ -84,6 +90,7 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     notes,
     credentials,
+    traceparents,
     counting: () => counting,
     cancelled: () => cancelled,
     stop: async () => {

@@ -1,0 +1,138 @@
+/**
+ * `npm run test:clients [-- client …]`: agent frameworks, MCP clients and NATS clients against a fleet, and docs/clients.md from what was
+ * observed. Words select clients by name; then the page is unchanged. Ends with 1 when a cell failed.
+ */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { RUNS } from '../../test/clients/checks.mjs';
+import { runClient } from '../../test/clients/matrix.mjs';
+import { runNatsSnippets } from '../../test/clients/nats-snippets.mjs';
+import { writePage } from '../../test/clients/page.mjs';
+import { CLIENTS } from '../../test/clients/recipes.mjs';
+import { freePort } from './child-process.mjs';
+import { startFleet } from './fleet.mjs';
+import { lastLines, runProgram } from './run-program.mjs';
+import { complain, say, step } from './steps.mjs';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const FOLDER = join(ROOT, 'test/clients');
+const LISTED_WITHIN_MS = 60_000;
+const POLL_MS = 200;
+const print = (line) => process.stdout.write(`${line}\n`);
+
+let stop = async () => {};
+let ending;
+const end = (code) => (ending ??= stop().finally(() => process.exit(code)));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
+// The parent ended before this could listen.
+if (process.send && !process.connected) await end(1);
+
+try {
+  const words = process.argv.slice(2);
+  const selected = Object.keys(CLIENTS).filter((name) => words.length === 0 || words.includes(name));
+  if (selected.length < words.length) throw new Error(`no such client; known: ${Object.keys(CLIENTS).join(', ')}`);
+  await installClients();
+  const fleet = await openFleet();
+  const rows = [];
+  for (const client of selected) rows.push(await show(await runClient(client, fleet)));
+  const natsRows = words.length === 0 ? await runNatsSnippets(fleet) : [];
+  for (const { client, version, outcome, evidence } of natsRows) print(`${client} ${version}: ${outcome}, ${evidence}`);
+  if (words.length === 0) writePage(rows, natsRows);
+  const outcomes = [...rows.flatMap(({ cells }) => Object.values(cells)), ...natsRows].map(({ outcome }) => outcome);
+  const count = (name) => outcomes.filter((outcome) => outcome === name).length;
+  const counts = ['passed', 'not offered', 'skipped', 'failed'].map((name) => `${count(name)} ${name}`).join(', ');
+  await stop();
+  print(`\n${counts}`);
+  await end(count('failed') === 0 ? 0 : 1);
+} catch (error) {
+  complain(error.message);
+  await end(1);
+}
+
+function show(row) {
+  print(`\n${row.client} (${row.revision})`);
+  for (const [column, { outcome, evidence }] of Object.entries(row.cells))
+    print(`  ${column}: ${outcome}, ${evidence}`);
+  return row;
+}
+
+/** Installs the clients as locked, unless they are there. Scripts of packages do not run. */
+async function installClients() {
+  const [locked, installed] = [join(FOLDER, 'package-lock.json'), join(FOLDER, 'node_modules/.package-lock.json')];
+  if (existsSync(installed) && sameVersions(readJson(locked), readJson(installed))) return;
+  await step('installing the clients as locked', async () => {
+    const { ok, output } = await runProgram('npm', ['ci', '--ignore-scripts', '--loglevel=error'], { cwd: FOLDER });
+    if (!ok) throw new Error(`${lastLines(output, 20)}\nnpm ci in test/clients failed; it needs the npm registry`);
+  });
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(path, 'utf8'));
+}
+
+function sameVersions(locked, installed) {
+  return Object.entries(locked.packages).every(
+    ([path, { version, optional, peer }]) =>
+      path === '' || optional || peer || installed.packages[path]?.version === version,
+  );
+}
+
+/** A fleet with the samples and a tool that draws. */
+async function openFleet() {
+  const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-clients-'));
+  const plugins = join(stateDir, 'plugins');
+  mkdirSync(plugins, { mode: 0o700 });
+  cpSync(join(FOLDER, 'plugins'), plugins, { recursive: true });
+  const config = join(stateDir, 'clients.yaml');
+  writeFileSync(config, configuration());
+  Object.assign(process.env, {
+    GATEWAY_PORT: String(await freePort()),
+    TOOLFLEET_CONFIG: config,
+    BUILTIN_PLUGINS_DIR: plugins,
+  });
+  const cleanUp = () => rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });
+  const started = await startFleet({
+    root: ROOT,
+    stateDir,
+    say,
+    step,
+    onGivenUp: (error) => say(error.message),
+    onStop: (stopFleet) => (stop = async () => (await stopFleet(), cleanUp())),
+  });
+  await step('waiting for the tools', () => untilListed(started.fleet));
+  return started.fleet;
+}
+
+/** Sources announce their tools after they are ready. */
+async function untilListed({ url, api_key: key }) {
+  const steps = RUNS.flatMap((run) => run.steps).map(({ name }) => name);
+  const until = Date.now() + LISTED_WITHIN_MS;
+  for (;;) {
+    const response = await fetch(`${url}/tools/list`, { headers: { authorization: `Bearer ${key}` } });
+    const listed = await response.json();
+    const missing = steps.filter((name) => !listed.includes(name));
+    if (missing.length === 0) return;
+    if (Date.now() > until) throw new Error(`not listed: ${missing.join(', ')}`);
+    await sleep(POLL_MS);
+  }
+}
+
+/** JSON is YAML. The sample server is trusted, so that a cancelled call of it has a known outcome. */
+function configuration() {
+  return JSON.stringify({
+    openapi_tools: {
+      parcels: {
+        enabled: true,
+        spec_url: '${SAMPLE_API_URL}/openapi.json',
+        base_url: '${SAMPLE_API_URL}',
+        category: 'logistics',
+        name_prefix: 'parcels_',
+        auth_type: 'none',
+      },
+    },
+    mcp_servers: { sample: { url: '${SAMPLE_MCP_URL}/mcp', trusted: true } },
+  });
+}

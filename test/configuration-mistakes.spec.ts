@@ -220,10 +220,11 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
   });
 });
 
-it.each(SERVICES)('%s waits for a broker that cannot be reached', async (service) => {
+it.each(SERVICES)('%s waits for a broker that cannot be reached', { timeout: 150_000 }, async (service) => {
   const url = `127.0.0.1:${await freePort()}`;
   const waiting = start(service, { REDIS_URL: `redis://${url}`, NATS_URL: `nats://${url}` });
   const tries = () => waiting.log().split('waiting for').length - 1;
-  await eventually('it tried twice', () => tries() >= 2);
+  // A start and two tries take seconds, but minutes on a starved machine.
+  await eventually('it tried twice', () => tries() >= 2, { timeoutMs: 120_000 });
   expect(await waiting.terminate()).toBe(0);
 });

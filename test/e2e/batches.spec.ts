@@ -194,6 +194,27 @@ describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
     ]);
   });
 
+  it('answers in the format of a provider that its calls do not name', async () => {
+    const calls = [{ id: 'call_1', type: 'function', function: { name: 'draw', arguments: '{}' } }];
+    const sendAs = (format: string) =>
+      fleet.ask({ path: `/api/v1/tools/batch-execute?format=${format}`, body: { tool_calls: calls } });
+    const note = 'image (image/png, 6 bytes) is not shown here';
+    expect((await sendAs('openai')).body).toEqual([
+      { role: 'tool', tool_call_id: 'call_1', content: `drawn\n${note}` },
+    ]);
+    expect((await sendAs('gemini')).body).toEqual([
+      {
+        functionResponse: {
+          id: 'call_1',
+          name: 'draw',
+          response: { output: `drawn\n${note}` },
+          parts: [{ inlineData: { mimeType: 'image/png', data: 'AAAAAAAA' } }],
+        },
+      },
+    ]);
+    expect(await sendAs('mcp')).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+  });
+
   it('runs nothing for an item with dry_run, and tries once for one with no_retry', async () => {
     const flaky = (fields: object) => ({
       tool_name: 'flaky',

@@ -102,6 +102,8 @@ describe('the users of deploy/', () => {
       const session_id = 'bobs-session';
       expect((await fleet.call('sample_save_note', { text: 'x' }, { key, headers })).status).toBe(200);
       expect((await fleet.call('execute_python', { code: 'x = 1', session_id }, { key })).status).toBe(200);
+      for (const by of [key, undefined])
+        expect((await fleet.ask({ path: '/tools/select', body: { task: 'run some code' }, key: by })).status).toBe(200);
       expect((await fleet.call('calculator', { expression: '1+1' }, { key, fields: { mode: 'async' } })).status).toBe(
         202,
       );
@@ -126,6 +128,7 @@ describe('the users of deploy/', () => {
         async_calls: 1,
         sandbox_sessions: 1,
         files: 1,
+        tool_searches: 1,
         recent_calls: expect.any(Number),
         ledger_rows: expect.any(Number),
       });
@@ -158,6 +161,7 @@ describe('the users of deploy/', () => {
       expect(purged.body, purged.text).toMatchObject({ error: null, remaining: {} });
       for (const kind of ['keys', 'sources', 'definitions', 'journal_records', 'async_calls', 'files', 'recent_calls'])
         expect(purged.body.counts[kind], kind).toBeGreaterThan(0);
+      expect(purged.body.counts.tool_searches).toBeGreaterThan(0);
       expect(await naming(/acme/)).toEqual([]);
       expect(await readdir(join(fleet.folder, 'workspaces'))).not.toContain('acme');
       expect(ledger("SELECT 1 FROM token_usage WHERE tenant_id = 'acme'")).toEqual([]);

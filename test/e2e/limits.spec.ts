@@ -195,9 +195,9 @@ describe('3,000 calls at once over two gateways', () => {
       }
     };
     // On a busy machine the flood lasts longer than the metric shows a decision.
-    const beside = [watch(), meanwhile?.(() => isOver || local)];
+    const alongside = [watch(), meanwhile?.(() => isOver || local)];
     const { answers, seconds } = await flood(key.body.token, (calls += CALLS), size).finally(() => (isOver = true));
-    await Promise.all(beside);
+    await Promise.all(alongside);
     // The budget is asked after the limiter; it may be late on a busy machine, and is while Redis does not answer.
     const isAdmitted = ({ status, body }: Answer) => status === 200 || body?.code === 'BUDGET_UNAVAILABLE';
     const admitted = answers.filter(isAdmitted).length;

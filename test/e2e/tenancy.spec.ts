@@ -10,13 +10,16 @@ import { fileURLToPath } from 'node:url';
 import { eventually } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { askTask } from '../fleet/mcp-tasks.js';
 import { TestFleet, type Answer, type Ask } from '../fleet/test-fleet.js';
 
 const DANGEROUS = ['file_write', 'file_edit', 'file_delete'];
 const DANGEROUS_ERROR = 'Tool not available via direct execution';
 
 let server: CountingMcpServer;
+let changing: ChangingMcpServer;
 let fleet: TestFleet;
 let plugins: string;
 /** A tool of an operator's own that answers for its user and never says that it depends on a session. */
@@ -35,6 +38,7 @@ const otherOf = (tenant: string) => (tenant === 'acme' ? 'globex' : 'acme');
 
 beforeAll(async () => {
   server = await startCountingMcpServer();
+  changing = await startChangingMcpServer('Finds a book');
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'whoami.tool.mjs'), WHOAMI);
   fleet = await TestFleet.start({
@@ -42,7 +46,7 @@ beforeAll(async () => {
     tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,
     env: {
-      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      EGRESS_ALLOWED_ENDPOINTS: `${server.origin},${changing.origin}`,
       BUILTIN_TOOLSETS: 'compute,files',
       BUILTIN_PLUGINS_DIR: plugins,
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
@@ -76,6 +80,7 @@ afterAll(async () => {
   for (const connection of Object.values(nats)) await connection.close();
   await fleet?.stop();
   await server?.stop();
+  await changing?.stop();
   if (plugins) await rm(plugins, { recursive: true, force: true });
 });
 
@@ -266,16 +271,16 @@ describe('a key narrowed by globs', () => {
         ]);
       }
       expect((await overNats('acme', 'cancel', { call_id: id }, narrow)).body).toMatchObject({ code: 'NOT_FOUND' });
-      const task = await modernMcp('tasks/get', { taskId: id }, narrow);
+      const task = await askTask(fleet, 'tasks/get', id, { key: narrow });
       expect(task.text).toContain('Unknown task');
-      const cancelled = await modernMcp('tasks/cancel', { taskId: id }, narrow);
+      const cancelled = await askTask(fleet, 'tasks/cancel', id, { key: narrow });
       expect(cancelled.text).toContain('Unknown task');
     }
     await eventually('it ran to its end', async () => {
       const { body } = await fleet.ask({ path: `/api/v1/calls/${waiting}`, key: wide });
       return body.status === 'succeeded';
     });
-    expect((await modernMcp('tasks/get', { taskId: waiting }, wide)).text).toContain('"completed"');
+    expect((await askTask(fleet, 'tasks/get', waiting, { key: wide })).text).toContain('"completed"');
   });
 
   it('reads and cancels what it could have made, and what it made', async () => {
@@ -380,27 +385,6 @@ describe('a revoked key', () => {
     });
   });
 });
-
-/** One request of protocol revision 2026-07-28 by a client that takes tasks. */
-async function modernMcp(method: string, params: { taskId: string }, key: string): Promise<Answer> {
-  const prefix = 'io.modelcontextprotocol/';
-  const _meta = {
-    [`${prefix}protocolVersion`]: '2026-07-28',
-    [`${prefix}clientInfo`]: { name: 'spec', version: '1' },
-    [`${prefix}clientCapabilities`]: { extensions: { [`${prefix}tasks`]: {} } },
-  };
-  return fleet.ask({
-    path: '/mcp',
-    body: { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } },
-    key,
-    headers: {
-      accept: 'application/json, text/event-stream',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      'mcp-name': params.taskId,
-    },
-  });
-}
 
 describe('an administrator of a tenant', () => {
   const admin = (): string => fleet.adminKey;
@@ -734,5 +718,264 @@ describe('without a valid credential', () => {
     } finally {
       await anyone.close();
     }
+  });
+});
+
+describe('toolsets of the same name of two tenants', () => {
+  const adminOf: Record<string, string> = {};
+  const SPECS: Record<string, object> = {
+    acme: {
+      instructions: 'Remember what the customer said.',
+      include: { tools: ['calculator'], sources: ['mcp/private'] },
+      exclude: { tools: ['*_fail_with'] },
+      order: ['remember'],
+      overrides: {
+        private_save_note: { name: 'remember', description: 'Remembers a text', preset: { delay_ms: 0 } },
+        calculator: { name: 'reckon' },
+      },
+    },
+    globex: { include: { tools: ['text_process', 'calculator'] }, read_only: true },
+  };
+  const SHOWN: Record<string, string[]> = {
+    acme: ['remember', 'private_add', 'private_count_slowly', 'reckon'],
+    globex: ['calculator', 'text_process'],
+  };
+  const put = (tenant: string, spec: object, name = 'helpdesk') =>
+    fleet.ask({ method: 'PUT', path: `/api/v1/toolsets/${name}`, body: spec, key: adminOf[tenant]! });
+  const inToolset = (method: string, params: object, key: string, path = '/mcp/t/helpdesk') =>
+    fleet.ask({
+      path,
+      body: { jsonrpc: '2.0', id: 1, method, params },
+      key,
+      headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
+    });
+  const names = (tools: { name: string }[]) => tools.map(({ name }) => name);
+
+  beforeAll(async () => {
+    for (const tenant of TENANTS) {
+      const made = await fleet.ask({
+        path: '/api/v1/keys',
+        body: { client: 'toolset-admin', tenant_id: tenant, roles: ['admin'] },
+        key: fleet.operatorKey,
+      });
+      adminOf[tenant] = made.body.token;
+      const answer = await put(tenant, SPECS[tenant]!);
+      expect(answer, answer.text).toMatchObject({ status: 200, body: { version: 1, tools: SHOWN[tenant] } });
+    }
+  });
+
+  it('list and call their own tools at once, over MCP, HTTP and NATS', async () => {
+    const key = (tenant: string) => fleet.keys[tenant]!;
+    const rounds = Array.from({ length: 5 }, () => TENANTS).flat();
+    await Promise.all(
+      rounds.map(async (tenant) => {
+        const overMcp = await inToolset('tools/list', {}, key(tenant));
+        expect(names(overMcp.body.result.tools)).toEqual(SHOWN[tenant]);
+        const overHttp = await fleet.ask({ path: '/api/v1/tools?toolset=helpdesk', key: key(tenant) });
+        expect(names(overHttp.body)).toEqual(SHOWN[tenant]);
+        const headers = natsHeaders();
+        headers.set('X-Toolset', 'helpdesk');
+        const reply = await nats[tenant]!.request(`tool.list.${tenant}`, '{}', { timeout: 20_000, headers });
+        expect(names(reply.json())).toEqual(SHOWN[tenant]);
+        const name = tenant === 'acme' ? 'reckon' : 'calculator';
+        const params = { name, arguments: { expression: '6*7' } };
+        expect((await inToolset('tools/call', params, key(tenant))).text).toContain('42');
+        const call = await fleet.ask({
+          path: `/api/v1/tools/${name}/execute?toolset=helpdesk`,
+          body: { arguments: params.arguments },
+          key: key(tenant),
+        });
+        expect(call.body, call.text).toMatchObject({ success: true, output: { result: 42 } });
+        const called = await nats[tenant]!.request(`tool.call.${tenant}`, JSON.stringify(params), {
+          timeout: 20_000,
+          headers,
+        });
+        expect(called.json()).toMatchObject({ success: true, output: { result: 42 } });
+      }),
+    );
+  });
+
+  it('hide what a preset decides, and no caller changes it', async () => {
+    const key = fleet.keys['acme']!;
+    const { body } = await fleet.ask({ path: '/api/v1/tools/remember?toolset=helpdesk', key });
+    expect(body).toMatchObject({ name: 'remember', description: 'Remembers a text' });
+    expect(Object.keys(body.parameters.properties)).toEqual(['text']);
+    const ask = (tool: string, args: object, fields: object = {}) =>
+      fleet.ask({
+        path: `/api/v1/tools/${tool}/execute?toolset=helpdesk`,
+        body: { arguments: args, ...fields },
+        key,
+      });
+    for (const args of [
+      { text: 'x', delay_ms: 50_000 },
+      { remember: { text: 'x', delay_ms: 50_000 } },
+      { private_save_note: { text: 'x', delay_ms: 50_000 } },
+    ]) {
+      const refused = await ask('remember', args);
+      expect(refused.body, refused.text).toMatchObject({ code: 'ARGUMENTS_INVALID', details: { tool: 'remember' } });
+      expect(refused.body.error).not.toContain("tool 'private_save_note'");
+    }
+    expect((await ask('remember', {})).body.error).toBe(
+      "Invalid arguments for tool 'remember': Required parameter 'text' is missing",
+    );
+    const dry = await ask('remember', { text: 'of a dry run' }, { dry_run: true });
+    expect(dry.body.output).toMatchObject({ tool: 'remember', arguments: { text: 'of a dry run' } });
+    expect(dry.body.output.arguments).not.toHaveProperty('delay_ms');
+    for (const name of ['private_save_note', 'private_fail_with', 'text_process', 'calculator'])
+      expect((await ask(name, {})).body, name).toMatchObject({ code: 'TOOL_NOT_FOUND' });
+    const accepted = await ask('remember', { text: 'of a toolset' }, { mode: 'async' });
+    await eventually('the note is saved', async () => server.notes.get('of a toolset') === 1);
+    const batch = await fleet.ask({
+      path: '/api/v1/tools/batch-execute?toolset=helpdesk',
+      body: { calls: [{ name: 'reckon', arguments: { expression: '1+1' } }] },
+      key,
+    });
+    expect(batch.body[0]).toMatchObject({ success: true, function: { name: 'reckon' } });
+    await eventually('the log has the original tool, and the toolset', () => {
+      const line = fleet
+        .logs()
+        .split('\n')
+        .find((one) => one.includes(String(accepted.body.call_id)) && one.includes('call finished'));
+      if (line === undefined) return false;
+      expect(JSON.parse(line)).toMatchObject({
+        tool_name: 'private_save_note',
+        toolset: { name: 'helpdesk', version: 1, tool: 'remember' },
+      });
+      return true;
+    });
+  });
+
+  it('have versions: clients may keep one, an administrator returns to one, and subscribers hear of it', async () => {
+    const key = fleet.keys['globex']!;
+    const listed = async (toolset: string) =>
+      names((await inToolset('tools/list', {}, key, `/mcp/t/${toolset}`)).body.result.tools);
+    const prefix = 'io.modelcontextprotocol/';
+    const stream = await fetch(`${fleet.url()}/mcp/t/helpdesk`, {
+      method: 'POST',
+      signal: AbortSignal.timeout(60_000),
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'subscriptions/listen',
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'subscriptions/listen',
+        params: {
+          notifications: { toolsListChanged: true },
+          _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {} },
+        },
+      }),
+    });
+    const events = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+    expect((await put('globex', { include: { tools: ['calculator'] } })).body).toMatchObject({ version: 2 });
+    let heard = '';
+    while (!heard.includes('notifications/tools/list_changed')) heard += (await events.read()).value ?? '';
+    await events.cancel();
+    await eventually('the new version is listed', async () => (await listed('helpdesk')).length === 1);
+    expect(await listed('helpdesk@1')).toEqual(SHOWN['globex']);
+    const back = await fleet.ask({
+      path: '/api/v1/toolsets/helpdesk/rollback',
+      body: { version: 1 },
+      key: adminOf['globex']!,
+    });
+    expect(back.body).toMatchObject({ version: 3, restores: 1, tools: SHOWN['globex'] });
+    expect(back.body.versions.map(({ version }: { version: number }) => version)).toEqual([3, 2, 1]);
+    await eventually('the old tools are back', async () => (await listed('helpdesk')).length === 2);
+    for (const unknown of ['helpdesk@9', 'nothing']) {
+      const refused = await inToolset('tools/list', {}, key, `/mcp/t/${unknown}`);
+      expect([refused.status, refused.body.error]).toEqual([404, `No toolset '${unknown}'`]);
+    }
+    expect((await inToolset('tools/list', {}, key, '/mcp?toolset=a b')).status).toBe(400);
+  });
+
+  it('are the only tools of a key that is bound to one', async () => {
+    const made = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'desk', toolset: 'helpdesk' },
+      key: adminOf['acme']!,
+    });
+    expect(made, made.text).toMatchObject({ status: 201, body: { toolset: 'helpdesk' } });
+    const key = String(made.body.token);
+    expect(names((await fleet.ask({ path: '/api/v1/tools', key })).body)).toEqual(SHOWN['acme']);
+    expect(names((await fleet.ask({ path: '/api/v1/catalog', key })).body)).toEqual(SHOWN['acme']);
+    expect((await fleet.ask({ path: `/api/v1/calls/${callOf['acme']}`, key })).status).toBe(404);
+    const client = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
+    const { text } = await inToolset('initialize', client, key, '/mcp');
+    expect(text).toContain('"instructions":"Remember what the customer said.\\n\\nTools of');
+    expect((await fleet.ask({ path: '/tools/list', key })).body).toEqual(SHOWN['acme']);
+    expect(names((await inToolset('tools/list', {}, key, '/mcp')).body.result.tools)).toEqual(SHOWN['acme']);
+    expect(names((await overNats('acme', 'list', {}, key)).body)).toEqual(SHOWN['acme']);
+    expect((await fleet.call('reckon', { expression: '2+2' }, { key })).body.output).toMatchObject({ result: 4 });
+    expect((await fleet.call('calculator', { expression: '2+2' }, { key })).status).toBe(404);
+    const unbound = 'sums';
+    for (const ask of [
+      { path: `/api/v1/tools?toolset=${unbound}`, key },
+      { path: '/api/v1/tools', headers: { 'x-toolset': unbound }, key },
+      { path: '/api/v1/tools?toolset=helpdesk@1', key },
+    ]) {
+      const refused = await fleet.ask(ask);
+      expect(refused, refused.text).toMatchObject({ status: 403, body: { code: 'PERMISSION_DENIED' } });
+      expect(refused.body.error).toContain("This credential is bound to toolset 'helpdesk'");
+    }
+    expect((await inToolset('tools/list', {}, key, `/mcp/t/${unbound}`)).status).toBe(403);
+  });
+
+  it('are changed by the administrators of their tenant, shared ones by operators', async () => {
+    const path = '/api/v1/toolsets/helpdesk';
+    expect((await fleet.ask({ path, key: fleet.keys['acme']! })).status).toBe(403);
+    expect((await fleet.ask({ path: `${path}@globex`, key: adminOf['acme']! })).status).toBe(404);
+    const shared = { method: 'PUT', path: '/api/v1/toolsets/sums?visibility=fleet' };
+    const body = { include: { tools: ['calculator'] } };
+    expect((await fleet.ask({ ...shared, body, key: adminOf['acme']! })).status).toBe(403);
+    expect((await fleet.ask({ ...shared, body, key: fleet.operatorKey })).status).toBe(200);
+    for (const tenant of TENANTS) {
+      const listed = await fleet.ask({ path: '/api/v1/tools?toolset=sums', key: fleet.keys[tenant]! });
+      expect(names(listed.body)).toEqual(['calculator']);
+    }
+    for (const [spec, message] of [
+      [{ includes: {} }, 'includes'],
+      [{ overrides: { calculator: { preset: { expresion: '1' } } } }, "'expresion' is not an argument of calculator"],
+      [{ overrides: { calculator: { hide: ['expression'] } } }, "'expression' is required"],
+      [{ overrides: { calculator: { name: 'a' }, text_process: { name: 'a' } } }, 'is the name of calculator already'],
+    ] as const) {
+      const refused = await put('acme', spec);
+      expect(refused, refused.text).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+      expect(refused.body.error).toContain(message);
+    }
+  });
+
+  it('hide a tool whose definition changed under its override until it is approved', async () => {
+    // Changes of this source take effect at once; the override holds them all the same.
+    const source = { name: 'shelf', url: `${changing.origin}/mcp`, pin: 'off' };
+    const registered = await fleet.ask({ path: '/api/v1/sources/mcp', body: source, key: adminOf['acme']! });
+    expect(registered.status, registered.text).toBe(201);
+    const spec = { include: { sources: ['mcp/shelf'] }, overrides: { shelf_find: { name: 'find_book' } } };
+    const listed = async (): Promise<string[]> =>
+      names((await fleet.ask({ path: '/api/v1/tools?toolset=shelf', key: fleet.keys['acme']! })).body);
+    await fleet.untilListed(['shelf_find']);
+    expect((await put('acme', spec, 'shelf')).body).toMatchObject({ tools: ['find_book'], quarantined: [] });
+    changing.describe('Finds a book and sends it to the author');
+    await fleet.ask({ path: '/api/v1/sources/mcp/shelf/refresh', method: 'POST', key: adminOf['acme']! });
+    await eventually('the tool is hidden', async () => (await listed()).length === 0);
+    const call = { path: '/api/v1/tools/find_book/execute?toolset=shelf', body: { arguments: { name: 'x' } } };
+    const refused = await fleet.ask({ ...call, key: fleet.keys['acme']! });
+    expect(refused.body).toMatchObject({ code: 'TOOL_QUARANTINED' });
+    expect(refused.body.error).toContain("override in toolset 'shelf' was written for another definition");
+    const { body } = await fleet.ask({ path: '/api/v1/toolsets/shelf', key: adminOf['acme']! });
+    expect(body.quarantined).toMatchObject([{ name: 'shelf_find', reason: 'changed: description' }]);
+    const approve = (revision: string) =>
+      fleet.ask({
+        path: '/api/v1/toolsets/shelf/approve',
+        body: { tool: 'shelf_find', pending_revision: revision },
+        key: adminOf['acme']!,
+      });
+    expect((await approve('0123456789abcdef')).status).toBe(400);
+    expect((await approve(body.quarantined[0].pending_revision)).body).toMatchObject({ quarantined: [] });
+    await eventually('the tool is back', async () => (await listed()).includes('find_book'));
+    expect((await fleet.ask({ ...call, key: fleet.keys['acme']! })).body).toMatchObject({ success: true });
   });
 });

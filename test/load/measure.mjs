@@ -16,6 +16,13 @@ export function rssMiB(pid) {
   return Math.round(Number(kib ?? 0) / 1024);
 }
 
+/** Memory of a process in KiB: resident, and `pss`, in which pages that processes share count in part. */
+export function memoryKib(pid) {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const read = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
+  return { rss: read('Rss'), pss: read('Pss') };
+}
+
 /** Pids of a process and its descendants. */
 export function processTree(pid) {
   let children = [];

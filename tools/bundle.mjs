@@ -19,6 +19,7 @@ const OWN_ENTRIES = {
     'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
   },
   'builtin-executor': { 'bounded-child': 'libs/builtin-tools/dist/bounded/bounded-child.js' },
+  gateway: { 'select-child': 'apps/gateway/dist/results/select-child.js' },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };
 /** Packages that are copied, with what they depend on at run time. */

@@ -13,6 +13,7 @@ import { attacksBench } from '../../test/load/attacks.bench.mjs';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
+import { firstCallsBench } from '../../test/load/first-calls.bench.mjs';
 import { leasesBench } from '../../test/load/leases.bench.mjs';
 import { programsBench } from '../../test/load/programs.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
@@ -23,12 +24,14 @@ const BENCHES = {
   calculator: () => calculatorBench(ROOT),
   leases: () => leasesBench(ROOT),
   programs: () => programsBench(ROOT),
+  'first-calls': () => firstCallsBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),
   telemetry: () => telemetryBench(ROOT),
   start: () => startBench(),
   openapi: () => printed('openapi', 'test/load/openapi.bench.mjs'),
   attacks: () => attacksBench(ROOT),
+  search: () => printed('search', 'test/load/search.bench.mjs'),
   openapi_call: () => printed('openapi_call', 'test/load/openapi-call.bench.mjs'),
 };
 const wanted = process.argv.slice(2);

@@ -43,5 +43,6 @@ export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionRe
 export { ToolRanker, type Evidence, type RankedTool } from './search/rank-tools.js';
 export { taskWords } from './search/tool-words.js';
 export { callBody, explainFailure, failed } from './result.js';
+export { parseSelect, showValue } from './interceptors/select.js';
 export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
 export { callsTools, rateKey, toolRate } from './tool-plan.js';

@@ -1,6 +1,5 @@
-import { isToolError, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { toDocument, type ResultSelector } from '@toolfleet/engine';
-import { readSelect, SelectRefused } from '@toolfleet/schema/select';
+import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { parseSelect, showValue, toDocument, type ResultSelector } from '@toolfleet/engine';
 import { isFinal, type AsyncCalls } from '../async/async-calls.js';
 
 /** Characters of a page: default and maximum. */
@@ -42,7 +41,7 @@ export class ResultReader {
    */
   async read(caller: ResultCaller, handle: string, part: PartRequest): Promise<ResultPart> {
     const { select, offset = 0, limit = PAGE_CHARS.default } = part;
-    const selection = select === undefined ? undefined : checkedSelect(select);
+    const selection = select === undefined ? undefined : parseSelect(select);
     const { tool, document } = await this.find(caller, handle);
     if (selection === undefined) {
       const text = document.slice(offset, offset + Math.min(limit, PAGE_CHARS.most));
@@ -81,18 +80,6 @@ const noResult = (handle: string): ToolError =>
     message: `No result '${handle.slice(0, 255)}' is kept; it may have expired. Call the tool again`,
   });
 
-function checkedSelect(select: string) {
-  try {
-    return readSelect(select);
-  } catch (error) {
-    if (!(error instanceof SelectRefused)) throw error;
-    throw new ToolError('REQUEST_INVALID', {
-      message: `Invalid select: ${error.message}`,
-      details: { fields: ['select'], position: error.position ?? null },
-    });
-  }
-}
-
 /** The part as text for a model: what it holds, and where the next page begins. */
 export function showPart({ output, note, text, offset, chars, next_offset: next }: ResultPart): string {
   if (output !== undefined) return typeof note === 'string' ? note : showValue(output);
@@ -100,5 +87,3 @@ export function showPart({ output, note, text, offset, chars, next_offset: next 
   const shown = String(text);
   return `${shown}\n[characters ${String(offset)} to ${Number(offset) + shown.length} of ${String(chars)}; ${end}]`;
 }
-
-const showValue = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value));

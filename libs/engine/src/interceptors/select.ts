@@ -14,7 +14,14 @@ const WHOLE = '@';
  */
 export function readSelection(plan: ToolPlan, { select }: CallRequest): SelectExpression | undefined {
   if (select === undefined) return plan.select;
-  if (select.trim() === WHOLE) return undefined;
+  return select.trim() === WHOLE ? undefined : parseSelect(select);
+}
+
+/**
+ * A JSONPath or JMESPath expression that a caller sent as `select`.
+ * @throws ToolError REQUEST_INVALID with the position of the fault
+ */
+export function parseSelect(select: string): SelectExpression {
   try {
     return readSelect(select);
   } catch (error) {
@@ -62,7 +69,8 @@ async function toSelection(
   }
 }
 
-function showValue(value: Json): string {
+/** A selected value as text for a model: text as it stands, anything else as JSON. */
+export function showValue(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 

@@ -23,7 +23,7 @@ import { readerFor } from './request-body.js';
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /** Query of all routes of one toolset. */
-class ToolsetQuery {
+class VersionQuery {
   /** `fleet`: a toolset that is shared with all tenants (operators). */
   @IsOptional()
   @IsIn(['tenant', 'fleet'])
@@ -54,7 +54,7 @@ class ApproveBody {
   pending_revision!: string;
 }
 
-const readQuery = readerFor(ToolsetQuery);
+const readQuery = readerFor(VersionQuery);
 const readRollback = readerFor(RollbackBody);
 const readApprove = readerFor(ApproveBody);
 

@@ -10,6 +10,14 @@ import type {
 import { quarantineRefusal, toolAnnotations } from '@toolfleet/engine';
 import { toolAllowed } from '@toolfleet/engine/access';
 
+/** Tools as toolsets show them, with what they are made of. */
+const originals = new WeakMap<RegisteredTool, RegisteredTool>();
+
+/** The tool behind one that a toolset shows; any other tool unchanged. Metrics and spans name the original. */
+export function originalOf(tool: RegisteredTool): RegisteredTool {
+  return originals.get(tool) ?? tool;
+}
+
 /** What one version of a toolset makes of the tools of a tenant. Pure: the caller's rights are checked elsewhere. */
 export class ToolsetView {
   readonly #originals = new Map<string, string>();
@@ -83,6 +91,7 @@ export class ToolsetView {
     if (!override) return tool;
     const { description = tool.description } = override;
     const shown = { ...tool, name: this.shownName(tool), description };
+    originals.set(shown, tool);
     if (override.name) shown.aliases = undefined;
     const args = toShownArguments(override);
     if (!args) return shown;

@@ -1,14 +1,15 @@
 import { createMetrics, OTHER_LABEL } from '@toolfleet/telemetry';
 import { afterEach, expect, it } from 'vitest';
-import { call, closeAll, connect, serveEndpoint } from './mcp.fixture.js';
+import { ToolsetView } from '../catalog/toolset-view.js';
+import { call, closeAll, connect, serveEndpoint, success, tool } from './mcp.fixture.js';
 
 afterEach(closeAll);
 
 /** An endpoint that measures, and the labels of what it measured with their numbers. */
-async function measured() {
+async function measured(deps: Parameters<typeof serveEndpoint>[0] = {}) {
   const metrics = createMetrics({ version: '0', revision: '0' });
   const toolLabel = (tool?: { name: string }) => tool?.name ?? OTHER_LABEL;
-  const { url } = await serveEndpoint({ metrics: { durations: metrics.mcpServerDuration, toolLabel } });
+  const { url } = await serveEndpoint({ metrics: { durations: metrics.mcpServerDuration, toolLabel }, ...deps });
   const observed = async () => {
     const lines = (await metrics.scrape()).matchAll(/^mcp_server_operation_duration_seconds_count\{(.*)\} (\d+)$/gm);
     return [...lines].map(([, labels = '', count]) => {
@@ -52,6 +53,20 @@ it.each(['auto', 'legacy'] as const)('requests of a client (%s) are measured by 
   const all = await observed();
   expect(all).toEqual(expect.arrayContaining(expected));
   expect(all).toContainEqual({ ...mine, mcp_method_name: first });
+});
+
+it('a tool that a toolset renames is measured under its original name', async () => {
+  const echo = tool('echo');
+  const spec = { overrides: { echo: { name: 'reply' } } };
+  const approved = { echo: echo.revision };
+  const view = new ToolsetView({ name: 'desk', tenant: null, version: 1, spec, approved, quarantined: [] });
+  const listed = view.list([echo]);
+  const { url, observed } = await measured({ listTools: async () => listed, executeCall: async () => success('done') });
+  const client = await connect(url);
+  await call(client, 'reply', { text: 'a' });
+  await client.callTool({ name: 'reply', arguments: {} }, { onprogress: () => undefined }); // served by the SDK
+  const calls = (await observed()).filter((one) => 'gen_ai_tool_name' in one);
+  expect(calls).toMatchObject([{ gen_ai_tool_name: 'echo', count: 2 }]);
 });
 
 it('names that a client invents are no labels, and what is no request is not measured', async () => {

@@ -18,6 +18,7 @@ import {
   type RecordedSpan,
   type SpanFailure,
 } from '@toolfleet/telemetry';
+import { originalOf } from '../catalog/toolset-view.js';
 
 /** Where the durations of operations go. */
 export interface OperationMetrics {
@@ -43,7 +44,7 @@ const STATELESS = '2026-07-28';
  * observation of `mcp.server.operation.duration`. The parts of the endpoint that answer it report what they know.
  */
 export class Operation {
-  /** The tool of a `tools/call`, once it is known to exist for the caller. */
+  /** The tool of a `tools/call` as the caller sees it, once it is known to exist for the caller. */
   tool: RegisteredTool | undefined;
   private readonly facts: MessageFacts;
   private statusCode: string | undefined;
@@ -127,7 +128,8 @@ export class Operation {
   }
 
   private end(metrics: OperationMetrics | undefined, seconds: number): void {
-    const { facts, span, tool, statusCode, failure } = this;
+    const { facts, span, statusCode, failure } = this;
+    const tool = this.tool && originalOf(this.tool);
     const isCall = facts.method === 'tools/call';
     const version = this.readRevision();
     if (metrics) {
@@ -154,6 +156,7 @@ export class Operation {
       [ATTR.networkProtocolVersion]: this.request.httpVersion,
     });
     const session = toText(this.request.headers['mcp-session-id']);
+    if (tool) span.setAttribute(ATTR.toolName, tool.name);
     if (version !== undefined) span.setAttribute(ATTR.mcpProtocolVersion, version);
     if (session !== undefined && version !== STATELESS) span.setAttribute(ATTR.mcpSessionId, session);
     if (statusCode !== undefined) span.setAttribute(ATTR.rpcStatusCode, statusCode);

@@ -1,7 +1,7 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { suggestion } from '@toolfleet/contracts/text';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { pageOf, type ToolFilter } from './tool-list.js';
+import { matching, pageOf, type ToolFilter, type ToolPredicate } from './tool-list.js';
 
 /** How much of each tool a list shows: its name; also what it does; also its schemas. */
 export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
@@ -15,8 +15,8 @@ const MAX_SUMMARY = 240;
 /** The tools of one caller: all of them by name, and by a task. */
 export interface CallersTools {
   list(): Promise<readonly RegisteredTool[]>;
-  /** At most `limit` tools, best first. */
-  search(query: string, limit: number): Promise<readonly RegisteredTool[]>;
+  /** At most `limit` of the wanted tools, best first. */
+  search(query: string, limit: number, isWanted?: ToolPredicate): Promise<readonly RegisteredTool[]>;
 }
 
 /** What a caller looks for: a task in words, or tools by category or source, page by page. */
@@ -37,10 +37,7 @@ export async function findTools(
     const message = 'cursor continues a list; a search by query has one page';
     throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['cursor', 'query'] } });
   }
-  const isFiltered = filter.category !== undefined || filter.source !== undefined;
-  const all = isFiltered || limit === undefined ? (await tools.list()).length : limit;
-  const found = await tools.search(query, all);
-  return { tools: pageOf(found, filter).tools.slice(0, limit) };
+  return { tools: await tools.search(query, limit ?? (await tools.list()).length, matching(filter)) };
 }
 
 /**

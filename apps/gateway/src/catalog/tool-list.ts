@@ -122,13 +122,24 @@ interface ToolsetTools {
   tools: RegisteredTool[];
 }
 
+/** Chooses among the tools that a caller may see. */
+export type ToolPredicate = (tool: RegisteredTool) => boolean;
+
+/** Whether a tool has the category and the source of a filter; undefined for a filter that names neither. */
+export function matching({ category, source }: ToolFilter): ToolPredicate | undefined {
+  if (category === undefined && source === undefined) return undefined;
+  return (tool) =>
+    (category === undefined || tool.category === category || tool.tags?.includes(category) === true) &&
+    (source === undefined || tool.source.name === source);
+}
+
 /**
  * The page of a list at a cursor, in the order of the list.
  * @throws ToolError REQUEST_INVALID for a malformed cursor
  */
 export function pageOf(
   tools: readonly RegisteredTool[],
-  { category, source, limit, cursor }: ToolFilter,
+  { limit, cursor, ...filter }: ToolFilter,
 ): Omit<ToolPage, 'stale'> {
   let shown = [...tools];
   if (cursor !== undefined) {
@@ -136,9 +147,8 @@ export function pageOf(
     const at = tools.findIndex(({ name }) => name === after);
     shown = at < 0 ? tools.filter((tool) => tool.name > after) : tools.slice(at + 1);
   }
-  if (category !== undefined)
-    shown = shown.filter((tool) => tool.category === category || tool.tags?.includes(category));
-  if (source !== undefined) shown = shown.filter((tool) => tool.source.name === source);
+  const isWanted = matching(filter);
+  if (isWanted) shown = shown.filter(isWanted);
   const last = limit !== undefined && shown.length > limit ? shown[limit - 1] : undefined;
   return last ? { tools: shown.slice(0, limit), next: toCursor(last.name) } : { tools: shown };
 }

@@ -1,4 +1,4 @@
-/** The search of a gateway with vectors of a local endpoint: what it sends, and what it does while there is none. */
+/** The search of a gateway: vectors of a local endpoint, what it does while there is none, and what it keeps in the history. */
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Principal } from '@toolfleet/contracts';
@@ -7,6 +7,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { eventually, FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Embeddings } from './embeddings.js';
+import { matching } from './tool-list.js';
 import { ToolSearch } from './tool-search.js';
 import { ToolVectors } from './tool-vectors.js';
 
@@ -124,4 +125,20 @@ describe('search with vectors', () => {
     });
     expect(await names('weather of today')).toEqual(['get_weather']);
   });
+});
+
+it('keeps the tools that a filtered search shows, and no others', async () => {
+  const kept: (readonly string[])[] = [];
+  const history = {
+    called: () => new Map(),
+    searched: (_principal: Principal, _task: string, found: readonly string[]) => void kept.push(found),
+  };
+  const tools = ['invoice_write', 'invoice_send', 'invoice_list', 'invoice_drop'].map((name, index) => ({
+    ...tool(name, 'Works on an invoice'),
+    category: index === 0 ? 'hidden' : 'data',
+  }));
+  const list = { all: async () => ({ tools, version: 1, stale: false }) };
+  const found = await new ToolSearch(list, { history }).rank(caller, 'invoice', 2, matching({ category: 'data' }));
+  expect(found.map((each) => each.tool.category)).toEqual(['data', 'data']);
+  expect(kept).toEqual([found.map((each) => each.tool.name)]);
 });

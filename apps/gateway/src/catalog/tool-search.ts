@@ -2,7 +2,7 @@ import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolRanker } from '@toolfleet/engine';
 import type { SearchHistory } from './search-history.js';
-import type { ToolList } from './tool-list.js';
+import type { ToolList, ToolPredicate } from './tool-list.js';
 import type { ToolVectors } from './tool-vectors.js';
 
 /** A tool and how well it matches. Scores are comparable only within one answer. */
@@ -13,7 +13,7 @@ interface FoundTool {
 
 /** What a search uses besides words. */
 interface SearchEvidence {
-  history?: SearchHistory | undefined;
+  history?: Pick<SearchHistory, 'called' | 'searched'> | undefined;
   vectors?: ToolVectors | undefined;
 }
 
@@ -32,15 +32,20 @@ export class ToolSearch {
     private readonly evidence: SearchEvidence = {},
   ) {}
 
-  /** At most `limit` tools, best first. */
-  async rank(principal: Principal, task: string, limit: number): Promise<FoundTool[]> {
+  /** At most `limit` of the wanted tools, best first. */
+  async rank(principal: Principal, task: string, limit: number, isWanted?: ToolPredicate): Promise<FoundTool[]> {
     const { history, vectors } = this.evidence;
     const { tools } = await this.list.all(principal);
     const [{ ranker, byName }, nearest] = await Promise.all([this.#index(tools), vectors?.nearest(tools, task)]);
-    const found = ranker.rank(task, limit, { nearest, called: history?.called(principal, task) }).flatMap((ranked) => {
-      const tool = byName.get(ranked.name);
-      return tool ? [{ tool, score: ranked.score }] : [];
+    const ranked = ranker.rank(task, isWanted ? tools.length : limit, {
+      nearest,
+      called: history?.called(principal, task),
     });
+    const wanted = ranked.flatMap(({ name, score }) => {
+      const tool = byName.get(name);
+      return tool && (!isWanted || isWanted(tool)) ? [{ tool, score }] : [];
+    });
+    const found = wanted.slice(0, limit);
     const names = found.map(({ tool }) => tool.name);
     history?.searched(principal, task, names);
     return found;

@@ -196,7 +196,8 @@ export class ToolsController {
     const found = await findTools(
       {
         list: async () => tools,
-        search: async (task, count) => (await this.search.rank(caller, task, count)).map(({ tool }) => tool),
+        search: async (task, count, isWanted) =>
+          (await this.search.rank(caller, task, count, isWanted)).map(({ tool }) => tool),
       },
       { query, category, source, cursor, limit: most ?? (query === undefined ? undefined : DEFAULT_FOUND) },
     );

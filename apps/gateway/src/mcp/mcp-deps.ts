@@ -2,6 +2,7 @@ import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Projects } from '../auth/projects.js';
+import type { ToolPredicate } from '../catalog/tool-list.js';
 import type { EventStreams } from '../http/event-streams.js';
 import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
@@ -29,7 +30,12 @@ export interface McpEndpointDeps {
   /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
   executeCall(request: CallRequest): Promise<CallResult>;
   /** Keyword search over the tools the caller may see, best match first. */
-  searchTools(principal: Principal, query: string, limit: number): Promise<readonly RegisteredTool[]>;
+  searchTools(
+    principal: Principal,
+    query: string,
+    limit: number,
+    isWanted?: ToolPredicate,
+  ): Promise<readonly RegisteredTool[]>;
   /** Calls `changed` after every change of the catalog. @returns how to unsubscribe */
   onCatalogChanged?(changed: () => void): () => void;
   /** Calls that outlive their request; without it the tasks extension is not offered. */

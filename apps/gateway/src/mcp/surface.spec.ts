@@ -1,6 +1,7 @@
 /** What an MCP client sees in code mode, over both revisions, by URL and by key, on the fast path and through the SDK. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { TOOL_DETAILS } from '../catalog/find-tools.js';
+import type { ToolPredicate } from '../catalog/tool-list.js';
 import { call, closeAll, connect, serveEndpoint, tool, TOOLS } from './mcp.fixture.js';
 
 afterEach(closeAll);
@@ -14,8 +15,8 @@ const ALL = [
 ];
 const deps = {
   listTools: async () => ALL,
-  searchTools: async (_principal: unknown, query: string, limit: number) =>
-    ALL.filter(({ name }) => query.includes(name)).slice(0, limit),
+  searchTools: async (_principal: unknown, query: string, limit: number, isWanted: ToolPredicate = () => true) =>
+    ALL.filter((found) => query.includes(found.name) && isWanted(found)).slice(0, limit),
 };
 const THREE = ['describe_tools', 'run_program', 'search_tools'];
 

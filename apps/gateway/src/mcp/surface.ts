@@ -49,10 +49,8 @@ export async function openSurface(deps: McpServerDeps, principal: Principal): Pr
   const own = isCode ? CODE_SURFACE : SEARCH_SURFACE;
   const callers: CallersTools = {
     list: async () => callable,
-    search: async (query, limit) => {
-      const found = await deps.searchTools(principal, query, limit);
-      return isCode ? found.filter((tool) => !callsTools(tool)) : found;
-    },
+    search: (query, limit, isWanted = () => true) =>
+      deps.searchTools(principal, query, limit, (tool) => isWanted(tool) && !(isCode && callsTools(tool))),
   };
   const catalog = renderer.render(shown);
   return {

@@ -59,8 +59,8 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
         toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
       listTools: async (principal) => (await list.all(principal)).tools,
       executeCall: deps.executeCall,
-      searchTools: async (principal, query, limit) =>
-        (await search.rank(principal, query, limit)).map(({ tool }) => tool),
+      searchTools: async (principal, query, limit, isWanted) =>
+        (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),
       onCatalogChanged: (changed) => deps.changes.subscribe(changed),
       tasks: new QueueTasks(
         deps.calls,

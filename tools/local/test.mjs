@@ -11,6 +11,8 @@ import { brokerPrograms } from './broker-programs.mjs';
 import { complain, say } from './steps.mjs';
 
 const SLOWEST_SHOWN = 10;
+/** Lines of each error. */
+const LINES_SHOWN = 30;
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const stateDir = join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
@@ -30,10 +32,13 @@ const checks = [
 ];
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const durations = [];
+/** Names of failed tests with the first lines of their errors, to be shown again at the end. */
+const failures = [];
 const selection = process.argv.slice(2);
 for (const [name, args] of selection.length > 0 ? [] : checks) {
   const { status } = spawnSync(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' });
   process.stdout.write(`toolfleet: ${name}: ${status === 0 ? 'passed' : 'FAILED'}\n`);
+  if (status !== 0) failures.push({ name, messages: [] });
   totals[status === 0 ? 'passed' : 'failed'] += 1;
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
@@ -66,6 +71,10 @@ for (const project of (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').spli
   totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
 }
 if (selection.length === 0) sayWhatWasSlow();
+for (const { name, messages } of failures) {
+  process.stdout.write(`toolfleet: FAILED ${name}\n`);
+  for (const line of messages.flatMap(firstLines)) process.stdout.write(`    ${line}\n`);
+}
 finish(totals);
 
 /** The files that took longest: where to look when the whole run is to get faster. */
@@ -78,16 +87,13 @@ function sayWhatWasSlow() {
 function readReport(report) {
   try {
     const json = JSON.parse(readFileSync(report, 'utf8'));
-    const failedTests = json.testResults.flatMap((suite) =>
-      suite.assertionResults
-        .filter((test) => test.status === 'failed')
-        .map((test) => `${suite.name}: ${test.fullName}`),
-    );
     const brokenSuites = json.testResults.filter(
       (suite) => suite.status === 'failed' && suite.assertionResults.length === 0,
     );
-    for (const name of [...failedTests, ...brokenSuites.map((suite) => suite.name)])
-      process.stdout.write(`toolfleet: FAILED ${name}\n`);
+    for (const suite of json.testResults)
+      for (const test of suite.assertionResults.filter(({ status }) => status === 'failed'))
+        failures.push({ name: `${relative(ROOT, suite.name)}: ${test.fullName}`, messages: test.failureMessages });
+    for (const { name, message } of brokenSuites) failures.push({ name: relative(ROOT, name), messages: [message] });
     return {
       passed: json.numPassedTests,
       failed: json.numFailedTests + brokenSuites.length,
@@ -96,6 +102,13 @@ function readReport(report) {
   } catch {
     return { passed: 0, failed: 0, skipped: 0 };
   }
+}
+
+/** The message of an error with its values, without the stack. */
+function firstLines(message) {
+  const lines = message.split('\n').filter((line) => line.trim() !== '');
+  const stack = lines.findIndex((line) => /^\s+at /.test(line));
+  return lines.slice(0, stack < 0 ? LINES_SHOWN : Math.min(stack + 1, LINES_SHOWN));
 }
 
 function finish({ passed, failed, skipped }) {

@@ -201,7 +201,9 @@ describe('3,000 calls at once over two gateways', () => {
     // The budget is asked after the limiter; it may be late on a busy machine, and is while Redis does not answer.
     const isAdmitted = ({ status, body }: Answer) => status === 200 || body?.code === 'BUDGET_UNAVAILABLE';
     const admitted = answers.filter(isAdmitted).length;
-    const others = answers.filter((answer) => answer.status !== 429 && !isAdmitted(answer));
+    // Without Redis a key cannot be verified again, and a busy machine may need longer for a flood than a verification lasts.
+    const isUnverified = ({ body }: Answer) => meanwhile !== undefined && body?.code === 'SERVICE_UNAVAILABLE';
+    const others = answers.filter((answer) => answer.status !== 429 && !isAdmitted(answer) && !isUnverified(answer));
     expect(others.map(({ status, text }) => `${status} ${text}`)).toEqual([]);
     return {
       answers,
@@ -248,28 +250,35 @@ describe('3,000 calls at once over two gateways', () => {
   it('are limited to the share of each gateway while Redis does not answer, which a metric shows', async () => {
     const redis = fleet.redis.client();
     try {
-      const {
-        admitted,
-        refilled,
-        decidedLocally: local,
-      } = await floodBucket('shares', {
-        prepare: async (key) => {
-          // The gateways then know the key, and a connection of the limiter waits.
-          for (const gateway of [0, 1]) await fleet.call('calculator', { expression: '1' }, { key, gateway });
-        },
-        // One pause may be over before a busy machine has sent the first calls. The next command waits for its end.
-        meanwhile: async (isEnough) => {
-          while (!isEnough()) await redis.call('CLIENT', 'PAUSE', '1500', 'ALL');
-        },
-      });
-      expect(local).toBe(true);
-      expect(admitted).toBeGreaterThan(0);
-      // What Redis grants between the pauses, and the shares.
-      expect(admitted).toBeLessThanOrEqual(2 * (RATE + refilled));
+      for (let round = 1; ; round += 1) {
+        const {
+          admitted,
+          refilled,
+          decidedLocally: local,
+        } = await floodBucket(`shares-${round}`, {
+          prepare: async (key) => {
+            // The gateways then know the key, and a connection of the limiter waits.
+            for (const gateway of [0, 1]) await fleet.call('calculator', { expression: '1' }, { key, gateway });
+          },
+          // One pause may be over before a busy machine has sent the first calls. The next command waits for its end.
+          meanwhile: async (isEnough) => {
+            while (!isEnough()) await redis.call('CLIENT', 'PAUSE', '1500', 'ALL');
+          },
+        });
+        // What Redis grants between the pauses, and the shares.
+        expect(admitted).toBeLessThanOrEqual(2 * (RATE + refilled));
+        if (local) {
+          expect(admitted).toBeGreaterThan(0);
+          return;
+        }
+        // A busy machine may send so late that no gateway knows the key any more.
+        expect(round, 'no gateway decided without Redis in any flood').toBeLessThan(10);
+        await redis.ping(); // returns when the last pause has ended
+      }
     } finally {
       await redis.quit();
     }
-  });
+  }, 480_000);
 });
 
 it('the audit log of a gateway is one chain, from its start to its end, with every call of the floods', async () => {

@@ -8,7 +8,7 @@ afterEach(closeAll);
 /** An endpoint that measures, and the labels of what it measured with their numbers. */
 async function measured(deps: Parameters<typeof serveEndpoint>[0] = {}) {
   const metrics = createMetrics({ version: '0', revision: '0' });
-  const toolLabel = (tool?: { name: string }) => tool?.name ?? OTHER_LABEL;
+  const toolLabel = (called?: { name: string }) => called?.name ?? OTHER_LABEL;
   const { url } = await serveEndpoint({ metrics: { durations: metrics.mcpServerDuration, toolLabel }, ...deps });
   const observed = async () => {
     const lines = (await metrics.scrape()).matchAll(/^mcp_server_operation_duration_seconds_count\{(.*)\} (\d+)$/gm);

@@ -167,7 +167,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
     ],
     [
       'python-sandbox',
-      'an interpreter that is none, found when it boots',
+      'a file that is not an interpreter, found when it boots',
       () => ({ PYTHON_WASI_WASM_PATH: file('python.wasm', 'no wasm') }),
       ['PYTHON_WASI_WASM_PATH="'],
     ],

@@ -33,8 +33,32 @@ describe('language', () => {
     ['a message', 'x.ts', "const a = 1;\nthrow new Error('The store is away');\n", 2],
     ['a document', 'x.md', '# Title\n\nWhoever asks gets it.\n', 3],
     ['a comment of a script', 'x.lua', 'local a = 1\n-- Kept for ever.\n', 2],
+    ['two lines of a comment', 'x.ts', '/**\n * A name that is no\n * identifier.\n */\nconst a = 1;\n', 3],
+    ['a template', 'x.ts', 'const a = `${name} is no ${kind}`;\n', 1],
   ])('finds a phrase in %s', (_, path, text, line) => {
     expect(findPhrases(path, text)).toMatchObject([{ line }]);
+  });
+
+  it.each([
+    'This is no attribute.',
+    'names that are no identifiers',
+    'it was no `Error`',
+    'is no tool, on no path',
+    'a variable that is none of its settings',
+  ])('refuses "no" as a negated predicate: %s', (text) => {
+    expect(findPhrases('x.md', text)).toHaveLength(1);
+  });
+
+  it.each([
+    'The key is no longer valid.',
+    'There is no limit, and there are no errors.',
+    'When there\nis no limit, there\nare none of these errors.',
+    'It is no\nlonger valid.',
+    'These are no different: there is no need, and it is no faster than before.',
+    'The tool has no schema and needs no network.',
+    'It is not an attribute. The default is none.',
+  ])('accepts: %s', (text) => {
+    expect(findPhrases('x.md', text)).toEqual([]);
   });
 
   it('leaves code alone', () => {

@@ -57,7 +57,7 @@ const CHANNELS: Record<string, string[]> = {
   '__keyspace@0__:rl:acme:calculator': [],
   anything: [],
 };
-/** Starts of texts in the sources that look like keys and are none. */
+/** Starts of texts in the sources that look like keys and are not. */
 const NOT_KEYS = [
   // scopes of a budget, its shared leases, and faults of its messages
   ...['agent:', 'call:', 'day:', 'lease:', 'request:', 'task:', 'invalid:', 'unreadable:'],

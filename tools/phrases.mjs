@@ -23,6 +23,11 @@ export const PHRASES = [
   [/\bdoors?\b/i, '"transport" or "entry point"'],
   [/\bthe house\b/i, '"architecture"'],
   [/\bstays? what it is\b|\bas it is\b(?= ?[.,;:)]|$)/i, '"unchanged"'],
+  [
+    /(?<!\bthere )\b(?:is|are|was|were|be) no (?!(?:longer|more|such|need|way|other|different)\b|\w+ than\b)[\w`'"$]/i,
+    '"is not a", "are not"',
+  ],
+  [/(?<!\bthere )\b(?:is|are|was|were) none of\b/i, '"is not one of", "is not"'],
   [/\bwho (?:leaves|asks|waits|comes)\b/i, 'name the actor: "a caller that"'],
 ];
 
@@ -32,24 +37,32 @@ export const PHRASES = [
  * @returns `{ line, phrase, advice }` for each, `line` counted from 1
  */
 export function findPhrases(path, text) {
-  return proseOf(path, text).flatMap(({ line, text: prose }) =>
-    prose.split('\n').flatMap((part, index) => {
+  return proseOf(path, text).flatMap(({ line, text: prose }) => {
+    const lines = prose.split('\n').map((content) => content.replace(/^\s*\*?\s*/, ''));
+    return lines.flatMap((content, index) => {
+      const before = lastWords(lines[index - 1] ?? '');
       for (const [pattern, advice] of PHRASES) {
-        const phrase = pattern.exec(part)?.[0];
-        if (phrase) return [{ line: line + index, phrase, advice }];
+        const found = pattern.exec(before + content);
+        if (found && found.index + found[0].length > before.length) {
+          return [{ line: line + index, phrase: found[0], advice }];
+        }
       }
       return [];
-    }),
-  );
+    });
+  });
+}
+
+/** The last two words of a line, for phrases that continue on the next one. */
+function lastWords(line) {
+  const words = /(?:\S+\s+)?\S+\s*$/.exec(line)?.[0].trim();
+  return words ? `${words} ` : '';
 }
 
 function proseOf(path, text) {
   if (/\.(ts|tsx|mjs|js)$/.test(path)) return proseOfCode(path, text);
   if (path.endsWith('.md')) return [{ line: 1, text: withoutCode(text) }];
-  return text.split('\n').flatMap((content, index) => {
-    const comment = /(?:^|\s)(?:#|--|\/\*|\*|\/\/)\s(.*)/.exec(content)?.[1];
-    return comment ? [{ line: index + 1, text: comment }] : [];
-  });
+  const comments = text.split('\n').map((content) => /(?:^|\s)(?:#|--|\/\*|\*|\/\/)\s(.*)/.exec(content)?.[1] ?? '');
+  return [{ line: 1, text: comments.join('\n') }];
 }
 
 function proseOfCode(path, text) {
@@ -57,7 +70,8 @@ function proseOfCode(path, text) {
   const pieces = comments.map(({ start, value }) => ({ start, text: value.replace(/`[^`\n]*`/g, '``') }));
   walk(program, (node) => {
     if (node.type === 'Literal' && typeof node.value === 'string') pieces.push({ start: node.start, text: node.value });
-    if (node.type === 'TemplateElement') pieces.push({ start: node.start, text: node.value.raw });
+    if (node.type === 'TemplateElement')
+      pieces.push({ start: node.start, text: node.value.raw + (node.tail ? '' : '${}') });
     if (node.type === 'JSXText') pieces.push({ start: node.start, text: node.value });
   });
   return pieces

@@ -118,7 +118,7 @@ describe('unread event streams', () => {
   });
 });
 
-describe('a Host that is none', () => {
+describe('an invalid Host header', () => {
   it('gets an answer on every path', async () => {
     await abused.withoutLoss(async () => {
       for (let round = 0; round < scaled(100); round += 1) {

@@ -89,7 +89,7 @@ describe.skipIf(!possible)('a machine without brokers', () => {
   });
 });
 
-it('runs the command plainly where there can be no bare view, with its status and its last line', () => {
+it('runs the command directly where a bare view is not possible, with its status and its last line', () => {
   // A machine that has nothing to make a view with.
   const bin = mkdtempSync(join(tmpdir(), 'toolfleet-bin-'));
   for (const name of ['bash', 'sh', 'uname', 'id']) {

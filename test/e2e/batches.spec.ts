@@ -244,7 +244,7 @@ it.each<[object, RegExp]>([
     expect(refused.body.error).toMatch(message);
   }
   await expect(overNats(body)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-  // The order of a batch is no property of a single call or of an item.
+  // A single call and an item cannot choose the order of a batch.
   for (const field of ['parallel', 'max_parallel']) {
     const item = await fleet.ask({ path: '/tools/batch-execute', body: [step({ [field]: 1 })] });
     expect(item.body).toMatchObject({ code: 'REQUEST_INVALID', error: `Item 0: Unknown field '${field}'` });

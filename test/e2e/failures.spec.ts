@@ -89,7 +89,7 @@ describe.each(FAILED)('a failure of %s', (_what, tool, args, error, words) => {
     ];
     for (const answer of answers) {
       expect(answer).toMatchObject(body);
-      expect(answer.metadata.fallback, 'an explained failure is no substitute').toBeUndefined();
+      expect(answer.metadata.fallback, 'an explained failure is not a fallback').toBeUndefined();
       const told = JSON.parse(answer.text);
       expect(told).toMatchObject(explanation);
       expect(Object.keys(told)).toEqual(['error', 'tool', 'message', 'suggestion']);

@@ -117,14 +117,14 @@ function shownHeaders({ headers }: Answer): string[] {
   );
 }
 
-describe.each(TENANTS)('what is not of %s', (tenant) => {
+describe.each(TENANTS)('data of other tenants, for %s', (tenant) => {
   const key = () => fleet.keys[tenant]!;
 
   it.each([
     ['GET', (id: string) => `/api/v1/calls/${id}`],
     ['GET', (id: string) => `/api/v1/calls/${id}/events`],
     ['DELETE', (id: string) => `/api/v1/calls/${id}`],
-  ] as const)('is no call: %s %#', async (method, path) => {
+  ] as const)('answers as if the call did not exist: %s %#', async (method, path) => {
     const own = await fleet.ask({ method, path: path(callOf[tenant]!), key: key() });
     expect(own.status).toBe(200);
     const foreign = await fleet.ask({ method, path: path(callOf[otherOf(tenant)]!), key: key() });
@@ -134,7 +134,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
     expect(shownHeaders(foreign)).toEqual(shownHeaders(missing));
   });
 
-  it('is no call to cancel over NATS', async () => {
+  it('answers a cancellation over NATS as if the call did not exist', async () => {
     const own = await overNats(tenant, 'cancel', { call_id: callOf[tenant] });
     expect(own.body).toMatchObject({ state: 'succeeded' });
     const foreign = await overNats(tenant, 'cancel', { call_id: callOf[otherOf(tenant)] });
@@ -144,7 +144,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
     expect(anonymous(JSON.stringify(foreign.body))).toBe(anonymous(JSON.stringify(missing.body)));
   });
 
-  it('is no tool, on no path', async () => {
+  it('answers on every path as if the tool did not exist', async () => {
     const own = toolOf[tenant];
     const foreign = own ?? toolOf[otherOf(tenant)]!;
     const missing = 'private_nil';
@@ -169,7 +169,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
     }
   });
 
-  it('is no tool for an asynchronous call or over NATS either', async () => {
+  it('answers asynchronous calls and calls over NATS as if the tool did not exist', async () => {
     if (toolOf[tenant] !== undefined) return;
     const foreign = toolOf[otherOf(tenant)]!;
     const ended: string[] = [];
@@ -211,7 +211,7 @@ describe.each(TENANTS)('what is not of %s', (tenant) => {
     }
   });
 
-  it('is no key of a tenant either: keys are the administrators', async () => {
+  it('refuses the endpoints of administrators', async () => {
     for (const ask of [
       { path: '/api/v1/keys' },
       { path: '/api/v1/keys', body: { client: 'x' } },

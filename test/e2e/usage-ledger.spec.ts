@@ -179,7 +179,7 @@ it('a replay shows the usage of the first answer, marked, and has no row', async
   expect(await metric('shannon_tool_cost_usd', 'tool_name="paid_once"')).toBe(cost);
 });
 
-describe('what is no execution', () => {
+describe('requests that are not executions', () => {
   const recentIds = async () => {
     const { body } = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey });
     return (body.calls as { call_id: string }[]).map(({ call_id: id }) => id);

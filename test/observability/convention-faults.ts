@@ -10,7 +10,7 @@ const OWN = new Set(['error.code']);
 const ANY_SPAN: readonly AttributeKey[] = ['errorType', 'serverAddress', 'serverPort'];
 const KEY_BY_NAME = new Map(Object.entries(ATTR).map(([key, name]) => [name as string, key as AttributeKey]));
 const KEY_BY_LABEL = new Map(Object.entries(LABEL).map(([key, label]) => [label as string, key as AttributeKey]));
-/** Labels that are no attributes. */
+/** Labels that are not attributes. */
 const BUCKET_LABEL = 'le';
 
 /** What is wrong with a span, each as a sentence. */

@@ -81,7 +81,7 @@ export async function digestOf(image, tag, options = {}) {
   return digest;
 }
 
-/** Docker Hub is meant when the first part of a name is no host. */
+/** Docker Hub is meant when the first part of a name is not a host. */
 function addressOf(image) {
   const [first = '', ...rest] = image.split('/');
   if (rest.length > 0 && /[.:]|^localhost$/.test(first)) return { host: first, repository: rest.join('/') };

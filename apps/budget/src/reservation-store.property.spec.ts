@@ -82,7 +82,7 @@ class Leases {
   }
 }
 
-/** Runs one step. Only calls that hold a lease are settled: usage without one is no matter of limits. */
+/** Runs one step. Only calls that hold a lease are settled: usage without one does not touch limits. */
 async function run(store: ReservationStore, tenant: string, step: Step, leases: Leases): Promise<void> {
   if (step.do === 'reserve') {
     leases.asked(step.call, step);

@@ -252,7 +252,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
     expect(announced.get('builtin/builtin.compute')?.definitions.some((one) => one.name === 'greet')).toBe(false);
     await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), plugin('good day'));
     await eventually('the new version', async () => (await greet()).text === 'good day');
-    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), 'this is no JavaScript');
+    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), 'this is not JavaScript');
     await clock.sleep(300);
     expect((await greet()).text).toBe('good day');
     await rm(join(folder, 'plugins', 'greet.tool.mjs'));

@@ -43,7 +43,7 @@ export class ProgramWorker {
   }
 }
 
-/** A line that is no question is answered as one: the gateway refuses it with a reason. */
+/** A line that is not a question is answered like one: the gateway refuses it with a reason. */
 async function passOn(run: JobRun<ExecJob>, line: string, answer: (line: string) => void): Promise<void> {
   let question: unknown = null;
   try {

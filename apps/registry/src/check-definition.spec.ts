@@ -30,7 +30,7 @@ describe('checkDefinition', () => {
     ['a name with a dot', { name: 'a.b' }, 'must match'],
     ['a name of 65 characters', { name: 'a'.repeat(65) }, 'must match'],
     ['a name that is a path', { name: '../x' }, 'must match'],
-    ['a version that is none', { version: '1' }, 'semantic version'],
+    ['an incomplete version', { version: '1' }, 'semantic version'],
     ['a version with a leading zero', { version: '01.0.0' }, 'semantic version'],
     ['no description', { description: '' }, 'description'],
     ['a schema of another type', { input_schema: { type: 'array' } }, 'must be "object"'],

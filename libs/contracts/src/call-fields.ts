@@ -160,7 +160,7 @@ export function readCallFields<E extends CallEntry>(
   const names: readonly string[] = NAMES[entry];
   if (entry !== 'mcp') {
     const unknown = Object.keys(source).filter((name) => !names.includes(name) && !others.includes(name));
-    // A field of another entry point is no argument of the tool; `parameters` holds the arguments in batches of Shannon's API.
+    // A field of another entry point is not an argument of the tool; `parameters` holds the arguments in batches of Shannon's API.
     const lacksArguments = ['arguments', 'parameters'].every((name) => source[name] === undefined);
     const mayBeArguments = !unknown.some((name) => Object.hasOwn(CALL_FIELDS, name));
     rejectUnknownFields(unknown, others.includes('arguments') && lacksArguments && mayBeArguments);

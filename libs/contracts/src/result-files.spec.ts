@@ -37,7 +37,7 @@ describe('the output as a file', () => {
       ['b.png', 'application/octet-stream', PNG],
     ],
     [
-      'what is no base64',
+      'content that is not base64',
       { content_base64: 'no!' },
       {},
       ['tool.json', 'application/json; charset=utf-8', '{\n  "content_base64": "no!"\n}\n'],

@@ -179,9 +179,9 @@ describe('answers in the shape of the provider', () => {
 
 test.each<[string, unknown]>([
   ['no array', {}],
-  ['an item that is no object', ['x']],
+  ['an item that is not an object', ['x']],
   ['an item without a name', [{ arguments: {} }]],
-  ['an idempotency key that is no text', [{ name: 'adder', idempotency_key: 5 }]],
+  ['an idempotency key that is not a string', [{ name: 'adder', idempotency_key: 5 }]],
   ['too many', Array.from({ length: MAX_BATCH + 1 }, () => ({ name: 'adder' }))],
 ])('refuses the whole batch: %s', (_, body) => {
   expect(() => readBatch(body)).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));

@@ -91,7 +91,7 @@ class OpenLease {
   /**
    * The share of a call that held `heldMicroUsd` and was charged `microUsd` and `tokens`; undefined when it has none. While the
    * lease is open, what the call did not use is for the next one. A call without a price takes what it reports, if that much is
-   * left; a larger charge is no part of the lease, which then admits nothing more.
+   * left; a larger charge is not taken from the lease, which then admits nothing more.
    */
   settle(heldMicroUsd: MicroUsd, microUsd: MicroUsd, tokens: number): LeaseShare | undefined {
     if (!this.isOpen) return this.toShare(heldMicroUsd, 0);

@@ -21,7 +21,7 @@ export function toPointer(tokens: readonly string[]): string {
 
 const ARRAY_INDEX = /^(0|[1-9][0-9]*)$/;
 
-/** The value at the tokens, or undefined. Only own properties count: `constructor` is no member of a document. */
+/** The value at the tokens, or undefined. Only own properties count: `constructor` is not a member of a document. */
 export function valueAt(root: Json, tokens: readonly string[]): Json | undefined {
   let value: Json | undefined = root;
   for (const token of tokens) {

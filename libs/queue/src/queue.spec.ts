@@ -147,7 +147,7 @@ describe('a queued call', () => {
     expect(seen).toEqual([{ message: 'half', progress: 1, total: 2 }]);
   });
 
-  it('ignores what is no reply on its channel', async () => {
+  it('ignores messages on its channel that are not replies', async () => {
     await work(async ({ data }) => {
       const { reply_channel: channel } = data as { reply_channel?: string };
       expect(channel).toMatch(new RegExp(`^\\{fleet\\}:reply:${name}:[0-9a-f-]{36}$`));

@@ -138,7 +138,7 @@ export function lookupData(value: Value, key: Value): Value | undefined {
   return lookup(value, key);
 }
 
-/** A copy of a document with another value at a path; what is no object on the way becomes one. */
+/** A copy of a document with another value at a path; values on the path that are not objects become objects. */
 function put(document: Value | undefined, path: readonly string[], value: Value): Value {
   const [first, ...rest] = path;
   if (first === undefined) return value;

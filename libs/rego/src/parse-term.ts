@@ -156,7 +156,7 @@ export abstract class TermParser extends TokenReader {
   }
 
   /**
-   * `| body` and the end, or undefined with nothing consumed: `|` is also union, so when what follows is no body it is given
+   * `| body` and the end, or undefined with nothing consumed: `|` is also union, so when it is not followed by a body it is given
    * up. How often is bounded, since each nested attempt may double the work.
    */
   private comprehensionBody(end: string): Literal[] | undefined {

@@ -5,9 +5,12 @@ import { builtinNames } from './builtins/catalogue.js';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
 
-it.each(['http.send({})', 'io.jwt.decode_verify("", {})', 'opa.runtime()'])('%s is no builtin of a policy', (call) => {
-  expect(() => new Program([parseModule(`package a\np := ${call}`, 'a.rego')])).toThrow('unsupported function');
-});
+it.each(['http.send({})', 'io.jwt.decode_verify("", {})', 'opa.runtime()'])(
+  '%s is not a builtin of policies',
+  (call) => {
+    expect(() => new Program([parseModule(`package a\np := ${call}`, 'a.rego')])).toThrow('unsupported function');
+  },
+);
 
 describe('docs/policy.md', () => {
   const text = readFileSync(new URL('../../../docs/policy.md', import.meta.url), 'utf8');

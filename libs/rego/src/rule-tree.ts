@@ -45,7 +45,7 @@ export class RuleTree {
     return this.nodes[0]!;
   }
 
-  /** Names of the rules of a package, from all its modules; names of packages below it are none. */
+  /** Names of the rules of a package, from all its modules, without the packages below it. */
   ruleNames(packagePath: readonly string[]): ReadonlySet<string> {
     return this.namesIn(packagePath);
   }

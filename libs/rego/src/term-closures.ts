@@ -75,7 +75,7 @@ export function store(slot: number, det: Det, then: Goal): Goal {
   };
 }
 
-/** Leaves each key and value in its slots and goes on; true when that stopped the search. What is no collection has none. */
+/** Leaves each key and value in its slots and goes on; true when that stopped the search. Only collections have any. */
 export function iterate(e: Evaluation, whole: Value, f: Frame, key: number, value: number, then: Goal): boolean {
   if (typeof whole !== 'object' || whole === null) return false;
   const { run } = e;

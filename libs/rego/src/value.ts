@@ -199,7 +199,7 @@ function nestedKey(value: Value): string {
     .join()}}`;
 }
 
-/** As JSON: sets become sorted arrays, keys that are no strings become their JSON text. */
+/** As JSON: sets become sorted arrays, keys that are not strings become their JSON text. */
 export function toJson(value: Value): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (isArray(value)) return value.map(toJson);

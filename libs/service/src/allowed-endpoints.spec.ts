@@ -41,7 +41,7 @@ it('starts without the file and follows its changes', async () => {
   await write(`${B}\n`, [B, 'http://localhost']);
 });
 
-it('keeps what was allowed when a line is no origin', async () => {
+it('keeps what was allowed when a line is not an origin', async () => {
   await write(`${A}\n`, [A, 'http://localhost']);
   writeFileSync(file, `${B}\nhttp://127.0.0.1:4000/path\n`);
   await endpoints.start();

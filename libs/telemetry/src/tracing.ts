@@ -159,7 +159,7 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
   );
 }
 
-/** Host and port of a server as attributes; none for what is no URL. */
+/** Host and port of a server as attributes; none for text that is not a URL. */
 export function serverAddress(url: string): Attributes {
   if (!URL.canParse(url)) return {};
   const { hostname, port, protocol } = new URL(url);

@@ -125,7 +125,7 @@ export default {
     },
     {
       name: 'a dry run',
-      reliance: 'it is no execution: nothing runs, no row, no metric, no log line of a call',
+      reliance: 'it is not an execution: nothing runs, no row, no metric, no log line of a call',
       expected: { dry_run: true, cost: 0.001, runs: 0, rows: 0, executions: 0 },
       async see(fleet) {
         const key = fleet.fresh();
@@ -150,7 +150,7 @@ export default {
     },
     {
       name: 'an asynchronous call',
-      reliance: 'its admission is no execution: one execution in metrics, one row',
+      reliance: 'its admission does not count as an execution: one execution in metrics, one row',
       expected: { executions: 1, rows: 1 },
       async see(fleet) {
         let id;

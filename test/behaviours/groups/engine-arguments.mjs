@@ -61,7 +61,7 @@ export default {
     },
     {
       name: 'fractions and ranges',
-      reliance: '3.5 is no integer, and nothing is clamped',
+      reliance: '3.5 is not an integer, and nothing is clamped',
       expected: { fraction: 'Cannot coerce float 3.5 to integer', range: 'out_of_range' },
       async see(fleet) {
         const fraction = await faults(fleet, { text: 'a', whole: 3.5 });

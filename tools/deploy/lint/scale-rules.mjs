@@ -73,7 +73,7 @@ export const SCALE_RULES = {
           .map((name) => `${metadata.name}: TriggerAuthentication ${name} does not exist`),
         ...namesIn(spec.advanced?.scalingModifiers?.formula ?? '')
           .filter((name) => !triggers.has(name))
-          .map((name) => `${metadata.name}: its formula names ${name}, which is no trigger`),
+          .map((name) => `${metadata.name}: its formula names ${name}, which is not a trigger`),
       ];
     }),
   ],

@@ -65,7 +65,7 @@ export const WIRING_RULES = {
         ...fromMaps,
       ]
         .filter((key) => !known.has(key))
-        .map((key) => `${name}: ${key} is no key of ${app}`);
+        .map((key) => `${name}: ${key} is not a key of ${app}`);
     }),
   L29: (model) =>
     [...model.of('Service'), ...model.of('PodMonitor'), ...model.of('PodDisruptionBudget'), ...policies(model)].flatMap(
@@ -84,7 +84,7 @@ export const WIRING_RULES = {
           const selected = model.workloads.filter(({ labels }) => matches({ matchLabels: spec.selector }, labels));
           return typeof targetPort !== 'string' || !selected.every((workload) => namedPort(workload, targetPort));
         })
-        .map(({ targetPort }) => `${metadata.name}: targetPort ${targetPort} is no named port`),
+        .map(({ targetPort }) => `${metadata.name}: targetPort ${targetPort} is not a named port`),
     ),
   L31: (model) =>
     policies(model).flatMap((policy) =>

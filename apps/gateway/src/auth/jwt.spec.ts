@@ -120,7 +120,7 @@ describe('JWT', () => {
     ['a control character in the tier', (c) => sign({ ...claims(c), tier: 'pro\r' })],
     ['no sub', (c) => sign({ ...claims(c), sub: undefined })],
     [
-      'payload that is no JSON',
+      'a payload that is not JSON',
       async () =>
         new CompactSign(Buffer.from('x'))
           .setProtectedHeader({ alg: 'RS256', kid: 'k1', typ: 'at+jwt' })

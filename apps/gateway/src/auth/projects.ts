@@ -38,7 +38,7 @@ export class Projects {
   /**
    * The project of a call. `create_project` is true for projects that exist by declaration (in the credential or as a default) and
    * for those an internal caller wants to create; all others need a workspace.
-   * @throws ToolError PERMISSION_DENIED when the caller may not use the named project; REQUEST_INVALID when it is no valid id
+   * @throws ToolError PERMISSION_DENIED when the caller may not use the named project; REQUEST_INVALID when its id is invalid
    */
   choose(principal: Principal, origin: Origin, named: NamedProject): ProjectContext {
     const { parentProject, tenantId } = principal;

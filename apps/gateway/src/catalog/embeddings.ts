@@ -68,7 +68,7 @@ function readVectors(answer: unknown, count: number): Float32Array[] {
   return vectors as Float32Array[];
 }
 
-/** The vector with length 1; undefined when it has no direction or is none. */
+/** The vector with length 1; undefined when it has no direction or is not a vector of numbers. */
 function normalise(embedding: readonly unknown[]): Float32Array | undefined {
   const numbers = embedding.map(Number);
   const length = Math.hypot(...numbers);

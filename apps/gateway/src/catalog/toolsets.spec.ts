@@ -116,7 +116,7 @@ describe('the toolset of a request', () => {
       expect(() => readToolsetRef(text), text).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }));
   });
 
-  it('is no other than that of its credential', async () => {
+  it('is always that of its credential', async () => {
     const { toolsets } = setUp(served({}));
     const bound = caller({ toolset: { name: 'own' } });
     expect((await toolsets.select(bound, undefined)).toolset).toEqual({ name: 'own', version: 1 });

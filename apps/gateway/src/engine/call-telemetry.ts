@@ -26,8 +26,8 @@ const SYSTEM_CODES = new Set([
 ]);
 
 /**
- * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, also
- * when it may have taken effect before (OUTCOME_UNKNOWN): that is no failure of the fleet.
+ * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, even
+ * if it may have taken effect before (OUTCOME_UNKNOWN), because the fleet did not fail.
  */
 export function toCallStatus({
   ok,

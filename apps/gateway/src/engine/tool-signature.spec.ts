@@ -186,7 +186,7 @@ tools: Tools
 `);
   });
 
-  it('has items for names that are no attributes, and a dictionary for names that are no parameters', () => {
+  it('has items for names that are not attributes, and a dictionary for names that are not parameters', () => {
     expect(Object.keys(seen['names']!.methods)).toEqual(
       'CrmFind Import T2fa List Search Init crm_find Any mail __getitem__'.split(' '),
     );
@@ -211,7 +211,7 @@ tools: Tools
     expect(STUBS.growing.length).toBeLessThan(60_000);
   });
 
-  it('names the type of a long enumeration and of values that are no literals', () => {
+  it('names the type of a long enumeration and of values that are not literals', () => {
     expect(STUBS.enums).toContain('one: str = ..., f: float | dict[str, Any] | list[Any] = ..., none: Any = ...');
     expect(seen['enums']?.docs['pick']).toContain('one: (one of 5000 values)');
   });

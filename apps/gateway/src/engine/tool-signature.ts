@@ -25,7 +25,7 @@ const MEMBERS = new Set(['search']);
 
 /**
  * A tool as one line of Python for lists, in which objects are `dict`: `weather(*, city: str, days: int = 3) -> dict`. A tool whose name
- * is no attribute begins with `tools["the-name"]`.
+ * is not a valid attribute starts with `tools["the-name"]`.
  */
 export function toolSignature(tool: RegisteredTool): string {
   const types = new PythonTypes();
@@ -48,8 +48,8 @@ export function toolSignature(tool: RegisteredTool): string {
 
 /**
  * A typed stub of tools (`.pyi`): a class `Tools` with one method per tool and a variable `tools`, as programs use them. Objects
- * with properties are `TypedDict`s. A tool whose name is no attribute is an item, `tools["name-with-dash"](…)`; arguments whose names are
- * no parameters are passed as `**{"from": …}` and declared by `Unpack`.
+ * with properties are `TypedDict`s. A tool whose name is not a valid attribute is an item, `tools["name-with-dash"](…)`;
+ * arguments whose names are not valid parameters are passed as `**{"from": …}` and declared by `Unpack`.
  * @param tools at most `MAX_STUBS`, as their caller may see them
  */
 export function toolStubs(tools: readonly RegisteredTool[]): string {

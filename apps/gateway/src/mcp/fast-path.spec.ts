@@ -55,7 +55,7 @@ describe('the fast path', () => {
     ['another revision in the header', modern({}, {}, { 'mcp-protocol-version': '2025-11-25' })],
     ['another method in the header', modern({}, {}, { 'mcp-method': 'tools/list' })],
     ['another name in the header', modern({}, {}, { 'mcp-name': 'Echo' })],
-    ['arguments that are no object', modern({ arguments: [1] })],
+    ['arguments that are not an object', modern({ arguments: [1] })],
     ['a name that needs encoding', modern({ name: 'é' }, {}, { 'mcp-name': 'é' })],
     ['a session of another server', legacy({}, { 'mcp-session-id': 's' })],
     ['a modern header without an envelope', legacy({}, { 'mcp-method': 'tools/list' })],

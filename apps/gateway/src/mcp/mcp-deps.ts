@@ -46,7 +46,7 @@ export interface McpEndpointDeps {
   cancellations?: CallCancellations;
   /** Which project a call works on; without it calls have none. */
   projects?: Pick<Projects, 'choose'>;
-  /** Reads kept results; without it they are no resources. */
+  /** Reads kept results; without it they are not available as resources. */
   readResult?: ReadResult;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */

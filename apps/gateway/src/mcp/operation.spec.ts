@@ -69,7 +69,7 @@ it('a tool that a toolset renames is measured under its original name', async ()
   expect(calls).toMatchObject([{ gen_ai_tool_name: 'echo', count: 2 }]);
 });
 
-it('names that a client invents are no labels, and what is no request is not measured', async () => {
+it('does not use names that a client invents as labels, nor measure messages that are not requests', async () => {
   const { observed, post } = await measured();
   await post({ jsonrpc: '2.0', id: 1, method: 'tools/invented' });
   await post({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'invented', arguments: {} } });

@@ -60,8 +60,9 @@ export class Operation {
   }
 
   /**
-   * Serves the body of a POST in its trace: that of `_meta`, else that of the HTTP request, else a new one. What is neither a request nor a
-   * notification (a batch, the answer to a question, anything invalid) is no operation of MCP: only the HTTP request is traced.
+   * Serves the body of a POST in its trace: that of `_meta`, else that of the HTTP request, else a new one. A body that is
+   * neither a request nor a notification (a batch, the answer to a question, anything invalid) is not an MCP operation: only the HTTP
+   * request is traced.
    */
   static async serve(
     deps: OperationDeps,
@@ -115,7 +116,7 @@ export class Operation {
     }
   }
 
-  /** Reports that there was no response to send, or that it was none of JSON-RPC. Does nothing after `answered`. */
+  /** Reports that there was no response to send, or that it was not JSON-RPC. Does nothing after `answered`. */
   ended(reason: string): void {
     if (!this.isAnswered) this.failure ??= { type: reason };
   }

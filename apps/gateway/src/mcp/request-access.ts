@@ -90,7 +90,7 @@ export const AUTHORIZATION_SERVER_PATHS = [
 ];
 
 /**
- * What a client that looks for OAuth gets: the error of this API, which is an OAuth error (RFC 6749 section 5.2), too, so that
+ * What a client that looks for OAuth gets: the error of this API, which is also an OAuth error (RFC 6749 section 5.2), so that
  * clients show its description instead of "invalid response".
  */
 export function noOAuthBody(issuer: string | undefined): JsonObject {
@@ -98,7 +98,7 @@ export function noOAuthBody(issuer: string | undefined): JsonObject {
   const message =
     issuer === undefined
       ? `This gateway has no OAuth sign-in and takes ${keys}. Check the key.`
-      : `This gateway is no authorization server. It takes ${keys}, and access tokens of ${issuer}.`;
+      : `This gateway is not an authorization server. It takes ${keys}, and access tokens of ${issuer}.`;
   return { ...errorBody(new ToolError('NOT_FOUND', { message })), error_description: message };
 }
 

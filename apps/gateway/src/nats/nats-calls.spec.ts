@@ -51,7 +51,7 @@ describe('NATS caller', () => {
     await expect(natsPrincipal(caller, { ...trust, trustTenantSubjects: false })).rejects.toMatchObject(refusal);
   });
 
-  it('may omit the key in local mode only, and is no administrator', async () => {
+  it('may omit the key in local mode only, and is not an administrator', async () => {
     const { trust } = await setUp();
     const caller = { subject: 'tool.call', authorization: [] };
     await expect(natsPrincipal(caller, trust)).rejects.toMatchObject(refusal);

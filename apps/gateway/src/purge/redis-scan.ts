@@ -80,7 +80,7 @@ async function removeKind(kind: KeyKind, keys: readonly string[], node: Redis, d
     const replies = (await pipeline.exec()) ?? [];
     found = keys.flatMap((key, index) => {
       const [error, values] = replies[index] ?? [];
-      // A key of another type, such as the list of a queue, is none of this kind.
+      // A key of another type, such as the list of a queue, does not belong to this kind.
       if (error?.message.startsWith('WRONGTYPE')) return [];
       if (error) throw error;
       return belongs(values as (string | null)[]) ? [{ key, values: values as (string | null)[] }] : [];

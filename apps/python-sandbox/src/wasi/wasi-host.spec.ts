@@ -73,7 +73,7 @@ describe('the file tree of a guest', () => {
     ['below a file', 'a.txt/x', {}, ERRNO.NOTDIR],
     ['what is not there', 'nothing', {}, ERRNO.NOENT],
     ['a file as a directory', 'a.txt', { oflags: OFLAG.DIRECTORY }, ERRNO.NOTDIR],
-    ['below a descriptor that is none', 'a.txt', { fd: 99 }, ERRNO.BADF],
+    ['below an unknown descriptor', 'a.txt', { fd: 99 }, ERRNO.BADF],
   ] as const)('cannot be opened %s', (_what, path, options, errno) => {
     expect(open(path, options)).toBe(errno);
   });

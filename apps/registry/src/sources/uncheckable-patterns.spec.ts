@@ -16,7 +16,7 @@ describe('a schema with a pattern that cannot be checked in bounded time', () =>
     ['in an array', { items: bad }, { items: { type: 'string' } }],
     ['in allOf', { allOf: [bad, good] }, { allOf: [{ type: 'string' }, good] }],
     ['in a definition', { $defs: { a: bad } }, { $defs: { a: { type: 'string' } } }],
-    ['that is no regular expression', { pattern: '(' }, {}],
+    ['that is not a regular expression', { pattern: '(' }, {}],
     ['under not', { type: 'string', not: bad }, { type: 'string' }],
     [
       'under if',

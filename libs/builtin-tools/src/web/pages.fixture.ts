@@ -77,7 +77,7 @@ export const ARTICLE_PAGES: readonly (readonly [string, string])[] = [
   ],
 ];
 
-/** Kinds of page that are no article in prose: what has to be found, and what has not. */
+/** Kinds of page that are not articles in prose: the text to extract and the text to leave out. */
 export const OTHER_PAGES: readonly { name: string; page: string; main: string[]; noise: string[] }[] = [
   {
     name: 'documentation with code and a table',

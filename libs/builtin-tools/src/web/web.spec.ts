@@ -167,7 +167,7 @@ describe('fetch_page', () => {
   });
 
   it.each(['ftp://a.example/', 'file:///etc/passwd', 'javascript:alert(1)', '//a.example', 'a.example'])(
-    'refuses %s as no web address',
+    'refuses %s, which is not a web address',
     async (url) => {
       expect((await catchToolError(fetchOne({ url }))).message).toMatch(/Not a web address/);
     },

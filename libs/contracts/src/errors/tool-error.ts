@@ -47,7 +47,7 @@ export function isToolError(error: unknown): error is ToolError {
   return error instanceof ToolError;
 }
 
-/** Converts any thrown value. One that is no ToolError becomes INTERNAL with the original as `cause`. */
+/** Converts any thrown value. Anything but a ToolError becomes INTERNAL with the original as `cause`. */
 export function toToolError(error: unknown): ToolError {
   if (isToolError(error)) return error;
   return new ToolError('INTERNAL', { message: `Internal error: ${toText(error)}`, cause: error });

@@ -48,7 +48,7 @@ export interface SearchedWord {
 const MAX_TASK_CHARS = 4_000;
 const MAX_WORDS = 50;
 
-/** Longest word that is stemmed; longer ones are no words. */
+/** Longest word that is stemmed; longer ones are not words. */
 const MAX_WORD_CHARS = 40;
 const stems = new Map<string, string>();
 /** Known stems; forgotten beyond this number, because tasks contain arbitrary words. */

@@ -68,7 +68,7 @@ function repairType(value: Json, complain: Complain): Json | undefined {
     complain('type', type ? `type "${value}" is read as "${type}"` : `unknown type "${value.slice(0, 80)}" is dropped`);
     return type;
   }
-  if (value !== null) complain('type', 'a type that is no string is dropped');
+  if (value !== null) complain('type', 'a type that is not a string is dropped');
   return undefined;
 }
 
@@ -100,7 +100,10 @@ function repairPattern(value: Json, complain: Complain): string | undefined {
   if (typeof value !== 'string') return undefined;
   const pattern = ecmaPattern(value);
   if (pattern !== null) return pattern;
-  complain('pattern', `the pattern ${JSON.stringify(value.slice(0, 120))} is no ECMA-262 expression and is dropped`);
+  complain(
+    'pattern',
+    `the pattern ${JSON.stringify(value.slice(0, 120))} is not an ECMA-262 expression and is dropped`,
+  );
   return undefined;
 }
 

@@ -28,7 +28,7 @@ export class RefResolver {
     return found;
   }
 
-  /** Follows `$ref` of a node that is no schema, at most 20 hops. */
+  /** Follows `$ref` of a node that is not a schema, at most 20 hops. */
   follow(node: Json | undefined, pointer: string): Followed {
     let at: { node: Json | undefined; pointer: string } = { node, pointer };
     for (let hop = 0; ; hop += 1) {

@@ -73,7 +73,7 @@ function httpUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol)) return url;
   throw new ToolError('SPEC_INVALID', {
-    message: 'SERVER_URL_MISSING: the server of this operation is no http or https URL',
+    message: 'SERVER_URL_MISSING: the server of this operation is not an http or https URL',
     details: { reason: 'SERVER_URL_MISSING' },
   });
 }
@@ -143,7 +143,7 @@ function buildHeaders(plan: OperationPlan, values: ReadonlyMap<ParameterPlan, Js
 function headerName(parameter: ParameterPlan): string {
   if (/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(parameter.name)) return parameter.name;
   throw new ToolError('ARGUMENTS_INVALID', {
-    message: `'${parameter.argument}' cannot be sent: "${parameter.name}" is no legal header name`,
+    message: `'${parameter.argument}' cannot be sent: "${parameter.name}" is not a legal header name`,
     details: { argument: parameter.argument, reason: 'HEADER_VALUE_INVALID' },
   });
 }

@@ -18,7 +18,7 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
       // A document may declare a form as a string: then it is the encoded form itself.
       return { contentType: plan.content_type, bytes: isJsonObject(value) ? formText(plan, value) : toText(value) };
     case 'multipart':
-      // A body that is no object has no names to give its parts.
+      // A body that is not an object has no names for its parts.
       return encodeMultipart(multipartParts(plan, isJsonObject(value) ? value : { body: value }), plan.content_type);
     case 'xml':
       return {

@@ -39,7 +39,10 @@ export class VariableExpander {
 
   private lookup(name: string): string {
     if (this.reserved.has(name))
-      throw missing(name, 'belongs to the service itself; put the value into a variable that is none of its settings');
+      throw missing(
+        name,
+        'belongs to the service itself; put the value into a variable that is not one of its settings',
+      );
     const file = this.environment[`${name}_FILE`];
     const value = file ? this.fromFile(name, file) : this.environment[name];
     if (value === undefined || value === '') throw missing(name, 'is not set');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CALCULATOR, folder, routes, run } from '../fleetctl.fixture.js';
 
-/** Shells but bash are no part of every machine: where one is missing its test shows as skipped. */
+/** Only bash is on every machine: where another shell is missing, its test shows as skipped. */
 const isInstalled = (shell: string): boolean => spawnSync(shell, ['--version']).status === 0;
 
 const next = async (...words: string[]) => (await run(['completion', 'words', '--', ...words])).out.split('\n');

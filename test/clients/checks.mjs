@@ -114,7 +114,7 @@ export const RUNS = [
         cancel:
           said.length > 0
             ? failed(`it ${said.join(' and ')}, and the call went on`)
-            : notOffered('it tells the gateway nothing when a run is stopped'),
+            : notOffered('it does not notify the gateway when a run is stopped'),
       };
     },
   },

@@ -136,7 +136,7 @@ export const gatewayConfig = defineConfig(
     MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
     MCP_SURFACE: oneOf(['list', 'search', 'code', 'auto'], {
       default: 'auto',
-      help: 'What /mcp lists to clients that choose no mode: every tool, search_tools and call_tool, three tools for programs, or search above MCP_SEARCH_ABOVE tools',
+      help: 'Tools that /mcp lists for clients that choose no mode: list = every tool, search = search_tools and call_tool, code = three tools for programs, auto = search above MCP_SEARCH_ABOVE tools and list otherwise',
     }),
     MCP_SEARCH_ABOVE: integer({
       default: 500,
@@ -164,7 +164,7 @@ export const gatewayConfig = defineConfig(
     TOOL_SEARCH_EMBEDDINGS_URL: url({
       optional: true,
       schemes: ['https', 'http'],
-      help: 'Endpoint with the API of /v1/embeddings of OpenAI, which gets descriptions of tools and searched tasks; unset: searches go by words',
+      help: 'Endpoint with the API of /v1/embeddings of OpenAI, which gets descriptions of tools and searched tasks; unset: searches use words only',
     }),
     TOOL_SEARCH_EMBEDDINGS_KEY: secret({ optional: true, help: 'Bearer token for that endpoint' }),
     TOOL_SEARCH_EMBEDDINGS_MODEL: text({ default: 'text-embedding-3-small', help: 'Model at that endpoint' }),
@@ -172,13 +172,13 @@ export const gatewayConfig = defineConfig(
       default: 0,
       min: 0,
       max: 4_096,
-      help: 'Length of the vectors that is asked for; 0 = that of the model',
+      help: 'Requested length of the vectors; 0 = default of the model',
     }),
     TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: durationMs({
       default: 300,
       min: 10,
       max: 10_000,
-      help: 'Longest a search waits for that endpoint before it goes by words',
+      help: 'Longest a search waits for that endpoint before it uses words only',
     }),
     POLICY_DIR: path({
       optional: true,

@@ -10,7 +10,7 @@ const WHOLE = '@';
 
 /**
  * The selection of a call: its own, else that of its tool.
- * @throws ToolError REQUEST_INVALID with the position of the fault, before anything runs
+ * @throws ToolError REQUEST_INVALID with the position of the error, before anything runs
  */
 export function readSelection(plan: ToolPlan, { select }: CallRequest): SelectExpression | undefined {
   if (select === undefined) return plan.select;
@@ -19,7 +19,7 @@ export function readSelection(plan: ToolPlan, { select }: CallRequest): SelectEx
 
 /**
  * A JSONPath or JMESPath expression that a caller sent as `select`.
- * @throws ToolError REQUEST_INVALID with the position of the fault
+ * @throws ToolError REQUEST_INVALID with the position of the error
  */
 export function parseSelect(select: string): SelectExpression {
   try {

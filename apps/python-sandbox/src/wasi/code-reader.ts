@@ -13,9 +13,13 @@ export const OP = {
   GLOBAL_SET: 0x24,
   I32_LOAD8_U: 0x2d,
   I32_STORE8: 0x3a,
+  SELECT: 0x1b,
   IF: 0x04,
+  MEMORY_SIZE: 0x3f,
+  MEMORY_GROW: 0x40,
   I32_CONST: 0x41,
   I32_GT_U: 0x4b,
+  I32_LE_U: 0x4d,
   I32_ADD: 0x6a,
   I32_SUB: 0x6b,
   I32_SHR_U: 0x76,
@@ -119,7 +123,7 @@ export class CodeReader {
       case OP.DROP:
         this.pops = 1;
         return;
-      case 0x1b: // select
+      case OP.SELECT:
         this.pops = 3;
         this.pushes = 1;
         return;
@@ -138,10 +142,10 @@ export class CodeReader {
         this.pops = 1;
         this.pushes = 1;
         return;
-      case 0x3f: // memory.size
-      case 0x40: // memory.grow
+      case OP.MEMORY_SIZE:
+      case OP.MEMORY_GROW:
         if (this.bytes[this.at++] !== 0) throw new UnknownInstruction('another memory');
-        this.pops = op === 0x40 ? 1 : 0;
+        this.pops = op === OP.MEMORY_GROW ? 1 : 0;
         this.pushes = 1;
         return;
       case OP.I32_CONST:

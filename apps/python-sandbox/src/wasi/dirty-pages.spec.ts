@@ -47,17 +47,21 @@ function build(body: number[], type: number = I32): Uint8Array {
 }
 
 interface Tracked {
+  memory: WebAssembly.Memory;
+  maxPages: WebAssembly.Global;
   call: (address: number, value: number | bigint) => void;
   bytes: Uint8Array;
   marks: () => number[];
   stackPointer: WebAssembly.Global;
 }
-function tracked(body: number[], type?: number): Tracked {
-  const memory = new WebAssembly.Memory({ initial: PAGES, maximum: PAGES });
+function tracked(body: number[], type?: number, maximum = PAGES): Tracked {
+  const memory = new WebAssembly.Memory({ initial: PAGES, maximum });
   const written = new WebAssembly.Memory({ initial: 1, maximum: 1 });
   const module = new WebAssembly.Module(codeModule(build(body, type), 1).wasm);
   const { exports } = new WebAssembly.Instance(module, { env: { memory, written } });
   return {
+    memory,
+    maxPages: exports['__max_pages'] as WebAssembly.Global,
     call: exports['f'] as Tracked['call'],
     bytes: new Uint8Array(memory.buffer),
     marks: () => [...new Uint8Array(written.buffer)].flatMap((mark, unit) => (mark ? [unit] : [])),
@@ -139,6 +143,26 @@ describe('markDirtyPages', () => {
     const deep = tracked([...frame, 0x20, 2, 0x20, 1, ...store(0x36)]);
     deep.stackPointer.value = 32;
     expect(() => deep.call(0, 1)).toThrow(/out of bounds/);
+  });
+
+  it.each([
+    ['one page at most', 3, 1, 3],
+    ['to the bound at once', 5, 3, 5],
+    ['beyond the bound', 5, 4, PAGES],
+    ['far beyond the bound', 5, 2 ** 31, PAGES],
+    ['by a number that would wrap around', 5, -2, PAGES],
+    ['by nothing at the bound', PAGES, 0, PAGES],
+    ['by a page at the bound', PAGES, 1, PAGES],
+    ['beyond the maximum of the memory', 100, 9, PAGES],
+  ])('let a memory grow %s', (_, bound, by, pages) => {
+    // memory.grow(parameter 0), its result stored at 8
+    const grow = [...constant(8), 0x20, 0, 0x40, 0, ...store(0x36)];
+    const { call, memory, maxPages } = tracked(grow, I32, 10);
+    maxPages.value = bound;
+    call(by, 0);
+    expect(memory.buffer.byteLength).toBe(pages * 65_536);
+    const has = pages === PAGES && by !== 0 ? -1 : PAGES;
+    expect(new DataView(memory.buffer).getInt32(8, true)).toBe(has);
   });
 
   it.each([

@@ -10,6 +10,10 @@
  *
  * The same pass proves that only memory and stack pointer can change: no other global is set, and no table or segment is
  * modified. Restoring both therefore makes an instance as good as new.
+ *
+ * The same pass bounds the growth of the memory. A memory has its maximum for good, but the limit of a run is known only when the
+ * run arrives, after its interpreter was restored. So every `memory.grow` first compares its result with a global that the host sets
+ * before the run and that no instruction of the guest can set.
  */
 import { CodeReader, OP, UnknownInstruction } from './code-reader.js';
 import { ByteWriter, KIND, readLeb, SECTION, type Section, TYPE } from './wasm-binary.js';
@@ -49,11 +53,19 @@ interface Signature {
 
 const NO_CALL: Signature = { params: 0, results: 0 };
 
+/** The globals that instrumented code uses. */
+export interface CodeGlobals {
+  /** Initial value of global 0, the shadow-stack pointer. */
+  stackTop: number;
+  /** Index of an added mutable i32: the most pages to which the memory may grow, at least its size. */
+  maxPages: number;
+}
+
 /**
- * Returns the instrumented code section, or null if the module uses an instruction whose writes are unknown. `stackTop` is
- * the initial value of global 0. An instrumented module imports a second memory with one byte per unit of the first.
+ * Returns the instrumented code section, or null if the module uses an instruction whose writes are unknown. An instrumented module
+ * imports a second memory with one byte per unit of the first, and has the global `maxPages`.
  */
-export function markDirtyPages(sections: readonly Section[], stackTop: number): Uint8Array | null {
+export function markDirtyPages(sections: readonly Section[], globals: CodeGlobals): Uint8Array | null {
   const data = (id: number) => sections.find((section) => section.id === id)?.data ?? Uint8Array.of(0);
   const types = readSignatures(data(SECTION.TYPE));
   const [imported, defined] = [readImportedFunctions(data(SECTION.IMPORT)), readIndices(data(SECTION.FUNCTION))];
@@ -68,7 +80,7 @@ export function markDirtyPages(sections: readonly Section[], stackTop: number): 
       const [length, start] = readLeb(code, at);
       at = start + length;
       body.clear();
-      const tracker = new BodyTracker(code, start, at, { own: functions[index]!, functions, types, stackTop }, body);
+      const tracker = new BodyTracker(code, start, at, { own: functions[index]!, functions, types, globals }, body);
       tracker.track();
       tracker.emit(out);
     }
@@ -83,7 +95,7 @@ interface BodyContext {
   own: Signature;
   functions: readonly Signature[];
   types: readonly Signature[];
-  stackTop: number;
+  globals: CodeGlobals;
 }
 
 /**
@@ -125,7 +137,7 @@ class BodyTracker {
     this.ownLocals = locals;
   }
 
-  /** Copies the instructions to `body`, with a guard before each store and each new stack pointer that needs one. */
+  /** Copies the instructions to `body`, with a guard before each store, growth and new stack pointer that needs one. */
   track(): void {
     const first = new CodeReader(this.code, this.codeStart, this.end);
     while (first.next()) {
@@ -139,7 +151,7 @@ class BodyTracker {
     let size = OTHER;
     while (reader.next()) {
       const { opcode, immediate } = reader;
-      const isFrame = opcode === OP.I32_SUB && step === 2 && size > 0 && size <= this.context.stackTop;
+      const isFrame = opcode === OP.I32_SUB && step === 2 && size > 0 && size <= this.context.globals.stackTop;
       if (opcode === OP.GLOBAL_GET && immediate === 0) step = 1;
       else if (opcode === OP.I32_CONST && step === 1) [step, size] = [2, immediate];
       else step = 0;
@@ -147,6 +159,7 @@ class BodyTracker {
         this.body.copy(this.code, copied, reader.start);
         copied = reader.start;
         if (reader.isStore) this.mark(STORES[opcode - FIRST_STORE]![1], immediate);
+        else if (opcode === OP.MEMORY_GROW) this.boundGrowth();
         else this.checkStack();
       }
       this.follow(reader, isFrame ? size : OTHER);
@@ -173,6 +186,7 @@ class BodyTracker {
       if (reader.immediate !== 0) throw new UnknownInstruction('a global other than the stack pointer is set');
       return true;
     }
+    if (reader.opcode === OP.MEMORY_GROW) return true;
     if (!reader.isStore) return false;
     const [bytes] = STORES[reader.opcode - FIRST_STORE]!;
     return reader.immediate + bytes > (this.stack.at(-2) ?? OTHER);
@@ -201,7 +215,7 @@ class BodyTracker {
     const pointer = this.local('address', TYPE.I32);
     this.put(OP.LOCAL_TEE, pointer);
     this.put(OP.I32_CONST);
-    this.body.signedLeb(this.context.stackTop);
+    this.body.signedLeb(this.context.globals.stackTop);
     this.put(OP.I32_GT_U);
     this.put(OP.IF, NO_RESULT);
     this.put(OP.I32_CONST, MINUS_ONE);
@@ -209,6 +223,19 @@ class BodyTracker {
     this.put(OP.DROP);
     this.put(OP.END);
     this.put(OP.LOCAL_GET, pointer);
+  }
+
+  /** Replaces a number of pages that would exceed the bound by -1, with which `memory.grow` always fails. */
+  private boundGrowth(): void {
+    const pages = this.local('address', TYPE.I32);
+    this.put(OP.LOCAL_TEE, pages);
+    this.put(OP.I32_CONST, MINUS_ONE);
+    this.put(OP.LOCAL_GET, pages);
+    this.put(OP.GLOBAL_GET, this.context.globals.maxPages);
+    this.put(OP.MEMORY_SIZE, 0);
+    this.put(OP.I32_SUB);
+    this.put(OP.I32_LE_U);
+    this.put(OP.SELECT);
   }
 
   private put(opcode: number, ...immediates: number[]): void {

@@ -6,7 +6,8 @@
  *   comes after the function imports, so that no function index changes;
  * - the exports, which gain `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer);
  * - data, dropped in the code module, whose memory comes from the snapshot;
- * - code, which in the code module records its writes in `env.written` (dirty-pages.ts).
+ * - code, which in the code module records its writes in `env.written` and grows its memory only up to the added global
+ *   `__max_pages` (dirty-pages.ts).
  */
 import { OP } from './code-reader.js';
 import { markDirtyPages } from './dirty-pages.js';
@@ -72,9 +73,16 @@ function readStackTop(sections: readonly Section[]): number {
   return readLeb(globals, 4)[0];
 }
 
+/** Number of globals, none of which is imported: a WASI command imports only functions. */
+function countGlobals(sections: readonly Section[]): number {
+  return readLeb(sections.find(({ id }) => id === SECTION.GLOBAL)!.data, 0)[0];
+}
+
 const memoryImport = (field: string, pages: number) =>
   concat([name('env'), name(field), Uint8Array.of(KIND.MEMORY, 0), leb(pages)]);
-const exportEntry = (field: string, kind: number) => concat([name(field), Uint8Array.of(kind), leb(0)]);
+const exportEntry = (field: string, kind: number, index = 0) => concat([name(field), Uint8Array.of(kind), leb(index)]);
+/** A mutable i32 that is 0 until the host sets it. */
+const HOST_GLOBAL = Uint8Array.of(TYPE.I32, 1, OP.I32_CONST, 0, OP.END);
 
 /** The variant in which the interpreter boots. @throws Error that tells which shape was expected */
 export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedModule {
@@ -84,29 +92,39 @@ export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedMo
 }
 
 /**
- * The variant for runs: without data, and with marks of its writes if `track` supports all of its instructions.
+ * The variant for runs: without data, and with marks of its writes and a bound of its growth if `track` supports all of its
+ * instructions.
  * @throws Error that tells which shape was expected
  */
 export function codeModule(wasm: Uint8Array, tableLimit: number, track = markDirtyPages): InstrumentedModule {
   const all = readSections(wasm);
   const shape = checkShape(all, tableLimit);
-  const code = track(all, readStackTop(all));
-  const memories = [memoryImport('memory', shape.memory.min)];
-  if (code) memories.push(memoryImport('written', 1));
-  const sections = all
-    .filter(({ id }) => id !== SECTION.DATA && id !== SECTION.DATA_COUNT)
-    .map((section) => (code && section.id === SECTION.CODE ? { id: section.id, data: code } : section));
-  return { wasm: assemble(sections, memories), shape };
+  const maxPages = countGlobals(all);
+  const code = track(all, { stackTop: readStackTop(all), maxPages });
+  const memory = memoryImport('memory', shape.memory.min);
+  const sections = all.filter(({ id }) => id !== SECTION.DATA && id !== SECTION.DATA_COUNT);
+  if (!code) return { wasm: assemble(sections, [memory]), shape };
+  const instrumented = sections.map(({ id, data }) => {
+    if (id === SECTION.CODE) return { id, data: code };
+    return { id, data: id === SECTION.GLOBAL ? appendEntries(data, [HOST_GLOBAL]) : data };
+  });
+  const bound = exportEntry('__max_pages', KIND.GLOBAL, maxPages);
+  return { wasm: assemble(instrumented, [memory, memoryImport('written', 1)], [bound]), shape };
 }
 
-function assemble(sections: readonly Section[], memories: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+function assemble(
+  sections: readonly Section[],
+  memories: readonly Uint8Array[],
+  exported: readonly Uint8Array[] = [],
+): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [MODULE_HEADER];
   const emit = (id: number, data: Uint8Array) => parts.push(Uint8Array.of(id), leb(data.length), data);
   for (const { id, data } of sections) {
     if (id === SECTION.CUSTOM || id === SECTION.MEMORY) continue;
     if (id === SECTION.IMPORT) emit(id, appendEntries(data, memories));
     else if (id === SECTION.EXPORT) {
-      emit(id, appendEntries(data, [exportEntry('__table', KIND.TABLE), exportEntry('__sp', KIND.GLOBAL)]));
+      const own = [exportEntry('__table', KIND.TABLE), exportEntry('__sp', KIND.GLOBAL), ...exported];
+      emit(id, appendEntries(data, own));
     } else emit(id, data);
   }
   return concat(parts);

@@ -1,4 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { bootGuest, request, type SpecGuest } from '../../spec/guest.js';
 import { encodeRequest } from '../python/guest-protocol.js';
 import type { Guest } from './restore.js';
@@ -73,12 +75,58 @@ describe('a restored interpreter', () => {
     expect(often).toThrow(/not that of the snapshot/);
   });
 
-  it('does not reuse a memory that grew or has another limit', () => {
+  it('does not reuse a memory that grew or has a lower maximum', () => {
     const used = guest.run('x = bytearray(100 << 20)');
     expect(used.guest.hasGrown).toBe(true);
     expect(guest.restore(used.guest)).not.toBe(used.guest);
     const small = guest.restore(null, 64);
     expect(guest.restore(small, 512)).not.toBe(small);
+  });
+
+  it('does not keep the memory that it replaces', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    setFlagsFromString('--no-expose-gc');
+    const replaced = () => {
+      const small = guest.restore(null, 64);
+      return { memory: new WeakRef(small.memory), successor: guest.restore(small, 512) };
+    };
+    const { memory, successor } = replaced();
+    return vi.waitFor(() => {
+      collect();
+      expect(memory.deref() === undefined).toBe(true);
+      expect(successor.hasGrown).toBe(false);
+    });
+  });
+
+  it('reuses a memory with a lower limit, which it enforces to the page', () => {
+    const fill = `blocks = []
+try:
+  while True: blocks.append(bytearray(1 << 16))
+except MemoryError: pass`;
+    const alone = guest.restore(null, 64);
+    runOf(alone, fill);
+    const pages = ({ memory }: Guest) => memory.buffer.byteLength / 65_536;
+    expect(pages(alone)).toBe(64 * 16);
+    const large = guest.restore();
+    const bounded = guest.restore(large, 64);
+    expect(bounded).toBe(large);
+    runOf(bounded, fill);
+    expect(pages(bounded)).toBe(64 * 16);
+    const prepared = guest.restore();
+    prepared.prepare();
+    expect(prepared.bound(64 * 16)).toBe(true);
+    runOf(prepared, fill);
+    expect(pages(prepared)).toBe(64 * 16);
+    expect(prepared.bound(1024 * 16)).toBe(false);
+  });
+
+  it('gives the next run its own limit again', () => {
+    const used = guest.restore(guest.restore(), 64);
+    runOf(used, 'x = 1');
+    expect(guest.restore(used)).toBe(used);
+    const { frame } = runOf(used, 'len(bytearray(100 << 20))');
+    expect(JSON.parse(Buffer.from(frame!).toString()).value).toBe(100 << 20);
   });
 
   it('keeps nothing that the previous run planted', () => {

@@ -1,6 +1,6 @@
 /**
  * Restores an interpreter from a snapshot, for exactly one run. The memory of the previous run is reused if it did not grow
- * and has the same maximum, because touching fresh pages takes five times as long. Either way its bytes equal the snapshot
+ * and can be bounded as needed, because touching fresh pages takes five times as long. Either way its bytes equal the snapshot
  * afterwards (a spec and every 500th restore compare all of them):
  * - If the module marks its writes (dirty-pages.ts), the marked units and the stack are copied, and the instance is reused;
  *   apart from memory only its stack pointer can have changed.
@@ -16,20 +16,24 @@ import type { GuestExports, Snapshot } from './snapshot.js';
 import type { ProgramBridge } from './program-bridge.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
-interface RestoreOptions {
+interface GuestOptions {
   clock: Clock;
   output: CapturedOutput;
   /** With the paths and order of the boot. */
   preopens: Readonly<Record<string, Directory>>;
   maxPages: number;
+}
+
+interface RestoreOptions extends GuestOptions {
   /** An interpreter that has finished its run. */
   reuse?: Guest | null;
 }
 
 /** Returns an interpreter for one run, made of the code module (without data) and a snapshot. */
 export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: RestoreOptions): Guest {
-  const { reuse } = options;
-  if (!reuse || reuse.hasGrown || reuse.maxPages !== options.maxPages) return new Guest(code, snapshot, options);
+  // A new guest must not keep the one that it replaces.
+  const { reuse, ...own } = options;
+  if (!reuse || reuse.hasGrown || !reuse.bound(options.maxPages)) return new Guest(code, snapshot, own);
   reuse.reset();
   return reuse;
 }
@@ -40,7 +44,6 @@ const RESTORES_PER_CHECK = 500;
 /** An interpreter instance with its memory and WASI host. */
 export class Guest {
   readonly memory: WebAssembly.Memory;
-  readonly maxPages: number;
   private readonly host: WasiHost;
   private readonly written: WebAssembly.Memory | undefined;
   private exports: GuestExports;
@@ -50,11 +53,9 @@ export class Guest {
   constructor(
     private readonly code: WebAssembly.Module,
     private readonly snapshot: Snapshot,
-    private readonly options: RestoreOptions,
+    private readonly options: GuestOptions,
   ) {
-    const { maxPages } = options;
-    this.maxPages = maxPages;
-    const maximum = Math.max(maxPages, snapshot.pages);
+    const maximum = Math.max(options.maxPages, snapshot.pages);
     this.memory = new WebAssembly.Memory({ initial: snapshot.pages, maximum });
     if (WebAssembly.Module.imports(code).some(({ name }) => name === 'written')) {
       const pages = Math.ceil(maximum / UNIT_BYTES);
@@ -66,6 +67,19 @@ export class Guest {
     const image = new Uint8Array(snapshot.image);
     for (const [at, length] of snapshot.stretches) bytes.set(image.subarray(at, at + length), at);
     this.exports = this.instantiate();
+    this.bound(options.maxPages);
+  }
+
+  /**
+   * Sets the most pages to which the memory may grow, also of an interpreter that is prepared. False if this one cannot have that bound:
+   * it is above the maximum of its memory, or the module does not bound its growth.
+   */
+  bound(maxPages: number): boolean {
+    const { __max_pages: limit } = this.exports;
+    if (!limit || maxPages > this.options.maxPages) return maxPages === this.options.maxPages;
+    // Below the size of the memory, what is left to grow would be negative, which is a large number.
+    limit.value = Math.max(maxPages, this.memory.buffer.byteLength / PAGE_BYTES);
+    return true;
   }
 
   /** True if the memory grew; it is not reused then. */

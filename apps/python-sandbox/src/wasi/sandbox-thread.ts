@@ -69,7 +69,7 @@ export interface ThreadData {
   answers: MessagePort;
   /** Memory of the counter that wakes a program that waits for an answer, and of the time it waited (`SIGNAL`). */
   signal: SharedArrayBuffer;
-  /** The default maximum of a guest's memory; interpreters with it are restored in advance. */
+  /** Maximum of a guest's memory. Interpreters with it are restored in advance; a run bounds its own further. */
   defaultPages: number;
 }
 
@@ -103,7 +103,7 @@ function prepareGuest(maxPages: number): Guest {
 
 function run(request: RunRequest): RunReply {
   const maxPages = request.memoryLimitMb * PAGES_PER_MB;
-  const current = isReady && guest && maxPages === data.defaultPages ? guest : prepareGuest(maxPages);
+  const current = isReady && guest?.bound(maxPages) ? guest : prepareGuest(maxPages);
   isReady = false;
   output.reset();
   if (request.reportsProgress) {

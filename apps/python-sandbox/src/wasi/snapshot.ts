@@ -42,6 +42,8 @@ export interface GuestExports {
   _start: () => void;
   __table: WebAssembly.Table;
   __sp: WebAssembly.Global;
+  /** In the code module, if it bounds its growth. */
+  __max_pages?: WebAssembly.Global;
 }
 
 /** Thrown by the host at the quiescent point. JS exceptions unwind wasm frames, and the module has no handlers. */

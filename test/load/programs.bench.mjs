@@ -1,13 +1,16 @@
 /**
- * What a program saves: the latency of a call inside a program against the same call over HTTP, and one program of 50 calls
- * against 50 HTTP calls and 50 MCP calls, in time, and in bytes, which for a model are tokens.
+ * What a program costs and saves: the latency of a call inside a program against the same call over HTTP, an empty program against
+ * an HTTP call and against `print(1)` by `execute_python`, and one program of 50 calls against 50 HTTP calls and 50 MCP calls,
+ * in time, and in bytes, which for a model are tokens.
  * `npm run bench -- programs`.
  */
 import { medianWithSpread } from './spread.mjs';
 import { withFleet } from './with-fleet.mjs';
 
 const CALLS = 50;
-const ROUNDS = 9;
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9);
+/** Empty programs and prints per round; a single one says little. */
+const REPEATS = 5;
 /** What a model reads and writes per token, in bytes; only ratios of counts are printed. */
 const BYTES_PER_TOKEN = 4;
 
@@ -59,15 +62,24 @@ async function bench({ url, api_key: key }) {
     gathered: program('[r["result"] for r in gather(*[tools.calculator(expression=e) for e in inputs])]'),
   };
   const empty = program('len(inputs)');
-  for (const way of [...Object.values(ways), empty]) for (let i = 0; i < 3; i += 1) await way();
+  const print = async () => (await http('execute_python', { code: `print(1) # ${(counter += 1)}` })).bytes;
+  for (const way of [...Object.values(ways), empty, print]) for (let i = 0; i < 3; i += 1) await way();
+  const repeated = async (way) => {
+    const times = [];
+    for (let i = 0; i < REPEATS; i += 1) times.push((await timed(way)).ms);
+    return medianWithSpread(times).median;
+  };
 
   const seen = Object.fromEntries(Object.keys(ways).map((name) => [name, []]));
   const inner = [];
+  const empties = { http: [], print: [] };
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const [name, way] of Object.entries(ways)) seen[name].push(await timed(way));
-    const start = await timed(empty);
+    const [start, printed] = [await repeated(empty), await repeated(print)];
     const at = (name) => seen[name].at(-1).ms;
-    inner.push((at('program') - start.ms) / at('http'));
+    inner.push((at('program') - start) / at('http'));
+    empties.http.push((start * CALLS) / at('http'));
+    empties.print.push(start / printed);
   }
   const ratio = (name, what) =>
     medianWithSpread(seen[name].map((one, round) => one[what] / seen.http[round][what])).median;
@@ -75,6 +87,8 @@ async function bench({ url, api_key: key }) {
   return {
     name: 'programs',
     call_inside_to_call_over_http: medianWithSpread(inner),
+    empty_program_to_http_call: medianWithSpread(empties.http),
+    empty_program_to_print: medianWithSpread(empties.print),
     [`${CALLS}_calls_to_http`]: Object.fromEntries(
       ['mcp', 'program', 'gathered'].map((name) => [name, { time: ratio(name, 'ms'), bytes: ratio(name, 'bytes') }]),
     ),

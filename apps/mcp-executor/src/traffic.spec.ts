@@ -8,7 +8,7 @@ import { Traffic } from './traffic.js';
 
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00';
 
-/** A client over a watched transport, a server that knows the traces it was called in, and what was measured. */
+/** A client over a watched transport, a server that records the traces of its calls, and the metrics. */
 async function connected(url: string | undefined) {
   const traces: unknown[] = [];
   const server = new McpServer({ name: 'spec', version: '1' });
@@ -41,7 +41,7 @@ async function connected(url: string | undefined) {
   return { client, traces, connection, observed };
 }
 
-it('measures every message by method, tool and outcome, also those of the SDK', async () => {
+it('measures every message by method, tool and outcome, including those of the SDK', async () => {
   const { client, traces, observed } = await connected('https://crm.example.com/mcp');
   await client.listTools();
   await client.callTool({ name: 'ok', arguments: {} });
@@ -67,7 +67,7 @@ it('measures every message by method, tool and outcome, also those of the SDK', 
   ]);
 });
 
-it('propagates the trace of a call in _meta, and none where there is none', async () => {
+it('propagates the trace of a call in _meta, if there is one', async () => {
   const { client, traces } = await connected(undefined);
   await client.callTool({ name: 'ok', arguments: {} });
   const carrier = { get: (name: string) => (name === 'traceparent' ? PARENT : undefined) };

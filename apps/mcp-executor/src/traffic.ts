@@ -26,7 +26,7 @@ export type TrafficMetrics = Pick<Metrics, 'mcpClientDuration' | 'mcpClientSessi
 
 type Labels = Partial<Record<Parameters<TrafficMetrics['mcpClientDuration']['labels']>[0] & string, string>>;
 type Sent = Extract<JSONRPCMessage, { method: string }>;
-/** How a request ended: a failure, with the code of a JSON-RPC error. */
+/** The failure of a request, with the code of a JSON-RPC error. */
 type Failure = SpanFailure & { statusCode?: string };
 
 /** A server as labels and attributes. */
@@ -46,10 +46,10 @@ export interface WatchedConnection {
 }
 
 /**
- * Watches what is sent to MCP servers, as the OpenTelemetry conventions of MCP ask: each request and notification is a client span
+ * Traces and measures messages to MCP servers by the OpenTelemetry conventions of MCP: each request and notification is a client span
  * `{method} {tool}` and an observation of `mcp.client.operation.duration`, and propagates the trace in `_meta`. The spans of the HTTP
- * requests that carry it are its children. It works on the SDK's transports, because only there all messages pass: also those that the SDK
- * sends by itself, to open a session or to read the next page of a list.
+ * requests that carry it are its children. It works on the SDK's transports, because all messages pass there, including those that the SDK
+ * itself sends to open a session or to read the next page of a list.
  */
 export class Traffic {
   private readonly toolLabels = new BoundedLabel(MAX_TOOLS);

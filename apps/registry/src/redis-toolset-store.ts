@@ -69,7 +69,7 @@ export class RedisToolsetStore {
       .toSorted((a, b) => b.version - a.version);
   }
 
-  /** The number of the latest version, also of a toolset that was removed; 0 when there never was one. */
+  /** The number of the latest version, even of a removed toolset; 0 if there never was one. */
   async latest(id: string): Promise<number> {
     return Number((await this.redis.hget(versionsKey(id), 'latest')) ?? 0);
   }
@@ -80,7 +80,7 @@ export class RedisToolsetStore {
     return (await this.putScript(TOOLSETS, versionsKey(id), ...values)) === 1;
   }
 
-  /** Removes a toolset with its versions and pins; only the number of its latest version stays. */
+  /** Removes a toolset with its versions and pins; only the number of its latest version remains. */
   async remove(id: string): Promise<boolean> {
     const latest = await this.latest(id);
     const [removed] = await Promise.all([
@@ -92,7 +92,7 @@ export class RedisToolsetStore {
     return removed === 1;
   }
 
-  /** Removes everything known of a toolset. */
+  /** Removes all data of a toolset. */
   async erase(id: string): Promise<void> {
     await this.remove(id);
     await this.redis.del(versionsKey(id));

@@ -1,14 +1,14 @@
 /**
- * Overrides of toolsets are written for a definition as it was. The registry pins the parts of the definition that an override
- * covers, and puts the override out of effect when one of them changes: a preset or a description could mean something else
- * then. Parts that it does not cover may change; the quarantine of definitions covers those (quarantine.ts).
+ * An override is written for one state of a definition. The registry pins the parts of the definition that the override covers, and
+ * disables the override when one of them changes, because a preset or a description could then mean something else. Parts that it does not
+ * cover may change; the quarantine of definitions covers those (quarantine.ts).
  */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { ToolOverride } from '@toolfleet/contracts/toolset';
 import { canonicalJson, compileSchema, explainErrors, sha256Hex } from '@toolfleet/schema';
 
-/** Identifies the content of an override of a tool: another content is written anew and gets a pin of its own. */
+/** Identifies the content of an override of a tool: changed content is a new override with its own pin. */
 export function toPinKey(tool: string, override: ToolOverride): string {
   return `${tool} ${sha256Hex(canonicalJson(override as Json)).slice(0, 16)}`;
 }
@@ -38,7 +38,7 @@ export function changedFields(pinned: JsonObject, current: JsonObject): string[]
   return [...names].filter((name) => canonicalJson(pinned[name] ?? null) !== canonicalJson(current[name] ?? null));
 }
 
-/** What of an override does not fit a definition; empty when everything does. */
+/** The parts of an override that do not fit a definition; empty when all do. */
 export function findMisfits(
   { name: tool, input_schema: schema }: Pick<ToolDefinition, 'name' | 'input_schema'>,
   override: ToolOverride,

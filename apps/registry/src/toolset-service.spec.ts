@@ -49,7 +49,7 @@ beforeEach(async () => {
   faults.clear();
 });
 
-/** A service as a replica has it after its start. */
+/** The service of a replica after its start. */
 async function started(file: JsonObject = {}): Promise<ToolsetService> {
   const host = {
     clock,
@@ -73,7 +73,7 @@ async function announce(...definitions: ToolDefinition[]): Promise<void> {
 const put = (service: ToolsetService, id: string, spec: ToolsetSpec) => service.put({ id, spec, by: 'acme/ann' });
 
 describe('versions of a toolset', () => {
-  it('are made by every change, counted on after a removal, and restored by number', async () => {
+  it('are made by every change, continue counting after a removal, and can be restored', async () => {
     const service = await started();
     expect(await put(service, 'sums@acme', { description: 'one' })).toMatchObject({
       version: 1,
@@ -96,7 +96,7 @@ describe('versions of a toolset', () => {
     expect(published).toEqual(Array.from({ length: 5 }, () => 'sums@acme'));
   });
 
-  it('are written by replicas at once without losing one, and the oldest are dropped', async () => {
+  it('are written by concurrent replicas without a loss, and the oldest are dropped', async () => {
     const [one, other] = [await started(), await started()];
     await Promise.all([put(one, 'sums', { description: 'a' }), put(other, 'sums', { description: 'b' })]);
     expect((await one.show('sums')).versions).toHaveLength(2);
@@ -106,8 +106,8 @@ describe('versions of a toolset', () => {
   });
 });
 
-describe('who uses a toolset', () => {
-  it('is its tenant before all others, and every tenant where it is shared', async () => {
+describe('the users of a toolset', () => {
+  it('are its tenant, which takes precedence, or all tenants if it is shared', async () => {
     const service = await started();
     await put(service, 'sums', { description: 'shared' });
     await put(service, 'sums@acme', { description: 'own' });
@@ -134,7 +134,7 @@ describe('toolsets of the configuration file', () => {
     await expect(later.show('own@acme')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('with an invalid entry keep the version before, and report a fault', async () => {
+  it('with an invalid entry keep the previous version, and report a fault', async () => {
     await started({ toolsets: { sums: { description: 'good' } } });
     const service = await started({ toolsets: { sums: { includes: {} }, 'a b': {} } });
     expect(await service.show('sums')).toMatchObject({ version: 1, spec: { description: 'good' } });
@@ -148,7 +148,7 @@ describe('an override', () => {
     overrides: { note: { description: 'Writes', preset: { region: 'eu' }, defaults: { limit: 3 } } },
   };
 
-  it('is in effect for revisions in which nothing that it covers changed', async () => {
+  it('is in effect for revisions that leave its covered parts unchanged', async () => {
     const service = await started();
     await announce(definition('note'));
     await put(service, 'own@acme', SPEC);
@@ -162,7 +162,7 @@ describe('an override', () => {
   it.each<[string, Partial<ToolDefinition>, string]>([
     ['the description', { description: 'Sends' }, 'changed: description'],
     [
-      'what a reference of an argument means',
+      'the schema that an argument refers to',
       { input_schema: { ...definition('note').input_schema, $defs: { region: { enum: ['eu', 'ap'] } } } },
       'changed: $defs',
     ],
@@ -200,12 +200,12 @@ describe('an override', () => {
       expect(await approving).toMatchObject({ version: 1, quarantined: [] });
     }
     expect((await service.get('acme', 'own'))?.approved).toEqual({ note: toRevision(changed) });
-    // Back at the definition before, the override covers another one again.
+    // The definition is back to the previous one, which is not the approved one.
     await announce(definition('note'));
     expect((await service.get('acme', 'own'))?.quarantined).toHaveLength(1);
   });
 
-  it('of a tool that is not there yet is pinned when it is first seen', async () => {
+  it('of a tool that does not exist yet is pinned when it is first seen', async () => {
     const service = await started({ toolsets: { own: SPEC as JsonObject } });
     expect((await service.show('own')).notes).toEqual(['overrides.note: no such tool']);
     await announce(definition('note'));

@@ -20,7 +20,7 @@ import type { RedisToolsetStore, StoredVersion } from './redis-toolset-store.js'
 import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-overrides.js';
 
 const readSpec = validateMessage<ToolsetSpec>(TOOLSET_SCHEMA as unknown as JsonObject);
-/** Names with which the section `toolsets` of the configuration file begins an entry: `name`, or `name@tenant`. */
+/** Names of entries in the section `toolsets` of the configuration file: `name`, or `name@tenant`. */
 const ID = /^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$/;
 const MAX_SPEC_CHARS = 64 * 1024;
 /** Toolsets of one tenant, and shared ones. */
@@ -28,7 +28,7 @@ const MAX_TOOLSETS = 200;
 /** Attempts to write a toolset that others keep changing. */
 const MAX_WRITES = 5;
 const FILE = 'configuration file';
-/** Start of the subject of a toolset's fault; its id follows. */
+/** Prefix of the subject of a toolset's fault, before its id. */
 const TOOLSET_FAULT = 'toolset ';
 
 /** The state of the overrides of one version. */
@@ -67,7 +67,7 @@ export class ToolsetService {
         await this.write(id, checkSpec(entry), { origin: 'config', by: FILE });
       } catch (error) {
         if (!isToolError(error) || error.code !== 'REQUEST_INVALID') throw error;
-        // An invalid entry keeps the version that was stored before.
+        // An invalid entry keeps the stored version.
         this.host.faults.set(TOOLSET_FAULT + id, [`its entry is ignored: ${error.message}`]);
         this.host.logger.error({ toolset: id, fault: error.message }, 'a toolset of the configuration file is ignored');
       }
@@ -177,7 +177,7 @@ export class ToolsetService {
     return this.show(id);
   }
 
-  /** Removes all toolsets of a tenant, or counts them. Those of the configuration file stay. */
+  /** Removes all toolsets of a tenant except those of the configuration file, or counts them. */
   async purgeTenant(tenant: string, dryRun: boolean): Promise<number> {
     const ids = [...(await this.store.heads()).keys()].filter(
       (id) => tenantOf(id) === tenant && !this.declared.has(id),
@@ -230,7 +230,7 @@ export class ToolsetService {
     }
   }
 
-  /** Which overrides are in effect. An override that meets its tool for the first time is pinned to its definition. */
+  /** Which overrides are in effect. An override is pinned to the definition of its tool when it is first checked against it. */
   private async overrideStates(id: string, spec: ToolsetSpec): Promise<OverrideStates> {
     const states: OverrideStates = { approved: {}, quarantined: [], notes: [] };
     const overrides = Object.entries(spec.overrides ?? {});

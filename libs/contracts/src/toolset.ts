@@ -16,7 +16,7 @@ export interface ToolOverride {
   /** Name in the toolset. The original name is unknown there. */
   name?: string;
   description?: string;
-  /** Arguments with a fixed value: not in the shown schema, and not for the caller to send. */
+  /** Arguments with a fixed value: not in the shown schema, and refused from callers. */
   preset?: JsonObject;
   /** Values of arguments that the caller omits, in place of the defaults of the schema. */
   defaults?: JsonObject;
@@ -107,7 +107,7 @@ export interface ToolView {
   arguments?: ShownArguments;
 }
 
-/** Arguments of a call that its caller does not decide. */
+/** Arguments of a call that the toolset decides. */
 export interface ShownArguments {
   preset: JsonObject;
   defaults: JsonObject;
@@ -182,7 +182,7 @@ export interface ToolsetShow {
 }
 export interface ToolsetDetail extends ToolsetSummary {
   spec: ToolsetSpec;
-  /** What to know about it, such as names that match no tool. */
+  /** Notes for its administrator, such as names that match no tool. */
   notes: string[];
   /** Newest first. */
   versions: ToolsetVersion[];

@@ -22,8 +22,8 @@ const SHOWN_CHARS = 2_000;
 export const RESULT_URI = 'toolfleet://results/';
 
 /**
- * The document of a result, which expressions apply to and pages are cut from: its output as JSON or text. That of a tool without
- * output is its text.
+ * The document of a result, to which expressions apply and from which pages are cut: its output as JSON or text, or the text of a tool
+ * without output.
  */
 export function toDocument({ output, text, content }: Pick<CallResult, 'output' | 'text' | 'content'>): string {
   if (typeof output === 'string') return output;
@@ -46,7 +46,7 @@ function isLonger(text: string, maxBytes: number): boolean {
 }
 
 /**
- * What a caller gets in place of a result that is kept for it: size, shape and beginning, and how to read on. Pictures and files
+ * What a caller gets in place of a kept result: size, shape and beginning, and how to read on. Pictures and files
  * of the result stay.
  */
 export function withHandle<T extends Payload>(tool: string, result: T, document: string, kept: KeptHandle): T {

@@ -13,7 +13,7 @@ const FORMATS: Readonly<Record<string, readonly Json[]>> = {
 const ANY: readonly Json[] = ['string', 'number', 'boolean', 'object', 'array'];
 
 /**
- * A schema without references as Gemini's `Schema` object, a subset of OpenAPI 3.0: one type a value, `nullable` instead of the
+ * A schema without references as Gemini's `Schema` object, a subset of OpenAPI 3.0: one type per value, `nullable` instead of the
  * type null, `enum` for strings only, `items` on every array, and nothing next to `anyOf` but in its branches. What the subset
  * cannot express is left out or becomes part of the description; the fleet checks each call against the whole schema.
  * @param schema with references expanded (`inlineDefinitions`)
@@ -44,8 +44,8 @@ function mergeAll({ allOf, ...schema }: JsonObject): JsonObject {
 }
 
 /**
- * A union. Its description moves into the branches. Branches of a schema with properties or items of its own only refine it, so their
- * properties become optional ones of the whole, and the union is left out.
+ * A union. Its description moves into the branches. If the schema itself has properties or items, branches only refine it: their properties
+ * become optional ones of the whole, and the union is left out.
  */
 function toUnion({ anyOf: _any, oneOf: _one, ...own }: JsonObject, options: readonly Json[]): JsonObject {
   const branches = options.filter(isJsonObject);

@@ -1,8 +1,8 @@
 import type { Json } from '@toolfleet/contracts';
 
-/** Levels that are described; what is deeper is shown as `{…}` or `[…]`. */
+/** Levels that are described; deeper ones are shown as `{…}` or `[…]`. */
 const MAX_DEPTH = 4;
-/** Keys of an object that are named. */
+/** Most keys of an object that are named. */
 const MAX_KEYS = 20;
 /** Longest key that is shown. */
 const MAX_KEY_CHARS = 40;

@@ -21,7 +21,7 @@ export interface SelectExpression {
 
 /** An expression that is invalid or exceeds a limit. */
 export class SelectRefused extends Error {
-  /** @param position offset of the fault in UTF-16 units, counted from 0; undefined where no place is wrong */
+  /** @param position offset of the error in UTF-16 units, counted from 0; undefined if the error has no position */
   constructor(
     reason: string,
     readonly position?: number,
@@ -30,7 +30,7 @@ export class SelectRefused extends Error {
   }
 }
 
-/** A node of either syntax tree, as far as checks look at it. */
+/** The fields of a node of either syntax tree that checks read. */
 type Node = Readonly<Record<string, unknown>>;
 
 const known = new LRUCache<string, SelectExpression>({ max: MAX_CACHED });
@@ -55,8 +55,8 @@ export function readSelect(sent: string): SelectExpression {
 }
 
 /**
- * Evaluates an expression that `readSelect` has checked. JSONPath gives the array of all matches, JMESPath one value. Its time and
- * memory are not bounded: run it where it can be ended.
+ * Evaluates an expression that `readSelect` has checked. JSONPath gives the array of all matches, JMESPath one value. Its time and memory
+ * are not bounded: run it in a process that can be killed.
  * @throws Error where a function gets a value of the wrong type
  */
 export function evaluateSelect({ expression, language }: SelectExpression, document: Json): Json {

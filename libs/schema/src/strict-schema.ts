@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 
-/** Keywords that strict mode takes as they are. Other constraints are left out: the fleet checks each call against the whole schema. */
+/** Keywords that strict mode accepts unchanged. Other constraints are left out: the fleet checks each call against the whole schema. */
 const KEPT = ['type', 'enum', '$ref', 'pattern', 'multipleOf', 'maximum', 'exclusiveMaximum', 'minimum'] as const;
 const ALSO_KEPT = ['exclusiveMinimum', 'minItems', 'maxItems'] as const;
 const FORMATS: ReadonlySet<Json> = new Set([
@@ -17,7 +17,7 @@ const NOT_EXPRESSED = [
   'prefixItems',
 ];
 
-/** Limits of one schema, by the same page. */
+/** Limits of one schema, from the same page. */
 const MAX_LEVELS = 10;
 const MAX_PROPERTIES = 5_000;
 const MAX_VALUES = 1_000;

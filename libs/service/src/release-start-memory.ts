@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm';
 
 /**
  * Collects the garbage of loading code and building components, a fifth to a third of the memory of a process. V8 would keep it:
- * an idle process allocates nothing, so it triggers no collection, and the young generation keeps the size that the start gave it.
- * Takes some tens of milliseconds, so call it before the process is ready.
+ * an idle process allocates nothing, so it triggers no collection, and the young generation keeps its size from the start.
+ * Takes tens of milliseconds, so call it before the process is ready.
  */
 export function releaseStartMemory(): void {
   setFlagsFromString('--expose-gc');

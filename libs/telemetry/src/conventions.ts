@@ -1,10 +1,10 @@
 /**
  * The OpenTelemetry conventions that this fleet's spans and metrics follow: names, types and requirement levels of what it sends. The
  * conventions are in development and have no release yet, so each model file is pinned to a commit. `npm run check:conventions` compares
- * this table with a checkout; `docs/operations.md` says what is sent.
+ * this table with a checkout; `docs/operations.md` lists what is sent.
  */
 
-/** What the table below was made from. */
+/** Sources of the table below. */
 export const CONVENTIONS = {
   /** GenAI and MCP: https://github.com/open-telemetry/semantic-conventions-genai */
   schemaUrl: 'https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev',
@@ -50,7 +50,7 @@ export const ATTR = {
 /** An attribute of the table. */
 export type AttributeKey = keyof typeof ATTR;
 
-/** Types in the words of the models; `enum` has members, of which every value sent is one or a custom one. */
+/** Types as the models name them; values of an `enum` are its members or custom ones. */
 export type AttributeType = 'string' | 'int' | 'any' | 'enum';
 
 export const ATTRIBUTE_TYPES: Readonly<Record<AttributeKey, AttributeType>> = {
@@ -87,7 +87,7 @@ export type RequirementLevel = 'required' | 'conditionally_required' | 'recommen
 export interface Signal {
   readonly kind: 'internal' | 'client' | 'server' | 'histogram';
   readonly attributes: Readonly<Partial<Record<AttributeKey, RequirementLevel>>>;
-  /** Upper bounds in seconds that the text advises for a histogram. */
+  /** Upper bounds in seconds that the conventions recommend for a histogram. */
   readonly buckets?: readonly number[];
 }
 
@@ -188,16 +188,16 @@ const METHODS = new Set([
   'notifications/subscriptions/acknowledged',
 ]);
 
-/** The method as an attribute, a label and a span name may hold it: one of MCP and its tasks extension, or `_OTHER`. */
+/** The method as it may appear in attributes, labels and span names: one of MCP and its tasks extension, or `_OTHER`. */
 export const knownMethod = (method: string): string => (METHODS.has(method) ? method : OTHER_METHOD);
 
 const REVISIONS = new Set(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28']);
 
-/** The protocol revision if there is one of that name: peers choose what they send. */
+/** The protocol revision if it is a known one: peers can send anything. */
 export const knownRevision = (version: unknown): string | undefined =>
   typeof version === 'string' && REVISIONS.has(version) ? version : undefined;
 
-/** JSON-RPC codes by which a server says that the request was wrong; it did not fail itself. */
+/** JSON-RPC codes for invalid requests: the server itself did not fail. */
 const CALLER_CODES = new Set([-32_700, -32_600, -32_601, -32_602, -32_002]);
 
 /** Whether a response with this code counts as a failure of the server that sent it. */

@@ -1,6 +1,6 @@
 import { ATTR, EXECUTE_TOOL, knownMethod } from './conventions.js';
 
-/** A JSON-RPC request or notification as far as telemetry looks. */
+/** The fields of a JSON-RPC request or notification that telemetry reads. */
 interface McpMessage {
   readonly method: string;
   readonly id?: unknown;
@@ -15,7 +15,7 @@ export interface MessageFacts {
   readonly tool: string | undefined;
 }
 
-/** Reads what is cheap: for every message, recorded or not. */
+/** Cheap, because it is called for every message, recorded or not. */
 export function describeMessage({ method, params }: McpMessage): MessageFacts {
   const tool = method === 'tools/call' ? readText(params, 'name') : undefined;
   return { method: knownMethod(method), tool };

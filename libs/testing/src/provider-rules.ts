@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 
-/** What model providers publish about tool names: OpenAI and Anthropic (older models) 64 characters, Gemini a letter or `_` first. */
+/** Rules of model providers for tool names: OpenAI and Anthropic (older models) 64 characters, Gemini a letter or `_` first. */
 export const PROVIDER_NAMES: Readonly<Record<string, RegExp>> = {
   openai: /^[A-Za-z0-9_-]{1,64}$/,
   anthropic: /^[A-Za-z0-9_-]{1,128}$/,

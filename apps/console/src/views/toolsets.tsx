@@ -167,7 +167,7 @@ function Shown({ toolset, onChanged, isOld }: { toolset: ShownToolset; onChanged
       {toolset.quarantined.map(({ name, reason, pending_revision: revision }) => (
         <div key={name} className="notice warn">
           <strong>{name} is hidden</strong>
-          <span>Its override was written for another definition: {reason}</span>
+          <span>Its override was written for another version of the definition: {reason}</span>
           {!isOld && (
             <span>
               <button onClick={() => void act(() => api.approveOverride(toolset.id, name, revision))}>

@@ -3,7 +3,7 @@ import { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 
 interface EmbeddingsSettings {
-  /** Address of the endpoint, such as `https://api.openai.com/v1/embeddings`; its origin is the only one this client reaches. */
+  /** Address of the endpoint, such as `https://api.openai.com/v1/embeddings`; the client can reach no other origin. */
   url: string;
   apiKey: string | undefined;
   model: string;

@@ -3,13 +3,13 @@ import { suggestion } from '@toolfleet/contracts/text';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { matching, pageOf, type ToolFilter, type ToolPredicate } from './tool-list.js';
 
-/** How much of each tool a list shows: its name; also what it does; also its schemas. */
+/** How much of each tool a list shows: its name, also its description, or also its schemas. */
 export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
 export type ToolDetail = (typeof TOOL_DETAILS)[number];
 
-/** Tools that one request may name. */
+/** Most tools that one request may name. */
 export const MAX_NAMES = 50;
-/** Characters of a description in a summary. */
+/** Longest description in a summary, in characters. */
 const MAX_SUMMARY = 240;
 
 /** The tools of one caller: all of them by name, and by a task. */
@@ -58,7 +58,7 @@ export function namedTools(tools: readonly RegisteredTool[], names: readonly str
   return [...new Set(names.map((name) => known.get(name)!))];
 }
 
-/** The beginning of a description: whole sentences of its first paragraph as far as they fit, else its first words. */
+/** The beginning of a description: as many whole sentences of its first paragraph as fit, else its first words. */
 export function summaryOf({ description }: RegisteredTool): string {
   const text = description
     .trim()

@@ -7,13 +7,13 @@ const leaseKey = (tenantId: string): string => `lc:l:${tenantId}`;
 /** Searches kept per tenant until their calls are known; about 1 KB each. */
 const MAX_SEARCHES = 200;
 const SEARCH_TTL_SECONDS = 3_600;
-/** Callers per tenant that teach; further ones take the place of an arbitrary one. At most 50 calls of about 100 bytes each. */
+/** Callers per tenant with learned calls; a further one replaces an arbitrary one. At most 50 calls of about 100 bytes each. */
 const MAX_CALLERS = 100;
-/** Age at which everything is forgotten that a tenant no longer adds to. */
+/** Time after the last addition of a tenant until its history is deleted. */
 const LEARNED_TTL_SECONDS = 30 * 86_400;
 
 /**
- * Searches in a capped list per tenant (`lc:s:<tenant>`) and what callers taught in a hash per tenant (`lc:h:<tenant>`, a field per
+ * Searches in a capped list per tenant (`lc:s:<tenant>`) and learned calls in a hash per tenant (`lc:h:<tenant>`, a field per
  * caller), next to the recent calls and with the same permissions.
  */
 export class RedisSearchHistory extends SearchHistoryStore {

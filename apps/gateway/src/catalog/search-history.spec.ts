@@ -1,4 +1,4 @@
-/** What a tenant's searches and calls teach, on a real Redis. */
+/** What is learned from a tenant's searches and calls, on a real Redis. */
 import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
@@ -57,7 +57,7 @@ const weightFor = (at: SearchHistory, tenantId: string, keyId: string, task: str
   at.called(principal(tenantId, keyId), task).get(tool) ?? 0;
 
 describe('search history', () => {
-  it('weighs what a caller did itself in full, what others of the tenant did by a third, and other tenants not', async () => {
+  it('weighs a caller’s own calls in full, those of others in the tenant at a third, and ignores other tenants', async () => {
     const [one, other] = [history(), history()];
     await searchAndCall(one, 'acme', 'k1', 'bill the customer', 'create_invoice');
     await eventually(
@@ -106,7 +106,7 @@ describe('search history', () => {
     expect(callers.has('key:119')).toBe(true);
   });
 
-  it('keeps and uses nothing of tenants that are left out, and survives a store that fails', async () => {
+  it('ignores excluded tenants, and survives a store that fails', async () => {
     const without = history(['acme']);
     without.searched(principal('acme', 'k1'), 'bill the customer', ['a']);
     expect(without.called(principal('acme', 'k1'), 'bill the customer').size).toBe(0);
@@ -122,7 +122,7 @@ describe('search history', () => {
     expect(broken.called(principal('acme', 'k1'), 'bill the customer').size).toBe(0);
   });
 
-  it('is erased with its tenant or its caller, and counted before', async () => {
+  it('is counted, then erased, with its tenant or its caller', async () => {
     const at = history();
     for (const key of ['k1', 'k2']) await searchAndCall(at, 'acme', key, 'bill the customer', 'create_invoice');
     await searchAndCall(at, 'globex', 'k1', 'bill the customer', 'create_invoice');

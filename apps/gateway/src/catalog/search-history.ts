@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache';
 import { toMaker } from '../auth/call-access.js';
 import type { RecentCall } from '../recent-calls/recent-calls.js';
 
-/** A search as it is kept until its calls are known. */
+/** A search, kept until its calls are known. */
 export interface SearchRecord {
   at: EpochMs;
   /** `toMaker` of the caller. */
@@ -27,13 +27,13 @@ export abstract class SearchHistoryStore {
   abstract addSearch(tenantId: string, search: SearchRecord): Promise<void>;
   /** The newest searches of a tenant, oldest first. */
   abstract searches(tenantId: string): Promise<SearchRecord[]>;
-  /** What each caller of the tenant taught, newest first. */
+  /** Learned calls of each caller of the tenant, newest first. */
   abstract learned(tenantId: string): Promise<Map<string, LearnedCall[]>>;
-  /** Replaces what a caller taught. */
+  /** Replaces the learned calls of a caller. */
   abstract teach(tenantId: string, caller: string, calls: readonly LearnedCall[]): Promise<void>;
   /** True for one gateway per interval. */
   abstract mayLearn(tenantId: string): Promise<boolean>;
-  /** Removes or counts what a tenant, or these of its callers, left. */
+  /** Removes or counts the entries of a tenant, or of some of its callers. */
   abstract erase(tenantId: string, callers: readonly string[] | undefined, dryRun: boolean): Promise<number>;
 }
 
@@ -41,13 +41,13 @@ export abstract class SearchHistoryStore {
 const FOLLOWS_MS = 10 * 60_000;
 /** Tools learned from one search. */
 const MAX_TOOLS = 3;
-/** Learned calls of one caller; its newest replace its oldest and nothing of other callers. */
+/** Learned calls of one caller; its newest replace its oldest, never those of other callers. */
 const MAX_LEARNED = 50;
 /** Least similarity (shared words / all words) of a search from which a task may learn. */
 const LEAST_SIMILAR = 0.4;
 /** Callers that together give a tool its full weight: one caller alone cannot. */
 const FULL_CALLERS = 3;
-/** Age at which what a gateway knows of a tenant is read again. */
+/** Age at which a gateway reads the history of a tenant again. */
 const REFRESH_MS = 60_000;
 const MAX_TENANTS = 500;
 
@@ -60,16 +60,16 @@ interface HistoryDeps {
   store: SearchHistoryStore;
   /** The newest calls of a tenant, oldest first. */
   recentCalls(tenantId: string): Promise<readonly RecentCall[]>;
-  /** Tenants whose searches are not kept and not used. */
+  /** Tenants whose searches are neither kept nor used. */
   exceptTenants: readonly string[];
   clock: Clock;
   refreshMs?: Milliseconds;
 }
 
 /**
- * Which tools were called after which searches, tenant by tenant. Searches are kept with their words hashed; the calls come from the
- * recent calls, which are recorded anyway, so that calls take no longer. Once in a while a search brings both together in the
- * background. A search never waits for it and never fails by it.
+ * Which tools were called after which searches, tenant by tenant. Searches are kept with their words hashed; the calls come from the recent
+ * calls, which are recorded anyway, so that calls do not take longer. From time to time a search compares both in the background. No search
+ * waits for the comparison or fails because of it.
  */
 export class SearchHistory {
   readonly #tenants = new LRUCache<string, KnownTenant>({ max: MAX_TENANTS });
@@ -77,8 +77,8 @@ export class SearchHistory {
   constructor(private readonly deps: HistoryDeps) {}
 
   /**
-   * Tools that were called after similar tasks, with weights up to 1: what the caller did itself counts fully, what others did by
-   * their number. What another key taught can therefore not outweigh what several did, however often it searches.
+   * Tools that were called after similar tasks, with weights up to 1: the caller's own calls count in full, those of others by the number
+   * of callers. Another key therefore cannot outweigh several callers, however often it searches.
    */
   called(principal: Principal, task: string): ReadonlyMap<string, number> {
     const { tenantId } = principal;
@@ -105,7 +105,7 @@ export class SearchHistory {
   }
 
   #refresh(tenantId: string, known: KnownTenant | undefined): void {
-    // Set before it is read, so that searches meanwhile do not read it, too; a failed read is repeated after the interval.
+    // Set before it is read, so that concurrent searches do not read it again; a failed read is repeated after the interval.
     const readAt = this.deps.clock.monotonic();
     this.#tenants.set(tenantId, { learned: known?.learned ?? new Map(), readAt });
     this.#learn(tenantId).then(
@@ -132,7 +132,7 @@ export class SearchHistory {
   }
 }
 
-/** What callers taught: the tools that a search found and that its caller called successfully before its next search. */
+/** What is learned: the tools that a search found and that its caller called successfully before its next search. */
 export function lessonsOf(searches: readonly SearchRecord[], calls: readonly RecentCall[]): Map<string, LearnedCall[]> {
   const lessons = new Map<string, LearnedCall[]>();
   for (const [caller, own] of Map.groupBy(searches, (search) => search.caller)) {

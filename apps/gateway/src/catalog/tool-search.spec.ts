@@ -100,7 +100,7 @@ describe('search with vectors', () => {
     ['answers with too few vectors', () => ({ status: 200, body: { data: [{ index: 0, embedding: [1, 0] }] } })],
     ['answers with something else', () => ({ status: 200, body: { data: 'x' } })],
     ['answers with no numbers', (input) => ({ status: 200, body: { data: input.map(() => ({ embedding: ['x'] })) } })],
-  ])('goes by words while the endpoint %s, and tries again later', async (_, answer) => {
+  ])('uses words only while the endpoint %s, and tries again later', async (_, answer) => {
     respond = answer;
     const { names, failures, clock } = newSearch();
     expect(await names('weather')).toEqual(['get_weather']);

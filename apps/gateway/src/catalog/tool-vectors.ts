@@ -29,8 +29,8 @@ interface VectorDeps {
 
 /**
  * Finds tools by the meaning of a task, with vectors of an endpoint. Tools are embedded once per description, in the background, in
- * batches; tasks when they are searched for. Until all tools have vectors, and while the endpoint is unavailable or slow, there is
- * no answer and the search goes by words.
+ * batches; tasks when they are searched for. Until all tools have vectors, and while the endpoint is unavailable or slow, there is no
+ * answer and the search uses words only.
  */
 export class ToolVectors {
   readonly #tools = new LRUCache<string, Float32Array>({ max: MAX_TOOLS });
@@ -42,7 +42,7 @@ export class ToolVectors {
 
   constructor(private readonly deps: VectorDeps) {}
 
-  /** Names of the nearest tools, nearest first; none while words have to do. Never rejects. */
+  /** Names of the nearest tools, nearest first; none while only words are available. Never rejects. */
   async nearest(tools: readonly RegisteredTool[], task: string): Promise<string[]> {
     const vectors = this.#vectors(tools);
     const wanted = vectors && (await this.#task(task.slice(0, MAX_TEXT_CHARS).trim()));
@@ -50,7 +50,7 @@ export class ToolVectors {
     return vectors.nearest(wanted, NEAREST).map((position) => tools[position]!.name);
   }
 
-  /** The vectors of a list; undefined until there are all, which then are asked for. */
+  /** The vectors of a list; undefined until all are known; requests those that are missing. */
   #vectors(tools: readonly RegisteredTool[]): VectorList | undefined {
     let vectors = this.#lists.get(tools);
     if (vectors || tools.length === 0 || tools.length > MAX_TOOLS) return vectors;

@@ -10,7 +10,7 @@ import type {
 import { quarantineRefusal, toolAnnotations } from '@toolfleet/engine';
 import { toolAllowed } from '@toolfleet/engine/access';
 
-/** Tools as toolsets show them, with what they are made of. */
+/** Tools as toolsets show them, with their originals. */
 const originals = new WeakMap<RegisteredTool, RegisteredTool>();
 
 /** The tool behind one that a toolset shows; any other tool unchanged. Metrics and spans name the original. */
@@ -18,7 +18,7 @@ export function originalOf(tool: RegisteredTool): RegisteredTool {
   return originals.get(tool) ?? tool;
 }
 
-/** What one version of a toolset makes of the tools of a tenant. Pure: the caller's rights are checked elsewhere. */
+/** The tools of a tenant as one version of a toolset shows them. Does not check the caller's rights. */
 export class ToolsetView {
   readonly #originals = new Map<string, string>();
   readonly #positions: ReadonlyMap<string, number>;
@@ -50,7 +50,7 @@ export class ToolsetView {
   /** Whether the toolset has this tool, and shows it under this name. */
   has(tool: RegisteredTool, shown: string): boolean {
     const { name } = this.#override(tool.name) ?? {};
-    // A renamed tool is known by its new name only, and takes it from a tool that has it by itself.
+    // A renamed tool is known by its new name only, and takes it from a tool whose original name it is.
     const isNamed = name === undefined ? !this.#originals.has(shown) : name === shown;
     return isNamed && this.#selects(tool);
   }
@@ -197,7 +197,7 @@ function renamed(details: JsonObject, original: string, shownName: string): Json
   return details['tool'] === original ? { ...details, tool: shownName } : details;
 }
 
-/** Replaces the name where it is a word of its own. */
+/** Replaces the name where it is a separate word. */
 function renameIn(text: string, original: string, shownName: string): string {
   if (original === shownName || !text.includes(original)) return text;
   return text.replaceAll(new RegExp(`(?<![A-Za-z0-9_-])${original}(?![A-Za-z0-9_-])`, 'g'), shownName);

@@ -104,7 +104,7 @@ describe('a selection', () => {
 });
 
 describe('the toolset of a request', () => {
-  it('is the one it names, at the version of that moment; without one nothing is read', async () => {
+  it('is the one it names, at the current version; nothing is read if it names none', async () => {
     const { state, toolsets } = setUp(served({}));
     const plain = caller();
     expect(toolsets.select(plain, undefined)).toBe(plain);
@@ -196,7 +196,7 @@ describe('a call in a toolset', () => {
     expect(await list.one(principal, 'find')).toMatchObject({ name: 'find', revision: 'crm_find-2' });
   });
 
-  it('of a tool that acts for the caller stays among the tools that it names', async () => {
+  it('of a tool that acts for the caller is limited to the tools that it names', async () => {
     const { toolsets, list } = setUp(served(FIND));
     const principal = caller({ toolset: { name: 'own', version: 1, tools: ['find'] } });
     expect((await list.all(principal)).tools.map(({ name }) => name)).toEqual(['find']);

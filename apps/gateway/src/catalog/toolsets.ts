@@ -26,9 +26,9 @@ const MAX_ENTRIES = 2_000;
 const RETRY_AFTER_MS = 1_000;
 
 /**
- * Toolsets as callers use them: which one a request works with, and what its calls mean. Caches versions for at most `ttlMs`,
- * reads them again after a change of toolsets or definitions, and serves older ones while the registry is unavailable. Calls
- * without a toolset do not come here.
+ * Toolsets as callers use them: which one a request uses, and which tools its calls name. Caches versions for at most `ttlMs`, reads them
+ * again after a change of toolsets or definitions, and serves older ones while the registry is unavailable. Not used for calls without a
+ * toolset.
  */
 export class Toolsets {
   readonly #entries = new Map<string, Entry>();
@@ -49,7 +49,7 @@ export class Toolsets {
   }
 
   /**
-   * The caller with the toolset that its request works with: the requested one, or the one its credential is bound to. The
+   * The caller with the toolset that its request uses: the requested one, or the one its credential is bound to. The
    * version is fixed, so that everything the request does uses the same one.
    * @param requested `name` or `name@version`
    * @throws ToolError REQUEST_INVALID; NOT_FOUND; PERMISSION_DENIED when the credential is bound to another toolset
@@ -74,7 +74,7 @@ export class Toolsets {
     return { ...principal, toolset: { ...ref, version: view.version } };
   }
 
-  /** The toolset that a reference of a tenant means. @throws ToolError NOT_FOUND */
+  /** The toolset that a tenant's reference names. @throws ToolError NOT_FOUND */
   async view(tenantId: string, { name, version }: ToolsetRef): Promise<ToolsetView> {
     const key = toKey(tenantId, name, version);
     const known = this.#entries.get(key);
@@ -117,7 +117,7 @@ export class Toolsets {
   }
 
   /**
-   * The tool that a name means in the toolset of a caller.
+   * The tool behind a name in the toolset of a caller.
    * @returns its original definition, and how the toolset shows it
    * @throws ToolError TOOL_NOT_FOUND when the toolset does not have it; TOOL_QUARANTINED when its override awaits an approval
    */
@@ -148,13 +148,13 @@ export class Toolsets {
   }
 }
 
-/** Whether a caller works with a toolset. */
+/** Whether a caller uses a toolset. */
 export function hasToolset(principal: Principal): principal is Principal & { toolset: ToolsetRef } {
   return principal.toolset !== undefined;
 }
 
 /**
- * Wraps `executeCall`: calls of callers with a toolset name a tool of the toolset, and their errors do so as well. The engine,
+ * Wraps `executeCall`: calls of callers with a toolset name a tool of the toolset, and so do their errors. The engine,
  * and with it policy, budget, metrics and audit, sees the original tool.
  */
 export function withToolsets(executeCall: ExecuteCall, toolsets: Pick<Toolsets, 'resolve'>): ExecuteCall {

@@ -54,7 +54,7 @@ function toolVectors(
     embeddings,
     timeoutMs: settings.TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS,
     clock,
-    onFailure: (error) => logger.warn({ error }, 'no embeddings; tools are searched by words'),
+    onFailure: (error) => logger.warn({ error }, 'no embeddings; searches use words only'),
   });
   return { vectors, components: [{ name: 'embeddings', stop: () => embeddings.close() }] };
 }

@@ -11,7 +11,7 @@ import {
 } from '@toolfleet/telemetry';
 import { toToolType } from './tool-labels.js';
 
-/** Span of a call that is checked and not run: a dry run, or a call before it is queued. */
+/** Span of a call that is checked but not run: a dry run, or a call before it is queued. */
 const ADMIT_TOOL = 'admit_tool';
 /** Longest recorded arguments or results in UTF-16 units; the limit of every attribute. */
 const MAX_CONTENT = 2_048;
@@ -19,7 +19,7 @@ const MAX_CONTENT = 2_048;
 const MAX_DESCRIPTION = 256;
 
 /**
- * Records one OpenTelemetry span per call, `execute_tool {tool}` of the GenAI conventions, with attributes of our own (`tool.*`, `call.id`,
+ * Records one OpenTelemetry span per call, `execute_tool {tool}` of the GenAI conventions, with additional attributes (`tool.*`, `call.id`,
  * `error.code`). Unrecorded calls cost one function call.
  */
 export class CallSpans extends Tracer {
@@ -72,12 +72,12 @@ export class CallSpans extends Tracer {
     }
   }
 
-  /** Adds what is known of the call, at its end, when that is most. */
+  /** Adds the attributes of the call at its end, when most are known. */
   #describe(span: RecordedSpan, active: ActiveCall, runs: boolean): void {
     const { request, tool } = active;
     span.setAttributes({ 'tool.name': request.toolName, 'call.id': request.callId });
     if (tool) {
-      // The name of an unknown tool is the caller's choice and would make span names endless.
+      // The name of an unknown tool is the caller's choice and would make the number of span names unbounded.
       span.updateName(`${runs ? EXECUTE_TOOL : ADMIT_TOOL} ${tool.name}`);
       span.setAttribute('tool.category', tool.category);
     }
@@ -96,7 +96,7 @@ export class CallSpans extends Tracer {
     const { session_id: session } = request.context;
     if (request.agentId !== undefined) span.setAttribute(ATTR.agentId, request.agentId);
     if (typeof session === 'string') span.setAttribute(ATTR.conversationId, session);
-    // Not what the caller sent before it was checked: refused arguments may be nested to any depth.
+    // Not the unchecked arguments: they may be nested to any depth.
     if (this.recordsContent && active.arguments) span.setAttribute(ATTR.toolCallArguments, toContent(active.arguments));
   }
 }

@@ -15,7 +15,7 @@ const KEYWORDS = new Set(
 );
 /** Names that annotations use: a member of this name in a class would hide the type from the lines after it. */
 const TYPE_NAMES = new Set(['str', 'int', 'float', 'bool', 'list', 'dict']);
-/** Values of an enumeration; a longer one is shown as the type of its values. */
+/** Values of an enumeration; longer enumerations are shown as the type of their values. */
 const MAX_LITERALS = 40;
 /** Characters of one annotation of literals. */
 const MAX_LITERALS_LENGTH = 800;
@@ -24,7 +24,7 @@ const MAX_VARIANTS = 8;
 /** Nested containers without a name of their own, and nodes visited for one tool: a schema may be a bomb of references. */
 const MAX_DEPTH = 16;
 const MAX_NODES = 2_000;
-/** TypedDicts of one tool; objects beyond are plain dictionaries. */
+/** TypedDicts of one tool; further objects are plain dictionaries. */
 const MAX_CLASSES = 40;
 /** Characters of a comment next to a field. */
 const MAX_COMMENT = 100;
@@ -68,7 +68,7 @@ export class ClassNames {
 
 /**
  * Python types of the schemas of one tool. An object with properties becomes a `TypedDict`, also where schemas refer to
- * themselves; without `names` it is a `dict`, for a signature of one line. What Python cannot say becomes `Any`.
+ * themselves; without `names` it is a `dict`, for a signature of one line. Types that Python cannot express become `Any`.
  */
 export class PythonTypes {
   /** `TypedDict`s that the types need, in the order of their use. */
@@ -87,7 +87,7 @@ export class PythonTypes {
   typeOf(root: JsonObject, schema: Json | undefined, hint: string): string {
     this.nodes += 1;
     if (!isJsonObject(schema) || this.depth >= MAX_DEPTH || this.nodes > MAX_NODES) return 'Any';
-    // A definition that refers to itself without an object in between has no type that could be written down.
+    // A definition that refers to itself without an object in between cannot be written as a type.
     if (this.open.has(schema)) return this.named.get(schema) ?? 'Any';
     this.open.add(schema);
     this.depth += 1;

@@ -12,7 +12,7 @@ export const MAX_TOOLS = 5_000;
 /** The values that labels of metrics have for tools: a bounded number of them in a process. */
 export class ToolLabels {
   readonly #labels: BoundedLabel;
-  /** Labels by name of the tool, for breakers, which know no more of it. */
+  /** Labels by name of the tool, for breakers, which only know the name. */
   readonly #byName = new LRUCache<string, string>({ max: MAX_TOOLS });
 
   /** @param options.max most values; all further ones become `other` */
@@ -20,7 +20,7 @@ export class ToolLabels {
     this.#labels = new BoundedLabel(options.max);
   }
 
-  /** The label of a tool; `other` for none, such as an unknown tool. */
+  /** The label of a tool; `other` without a tool, such as for an unknown name. */
   of(tool: RegisteredTool | undefined): string {
     if (!tool) return OTHER_LABEL;
     const label = this.#labels.of(toLabel(tool, this.options.by));

@@ -93,7 +93,7 @@ const HOSTILE = [
   'lone \ud800 half, \u2028 separator',
   '',
 ];
-/** A tool that has a text wherever its author can put one. */
+/** A tool with the given text everywhere an author can put one. */
 const hostile = (text: string): RegisteredTool =>
   tool(
     'say',
@@ -156,7 +156,7 @@ describe('a stub', () => {
     expect(STUBS.builtin).toMatch(/^ {4}def calculator\(self, \*, expression: str.*\) -> CalculatorResult:$/m);
   });
 
-  it('has types: classes of objects, literals, lists, defaults and what may be left out', () => {
+  it('has types: classes of objects, literals, lists, defaults and optional members', () => {
     expect(STUBS.order)
       .toBe(`# Call tools with keyword arguments: tools.name(key=value). A parameter with "= ..." is optional.
 from typing import Any, Literal, NotRequired, TypedDict
@@ -216,7 +216,7 @@ tools: Tools
     expect(seen['enums']?.docs['pick']).toContain('one: (one of 5000 values)');
   });
 
-  it.each(HOSTILE)('survives the text %j wherever it stands', (text) => {
+  it.each(HOSTILE)('survives the text %j in every place', (text) => {
     expect(seen[text]?.methods['say']).toEqual(['a', 'b']);
     expect(seen[text]?.classes).toEqual(['SayB', 'SayResult', 'Tools']);
     if (!/\p{Cc}|\p{Cs}/u.test(text)) expect(seen[text]?.docs['say']).toContain(text);

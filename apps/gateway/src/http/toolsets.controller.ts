@@ -114,7 +114,7 @@ export class ToolsetsController {
     return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetPut, request));
   }
 
-  /** Puts an override into effect again whose tool changed: exactly for the revision that was shown. */
+  /** Approves an override whose tool changed, for exactly the revision that was shown. */
   @Post(':name/approve')
   @HttpCode(200)
   async approve(
@@ -134,7 +134,7 @@ export class ToolsetsController {
     return this.ask<ToolsetRemoveReply>(SUBJECTS.toolsetRemove, { id } satisfies ToolsetRemove);
   }
 
-  /** Adds the tools, of a shared toolset those that the caller's own tenant sees in it. */
+  /** Adds the tools; for a shared toolset, those that the caller's own tenant sees in it. */
   private async withTools(caller: Principal, detail: ToolsetDetail): Promise<object> {
     const tenantId = detail.tenant ?? caller.tenantId;
     const toolset = { name: detail.name, version: detail.version };

@@ -17,11 +17,11 @@ import { renderRefusal } from './render-result.js';
 import { renderTool } from './rendered-catalog.js';
 import type { NamedCall } from './tool-call.js';
 
-/** Names of the gateway's own tools, which represent a catalog. */
+/** Names of the gateway's own tools for finding and calling tools. */
 export const SEARCH_TOOLS = 'search_tools';
 export const DESCRIBE_TOOLS = 'describe_tools';
 export const CALL_TOOL = 'call_tool';
-/** Tools of an answer when the caller names no limit: of a search, and of a list without schemas. */
+/** Default limits: of a search, and of a list without schemas. */
 const FOUND = 8;
 const LISTED = 50;
 const MAX_LIMIT = 200;
@@ -40,7 +40,7 @@ const reads = {
   annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
 };
 
-/** `search_tools` with the level of detail that calls get which name none. */
+/** `search_tools` with the default level of detail. */
 function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
   return {
     ...reads,
@@ -63,7 +63,7 @@ function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
           maximum: MAX_LIMIT,
           description: `Default ${FOUND}; without query and schemas ${LISTED}`,
         },
-        cursor: { type: 'string', description: 'next_cursor of the page before' },
+        cursor: { type: 'string', description: 'next_cursor of the previous page' },
       },
       additionalProperties: false,
     },
@@ -121,7 +121,7 @@ function readArguments(tool: RegisteredTool, args: JsonObject): JsonObject {
 }
 
 /**
- * Runs `search_tools` or `describe_tools`. Faults of the call are reported in the result.
+ * Runs `search_tools` or `describe_tools`. Errors of the call are reported in the result.
  * @param tool the definition that the client was shown
  */
 export async function runCatalogTool(
@@ -146,7 +146,7 @@ async function search(args: JsonObject, tools: CallersTools, style: SchemaStyle)
   const shown = found.tools.map((tool) => (detail === 'full' ? fullTool(tool, style) : briefTool(tool, detail)));
   const answer: JsonObject = { tools: shown };
   if (found.next !== undefined) answer.next_cursor = found.next;
-  // Who starts to browse learns what there is to browse by.
+  // The first page lists what can be browsed.
   if ((query ?? category ?? source ?? cursor) === undefined) answer.categories = countCategories(await tools.list());
   const text = shown.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(answer);
   return { content: [{ type: 'text', text }], structuredContent: answer, isError: false };

@@ -5,7 +5,7 @@ import { call, closeAll, connect, serveEndpoint, success, tool } from './mcp.fix
 
 afterEach(closeAll);
 
-/** An endpoint that measures, and the labels of what it measured with their numbers. */
+/** An endpoint with metrics, and the labels of its observations with their counts. */
 async function measured(deps: Parameters<typeof serveEndpoint>[0] = {}) {
   const metrics = createMetrics({ version: '0', revision: '0' });
   const toolLabel = (called?: { name: string }) => called?.name ?? OTHER_LABEL;

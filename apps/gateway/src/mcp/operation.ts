@@ -23,7 +23,7 @@ import { originalOf } from '../catalog/toolset-view.js';
 /** Where the durations of operations go. */
 export interface OperationMetrics {
   durations: Metrics['mcpServerDuration'];
-  /** The bounded label of a tool that the caller may see; undefined: of any other name. */
+  /** The bounded label of a tool that the caller may see; undefined for any other name. */
   toolLabel(tool: RegisteredTool | undefined): string;
 }
 
@@ -44,7 +44,7 @@ const STATELESS = '2026-07-28';
  * observation of `mcp.server.operation.duration`. The parts of the endpoint that answer it report what they know.
  */
 export class Operation {
-  /** The tool of a `tools/call` as the caller sees it, once it is known to exist for the caller. */
+  /** The tool of a `tools/call` as the caller sees it, set once the tool is known to be visible to the caller. */
   tool: RegisteredTool | undefined;
   private readonly facts: MessageFacts;
   private statusCode: string | undefined;
@@ -105,7 +105,7 @@ export class Operation {
     }
   }
 
-  /** Reports what the SDK answers before it has a server for the request: headers and envelopes that it refuses. */
+  /** Reports a response of the SDK from before it has a server for the request: it refuses headers and envelopes. */
   async refused(response: Response): Promise<void> {
     if (this.isAnswered || response.status < 400) return;
     if (!response.headers.get('content-type')?.startsWith('application/json')) return;

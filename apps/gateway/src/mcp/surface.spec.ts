@@ -1,4 +1,4 @@
-/** What an MCP client sees in code mode, over both revisions, by URL and by key, on the fast path and through the SDK. */
+/** An MCP client in code mode, over both revisions, by URL and by key, on the fast path and through the SDK. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { TOOL_DETAILS } from '../catalog/find-tools.js';
 import type { ToolPredicate } from '../catalog/tool-list.js';
@@ -95,7 +95,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client in code mode (%s)', (m
     ['no names', 'describe_tools', { names: [] }, 'ARGUMENTS_INVALID', 'names'],
     ['too many names', 'describe_tools', { names: Array(51).fill('echo') }, 'ARGUMENTS_INVALID', 'names'],
     ['an unknown format', 'describe_tools', { names: ['echo'], format: 'go' }, 'ARGUMENTS_INVALID', 'format'],
-  ])('gets %s as a result with a reason', async (_what, name, args, code, reason) => {
+  ])('gets a result with a reason for %s', async (_what, name, args, code, reason) => {
     const refused = await both(name, args);
     expect(refused).toMatchObject({ isError: true, _meta: { code } });
     expect(JSON.stringify(refused.content)).toContain(reason);
@@ -121,7 +121,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client in code mode (%s)', (m
     expect((await client.listTools()).tools).toHaveLength(ALL.length);
   });
 
-  it('learns that its key may not run programs', async () => {
+  it('is informed that its key may not run programs', async () => {
     const { url } = await serveEndpoint({ ...deps, listTools: async () => TOOLS });
     const client = await connect(`${url}?mode=code`, { mode });
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['describe_tools', 'search_tools']);

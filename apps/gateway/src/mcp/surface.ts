@@ -20,12 +20,12 @@ const NO_PROGRAMS = '\nYour key may not call run_program. Ask for a key whose to
 /** Catalogs above this size are shown as search when the surface is `auto`. */
 const DEFAULT_SEARCH_ABOVE = 200;
 
-/** What one client sees of the tools, and how its calls reach them. */
+/** The tools that one client sees, and how its calls reach them. */
 export interface Surface {
   mode: McpMode;
   /** The tools that are listed. */
   catalog: RenderedCatalog;
-  /** What the server says about itself. */
+  /** The server's `instructions`. */
   instructions: string;
   /**
    * The result of a call of one of the gateway's own tools, or the call to run.
@@ -81,10 +81,10 @@ interface CodeTools {
   callable: readonly RegisteredTool[];
 }
 
-/** By the list of all tools, which is replaced and never changed: equal lists are rendered once. */
+/** Keyed by the list of all tools, which is replaced but never changed, so that each list is rendered once. */
 const codeToolsOf = new WeakMap<readonly RegisteredTool[], CodeTools>();
 
-/** Tools that call tools are refused inside programs, so that only `run_program` itself is of use here. */
+/** Programs may not call tools that call tools, so `run_program` is the only one that is useful here. */
 function codeTools(tools: readonly RegisteredTool[]): CodeTools {
   let known = codeToolsOf.get(tools);
   if (!known) {
@@ -96,7 +96,7 @@ function codeTools(tools: readonly RegisteredTool[]): CodeTools {
   return known;
 }
 
-/** The same for every name, so that it tells nothing about tools that the caller may not see. */
+/** The same for every name, so that it reveals nothing about tools that the caller may not see. */
 function notInCodeMode(name: string): ProtocolError {
   const shown = name.slice(0, 200);
   const hint = `In code mode tools are called by programs: run_program with code such as tools[${JSON.stringify(shown)}](key=value)`;

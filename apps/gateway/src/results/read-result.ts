@@ -3,7 +3,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { Executor, type Call } from '@toolfleet/engine';
 import { PAGE_CHARS, showPart, type ResultReader } from './result-reader.js';
 
-/** Definition of `read_result`, which the gateway itself serves. It costs nothing, and is never cached: access may end. */
+/** Definition of `read_result`, which the gateway itself serves. It is free, and never cached because access may end. */
 export const READ_RESULT: RegisteredTool = {
   name: 'read_result',
   version: '1.0.0',
@@ -47,7 +47,7 @@ export const READ_RESULT: RegisteredTool = {
 
 /** Runs `read_result` in this process. */
 export class ResultExecutor extends Executor {
-  /** @param reader the reader, which is built after the engine */
+  /** @param reader the reader, which is created after the engine */
   constructor(private readonly reader: () => Pick<ResultReader, 'read'>) {
     super();
   }

@@ -5,7 +5,7 @@ import { isFinal, type AsyncCalls } from '../async/async-calls.js';
 /** Characters of a page: default and maximum. */
 export const PAGE_CHARS = { default: 16_000, most: 100_000 } as const;
 
-/** Who reads a kept result. */
+/** The reader of a kept result. */
 export interface ResultCaller {
   principal: Principal;
   /** Session that the caller names; results of a call in a named session are read in that session only. */
@@ -13,7 +13,7 @@ export interface ResultCaller {
   signal: AbortSignal;
 }
 
-/** What a caller wants of a kept result: a part that an expression selects, or a page. */
+/** The requested part of a kept result: a selection by an expression, or a page. */
 export interface PartRequest {
   select?: string;
   /** First character, counted in UTF-16 units from 0. */
@@ -36,7 +36,7 @@ export class ResultReader {
   ) {}
 
   /**
-   * @throws ToolError NOT_FOUND, also for results the caller has no access to; REQUEST_INVALID for a wrong expression; TOOL_ERROR
+   * @throws ToolError NOT_FOUND, also for results the caller has no access to; REQUEST_INVALID for an invalid expression; TOOL_ERROR
    *   for a selection that fails or is too large
    */
   async read(caller: ResultCaller, handle: string, part: PartRequest): Promise<ResultPart> {
@@ -80,7 +80,7 @@ const noResult = (handle: string): ToolError =>
     message: `No result '${handle.slice(0, 255)}' is kept; it may have expired. Call the tool again`,
   });
 
-/** The part as text for a model: what it holds, and where the next page begins. */
+/** The part as text for a model, with its range and the start of the next page. */
 export function showPart({ output, note, text, offset, chars, next_offset: next }: ResultPart): string {
   if (output !== undefined) return typeof note === 'string' ? note : showValue(output);
   const end = typeof next === 'number' ? `the next page has offset ${next}` : 'this is the end';

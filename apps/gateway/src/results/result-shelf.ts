@@ -7,14 +7,14 @@ import { toMaker } from '../auth/call-access.js';
 
 /**
  * Keeps large results as records of ended calls, next to those of asynchronous calls: the quota of their tenant, the result store,
- * access rules, downloads and purges hold for them as well. The handle is the call id.
+ * access rules, downloads and purges apply to them as well. The handle is the call id.
  */
 export class CallResultShelf extends ResultShelf {
   constructor(
     private readonly store: Pick<CallStore, 'create' | 'finish'>,
     private readonly results: Pick<KeptResults, 'admit'>,
     private readonly clock: Clock,
-    /** Life of a record of the store. */
+    /** Lifetime of a record in the store. */
     private readonly ttlMs: Milliseconds,
   ) {
     super();

@@ -15,7 +15,7 @@ export interface SelectJob {
 
 /**
  * The JSONPath library runs the patterns of `match` and `search` by calling `RegExp(pattern, 'u')`. V8's engine backtracks, so in
- * this process that call gives a matcher of linear time. `new RegExp` and regular expression literals are as ever.
+ * this process that call gives a matcher of linear time. `new RegExp` and regular expression literals are unchanged.
  */
 const NativeRegExp = globalThis.RegExp;
 globalThis.RegExp = new Proxy(NativeRegExp, {

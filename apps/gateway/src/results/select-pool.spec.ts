@@ -23,7 +23,7 @@ describe('evaluation of selections', () => {
     expect(await select("$.words[?search(@, '(a|a)*!')]", words)).toEqual({ value: [words.words[0]] });
   });
 
-  it('ends what takes too long or too much memory, and goes on', async () => {
+  it('ends evaluations that take too much time or memory, and continues', async () => {
     const rows = Array.from({ length: 20_000 }, (_, id) => ({ id, name: `row ${id}` }));
     await expect(select('$.rows[?count($..[?@ == 1]) > 5]', { rows })).rejects.toMatchObject({
       message: expect.stringMatching(/Took longer than 3000 ms/),

@@ -5,12 +5,12 @@ import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
 import type { SelectExpression } from '@toolfleet/schema/select';
 import type { SelectJob } from './select-child.js';
 
-/** Longest evaluation. One of a document of 4 MB takes about 100 ms, and ten times as long where processors are busy. */
+/** Longest evaluation. A document of 4 MB takes about 100 ms, and ten times as long on a busy machine. */
 const TIMEOUT_MS = 3_000;
 /** Heap of a child: a document of 5 MiB, parsed, takes up to 100 MB. */
 const HEAP_MB = 256;
 const CHILDREN = 2;
-/** Selections of a tenant that wait. */
+/** Most waiting selections of a tenant. */
 const MAX_WAITING = 64;
 
 /**

@@ -21,7 +21,7 @@ it('gives a handle and a summary in place of a large result, and keeps it whole'
   expect(shelf.kept.get('c1')).toMatchObject({ output: ROWS });
 });
 
-it('returns whole what is small, selected, or not limited, and what cannot be kept', async () => {
+it('returns small, selected, unlimited and unstorable results whole', async () => {
   const { call, shelf } = engine();
   expect((await call()).output).toEqual(ROWS);
   expect((await call({ inlineBytes: 1_000_000 })).output).toEqual(ROWS);

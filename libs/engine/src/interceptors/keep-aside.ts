@@ -4,14 +4,14 @@ import type { EnginePorts } from '../ports.js';
 import { oversizeDocument, withHandle } from '../result-handle.js';
 
 /**
- * Keeps a result that is larger than its caller takes (`inlineBytes`) and returns its handle with a summary. A result that cannot be
- * kept is returned whole. Results of asynchronous calls are kept anyway; their entry points summarize what they show.
+ * Keeps a result above the limit of its caller (`inlineBytes`) and returns its handle with a summary. A result that cannot be
+ * kept is returned whole. Results of asynchronous calls are kept anyway; their entry points summarize them.
  */
 export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Interceptor {
   return async (call, next) => {
     const result = await next(call);
     const { inlineBytes, door } = call.request;
-    // Pages of kept results have limits of their own.
+    // Pages of kept results have their own limits.
     if (inlineBytes === undefined || door === 'queue' || call.tool.binding.kind === 'result') return result;
     if (!result.ok || result.failure) return result;
     const document = oversizeDocument(result, inlineBytes);

@@ -23,7 +23,7 @@ describe('select', () => {
     expect((await textOnly.call({ select: '[0].id' })).output).toBe(7);
   });
 
-  it('refuses a wrong expression before the tool runs, with its position', async () => {
+  it('refuses an invalid expression before the tool runs, with the position of the error', async () => {
     const { call, executor } = engine();
     await expect(call({ select: '$.books[' })).rejects.toMatchObject({
       code: 'REQUEST_INVALID',

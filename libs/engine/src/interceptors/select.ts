@@ -69,7 +69,7 @@ async function toSelection(
   }
 }
 
-/** A selected value as text for a model: text as it stands, anything else as JSON. */
+/** A selected value as text for a model: text unchanged, anything else as JSON. */
 export function showValue(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -68,7 +68,7 @@ describe('ToolRanker', () => {
     expect(new ToolRanker([]).rank('weather', 5)).toEqual([]);
   });
 
-  test('is the same for a list that is built with pauses, and after other rankings', async () => {
+  test('does not depend on pauses while the index is built, or on other rankings', async () => {
     const built = await ToolRanker.build(TOOLS);
     const first = ranker.rank('save the weather of the web', 5);
     ranker.rank('order', 5);

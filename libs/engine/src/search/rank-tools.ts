@@ -20,13 +20,13 @@ export interface Evidence {
 
 /** BM25: count at which repetitions of a word reach half of their effect. */
 const K1 = 1.2;
-/** Share of its score that a tool keeps which has hardly anything of the task. */
+/** Share of the score that a tool keeps if it covers hardly anything of the task. */
 const TASK_FLOOR = 0.4;
-/** Share of its score that a tool keeps whose name has nothing of the task: `claims_export_policy` is about more than exports. */
+/** Share of the score that a tool keeps if the task covers nothing of its name: `claims_export_policy` is about more than exports. */
 const NAME_FLOOR = 0.3;
 /** Reciprocal rank fusion: 60, as in Cormack, Clarke and Büttcher (SIGIR 2009). */
 const FUSION_RANKS = 60;
-/** Tools found by words, at most; further ones are not ranked. */
+/** Most tools found by words; further ones are not ranked. */
 const MAX_BY_WORDS = 100;
 /** Tools whose words are read before others get a turn: a few ms of work. */
 const READ_AT_ONCE = 100;
@@ -47,7 +47,7 @@ interface Postings {
 
 /**
  * Finds the tools that fit a task in plain words: BM25 over name, description, category, tags, arguments and examples, with
- * stems, related words, and prefixes and corrections of words that no tool contains; fused with other evidence if there is any.
+ * stems, related words, and prefixes and corrections of words that no tool contains; fused with other evidence, if any.
  * `/tools/select` and `search_tools` share it. Build one per list of tools.
  */
 export class ToolRanker {
@@ -64,7 +64,7 @@ export class ToolRanker {
     touched: Uint32Array;
   };
 
-  /** As the constructor, with pauses for other work: reading the words of 10,000 tools takes a good part of a second. */
+  /** As the constructor, with pauses for other work: reading the words of 10,000 tools takes about half a second. */
   static async build(tools: readonly RegisteredTool[]): Promise<ToolRanker> {
     for (let start = 0; start < tools.length; start += READ_AT_ONCE) {
       for (const tool of tools.slice(start, start + READ_AT_ONCE)) toolWords(tool);
@@ -168,7 +168,7 @@ export class ToolRanker {
       .slice(0, MAX_BY_WORDS);
   }
 
-  /** The words that tools contain, and for the others the words they may be a start or a misspelling of. */
+  /** The words that tools contain, and for all others the words of which they may be a prefix or a misspelling. */
   #known(words: readonly SearchedWord[]): SearchedWord[] {
     let corrected = 0;
     return words.flatMap((word) => {
@@ -195,7 +195,7 @@ export class ToolRanker {
 
 /** Words of a task whose prefixes and typos are looked for. */
 const MAX_CORRECTED = 4;
-/** Weight of a word that a searched word may be a start or a misspelling of. */
+/** Weight of a word of which a searched word may be a prefix or a misspelling. */
 const RESEMBLING_WEIGHT = 0.5;
 
 /** Scores with 1 for the best. */

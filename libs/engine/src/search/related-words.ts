@@ -1,9 +1,9 @@
 /**
- * Words that people use for what tools call otherwise, by subject; `_` joins a pair of words. Groups are the vocabulary of common
+ * Words that people use for tools that are named differently, by subject; `_` joins a pair of words. Groups are the vocabulary of common
  * kinds of tools, never names of tools. A word may be in several groups; the longer a group, the looser its meaning may be.
  */
 export const RELATED_WORDS: readonly string[] = [
-  // What is done
+  // Actions
   'get fetch retrieve read load obtain return view see open',
   'list show enumerate browse display see all ls dir overview everything',
   'read cat open view look_at contents inside print head tail half',

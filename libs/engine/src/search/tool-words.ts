@@ -13,7 +13,7 @@ const STOP_WORDS = new Set(
   would you your`.split(/\s+/),
 );
 
-/** Literals in a task that tell what it is about, and the words that tools have for them. */
+/** Literals in a task that show what it is about, and the words that tools use for them. */
 const LITERALS: readonly (readonly [RegExp, string])[] = [
   [/\bhttps?:\/\/\S+/g, 'url web page'],
   [/[\w.+-]{1,64}@[\w-]{1,64}\.\w{2,10}/g, 'email'],
@@ -28,7 +28,7 @@ const LITERALS: readonly (readonly [RegExp, string])[] = [
   [/\d\s{0,3}[-+*/^%]\s{0,3}(?:of|\d|\(|$)|\b(?:sqrt|sin|cos|tan|log|exp)\s{0,3}\(/gi, 'calculate expression'],
 ];
 
-/** Names of languages (`French`) and codes of currencies (`EUR`) as they are written, and the word that tools have for them. */
+/** Names of languages (`French`) and codes of currencies (`EUR`) as they are written, and the word that tools use for them. */
 const NAMED = new Map<string, string>(Intl.supportedValuesOf('currency').map((code) => [code, 'currency']));
 const languages = new Intl.DisplayNames('en', { type: 'language', fallback: 'none' });
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
@@ -41,7 +41,7 @@ for (const code of LETTERS.flatMap((first) => LETTERS.map((second) => first + se
 export interface SearchedWord {
   stem: string;
   weight: number;
-  /** Position of the written word that it comes from: of its words only the best match counts. */
+  /** Position of the written word that it comes from: only the best match for each position counts. */
   origin: number;
 }
 
@@ -81,7 +81,7 @@ function stemsOf(text: string): string[] {
   return splitWords(text).flatMap((word) => (STOP_WORDS.has(word) ? [] : [stem(word)]));
 }
 
-/** Stems by the stems of a word or pair of words that they may be called by. */
+/** Related stems by the stem of a word or a pair of words. */
 const related = new Map<string, Set<string>>();
 for (const group of RELATED_WORDS) {
   const members = group.split(' ').map((entry) => entry.split('_').map(stem).join('_'));
@@ -92,7 +92,7 @@ for (const group of RELATED_WORDS) {
   }
 }
 
-/** Weight of a word that stands for a written one. */
+/** Weight of a word that replaces a written one. */
 const RELATED_WEIGHT = 0.7;
 
 /**

@@ -3,7 +3,7 @@ const MIN_PREFIX_CHARS = 4;
 const MIN_TYPO_CHARS = 5;
 /** From this length on two typos are corrected, else one. */
 const MIN_TWO_TYPOS_CHARS = 8;
-/** Most words found for one. */
+/** Most words found for one word. */
 const MAX_FOUND = 5;
 
 /** The words of an index in order, to find those that resemble a word it does not contain. */

@@ -53,6 +53,7 @@ describe('language', () => {
     'The key is no longer valid.',
     'There is no limit, and there are no errors.',
     'When there\nis no limit, there\nare none of these errors.',
+    'While it is slow, there is no\nanswer.',
     'It is no\nlonger valid.',
     'These are no different: there is no need, and it is no faster than before.',
     'The tool has no schema and needs no network.',

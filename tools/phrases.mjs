@@ -52,9 +52,9 @@ export function findPhrases(path, text) {
   });
 }
 
-/** The last two words of a line, for phrases that continue on the next one. */
+/** The last three words of a line, for phrases that continue on the next one. */
 function lastWords(line) {
-  const words = /(?:\S+\s+)?\S+\s*$/.exec(line)?.[0].trim();
+  const words = /(?:\S+\s+){0,2}\S+\s*$/.exec(line)?.[0].trim();
   return words ? `${words} ` : '';
 }
 

@@ -1,6 +1,6 @@
 /**
- * docs/clients.md without running a client: its recipes are the regions of the files that `npm run test:clients` runs, and its tables are
- * about the versions that are installed for it.
+ * Checks docs/clients.md without running a client: its recipes are regions of the files that `npm run test:clients` runs, and its tables
+ * name the versions that are installed for it.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,11 +16,11 @@ const { dependencies } = JSON.parse(readFileSync(`${ROOT}test/clients/package.js
 const part = (name: string) => PAGE.split(`<!-- ${name} -->\n`)[1]!.split(`<!-- end of ${name} -->`)[0]!.trim();
 
 describe('docs/clients.md', () => {
-  it('has the recipes as they are run; after a change: npm run test:clients', () => {
+  it('has the recipes that are run; after a change: npm run test:clients', () => {
     expect(part('recipes')).toBe(renderRecipes());
   });
 
-  it('has a row of every client, of the versions that are installed, without a failure', () => {
+  it('has a row without a failure for every client, in the installed version', () => {
     const rows = part('matrix').split('\n\n')[0]!.split('\n').slice(2);
     expect(rows).toHaveLength(Object.keys(CLIENTS).length);
     for (const { packages } of Object.values(CLIENTS)) {

@@ -8,7 +8,7 @@ const SOURCE = { kind: 'builtin', name: 'builtin.compute' } as const;
 const builtin = MANIFEST.map((tool) => toToolDefinition(tool, SOURCE, { rateLimits: {}, costsMicroUsd: {} }));
 
 describe('the labelled set', () => {
-  it('accepts only tools of the catalogue, and has no query twice', () => {
+  it('accepts only tools of the catalogue, and has no duplicate query', () => {
     const names = new Set(labelledTools(builtin, 45).map(({ name }) => name));
     expect(names.size).toBe(45);
     expect(queries.flatMap(({ accept }) => accept).filter((name) => !names.has(name))).toEqual([]);
@@ -18,7 +18,7 @@ describe('the labelled set', () => {
   });
 });
 
-// A margin of about two queries below what is measured, so that a new word may move one.
+// A margin of about two queries below the measured value, so that a new word may move one.
 describe.each([
   [45, 'held-out', 0.77, 0.96],
   [45, 'fresh', 0.58, 0.78],

@@ -39,6 +39,6 @@ export function scriptedAiSdkModel(script) {
   });
 }
 
-/** Where such a model finds pictures in what it is shown of a result. */
+/** The pictures in a result as the AI SDK shows it to a model. */
 export const picturesInAiSdk = ({ type, value }) =>
   type === 'content' ? value.filter((part) => part.type !== 'text').map(({ data }) => data?.data ?? data) : [];

@@ -1,9 +1,9 @@
 /**
- * What is looked at for every client: what it is asked to do, and how the outcome is judged from what was observed: what the client
- * showed a model, printed and threw, what passed through the tap, and how the fleet saw its calls end.
+ * The checks of every client: its task, and how the outcome is judged from the observations. These are what the client showed a model,
+ * printed and threw, the traffic through the tap, and how its calls ended in the fleet.
  *
- * A cell is `passed`, `not offered` when what passed through the tap or reached the model shows that the client itself leaves the
- * feature out, else `failed`. Each has its evidence.
+ * A cell is `passed`, `not offered` when the traffic or the input of the model shows that the client does not support the feature, else
+ * `failed`. Each has its evidence.
  */
 
 /** A dot of one red pixel, as the plugin `draw_dot` and the sample server answer it. */
@@ -30,7 +30,7 @@ const brief = (value) => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
   return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text;
 };
-/** What the gateway says to do about a wrong key: in its 401, or where a client looks for a sign-in. */
+/** The gateway's advice about a wrong key: in its 401, or where a client looks for a sign-in. */
 const adviceIn = ({ status, answer }) =>
   (status === 401 && /"hint":"([^"]+)"/.exec(answer)?.slice(1)) ||
   (status === 404 && /"error_description":"([^"]+)"/.exec(answer)?.slice(1)) ||

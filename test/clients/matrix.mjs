@@ -29,7 +29,7 @@ export async function runClient(client, fleet) {
   return row;
 }
 
-/** One run in a process of its own, behind a tap. */
+/** One run in a separate process, behind a tap. */
 async function observe(client, { steps, key, cancels }, fleet) {
   const tap = await startTap(fleet.url);
   const child = fork(PROGRAM, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: childEnvironment() });
@@ -55,7 +55,7 @@ async function observe(client, { steps, key, cancels }, fleet) {
   }
 }
 
-/** Cancels the run once the tool runs. @returns the finished call as the fleet saw it end; undefined if it goes on */
+/** Cancels the run once the tool runs. @returns the finished call from the fleet; undefined if it goes on */
 async function cancelled(child, tool, exchanges, fleet, outcome) {
   const isRunning = () => exchanges.some(({ message }) => message?.method === 'tools/call');
   let isOver = false;
@@ -87,7 +87,7 @@ function revisionIn(exchanges) {
   return stateless?.message.params._meta['io.modelcontextprotocol/protocolVersion'] ?? '';
 }
 
-/** Nothing of the caller's accounts: a client must not find keys of model providers or sign-ins. */
+/** An environment without the user's accounts: a client must not find keys of model providers or sign-ins. */
 function childEnvironment() {
   const { PATH, HOME, TMPDIR } = process.env;
   return { PATH, HOME, TMPDIR, NO_COLOR: '1', CI: '1', GENKIT_ENV: 'prod', MASTRA_TELEMETRY_DISABLED: '1' };

@@ -1,4 +1,4 @@
-/** Runs the programs of docs/nats-api.md unchanged, where this machine has what they need. */
+/** Runs the programs of docs/nats-api.md unchanged, if this machine has their compiler and library. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

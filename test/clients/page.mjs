@@ -1,4 +1,4 @@
-/** Writes what was observed into docs/clients.md, between its markers. */
+/** Writes the observations into docs/clients.md, between its markers. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { COLUMNS } from './checks.mjs';
 import { CLIENTS, countCommands, countLines, renderRecipes } from './recipes.mjs';

@@ -1,9 +1,9 @@
-/** The clients of the matrix and their recipes. A recipe is a region of the file that the matrix runs, so that it cannot rot. */
+/** The clients of the matrix and their recipes. A recipe is a region of the file that the matrix runs, so it cannot become outdated. */
 import { existsSync, readFileSync } from 'node:fs';
 
 /**
- * Every client by the name of its file, in the order of the table: what it is called, the packages that its recipe needs, and what a
- * user should know. `peer` is a package that it needs from its user.
+ * Every client by the name of its file, in the order of the table: its title, the packages that its recipe needs, and notes for users.
+ * `peer` is a package that it needs from its user.
  */
 export const CLIENTS = {
   'openai-agents': { title: 'OpenAI Agents SDK', packages: ['@openai/agents', 'zod'], peer: 'zod' },
@@ -64,7 +64,7 @@ export function readRecipe(client) {
 /** Lines of a recipe that a user writes: those that are not blank. */
 export const countLines = (client) => readRecipe(client).lines.filter((line) => line.trim() !== '').length;
 
-/** Commands from nothing to the first call: the installation and the program, or those of a recipe for a shell. */
+/** Commands from an empty folder to the first call: the installation and the program, or those of a recipe for a shell. */
 export function countCommands(client) {
   const { language } = readRecipe(client);
   return language === 'js' ? 2 : language === 'sh' ? 1 : 0;

@@ -1,5 +1,5 @@
 /**
- * Runs the recipe of one client in a process of its own, with a scripted model where the client is an agent framework. Receives
+ * Runs the recipe of one client in a separate process, with a scripted model where the client is an agent framework. Receives
  * `{client, url, key, steps}` as its first message and `abort` when the run is to be cancelled; sends `{progress}`, then
  * `{tools, shown, pictures, error}`. What a framework prints goes to the standard streams.
  */
@@ -52,5 +52,5 @@ async function main({ client: name, url, key, steps }) {
   // The parent ends this process: its end would close connections that a cancelled run has left open.
 }
 
-/** What a developer reads of an error: what Node prints where nothing catches it. */
+/** An error as a developer reads it: as Node prints an uncaught one. */
 const describe = (error) => inspect(error, { depth: 6, breakLength: Infinity });

@@ -1,11 +1,11 @@
 /**
- * What a scripted model does: it asks for the tool of each step in turn, then answers. Each framework's file adapts it to the
+ * A scripted model: it asks for the tool of each step in turn, then answers. Each framework's file adapts it to the
  * model interface of that framework, and passes on what the framework shows a model.
  */
 export class Script {
   /** Names of the tools that the model was offered last. */
   offered = [];
-  /** What the framework showed the model of the result of each step. */
+  /** The result of each step as the framework showed it to the model. */
   shown = [];
   #steps;
   #turn = 0;

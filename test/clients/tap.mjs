@@ -1,4 +1,4 @@
-/** A proxy between a client and the gateway that notes what passes: what was asked, answered, and given up. */
+/** A proxy between a client and the gateway that records requests, answers and abandoned requests. */
 import { createServer, request as sendRequest } from 'node:http';
 
 const MAX_NOTED = 2_000_000;

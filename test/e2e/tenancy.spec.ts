@@ -764,7 +764,7 @@ describe('toolsets of the same name of two tenants', () => {
     }
   });
 
-  it('list and call their own tools at once, over MCP, HTTP and NATS', async () => {
+  it('list and call their own tools concurrently, over MCP, HTTP and NATS', async () => {
     const key = (tenant: string) => fleet.keys[tenant]!;
     const rounds = Array.from({ length: 5 }, () => TENANTS).flat();
     await Promise.all(
@@ -795,7 +795,7 @@ describe('toolsets of the same name of two tenants', () => {
     );
   });
 
-  it('hide what a preset decides, and no caller changes it', async () => {
+  it('hide preset arguments, which callers cannot change', async () => {
     const key = fleet.keys['acme']!;
     const { body } = await fleet.ask({ path: '/api/v1/tools/remember?toolset=helpdesk', key });
     expect(body).toMatchObject({ name: 'remember', description: 'Remembers a text' });
@@ -845,7 +845,7 @@ describe('toolsets of the same name of two tenants', () => {
     });
   });
 
-  it('have versions: clients may keep one, an administrator returns to one, and subscribers hear of it', async () => {
+  it('have versions: clients may pin one, administrators can restore one, and subscribers are notified', async () => {
     const key = fleet.keys['globex']!;
     const listed = async (toolset: string) =>
       names((await inToolset('tools/list', {}, key, `/mcp/t/${toolset}`)).body.result.tools);
@@ -949,7 +949,7 @@ describe('toolsets of the same name of two tenants', () => {
   });
 
   it('hide a tool whose definition changed under its override until it is approved', async () => {
-    // Changes of this source take effect at once; the override holds them all the same.
+    // Changes of this source take effect at once, but not in an override.
     const source = { name: 'shelf', url: `${changing.origin}/mcp`, pin: 'off' };
     const registered = await fleet.ask({ path: '/api/v1/sources/mcp', body: source, key: adminOf['acme']! });
     expect(registered.status, registered.text).toBe(201);

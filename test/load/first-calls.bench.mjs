@@ -8,7 +8,7 @@ import { withFleet } from './with-fleet.mjs';
 
 const CALLS = Number(process.env.BENCH_CALLS ?? 150);
 const PAUSE_MS = 15;
-/** Never a version-manager shim from the PATH: those start several times slower and flatter every ratio. */
+/** Never a version-manager shim from the PATH: those start several times slower and would make every ratio look better. */
 const PYTHON = process.env.BENCH_PYTHON ?? '/usr/bin/python3';
 /** Calls of a fleet in groups: up to which call. */
 const GROUPS = [5, 20, 50, CALLS];
@@ -36,7 +36,7 @@ async function bench(fleet) {
     const answer = await fetch(`${fleet.url}/api/v1/tools/execute_python/execute`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${fleet.api_key}` },
-      // Another program each time: a cached answer would flatter.
+      // Another program each time, so that no answer comes from a cache.
       body: JSON.stringify({ arguments: { code: `print(1) # ${(calls += 1)}` } }),
     });
     const body = await answer.json();
@@ -77,7 +77,7 @@ async function bench(fleet) {
   };
 }
 
-/** MiB of each service with its children: resident, and its share of what processes have in common. */
+/** MiB of each service with its children: resident, and proportional set size. */
 async function atRest({ services }) {
   await pause(3_000);
   const each = services.map(({ name, pid }) => {

@@ -1,8 +1,8 @@
 /**
- * What a model reads of this fleet's tools, and reads and writes for a task, in bytes and in tokens of four bytes: the whole list
- * against code mode, and 50 tool calls against one program. Counted are the tools of `tools/list` and the instructions of the
- * server, and of each call its name, its arguments and the text of its result. Larger catalogs are copies of the fleet's own tools
- * under other names. `node test/mcp/context-size.mjs`, after a build.
+ * The text that a model reads about this fleet's tools, and reads and writes for a task, in bytes and in tokens of four bytes: the whole
+ * list against code mode, and 50 tool calls against one program. Counts the tools of `tools/list` and the instructions of the server, and
+ * for each call its name, its arguments and the text of its result. Larger catalogs are copies of the fleet's own tools under other names.
+ * `node test/mcp/context-size.mjs`, after a build.
  */
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';

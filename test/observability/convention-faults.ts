@@ -4,16 +4,16 @@ import type { SeenSpan } from './otlp-sink.js';
 
 /** Namespaces of the conventions in which every name must be one of the table. */
 const NAMESPACES = /^(gen_ai|mcp|jsonrpc|rpc|network|server|error)\./;
-/** An attribute of our own in one of them: the code of an error, more exact than its type. */
+/** Our own attribute in one of them: the code of an error, more exact than its type. */
 const OWN = new Set(['error.code']);
-/** What spans of any kind may have: https://opentelemetry.io/docs/specs/semconv/general/attributes/ */
+/** Attributes that every span may have: https://opentelemetry.io/docs/specs/semconv/general/attributes/ */
 const ANY_SPAN: readonly AttributeKey[] = ['errorType', 'serverAddress', 'serverPort'];
 const KEY_BY_NAME = new Map(Object.entries(ATTR).map(([key, name]) => [name as string, key as AttributeKey]));
 const KEY_BY_LABEL = new Map(Object.entries(LABEL).map(([key, label]) => [label as string, key as AttributeKey]));
 /** Labels that are not attributes. */
 const BUCKET_LABEL = 'le';
 
-/** What is wrong with a span, each as a sentence. */
+/** The violations of a span, each as a sentence. */
 export function conventionFaults(span: SeenSpan): string[] {
   const signal = signalOf(span);
   const allowed = new Set<AttributeKey>([...(signal ? keysOf(signal) : []), ...ANY_SPAN]);
@@ -34,7 +34,7 @@ export function conventionFaults(span: SeenSpan): string[] {
   return faults.map((fault) => `${span.service} ${span.name}: ${fault}`);
 }
 
-/** What is wrong with the metrics of a process in these namespaces, each as a sentence. */
+/** The violations of the metrics of a process in these namespaces, each as a sentence. */
 export function metricFaults(text: string): string[] {
   const faults = new Set<string>();
   for (const [, metric = '', labels = ''] of text.matchAll(

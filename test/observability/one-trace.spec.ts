@@ -237,7 +237,7 @@ describe('the OpenTelemetry conventions', () => {
   };
 
   let session: string;
-  // At once: every process exports its spans when it pleases, and the wait for that is then one.
+  // All at once, so that the test waits only once for the processes to export their spans.
   beforeAll(async () => {
     const _meta = { traceparent: header(THEIRS), session_id: 'chat-1', agent_id: 'planner' };
     const clientInfo = { name: 'spec', version: '1' };

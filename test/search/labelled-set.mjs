@@ -1,7 +1,7 @@
 /**
- * The labelled set of the tool search: tools, and queries as people and agents phrase tasks, with the tools that do them. Ranking
- * is tuned on the part `tune`, which a hash of the query selects, and judged by `held-out` and by `fresh`: queries that were written
- * after everything was tuned, and by which nothing was changed.
+ * The labelled set of the tool search: tools, and queries as people and agents phrase tasks, with the tools that do them. Ranking is tuned
+ * on the part `tune`, which a hash of the query selects, and judged by `held-out` and by `fresh`: queries that were written after
+ * everything was tuned and that did not lead to changes.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

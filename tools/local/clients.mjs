@@ -1,6 +1,6 @@
 /**
- * `npm run test:clients [-- client …]`: agent frameworks, MCP clients and NATS clients against a fleet, and docs/clients.md from what was
- * observed. Words select clients by name; then the page is unchanged. Ends with 1 when a cell failed.
+ * `npm run test:clients [-- client …]`: runs agent frameworks, MCP clients and NATS clients against a fleet, and writes docs/clients.md
+ * from the observations. Words select clients by name; the page is then unchanged. Exits with 1 when a cell failed.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -25,7 +25,7 @@ const LIMITS = withSettings(unlimited(), {
 const AGENTS = [undefined, 'g0'];
 const NAMED = [{ kind: 'agent', name: 'agent:g0' }] as const;
 const LEASE_MS = 2_000;
-/** Longest wait for the store; on a busy machine 3,000 calls take Redis seconds. */
+/** Longest wait for the store; on a busy machine, Redis needs seconds for 3,000 calls. */
 const ANSWER_MS = 30_000;
 const never = new AbortController().signal;
 

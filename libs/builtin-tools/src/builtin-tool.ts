@@ -72,7 +72,7 @@ export interface ToolMetadata {
   idempotent?: boolean;
   retryPolicy?: RetryPolicy;
   cacheTtlSeconds?: number;
-  /** JSONPath or JMESPath expression: the part of each result that callers get who send none themselves. */
+  /** JSONPath or JMESPath expression: the part of each result for callers that send no `select`. */
   select?: string;
   /** Returned with a disclaimer when the tool cannot be reached and there is no cached result. */
   stubData?: Json;

@@ -21,7 +21,7 @@ export interface Principal {
   keyId?: string;
   /** When the credential expires; absent when it does not. */
   expiresAt?: EpochMs;
-  /** What MCP requests of the credential see, whatever their URL asks for. */
+  /** The tools that MCP requests of the credential see, whatever their URL asks for. */
   mcpMode?: McpMode;
   /** Name of the rate class (`rate_limits.tiers`); `free` when unset. */
   tier?: string;
@@ -36,7 +36,7 @@ export interface Principal {
 }
 
 /**
- * What an MCP client sees of the tools: all of them, two tools to find and call them, or three to find and describe them and to
+ * The tools that an MCP client sees: all of them, two tools to find and call them, or three to find and describe them and to
  * run programs that call them.
  */
 export const MCP_MODES = ['list', 'search', 'code'] as const;

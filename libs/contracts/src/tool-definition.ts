@@ -158,7 +158,7 @@ export interface ToolDefinition {
   retry_policy?: RetryPolicy;
   /** How long results of an idempotent tool are cached, in seconds; 0: never. Default 300; for remote tools as `Cache-Control` allows. */
   cache_ttl_seconds?: number;
-  /** JSONPath or JMESPath expression: the part of each result that callers get who send none themselves. */
+  /** JSONPath or JMESPath expression: the part of each result for callers that send no `select`. */
   select?: string;
   /** Returned with a disclaimer when the tool is unreachable and no cached result exists. */
   stub_data?: Json;

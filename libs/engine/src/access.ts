@@ -3,7 +3,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /**
  * True when a glob of the credential matches the tool's name or one of its aliases. Every credential may use `read_result`, which
- * gives nothing but results of tools that it may use.
+ * returns only results of tools that it may use.
  */
 export function mayUse(
   globs: readonly string[],

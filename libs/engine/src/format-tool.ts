@@ -16,7 +16,7 @@ const FORMATTERS = {
   native: toNative,
   openai: (tool, parameters) => ({ type: 'function', function: toFunction(tool, parameters) }),
   'openai-strict': (tool, parameters) => ({ type: 'function', function: toStrictFunction(tool, parameters) }),
-  // The strict mode, the default of this API, allows no optional arguments.
+  // Strict mode, the default of this API, does not allow optional arguments.
   'openai-responses': (tool, parameters) => ({ type: 'function', ...toFunction(tool, parameters), strict: false }),
   'openai-responses-strict': (tool, parameters) => ({ type: 'function', ...toStrictFunction(tool, parameters) }),
   anthropic: ({ name, description }, parameters) => ({ name, description, input_schema: parameters }),
@@ -98,9 +98,9 @@ const COMPOSING = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'not', 'if'
 const shaped = new WeakMap<JsonObject, JsonObject>();
 
 /**
- * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result
- * may be a selection or a handle: so nothing is required at the top level. A schema whose top level refers to others is not
- * listed, nor is one that is not an object in all protocol revisions.
+ * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result may be a
+ * selection or a handle, so nothing is required at the top level. Schemas whose top level refers to others, and schemas that are not
+ * objects in all protocol revisions, are not listed.
  */
 function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined {
   if (schema?.type !== 'object' || COMPOSING.some((keyword) => schema[keyword] !== undefined)) return undefined;

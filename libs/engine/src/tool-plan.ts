@@ -26,7 +26,7 @@ export interface ToolPlan {
   readonly hasEffects: boolean;
   /** True: calls of other tools, on any replica, may change the result. Of builtin tools, only uncached ones depend on others. */
   readonly mutableSource: boolean;
-  /** The part of each result that callers get who select none. */
+  /** The part of each result for callers that select none. */
   readonly select: SelectExpression | undefined;
   /** Undefined: no rate limit. */
   readonly rate: Rate | undefined;

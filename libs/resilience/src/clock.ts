@@ -46,7 +46,7 @@ export class SystemClock extends Clock {
   }
 
   override after(delayMs: Milliseconds, fire: () => void): CancelTimer {
-    // Node keeps a list per duration: with fractions of milliseconds every call would get a list of its own.
+    // Node keeps a list per duration: with fractions of milliseconds every call would get its own list.
     const timer = setTimeout(fire, Math.ceil(Math.min(Math.max(0, delayMs), MAX_TIMER_MS)));
     timer.unref();
     return () => clearTimeout(timer);

@@ -20,7 +20,7 @@ type LabelOf<S extends HistogramName> = PrometheusName<
   (typeof ATTR)[keyof (typeof SIGNALS)[S]['attributes'] & AttributeKey]
 >;
 
-/** A duration of the OpenTelemetry conventions under the name that its mapping to Prometheus gives. */
+/** A duration of the OpenTelemetry conventions under the name of their mapping to Prometheus. */
 function conventional<const S extends HistogramName>(signal: S, help: string) {
   const { attributes, buckets } = SIGNALS[signal];
   const labels = (Object.keys(attributes) as AttributeKey[]).map((key) => LABEL[key]) as LabelOf<S>[];

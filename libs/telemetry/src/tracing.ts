@@ -76,15 +76,15 @@ export function isTracing(): boolean {
   return tracer !== undefined;
 }
 
-/** What a process may add to a span that is recorded. */
+/** The operations of a recorded span. */
 export type RecordedSpan = Pick<Span, 'setAttributes' | 'setAttribute' | 'setStatus' | 'updateName'>;
 
 /**
  * Serves a request at an entry point inside the caller's trace; a request without a trace begins one, which is recorded for the share of
  * `sampleRatio`. Of unrecorded traces only the ids are propagated: in headers, jobs and log lines, without a span.
  * @param work gets the span to add facts to; undefined when nothing is recorded
- * @param message the carrier in a message of the request, such as `_meta` of MCP. Its trace goes before that of the transport, whose span
- * is then a link: one message may arrive in several requests
+ * @param message the carrier in a message of the request, such as `_meta` of MCP. Its trace takes precedence over that of the transport,
+ * whose span becomes a link: one message may arrive in several requests
  */
 export function beginTrace<T>(
   name: string,
@@ -168,13 +168,13 @@ export function serverAddress(url: string): Attributes {
 
 /** A request whose response arrives apart from it: the code that sees the response ends the span. */
 export interface OpenSpan {
-  /** Runs what belongs to the request, with this span as the parent of all it starts. */
+  /** Runs the work of the request, with this span as the parent of all spans it starts. */
   run<T>(work: () => T): T;
   /** Ends the span; only the first call counts. */
   end(attributes: Attributes, failure?: SpanFailure): void;
 }
 
-/** Why an operation failed: `type` from a closed list, and what the peer said. */
+/** Why an operation failed: `type` from a closed list, and the peer's message. */
 export interface SpanFailure {
   readonly type: string;
   readonly message?: string;
@@ -195,7 +195,7 @@ export function openClientSpan(name: string, attributes: Attributes): OpenSpan |
   };
 }
 
-/** Spans whose failure their work has reported: an error that ends it says less. */
+/** Spans whose failure their work has reported: an error that ends it has less detail. */
 const failedSpans = new WeakSet<RecordedSpan>();
 
 /** Marks a span as failed. The message is recorded without secrets. */

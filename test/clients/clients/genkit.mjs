@@ -3,7 +3,7 @@ import { createMcpHost } from '@genkit-ai/mcp';
 import { genkit } from 'genkit';
 // end of recipe
 
-/** Where a model of this framework finds pictures in what it is shown of a result. */
+/** The pictures in a result as this framework shows it to its model. */
 export const picturesIn = ({ content = [] }) => content.flatMap(({ media }) => media?.url ?? []);
 
 export async function recipe({ url, key, model: defineModel, prompt, signal }) {

@@ -4,7 +4,7 @@ import { MCPToolset } from '@google/adk/tools/mcp';
 // end of recipe
 import { BaseLlm } from '@google/adk';
 
-/** Where Gemini finds pictures in what it is shown of a result: in parts, not in the JSON of the response. */
+/** The pictures in a result as Gemini gets it: in parts, not in the JSON of the response. */
 export const picturesIn = ({ parts = [] }) => parts.flatMap(({ inlineData }) => inlineData?.data ?? []);
 /** Gemini refuses references in schemas. */
 export const query = '?schema_style=inline';

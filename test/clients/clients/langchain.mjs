@@ -5,7 +5,7 @@ import { createReactAgent } from '@langchain/langgraph/prebuilt';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { AIMessage } from '@langchain/core/messages';
 
-/** Where a model of this framework finds pictures in what it is shown of a result. */
+/** The pictures in a result as this framework shows it to its model. */
 export const picturesIn = ({ content }) => [content].flat().flatMap((part) => part.image_url?.url ?? part.data ?? []);
 
 export async function recipe({ url, key, model, prompt, signal, onProgress }) {

@@ -1,4 +1,4 @@
-/** mcp-remote as `mcp-remote.json` starts it for a desktop application, which the official SDK plays here. */
+/** mcp-remote as `mcp-remote.json` starts it for a desktop application; here the official SDK takes the place of the application. */
 import { readFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 
-/** Where a program finds pictures in a result. */
+/** The pictures in a result as a program gets it. */
 export const picturesIn = ({ content }) => content.filter(({ type }) => type === 'image').map(({ data }) => data);
 const { mcpServers } = JSON.parse(readFileSync(new URL('mcp-remote.json', import.meta.url), 'utf8'));
 
@@ -19,7 +19,7 @@ export async function recipe({ url, key, name, args, signal, onProgress, onTools
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
-      // Credentials of sign-ins are kept there; a run must not see those of another.
+      // It keeps credentials of sign-ins there; a run must not see those of another.
       MCP_REMOTE_CONFIG_DIR: await mkdtemp(join(tmpdir(), 'mcp-remote-')),
       AUTHORIZATION: env.AUTHORIZATION.replace('tf_...', key),
     },

@@ -2,7 +2,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 // end of recipe
 
-/** Where a program finds pictures in a result. */
+/** The pictures in a result as a program gets it. */
 export const picturesIn = ({ content }) => content.filter(({ type }) => type === 'image').map(({ data }) => data);
 
 export async function recipe({ url, key, name, args, signal, onProgress, onTools }) {

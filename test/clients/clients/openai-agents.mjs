@@ -3,7 +3,7 @@ import { Agent, MCPServerStreamableHttp, run } from '@openai/agents';
 // end of recipe
 import { setTracingDisabled, Usage } from '@openai/agents';
 
-/** Where a model of this framework finds pictures in what it is shown of a result. */
+/** The pictures in a result as this framework shows it to its model. */
 export const picturesIn = (shown) =>
   [shown]
     .flat()

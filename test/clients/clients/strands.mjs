@@ -3,7 +3,7 @@ import { Agent, McpClient } from '@strands-agents/sdk';
 // end of recipe
 import { Model } from '@strands-agents/sdk';
 
-/** Where a model of this framework finds pictures in what it is shown of a result. */
+/** The pictures in a result as this framework shows it to its model. */
 export const picturesIn = ({ content }) => content.flatMap(({ image }) => image?.source.bytes ?? []);
 
 export async function recipe({ url, key, model, prompt, signal }) {

@@ -1,4 +1,4 @@
-/** A picture with a text, as most tools that draw answer. */
+/** A picture with a text, like the answers of most tools that draw. */
 const RED_DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==';
 
 export default ({ defineTool, ok }) =>

@@ -8,7 +8,7 @@ import { asToolError } from '../use-query.js';
 const DAY_SECONDS = 86_400;
 const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', mode: '', days: '90' };
 
-/** What MCP requests of a key see. */
+/** The tools that MCP requests of a key see. */
 const MODES = [
   ['', 'as the client asks'],
   ['list', 'every tool'],

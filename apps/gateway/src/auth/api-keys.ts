@@ -34,7 +34,7 @@ export interface ApiKeyRecord {
   toolset?: string;
   /** Name of a tier of `rate_limits.tiers`. */
   tier?: string;
-  /** What its MCP requests see (`Principal.mcpMode`). */
+  /** The tools that its MCP requests see (`Principal.mcpMode`). */
   mcpMode?: McpMode;
   /** Budget that this key spends from. */
   budgetId?: string;
@@ -113,7 +113,7 @@ const GLOB_PATTERN = /^[A-Za-z0-9_*-]{1,64}$/;
 /** Visible ASCII without the comma, as ids appear in headers and in lists of `fleetctl`. */
 const PROJECT_PATTERN = /^[\x21-\x2b\x2d-\x7e]{1,255}$/;
 const MAX_LIST = 100;
-/** What a key calls tools with when its MCP clients write programs. */
+/** The tool through which MCP clients in code mode call all others. */
 const PROGRAM_TOOL = 'run_program';
 /** `lastUsedAt` is written at most once a minute per key. */
 const TOUCH_EVERY_MS = 60_000;
@@ -253,7 +253,7 @@ export class ApiKeys {
   }
 }
 
-/** A stored toolset was checked when the key was made; one that cannot be read must not free the key of it. */
+/** A stored toolset was checked when the key was made; an unreadable one must not lift the restriction. */
 function boundToolset(text: string): ToolsetRef {
   return parseToolsetRef(text) ?? { name: text };
 }

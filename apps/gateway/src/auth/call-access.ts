@@ -27,7 +27,7 @@ export interface AccessRule {
 
 /**
  * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
- * key narrowed to some tools, or working with a toolset, must not learn what the others cost.
+ * key restricted to some tools or to a toolset must not learn what the others cost.
  */
 export function seesTenantTotals(caller: Principal): boolean {
   if (administers(caller, caller.tenantId)) return true;

@@ -21,7 +21,7 @@ const PAGE = 500;
 /** Reads definitions and toolsets from the registry over NATS. */
 export class RegistrySource implements DefinitionSource, ToolsetSource {
   /**
-   * @param complete adds what the settings of this fleet say about a tool to its definition
+   * @param complete adds the tool settings of this fleet to a definition
    * @param own tools that the gateway serves itself; no other tool can have their names
    */
   constructor(
@@ -84,7 +84,7 @@ export class CatalogChanges {
   /** Subscribes to changes; the connection must be open. */
   follow(nats: NatsClient, cache: DefinitionCache, toolsets: Toolsets): void {
     const changed = (): void => {
-      // A change of a definition can put an override out of effect.
+      // A changed definition can disable an override.
       toolsets.invalidate();
       for (const listener of this.listeners) listener();
     };

@@ -10,7 +10,7 @@ import { hasToolset } from './toolsets.js';
 
 /**
  * Tools with their properties, for operators' views. Callers see what they may call; administrators also see dangerous and
- * quarantined tools, marked with the reason why they cannot be called. Callers with a toolset see what it shows.
+ * quarantined tools, marked with the reason why they cannot be called. Callers with a toolset see its tools.
  */
 @Injectable()
 export class ToolInventory {
@@ -47,7 +47,7 @@ export class ToolInventory {
   }
 }
 
-/** The globs of a caller were applied to original names before. */
+/** The globs of the caller have already been applied to original names. */
 const withAllTools = (caller: Principal): Principal => ({ ...caller, tools: ['*'] });
 
 function isShown(caller: Principal, tool: RegisteredTool): boolean {

@@ -64,7 +64,7 @@ export class ToolList {
     return { tools: hasToolset(principal) ? await this.inToolset(principal, shown) : shown, version, stale };
   }
 
-  /** Visible tools under their original names, which limits, breakers and usage have: in a toolset those that it shows. */
+  /** Visible tools under their original names, as limits, breakers and usage name them; with a toolset, those that it shows. */
   async originals(principal: Principal): Promise<RegisteredTool[]> {
     const { tools } = await this.all({ ...principal, toolset: undefined });
     if (!hasToolset(principal) || !this.toolsets) return tools;
@@ -116,13 +116,13 @@ export class ToolList {
   }
 }
 
-/** The tools of a toolset, made of its view. */
+/** The tools of a toolset, computed from its view. */
 interface ToolsetTools {
   view: ToolsetView;
   tools: RegisteredTool[];
 }
 
-/** Chooses among the tools that a caller may see. */
+/** A filter of the tools that a caller may see. */
 export type ToolPredicate = (tool: RegisteredTool) => boolean;
 
 /** Whether a tool has the category and the source of a filter; undefined for a filter that names neither. */

@@ -84,7 +84,7 @@ export function toolStubs(tools: readonly RegisteredTool[]): string {
 /** Whether a program can write `tools.name`. */
 const isAttribute = (name: string): boolean => isMemberName(name) && !MEMBERS.has(name);
 
-/** The schema of what a call returns: none where the tool selects a part of its output. */
+/** The schema of the result of a call; none if the tool has a `select` setting. */
 const outputOf = ({ output_schema: output, select }: RegisteredTool) => (select === undefined ? output : undefined);
 
 const isParameter = ({ name }: Field): boolean => isIdentifier(name) && name !== 'self';
@@ -107,7 +107,7 @@ function methodOf(tool: RegisteredTool, types: PythonTypes, name: string): strin
   return `${line.length <= LINE ? line : broken}\n${indent(docstring(docOf(tool, fields)))}`;
 }
 
-/** The type of arguments that are not declared; undefined where the tool takes none. */
+/** The type of undeclared arguments; undefined if the tool takes none. */
 function moreArguments({ input_schema: schema }: RegisteredTool, types: PythonTypes): string | undefined {
   const { additionalProperties: more } = schema;
   if (more === true || (more === undefined && schema.properties === undefined)) return 'Any';
@@ -122,7 +122,7 @@ function parameterOf({ name, schema, required }: Field, type: string): string {
 const defaultOf = (schema: Json | undefined): string | undefined =>
   isJsonObject(schema) && schema.default !== undefined ? pythonLiteral(schema.default) : undefined;
 
-/** What the tool does, and its arguments. */
+/** The descriptions of the tool and of its arguments. */
 function docOf(tool: RegisteredTool, fields: readonly Field[]): string {
   const explained = fields.flatMap(({ name, schema }) => {
     const described =
@@ -134,7 +134,7 @@ function docOf(tool: RegisteredTool, fields: readonly Field[]): string {
   return [tool.description.trim(), ...(explained.length > 0 ? ['', ...explained] : [])].join('\n');
 }
 
-/** A docstring of any text: without what ends or escapes a string, and without characters that Python source cannot contain. */
+/** A docstring of any text: without quotes and escapes that would end it, and without characters that Python source cannot contain. */
 function docstring(text: string): string {
   const lines = text
     .toWellFormed()

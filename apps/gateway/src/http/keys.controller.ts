@@ -57,7 +57,7 @@ class CreateKeyBody {
   @MaxLength(64)
   tier?: string;
 
-  /** What MCP requests of the key see; without one, what their URL or `MCP_SURFACE` chooses. */
+  /** The tools that MCP requests of the key see; absent: as their URL or `MCP_SURFACE` chooses. */
   @IsOptional()
   @IsIn(MCP_MODES)
   mcp_mode?: McpMode;

@@ -74,7 +74,7 @@ export function readerFor<T extends object>(Dto: new () => T): (body: unknown) =
   };
 }
 
-/** Query of every route that shows or calls tools. `ToolsetGuard` has read it before. */
+/** Query of every route that shows or calls tools. `ToolsetGuard` has already read it. */
 export class ToolsetQuery {
   @IsOptional()
   @IsString()

@@ -37,7 +37,7 @@ function readExecuteToolBody(body: unknown): ExecuteToolBody {
 /** Forms of tools over HTTP: those of definitions, and typed stubs for Python. */
 export const LIST_FORMATS = [...TOOL_FORMATS, 'python'] as const;
 type ListFormat = ToolFormat | 'python';
-/** Tools that a query finds when it names no limit. */
+/** Default limit of a query. */
 const DEFAULT_FOUND = 20;
 
 /** Query of `GET /api/v1/tools`. */

@@ -64,7 +64,7 @@ export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | unde
   return { isModern, id, method, params, meta, session: readSession(headers) };
 }
 
-/** Who sends a plain request, and what watches it. */
+/** The sender of a plain request, and its telemetry. */
 interface PlainRequestContext {
   principal: Principal;
   exchange: Exchange | undefined;

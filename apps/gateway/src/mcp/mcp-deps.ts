@@ -93,7 +93,7 @@ export interface McpEndpointOptions {
   maxCallMs: number;
   /** How long clients may cache the tool list in ms (`GATEWAY_CATALOG_TTL_MS`). */
   listTtlMs: number;
-  /** What clients see that choose nothing; `auto`: search above `searchAbove` tools. */
+  /** What clients see if they choose no mode; `auto`: search above `searchAbove` tools. */
   surface?: McpMode | 'auto';
   searchAbove?: number;
   /** Largest result that is returned whole (`RESULT_INLINE_KB`); absent: every result is. */
@@ -105,6 +105,6 @@ export interface McpEndpointOptions {
 export interface McpServerDeps extends McpEndpointDeps {
   options: McpEndpointOptions;
   renderer: CatalogRenderer;
-  /** What the URL of the request chooses. */
+  /** The choices in the URL of the request. */
   mode?: McpMode;
 }

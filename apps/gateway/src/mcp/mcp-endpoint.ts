@@ -306,7 +306,7 @@ export class McpEndpoint implements Mounted {
   }
 }
 
-/** Writes a JSON-RPC error that the SDK has no part in. */
+/** Writes a JSON-RPC error without the SDK. */
 function writeRefusal({ operation }: AdmittedRequest, out: ServerResponse, status: number, response: RpcError): void {
   operation?.answered(response);
   writeJson(out, status, JSON.stringify(response));

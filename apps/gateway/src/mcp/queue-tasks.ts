@@ -26,7 +26,7 @@ export class QueueTasks implements TaskStore {
 
   /**
    * @param retentionSeconds `CALL_RESULT_TTL_SECONDS`
-   * @param inlineBytes largest result that is shown whole; of a larger one the task shows a summary, and its id is the handle
+   * @param inlineBytes largest result that is shown whole; for a larger one the task shows a summary, and its id is the handle
    */
   constructor(
     private readonly calls: Pick<ToolCalls, 'accept'>,

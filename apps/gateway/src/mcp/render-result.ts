@@ -81,7 +81,7 @@ function renderContent({
   output,
 }: Pick<CallResult, 'content' | 'text' | 'output'>): CallToolResult['content'] {
   if (content?.length) return toBlocks(content);
-  // A model that reads the text alone gets all of a result that is not too large for it.
+  // A model that reads only the text gets the whole result, unless it is too large.
   if (text.length > CUT_CHARS && typeof output === 'object' && output !== null) {
     const json = JSON.stringify(output);
     if (json.length > text.length) return [{ type: 'text', text: json }];

@@ -18,7 +18,7 @@ import type { Operation } from './operation.js';
 import type { Exchange } from './session.js';
 
 export const MCP_PATH = '/mcp';
-/** Where MCP is served: with all tools, and with those of a toolset. */
+/** Paths of MCP: with all tools, and with those of a toolset. */
 export const MCP_ROUTES = [MCP_PATH, `${MCP_PATH}/`, `${MCP_PATH}/t/:toolset`, `${MCP_PATH}/t/:toolset/`];
 /** Where the metadata is served: RFC 9728 section 3.1 inserts the well-known path before the resource's own. */
 export const METADATA_PATHS = [
@@ -126,11 +126,11 @@ export function readToolset({ params, raw }: FastifyRequest): string | undefined
   return inPath ?? inQuery ?? (header === undefined ? undefined : String(header));
 }
 
-/** What the query of a request chooses: `/mcp?mode=code&schema_style=inline`. */
+/** The choices in the query of a request: `/mcp?mode=code&schema_style=inline`. */
 export interface McpView {
   /** Style of listed schemas; default `defs`. */
   style: SchemaStyle;
-  /** What the client sees of the tools; undefined: what the settings say. */
+  /** The tools that the client sees; undefined: as the settings say. */
   mode: McpMode | undefined;
 }
 

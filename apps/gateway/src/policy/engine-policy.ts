@@ -128,7 +128,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
   };
 }
 
-/** `input.call`: what the call came through; absent when it came directly from its caller, without a toolset. */
+/** `input.call`: the origin of the call; absent when it came directly from its caller, without a toolset. */
 function callInput(parent: string | undefined, toolset: string | undefined): Pick<PolicyInput, 'call'> {
   if (parent === undefined && toolset === undefined) return {};
   const call: NonNullable<PolicyInput['call']> = {};

@@ -25,8 +25,8 @@ export const SIGNAL = {
 } as const;
 
 /**
- * A wait that takes longer is announced to the pool. Most calls of tools take less, and for those a message, two timers and a thread that
- * takes the place of this one would cost more than the call.
+ * A longer wait is announced to the pool. Most tool calls take less, and a message, two timers and a replacement thread would cost more
+ * than such a call.
  */
 const BRIEF_WAIT_MS: Milliseconds = 20;
 
@@ -45,7 +45,7 @@ export interface BridgeChannel {
   clock: Clock;
   /** Posts a request, one line of JSON from the guest, untrusted. */
   ask: (line: string) => void;
-  /** Called when the thread goes on waiting, with the number of answers it has taken. */
+  /** Called when the thread keeps waiting, with the number of answers it has taken. */
   blocked: (taken: number) => void;
 }
 

@@ -154,7 +154,7 @@ export class ThreadPool {
     run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => this.onTime(id, run));
   }
 
-  /** Ends a run whose time is up; brief waits of a program for its calls, which the timer did not stop for, do not count. */
+  /** Ends a run whose time is up; brief waits of a program for its calls, which did not stop the timer, do not count. */
   private onTime(id: string, run: ActiveRun): void {
     const signal = this.busy.get(id)?.signal;
     run.leftMs = signal === undefined ? 0 : Atomics.exchange(signal, SIGNAL.waitedUs, 0) / 1_000;

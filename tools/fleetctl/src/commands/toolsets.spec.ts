@@ -23,7 +23,7 @@ describe('toolsets', () => {
     ['toolsets rollback support'],
     ['toolsets put support [1]'],
     ['toolsets put support @missing.json'],
-  ])('%s is a usage error and asks for nothing', async (line) => {
+  ])('%s is a usage error and sends no request', async (line) => {
     expect((await run(line.split(' '))).code).toBe(2);
     expect(seen).toEqual([]);
   });

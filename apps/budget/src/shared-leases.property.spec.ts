@@ -16,21 +16,27 @@ import { RedisReservationStore } from './redis-reservation-store.js';
 import { DEFAULT_RULES, type ReservationStore } from './reservation-store.js';
 import type { UsageLedger } from './usage-ledger.js';
 
-const CEILINGS: Record<string, number> = { tenant: 60_000, day: 50_000, agent: 25_000 };
+const CEILINGS: Record<string, number> = { tenant: 60_000, day: 50_000, agent: 25_000, request: 1_000 };
 const LIMITS = withSettings(unlimited(), {
   max_cost_per_tenant: 60_000 / 1e6,
   max_cost_per_day: 50_000 / 1e6,
   cost_budget_per_agent: 25_000 / 1e6,
+  max_cost_per_request: 1_000 / 1e6,
 });
 const AGENTS = [undefined, 'g0'];
-const NAMED = [{ kind: 'agent', name: 'agent:g0' }] as const;
+/** Of calls that share a request, as those of one program do. */
+const REQUESTS = [undefined, 'r0'];
+const NAMED = [
+  { kind: 'agent', name: 'agent:g0' },
+  { kind: 'request', name: 'request:r0' },
+] as const;
 const LEASE_MS = 2_000;
 /** Longest wait for the store; on a busy machine, Redis needs seconds for 3,000 calls. */
 const ANSWER_MS = 30_000;
 const never = new AbortController().signal;
 
 type Step =
-  | { do: 'burst'; gateway: number; agent: number; calls: number; price: number }
+  | { do: 'burst'; gateway: number; agent: number; request: number; calls: number; price: number }
   | { do: 'finish'; gateway: number; cost: number }
   | { do: 'cancel' | 'die'; gateway: number }
   | { do: 'wait' | 'jump'; ms: number }
@@ -44,6 +50,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       do: fc.constant('burst' as const),
       gateway,
       agent: fc.constantFrom(0, 0, 1),
+      request: fc.constantFrom(0, 0, 1),
       calls: fc.integer({ min: 2, max: 10 }),
       price: fc.nat({ max: 12 }),
     }),
@@ -143,6 +150,8 @@ class Scene {
   ended = 0;
   /** Calls admitted without a message. */
   admittedAtOnce = 0;
+  /** Those of them that share a request. */
+  admittedInRequest = 0;
 
   constructor(private readonly fates: string[]) {
     this.gateways = [this.newGateway(), this.newGateway()];
@@ -153,17 +162,22 @@ class Scene {
     return { line, leased: new LeasedBudget(line, this.clock), running: [] as RunningCall[] };
   }
 
-  /** Usage from before the run. */
+  /** Usage from before the run, some of it in the shared request. */
   async spend(microUsd: number): Promise<void> {
-    const scopes = { tenant_id: 't', request_id: 'before' };
-    await this.store.settle('t', [{ callId: 'before', scopes, microUsd, tokens: 0, row: '{"call_id":"before"}' }]);
+    const inRequest = microUsd % 1_000;
+    const settlement = (callId: string, request_id: string, spent: number) => ({
+      ...{ callId, scopes: { tenant_id: 't', request_id }, microUsd: spent, tokens: 0 },
+      row: JSON.stringify({ call_id: callId }),
+    });
+    const rest = settlement('before', 'before', microUsd - inRequest);
+    await this.store.settle('t', [rest, settlement('before in request', 'r0', inRequest)]);
     this.ended = microUsd;
   }
 
   async run(one: Step): Promise<void> {
     if (one.do === 'burst') {
       for (let n = 0; n < one.calls; n += 1) {
-        this.start(one.gateway, AGENTS[one.agent], one.price);
+        this.start(one.gateway, AGENTS[one.agent], REQUESTS[one.request], one.price);
         // Answers arrive after some calls: the first ones are asked for, the others have a lease.
         if (n === 4) await new Promise((resolve) => setImmediate(resolve));
       }
@@ -180,16 +194,19 @@ class Scene {
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  private start(index: number, agent_id: string | undefined, price: number): void {
+  private start(index: number, agent_id: string | undefined, request_id: string | undefined, price: number): void {
     const { leased, running, line } = this.gateways[index]!;
     const callId = `c${(this.calls += 1)}`;
-    const scopes = { tenant_id: 't', request_id: callId, agent_id };
+    const scopes = { tenant_id: 't', request_id: request_id ?? callId, agent_id };
     const request = { call_id: callId, scopes, micro_usd: price, tokens: 0, lease_ms: LEASE_MS - 100 * price };
     const begin = (answer: ReserveAnswer): void => {
       if (answer.admitted && !line.isDead) running.push({ callId, scopes, price });
     };
     const answer = leased.reserve(request, never);
-    if (!(answer instanceof Promise)) this.admittedAtOnce += 1;
+    if (!(answer instanceof Promise)) {
+      this.admittedAtOnce += 1;
+      if (request_id) this.admittedInRequest += 1;
+    }
     if (answer instanceof Promise) void answer.then(begin, () => undefined);
     else begin(answer);
   }
@@ -251,7 +268,7 @@ class Scene {
 
 describe('shared leases of two gateways', () => {
   it('never overspend, and pay for every call once: 10,000 runs', async () => {
-    let admittedAtOnce = 0;
+    let [admittedAtOnce, admittedInRequest] = [0, 0];
     const steps = fc.array(step, { minLength: 4, maxLength: 9 });
     const fates = fc.array(fate, { minLength: 7, maxLength: 30 });
     await fc.assert(
@@ -264,10 +281,12 @@ describe('shared leases of two gateways', () => {
         }
         await scene.expectAtRest();
         admittedAtOnce += scene.admittedAtOnce;
+        admittedInRequest += scene.admittedInRequest;
       }),
       { numRuns: 10_000 },
     );
     expect(admittedAtOnce).toBeGreaterThan(10_000);
+    expect(admittedInRequest).toBeGreaterThan(1_000);
   }, 240_000);
 
   it('spend a limit of 1,000 exactly when 3,000 calls race for it on Redis', async () => {

@@ -165,7 +165,7 @@ describe('LeasedBudget', () => {
   });
 
   it.each<[string, Partial<ReserveRequest>]>([
-    ['shares a request id', { scopes: { tenant_id: 't', request_id: 'r' } }],
+    ['is the first of a request', { scopes: { tenant_id: 't', request_id: 'r' } }],
     ['makes other calls', { shares_request: true }],
     ['may have been charged', { may_repeat: true }],
     ['reserves tokens', { tokens: 1 }],
@@ -176,6 +176,21 @@ describe('LeasedBudget', () => {
     await busy();
     expect(await isAsked('x', 5, more)).toBe(true);
     expect(await isAsked('y')).toBe(false);
+  });
+
+  it('admits the calls of one request from a lease that counts against it, and no others', async () => {
+    const inRequest = (request_id: string) => ({ scopes: { tenant_id: 't', request_id } });
+    await busy(5, inRequest('r'));
+    const [lease] = service.leases;
+    expect(lease).toMatchObject({ micro_usd: 20, scopes: { tenant_id: 't', request_id: 'r' } });
+    expect(await isAsked('a', 5, inRequest('r'))).toBe(false);
+    expect([await isAsked('b', 5, inRequest('other')), await isAsked('c')]).toEqual([true, true]);
+    budget.settle({ ...settlement('a', 3), ...inRequest('r') });
+    budget.endLeases();
+    expect(service.settled).toMatchObject([
+      { call_id: 'a', ...inRequest('r'), lease: { id: lease!.call_id, micro_usd: 3 } },
+      { call_id: lease!.call_id, ...inRequest('r'), lease: { id: lease!.call_id, micro_usd: 97 } },
+    ]);
   });
 
   it('asks for a call that costs more than one request may, so that the service refuses it', async () => {

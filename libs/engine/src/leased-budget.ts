@@ -116,7 +116,7 @@ class OpenLease {
   }
 }
 
-/** The calls of one tenant, agent and task, which spend from the same limits. */
+/** The calls of one tenant, agent, task and shared request, which spend from the same limits. */
 class ScopeSpending {
   lease: OpenLease | undefined;
   isAsking = false;
@@ -164,9 +164,10 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, tokens: 0, longestMs: 0 }
 
 /**
  * Takes the budget service out of the way of calls: admits them from shared leases, each an amount out of every limit that the
- * calls of one tenant, agent and task spend from. Settlements name the lease and the share of it that the call had; what no call
- * used returns when the lease ends. Calls that leases do not suit are asked for one by one: those that share a request id, may
- * have been charged before, hold tokens, come seldom, or come when too little is left of a limit.
+ * calls of one tenant, agent and task spend from. Calls that share a request id, as those of one program do, have leases of their own,
+ * which count against the limit of the request as well. Settlements name the lease and the share of it that the call had; what no call
+ * used returns when the lease ends. Calls that leases do not suit are asked for one by one: those that may have been charged before,
+ * hold tokens, come seldom, or come when too little is left of a limit.
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
@@ -184,7 +185,7 @@ export class LeasedBudget extends BudgetPort {
   override reserve(request: ReserveRequest, signal: AbortSignal): ReserveAnswer | Promise<ReserveAnswer> {
     if (!mayShare(request)) return this.ask(request, signal);
     const now = this.clock.monotonic();
-    const scope = this.scopeOf(request.scopes, now);
+    const scope = this.scopeOf(request, now);
     scope.add(now, { calls: 1, microUsd: request.micro_usd, longestMs: request.lease_ms });
     const { lease } = scope;
     if (!lease?.admits(request, now)) {
@@ -251,7 +252,7 @@ export class LeasedBudget extends BudgetPort {
     if (spend.calls < BUSY_CALLS) return;
     scope.isAsking = true;
     const id = `${SHARED_LEASE_PREFIX}${randomUUID()}`;
-    const scopes = { ...request.scopes, request_id: id };
+    const scopes = isOwnRequest(request) ? { ...request.scopes, request_id: id } : request.scopes;
     const lengthMs = Math.ceil(ADMIT_MS + spend.longestMs);
     try {
       const answer = await this.budget.reserve(
@@ -299,8 +300,11 @@ export class LeasedBudget extends BudgetPort {
     this.budget.settle({ call_id: lease.id, scopes: lease.scopes, micro_usd: 0, tokens: 0, lease: rest });
   }
 
-  private scopeOf({ tenant_id, agent_id = '', task_id = '' }: BudgetScopes, now: Milliseconds): ScopeSpending {
-    const key = agent_id === '' && task_id === '' ? tenant_id : `${tenant_id}\x1f${agent_id}\x1f${task_id}`;
+  private scopeOf(request: ReserveRequest, now: Milliseconds): ScopeSpending {
+    const { tenant_id, agent_id = '', task_id = '' } = request.scopes;
+    const request_id = isOwnRequest(request) ? '' : request.scopes.request_id;
+    const isPlain = agent_id === '' && task_id === '' && request_id === '';
+    const key = isPlain ? tenant_id : [tenant_id, agent_id, task_id, request_id].join('\x1f');
     const known = this.scopes.get(key);
     if (known) return known;
     if (this.scopes.size >= MAX_SCOPES) {
@@ -312,10 +316,14 @@ export class LeasedBudget extends BudgetPort {
   }
 }
 
-/** True for a call that is a request of its own, reserves no tokens, and cannot have been charged before. */
-function mayShare(request: ReserveRequest): boolean {
-  const { call_id, scopes, tokens, parent_call_id, shares_request, may_repeat } = request;
-  return scopes.request_id === call_id && tokens === 0 && !parent_call_id && !shares_request && !may_repeat;
+/** True for a call that reserves no tokens, makes no calls of its own, and cannot have been charged before. */
+function mayShare({ tokens, parent_call_id, shares_request, may_repeat }: ReserveRequest): boolean {
+  return tokens === 0 && !parent_call_id && !shares_request && !may_repeat;
+}
+
+/** True for a call whose request no other call spends in. */
+function isOwnRequest({ call_id, scopes }: ReserveRequest): boolean {
+  return scopes.request_id === call_id;
 }
 
 function fitsWithoutLeases(

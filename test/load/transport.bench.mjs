@@ -1,14 +1,16 @@
 /**
  * The transport against the stock path, in one run: `nc.request` with a plain subscription, our client with our Nest
- * strategy, and the same with the ack-first exec hop. Each pair is two processes; NATS is a third. Closed loop, bounded to
+ * strategy, the same with the ack-first exec hop, and the floor for a protocol of our own: messages written to and read from a socket
+ * with nothing else. Each pair is two processes; NATS is a third. Closed loop, bounded to
  * under a minute. Trust the ratios of one run, not the absolute figures of a shared machine.
  *
- *   node test/load/transport.bench.mjs [--seconds 1.5] [--rounds 3] [--in-flight 1,32,64] [--paths stock,ours,ours-acked] [--json]
+ *   node test/load/transport.bench.mjs [--seconds 1.5] [--rounds 3] [--in-flight 1,32,64] [--paths stock,ours,ours-acked,socket] [--json]
  *
  * Needs `tsc -b libs/transport` and nats-server.
  */
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { connect as connectSocket } from 'node:net';
 import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../tools/local/child-process.mjs';
@@ -29,7 +31,7 @@ const option = (name, fallback) => {
   const at = process.argv.indexOf(`--${name}`);
   return at < 0 ? fallback : process.argv[at + 1];
 };
-const PATHS = option('paths', 'stock,ours,ours-acked').split(',');
+const PATHS = option('paths', 'stock,ours,ours-acked,socket').split(',');
 
 process.on('message', (message) => message === 'end' && process.exit());
 if (process.env.BENCH_ROLE === 'responder') await respond(process.env.BENCH_PATH, process.env.BENCH_NATS);
@@ -38,6 +40,11 @@ else await main();
 
 async function respond(path, url) {
   const work = (body) => ({ ok: true, output: body.arguments.expression.length, text: '16', metadata: {} });
+  if (path === 'socket') {
+    const link = await openSocket(url, (_subject, reply, body) => link.publish(reply, '', work(body)));
+    link.subscribe(`bench.${path}`);
+    return void process.send('ready');
+  }
   if (path === 'stock') {
     const { connect } = await import('nats');
     const nats = await connect({ servers: url });
@@ -77,7 +84,20 @@ async function respond(path, url) {
 
 async function request(path, url) {
   let call;
-  if (path === 'stock') {
+  if (path === 'socket') {
+    const waiting = new Map();
+    let next = 0;
+    const link = await openSocket(url, (subject, _reply, body) => {
+      waiting.get(subject)(body);
+      waiting.delete(subject);
+    });
+    link.subscribe('_INBOX.bench.*');
+    call = () => {
+      const inbox = `_INBOX.bench.${(next += 1)}`;
+      link.publish(`bench.${path}`, inbox, BODY);
+      return new Promise((resolve) => waiting.set(inbox, resolve));
+    };
+  } else if (path === 'stock') {
     const { connect } = await import('nats');
     const nats = await connect({ servers: url });
     const encoder = new TextEncoder();
@@ -114,6 +134,58 @@ async function request(path, url) {
     process.send({ count: latencies.length, seconds, p50: at(0.5), p99: at(0.99) });
   });
   process.send('ready');
+}
+
+/** Headers as our client sends them with a call. */
+const HEADERS = Buffer.from(
+  'NATS/1.0\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00\r\nx-deadline-ms: 5000\r\n\r\n',
+);
+
+/**
+ * The least that an own implementation of the NATS client protocol has to do: messages with headers, those of one tick in one write.
+ * No time-outs, errors or reconnects.
+ */
+async function openSocket(url, received) {
+  const { hostname, port } = new URL(url);
+  const socket = connectSocket(Number(port), hostname);
+  socket.setNoDelay(true);
+  socket.write('CONNECT {"verbose":false,"headers":true}\r\n');
+  let pending = [];
+  let rest = Buffer.alloc(0);
+  socket.on('data', (chunk) => {
+    let data = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk;
+    for (;;) {
+      const end = data.indexOf('\r\n');
+      if (end < 0) break;
+      // HMSG <subject> <sid> [reply] <bytes of headers> <bytes>
+      const words = data.latin1Slice(0, end).split(' ');
+      if (words[0] !== 'HMSG') {
+        if (words[0] === 'PING') socket.write('PONG\r\n');
+        data = data.subarray(end + 2);
+        continue;
+      }
+      const total = Number(words.at(-1));
+      if (data.length < end + total + 4) break;
+      const body = JSON.parse(data.utf8Slice(end + 2 + Number(words.at(-2)), end + 2 + total));
+      received(words[1], words.length === 6 ? words[3] : '', body);
+      data = data.subarray(end + total + 4);
+    }
+    rest = data;
+  });
+  await once(socket, 'data');
+  return {
+    subscribe: (subject) => socket.write(`SUB ${subject} 1\r\n`),
+    publish(subject, reply, body) {
+      const json = JSON.stringify(body);
+      const sizes = `${HEADERS.length} ${HEADERS.length + Buffer.byteLength(json)}`;
+      pending.push(`HPUB ${subject} ${reply ? `${reply} ` : ''}${sizes}\r\n${HEADERS}${json}\r\n`);
+      if (pending.length > 1) return;
+      setImmediate(() => {
+        socket.write(pending.join(''));
+        pending = [];
+      });
+    },
+  };
 }
 
 async function main() {

@@ -8,6 +8,8 @@ import { withFleet } from './with-fleet.mjs';
 
 const CALLS = Number(process.env.BENCH_CALLS ?? 150);
 const PAUSE_MS = 15;
+/** V8 returns the memory of the start some seconds later. */
+const REST_MS = 10_000;
 /** Never a version-manager shim from the PATH: those start several times slower and would make every ratio look better. */
 const PYTHON = process.env.BENCH_PYTHON ?? '/usr/bin/python3';
 /** Calls of a fleet in groups: up to which call. */
@@ -79,7 +81,7 @@ async function bench(fleet) {
 
 /** MiB of each service with its children: resident, and proportional set size. */
 async function atRest({ services }) {
-  await pause(3_000);
+  await pause(REST_MS);
   const each = services.map(({ name, pid }) => {
     const all = processTree(pid).map(memoryKib);
     const sum = (kind) => Math.round(all.reduce((total, one) => total + one[kind], 0) / 1_024);

@@ -235,7 +235,7 @@ const adapterRule = (all: Objects, from: string, to: string) => {
 };
 
 describe('lint rules for manifests', () => {
-  it.each(['keda', 'hpa', 'keda-redis'] as const)('find nothing in the manifests as they stand, with %s', (scaler) => {
+  it.each(['keda', 'hpa', 'keda-redis'] as const)('find nothing in the unchanged manifests, with %s', (scaler) => {
     expect(lint(manifests(scaler), { overlay: 'prod' })).toEqual([]);
   });
 

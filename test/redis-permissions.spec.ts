@@ -265,7 +265,7 @@ describe('deploy/redis.acl.template', () => {
     const allowed: string[] = [];
     for (const { name, args } of keyless) {
       const answer = (await admin.call('ACL', 'DRYRUN', user, ...name.split('|'), ...args)) as string;
-      // Channels are refused by themselves: the command is allowed all the same.
+      // Channels are refused by themselves: the command itself is still allowed.
       if (answer === 'OK' || /to access the/.test(answer)) allowed.push(name);
       else expect(answer, name).toMatch(/no permissions to run/);
     }

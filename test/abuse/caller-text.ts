@@ -247,7 +247,7 @@ function compileOnce(schema: JsonObject): unknown {
   try {
     return compileSchema({ ...schema, title: `schema ${compiled}` }).check({});
   } catch (error) {
-    if (error instanceof ToolError) return error; // refused: that has to be quick, too
+    if (error instanceof ToolError) return error; // refusals must also be quick
     throw error;
   }
 }

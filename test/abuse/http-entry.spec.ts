@@ -71,7 +71,7 @@ describe('half of a request', () => {
     },
   );
 
-  it('of a caller with a key is closed within 30 s, too', async () => {
+  it('of a caller with a key is also closed within 30 s', async () => {
     await abused.withoutLoss(async () => {
       const all = Array.from({ length: 20 }, open);
       for (const { socket } of all) {

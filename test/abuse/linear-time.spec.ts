@@ -12,7 +12,7 @@ const MEASURABLE_MS = FULL_LENGTH ? 3 : 1.5;
 const LEAST = 64;
 const MOST = FULL_LENGTH ? 4_000_000 : 150_000;
 const MOST_HUNTED = 60_000;
-/** Of some 600 texts the hunt tries so many on each function; another seed tries others. */
+/** How many of about 600 texts the hunt tries on each function; another seed tries others. */
 const HUNTED = Number(process.env['ABUSE_SHAPES'] ?? 60);
 const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
 const MOST_RATIO = 3;

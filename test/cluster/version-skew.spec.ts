@@ -54,7 +54,7 @@ beforeAll(async () => {
   });
   nats = await NatsClient.connect({ name: 'spec', url: fleet.nats.url });
   const recorder = new MessageRecorder(nats);
-  // Started after the recorder: announcements and discovery are messages, too.
+  // Started after the recorder: announcements and discovery are also messages.
   for (const name of SERVICE_NAMES) if (name !== 'budget') await fleet.launch(name);
   await fleet.untilListed(TOOLS_OF_EVERY_KIND);
   for (const [, run] of EVERY_KIND) await run({ fleet, nats, samples, door: (verb) => `tool.${verb}` });

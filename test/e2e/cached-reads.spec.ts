@@ -123,7 +123,7 @@ describe('an operation of an OpenAPI document', () => {
     expect(provenance(await quote(5))).toBe('live');
   });
 
-  it('runs again over NATS and MCP, too', async () => {
+  it('also runs again over NATS and MCP', async () => {
     const call = { name: 'parcels_getQuote', arguments: { weight_kg: 6 } };
     await quote(6);
     await expect.poll(async () => provenance(await quote(6))).toBe('cache');

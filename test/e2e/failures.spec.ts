@@ -125,7 +125,7 @@ it('a long explanation is cut and stays JSON', async () => {
   }
 });
 
-it('a refused item of a batch is explained, too', async () => {
+it('a refused item of a batch is also explained', async () => {
   const { body } = await fleet.ask({ path: '/api/v1/tools/batch-execute', body: [{ name: 'no_such_tool' }] });
   expect(JSON.parse(JSON.parse(body[0].result).text)).toMatchObject({ error: 'tool_not_found', tool: 'no_such_tool' });
 });

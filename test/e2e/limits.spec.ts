@@ -67,7 +67,7 @@ describe('what a call counts against the limits of its key', () => {
     expect(status).toBe(201);
     return issued.token;
   };
-  /** What is left of the hour; asking is a request, too. */
+  /** What is left of the hour; asking also counts as a request. */
   const left = async (key: string): Promise<number> =>
     Number((await fleet.ask({ path: '/api/v1/me', key })).headers.get('x-ratelimit-remaining-hour'));
   const overNats = (key: string, subject: string, body: object): Promise<unknown> =>

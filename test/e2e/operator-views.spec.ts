@@ -233,7 +233,7 @@ describe('the state of the fleet', () => {
     expect((await fleet.call('file_write', { path: 'a', content: 'b' })).status).toBe(403);
   });
 
-  it('shows what is left of a tool’s limit, and takes nothing by looking', async () => {
+  it('shows what is left of a tool’s limit, and looking does not consume any', async () => {
     const left = async () => {
       const { tools } = (await fleet.ask({ path: '/api/v1/limits', key: fleet.keys['acme']! })).body;
       return tools.find(({ tool }: { tool: string }) => tool === 'file_read');
@@ -255,7 +255,7 @@ describe('sources of tools', () => {
   const crmPath = '/api/v1/sources/mcp/crm?visibility=fleet';
   const refreshCrm = () => fleet.ask({ method: 'POST', path: crmPath.replace('?', '/refresh?'), ...operator() });
 
-  it('are listed with the last look, its error and the next one; entries that are ignored, too', async () => {
+  it('are listed with the last look, its error and the next one, including ignored entries', async () => {
     const list = async () =>
       (await fleet.ask({ path: '/api/v1/sources', ...operator() })).body as { id: string; state: string }[];
     await eventually('all were looked at', async () => (await list()).every(({ state }) => state !== 'pending'));

@@ -49,7 +49,7 @@ beforeAll(async () => {
     packed = await makePackages({ into: folder });
     writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}');
     const archives = packed.map(({ archive }) => archive);
-    // Offline: nothing of what is installed may need a registry.
+    // Offline: no installed package may need a registry.
     await run('npm', ['install', '--offline', '--no-audit', '--no-fund', '--ignore-scripts', ...archives], {
       cwd: folder,
     });

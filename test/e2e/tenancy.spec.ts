@@ -433,7 +433,7 @@ describe('an administrator of a tenant', () => {
     }
   });
 
-  it('sees nothing of the fleet that its members do not see', async () => {
+  it('sees no more of the fleet than its members see', async () => {
     for (const path of ['/api/v1/fleet']) expect((await fleet.ask({ path, key: admin() })).status).toBe(403);
     const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls', key: admin() })).body;
     expect(new Set(calls.map((call: { tenant_id: string }) => call.tenant_id))).toEqual(new Set(['acme']));

@@ -1,4 +1,4 @@
-/** An MCP server whose tool can be described anew, as one that turns hostile would: what approvals are for. */
+/** An MCP server that can change the description of its tool, as a server that turns hostile would: the case for approvals. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';

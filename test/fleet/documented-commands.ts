@@ -15,7 +15,7 @@ export function documentedLines(name: string, page = 'operations.md'): string[] 
   return block.trimEnd().split('\n');
 }
 
-/** Runs lines of the documentation as they stand, with what an operator would have set before. */
+/** Runs lines of the documentation unchanged, in the environment that an operator would have set up. */
 export async function runDocumented(lines: readonly string[], variables: Readonly<Record<string, string>>) {
   await run('sh', ['-eu', '-c', lines.join('\n')], {
     cwd: ROOT,

@@ -14,7 +14,7 @@ import { withFleet } from './with-fleet.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5);
-/** Longest factor by which an attack may move the victim's p99. */
+/** Largest factor by which an attack may raise the victim's p99. */
 const MAX_RATIO = 3;
 const WARM_UP_SECONDS = 3;
 /** Pause between two calls of the victim. */

@@ -170,7 +170,7 @@ describe.concurrent('a call', () => {
     }
   });
 
-  it('that is not recorded has a trace all the same: in its line, and up to the upstream', async () => {
+  it('that is not recorded still has a trace: in its line, and up to the upstream', async () => {
     await fleet.launch('gateway', {
       OTEL_TRACES_SAMPLE_RATIO: '0',
       OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'false',

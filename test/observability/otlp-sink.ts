@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A span as far as specs look. */
+/** The fields of a span that specs read. */
 export interface SeenSpan {
   service: string;
   name: string;

@@ -16,7 +16,7 @@ told = runpy.run_path(sys.argv[1])["build_time_vars"]
 anywhere = {k: v.replace(sys.argv[2], "/build") if isinstance(v, str) else v for k, v in told.items()}
 print("build_time_vars =", pprint.pformat(anywhere))`;
 
-/** Writes `<to>/python3.11`, anew. */
+/** Rewrites `<to>/python3.11`. */
 export function copyLibrary({ python, description, work, to }) {
   const library = join(to, 'python3.11');
   rmSync(library, { recursive: true, force: true });

@@ -4,7 +4,7 @@ const PACKAGES = {
   'monitoring.coreos.com': '@kubernetes-models/prometheus-operator/monitoring.coreos.com',
 };
 
-/** Kinds without a published model, by apiVersion: their fields, as far as we use them. */
+/** Kinds without a published model, by apiVersion: the fields that we use. */
 export const OWN_MODELS = {
   'external-secrets.io/v1': `{
   apiVersion: 'external-secrets.io/v1';

@@ -1,8 +1,9 @@
 /**
- * `npm run deploy:pin [-- --tag <version>] [-- --images <prefix>] [-- <kustomization.yaml> …]`: asks the registries for the digests of
- * the images in the production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the
- * version of package.json unless given. `--images` writes the names as `<prefix>/<service>`, too. `--check` writes nothing, lists what is not pinned, and ends with 1 when there is anything.
- * `--plain-http` is for registries on loopback. REGISTRY_USER and REGISTRY_PASSWORD log in where a registry asks for it.
+ * `npm run deploy:pin [-- --tag <version>] [-- --images <prefix>] [-- <kustomization.yaml> …]`: asks the registries for the digests of the
+ * images in the production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the version of
+ * package.json unless given. `--images` also writes the names as `<prefix>/<service>`. `--check` writes nothing, lists what is not pinned,
+ * and ends with 1 when there is anything. `--plain-http` is for registries on loopback. REGISTRY_USER and REGISTRY_PASSWORD log in where a
+ * registry asks for it.
  *
  * Speaks the OCI Distribution Specification 1.1 (GET /v2/<name>/manifests/<tag>) with the token authentication of the
  * Distribution project. A digest is taken only if it is the SHA-256 of the manifest that was received.

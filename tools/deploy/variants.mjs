@@ -1,4 +1,4 @@
-/** What is rendered and checked: the overlays as they stand, and production with each of its other autoscalers. */
+/** The variants to render and check: the overlays, and production with each of its other autoscalers. */
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';

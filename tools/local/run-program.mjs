@@ -12,7 +12,7 @@ process.on('exit', () => {
 });
 
 /**
- * Runs a program to its end. Never rejects: a program that cannot be started is a result, too.
+ * Runs a program to its end. Never rejects: a program that cannot be started is also a result.
  * @param {{cwd?: string, env?: NodeJS.ProcessEnv, timeoutMs?: number}} [options] the program is killed after `timeoutMs`
  * @returns {Promise<{ok: boolean, stdout: string, output: string}>} `output` is standard output and error in order of arrival,
  *   or why the program did not run

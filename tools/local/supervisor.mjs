@@ -17,7 +17,7 @@ export class GivenUpError extends Error {
 }
 
 /**
- * A supervised process. It is started by `start()` and ends for good by `stop()`.
+ * A supervised process. It is started by `start()` and ends permanently by `stop()`.
  */
 export class Supervised {
   #spawn;

@@ -67,7 +67,7 @@ for (const project of (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').spli
   const result = readReport(report);
   totals.passed += result.passed;
   totals.skipped += result.skipped;
-  // A runner that failed without a failed test (a suite that did not load, an unhandled error) is a failure all the same.
+  // A runner that failed without a failed test (a suite that did not load, an unhandled error) is still a failure.
   totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
 }
 if (selection.length === 0) sayWhatWasSlow();

@@ -1,5 +1,5 @@
 /**
- * `npm run images -- [app …]`: what a release does for each image as far as it goes without a container engine. Bundles the service
+ * `npm run images -- [app …]`: the part of a release that needs no container engine, for each image. Bundles the service
  * (`build/<app>`), packs it as the layer of the image with fixed times and owners, and writes to `build/images/<app>`:
  * `layer.tar.gz`; `plan.json`, the base, layers and configuration by deploy/app.Dockerfile; `sbom.cdx.json`, the packages in it
  * (CycloneDX 1.6). The workflow `release` builds the image by the same Dockerfile and signs it with this SBOM.

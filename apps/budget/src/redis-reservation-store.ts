@@ -61,7 +61,7 @@ class ScopeTable {
 
 /**
  * Reservations in Redis. One script run per tenant serves up to 250 calls of a message. `lua/` holds the limit rules of `counters.ts`
- * once more, because they must be checked and applied in one atomic step.
+ * again, because they must be checked and applied in one atomic step.
  */
 export class RedisReservationStore extends ReservationStore {
   private readonly scripts: Record<'reserve' | 'settle' | 'release' | 'sweep' | 'rebuild', Script>;

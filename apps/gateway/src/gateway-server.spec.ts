@@ -213,7 +213,7 @@ describe('a stranger', () => {
     socket.destroy();
   });
 
-  it('learns nothing of paths that do not exist but that they do not', async () => {
+  it('learns of a missing path only that it is missing', async () => {
     expect(await send({ path: '/nowhere', body: '{}' })).toMatchObject({ status: 404 });
   });
 });

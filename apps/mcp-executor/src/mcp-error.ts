@@ -18,7 +18,7 @@ export interface McpFault {
   targetFault: boolean;
 }
 
-/** JSON-RPC codes by which a server refuses the protocol revision or session. */
+/** JSON-RPC codes with which a server refuses the protocol revision or session. */
 const REVISION_CODES = new Set([-32020, -32021, -32022]);
 const INTERNAL_ERROR = -32603;
 const MAX_UPSTREAM_TEXT = 200;

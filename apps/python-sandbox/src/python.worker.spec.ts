@@ -241,7 +241,7 @@ describe('kill -9 of the sandbox host with jobs in flight', () => {
       execute(code(source, { args: i }), { tenant: `t${i % 3}` }).finally(() => (ended += 1)),
     );
     for (let kills = 0; kills < 2; kills++) {
-      // Those that run again after the first kill have then ended: none meets the second one, too.
+      // Those that run again after the first kill have then ended: none is hit by the second one as well.
       const before = ended;
       await eventually('a host works', () => sandbox.isReady && ended > before + 2 * THREADS, { timeoutMs: 30_000 });
       process.kill(sandbox.hostPid!, 'SIGKILL');

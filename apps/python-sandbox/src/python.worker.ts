@@ -12,7 +12,7 @@ import { Sandbox } from './sandbox.js';
 const REPLY_RESERVE_MS = 50;
 /** How long a session lease outlasts its run. The session of a worker that died is free after that. */
 const LEASE_RESERVE_MS = 10_000;
-/** Runs of a warm-up per thread, and the longest time for all. After some twenty runs a thread no longer gets faster. */
+/** Runs of a warm-up per thread, and the longest time for all. After about twenty runs a thread no longer gets faster. */
 const WARM_UP_RUNS = 20;
 const WARM_UP_MS = 2_000;
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */

@@ -168,7 +168,7 @@ function conformance(name: string, make: () => Promise<Subject>): void {
       expect(await store.remove('mcp/other', ['x'])).toMatchObject({ removed: [] });
     });
 
-    it('retires what an owner does not name any more, and nothing of others', async () => {
+    it('retires what an owner no longer names, and nothing that belongs to others', async () => {
       const { store } = await make();
       await store.put('builtin/a', written(tool('x', 'builtin/a'), tool('y', 'builtin/a'), tool('w', 'builtin/a')));
       await store.put('builtin/b', written(tool('z', 'builtin/b')));

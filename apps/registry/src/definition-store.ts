@@ -114,7 +114,7 @@ export interface StoredLook extends SourceLook {
 const MAX_LOOK_ROWS = 50;
 const MAX_LOOK_ERROR = 1_000;
 
-/** A look as it is stored after the one before it. */
+/** A look in the form that is stored after the previous one. */
 export function toStoredLook(look: SourceLook, before: StoredLook | undefined): StoredLook {
   return {
     ...look,

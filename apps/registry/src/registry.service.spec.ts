@@ -450,7 +450,7 @@ describe('registry service', () => {
       await eventually('the change is held', async () => (await quarantine()).length === 1);
     });
 
-    it('are listed with their differences as far as one answer holds them', async () => {
+    it('are listed with as many of their differences as fit an answer', async () => {
       await start({}, env());
       text = changed(({ paths }) => {
         for (let index = 0; index < 60; index += 1) {

@@ -144,7 +144,7 @@ export function applySettings(definition: ToolDefinition, settings: ToolSettings
   if (definition.requires_auth) applied.requires_auth = true;
   const { binding } = applied;
   if (binding.kind === 'python' && memoryMb !== undefined) applied.memory_limit_mb = memoryMb;
-  // mcp-executor limits attempts by the options of the connection, too.
+  // mcp-executor also limits attempts by the options of the connection.
   if (binding.kind === 'mcp' && given.timeout_seconds !== undefined)
     applied.binding = { ...binding, options: { ...binding.options, timeout_seconds: given.timeout_seconds } };
   return applied;

@@ -79,7 +79,7 @@ function readBinary(output: JsonObject): { name?: string; type: string; bytes: U
 function decodeBase64(value: Json | undefined): Uint8Array | undefined {
   if (typeof value !== 'string') return undefined;
   try {
-    // `atob` and not `Buffer`: the web console decodes with it, too.
+    // `atob` and not `Buffer`: the web console also uses this code.
     const binary = atob(value.replaceAll('-', '+').replaceAll('_', '/'));
     const bytes = new Uint8Array(binary.length);
     for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at);

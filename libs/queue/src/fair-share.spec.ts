@@ -73,7 +73,7 @@ describe('a full queue', () => {
     expect(order.indexOf('s8')).toBeLessThan(20);
   });
 
-  it('has an end for others, too', async () => {
+  it('also ends for others', async () => {
     for (let i = 0; i < 100; i++) await add('flood', `f${i}`);
     for (let i = 0; i < 10; i++) await add(`tenant ${i}`, `t${i}`);
     await expect(add('tenant 11', 't11')).rejects.toMatchObject({ code: 'QUEUE_FULL' });

@@ -40,7 +40,7 @@ const STALLED_CHECK_MS = 2_500;
 const STOP_MS = 1_000;
 /** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
 const RETRY_MS = 1_000;
-/** A job whose worker died twice fails as WORKER_LOST instead of being retried for good. */
+/** A job whose worker died twice fails as WORKER_LOST instead of being retried indefinitely. */
 const MAX_STALLED = 1;
 
 /** A started job. */

@@ -259,7 +259,7 @@ describe('stopping', () => {
   });
 
   it.each(['its own drain', 'the drain of the service'])(
-    '%s finishes what is in work and takes nothing more',
+    '%s finishes the jobs in progress and takes no more',
     async (by) => {
       let finished = 0;
       const draining = new AbortController();

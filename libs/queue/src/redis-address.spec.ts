@@ -61,7 +61,7 @@ describe('REDIS_URL', () => {
     ['redis+sentinel://a/primary/x', 'not a database number'],
     ['redis+sentinel://a?master=primary', 'unknown parameter master'],
     ['redis+cluster://a?name=x', 'unknown parameter name'],
-  ])('%s is refused for good: %s', (url, why) => {
+  ])('%s is refused permanently: %s', (url, why) => {
     const parsed = (): unknown => parseAddress(url);
     expect(parsed).toThrow(expect.objectContaining({ startRefused: true, message: expect.stringContaining(why) }));
     expect(parsed).toThrow(/^REDIS_URL: /);

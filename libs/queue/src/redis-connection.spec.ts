@@ -16,7 +16,7 @@ import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
 
 describe('a connection', () => {
-  it('is a part that waits for Redis and refuses a bad password for good', async () => {
+  it('is a part that waits for Redis and fails permanently on a bad password', async () => {
     const server = await startRedis();
     const admin = server.client();
     await admin.config('SET', 'requirepass', 'right-password');

@@ -33,7 +33,7 @@ describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
     await closeRedis(client);
   });
 
-  it('says for good that the CA file is missing', () => {
+  it('fails permanently when the CA file is missing', () => {
     expect(() => toRedisOptions({ REDIS_TLS_CA: '/nowhere/ca.pem' })).toThrow(
       expect.objectContaining({ startRefused: true, message: expect.stringMatching(/^REDIS_TLS_CA cannot be read/) }),
     );

@@ -158,7 +158,7 @@ export class ChildPool<Job extends object> {
     const process = fork(fileURLToPath(program), [], {
       execArgv: [`--max-old-space-size=${heapMb}`, ...childFlags(program)],
       env: {},
-      // Documents have megabytes; JSON would escape them once more.
+      // Documents have megabytes; JSON would escape them again.
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });

@@ -18,7 +18,7 @@ export function registerSecret(value: string): void {
   const bytes = Buffer.from(value, 'utf8');
   const found = [
     value,
-    // Without padding, so that the value is found at the start of a longer encoded text, too.
+    // Without padding, so that the value is also found at the start of a longer encoded text.
     bytes.toString('base64').replace(/=+$/, ''),
     bytes.toString('base64url'),
     encodeURIComponent(value),

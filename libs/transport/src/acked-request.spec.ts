@@ -318,7 +318,7 @@ describe('copies of a call', () => {
     sent.end();
   });
 
-  it('of another caller, and calls that start anew, run', async () => {
+  it('of another caller, and calls that start again, run', async () => {
     const one = await copies('c3', '_INBOX.c3a');
     const other = await copies('c3', '_INBOX.c3b');
     await one.send(1);

@@ -78,7 +78,7 @@ export interface ServedCall {
 /**
  * Finds copies of exec calls. A caller without an acknowledgement sends its message again with a raised fence, and queued copies would
  * each run. For journalled calls the journal decides which copy runs; of all other calls the first copy runs and the others share its
- * reply. A message with the same fence is not a copy: it starts the call anew.
+ * reply. A message with the same fence is not a copy: it starts the call again.
  */
 export class ResentCalls {
   readonly #running = new Map<string, ServedCall>();

@@ -16,7 +16,7 @@ import { toCurl } from './to-curl.js';
 const RECORD_EVERY_MS = 1_500;
 const RECORD_WITHIN_MS = 15_000;
 
-/** One call: where its time went, its arguments and result as far as they are kept, its attempts and its log lines. */
+/** One call: where its time went, its arguments and result if they are kept, its attempts and its log lines. */
 export function CallPage({ id }: { id: string }) {
   const { api } = useSigned();
   const followed = useFollowedCall(id);

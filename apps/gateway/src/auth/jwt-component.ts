@@ -25,7 +25,7 @@ const FETCH_MS = 5_000;
 
 /**
  * Builds the JWT verifier and the component that reads its keys; undefined if no issuer is configured. Its HTTP client may
- * reach the host of the key set and nothing else. If the issuer is unavailable the gateway starts all the same and answers
+ * reach the host of the key set and nothing else. If the issuer is unavailable the gateway still starts and answers
  * JWTs with 503 until it has read the keys. A key file that cannot be read is a configuration mistake and stops the start.
  */
 export function jwtComponent(

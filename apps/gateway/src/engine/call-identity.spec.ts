@@ -172,7 +172,7 @@ describe('calls that share a result', () => {
       }),
       { numRuns: 150 },
     );
-    // The property would hold of an engine that shares nothing, too.
+    // The property would also hold for an engine that shares nothing.
     expect(shared.mirror.runs - before).toBeLessThan(answered * 0.8);
     expect(refused).toBeGreaterThan(0);
   });

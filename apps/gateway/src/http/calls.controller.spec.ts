@@ -96,7 +96,7 @@ test('a stream without events ends with its call', async () => {
   expect(text).toContain('"state":"succeeded"');
 });
 
-test('a call that ends without an event ends its stream, too', async () => {
+test('a call that ends without an event also ends its stream', async () => {
   const stream = (await follow('lost')).text();
   calls.lost!.call = { ...calls.lost!.call, state: 'failed' };
   expect(types(await stream)).toEqual(['accepted', 'done']);

@@ -48,7 +48,7 @@ export function limitConnections(server: Server, limits: ConnectionLimits): void
   });
 }
 
-/** A client that reads nothing of its answer for this long is disconnected, because unread answers occupy memory. */
+/** A client that does not read its answer for this long is disconnected, because unread answers occupy memory. */
 const STALLED_MS = 20_000;
 /** Shorter answers fit into the socket buffers. */
 const LARGE = 64 * 1024;

@@ -11,7 +11,7 @@
  * The same pass proves that only memory and stack pointer can change: no other global is set, and no table or segment is
  * modified. Restoring both therefore makes an instance as good as new.
  *
- * The same pass bounds the growth of the memory. A memory has its maximum for good, but the limit of a run is known only when the
+ * The same pass bounds the growth of the memory. The maximum of a memory cannot change, but the limit of a run is known only when the
  * run arrives, after its interpreter was restored. So every `memory.grow` first compares its result with a global that the host sets
  * before the run and that no instruction of the guest can set.
  */

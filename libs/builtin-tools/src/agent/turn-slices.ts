@@ -106,7 +106,7 @@ export class TurnSlices {
     }
   }
 
-  /** Waits until a turn of this call settles, or for a while, since turns of other calls may settle, too. */
+  /** Waits until a turn of this call settles, or for a while, since turns of other calls may also settle. */
   async #waitForRelease(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);

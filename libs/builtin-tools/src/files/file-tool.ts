@@ -33,7 +33,7 @@ export function toEntryOutput(entry: Entry): JsonObject {
   };
 }
 
-/** Encodings for writing a file. Reading supports all labels of the WHATWG Encoding Standard, too. */
+/** Encodings for writing a file. Reading also supports all labels of the WHATWG Encoding Standard. */
 export const WRITABLE = ['utf-8', 'utf-16le', 'latin1', 'ascii', 'base64', 'hex'] as const;
 export type Writable = (typeof WRITABLE)[number];
 

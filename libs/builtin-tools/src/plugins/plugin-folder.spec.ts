@@ -22,7 +22,7 @@ const source = (name: string, more = '') => `export default ({ defineTool, ok })
 let touched = 1_700_000_000;
 async function put(file: string, text: string): Promise<void> {
   await writeFile(join(folder, file), text, { mode: 0o644 });
-  touched += 10; // a change within one tick of the file system's clock is a change, too
+  touched += 10; // a change within one tick of the file system's clock also counts
   await utimes(join(folder, file), touched, touched);
 }
 

@@ -3,7 +3,7 @@ import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Call, Interceptor } from '../call.js';
 
-/** Pairs of tenant and tool that are remembered: a few hundred bytes each. A forgotten pair is measured anew. */
+/** Pairs of tenant and tool that are remembered: a few hundred bytes each. A forgotten pair is measured again. */
 const MAX_MEDIANS = 20_000;
 /** Time for the hops to the executor and back. */
 const HOP_RESERVE_MS = 10;

@@ -190,7 +190,7 @@ describe('call', () => {
       });
     });
 
-    it('of a failed call are written, too', async () => {
+    it('of a failed call are also written', async () => {
       answer({ success: false, error: 'no ink', output: null, content: [picture] });
       expect(await save('-o', '@')).toMatchObject({
         code: 1,

@@ -56,7 +56,7 @@ export work folder check
 
 # Runs in the private view; the file `ready` tells a view that failed from a command that failed.
 in_view() {
-  # A file system of its own: the machine may be a container, whose files cannot carry another layer.
+  # A separate file system: the machine may be a container, whose files cannot carry another layer.
   mount -t tmpfs tmpfs "$work/view" || return
   for part in usr var etc; do
     mkdir -p "$work/view/$part/up" "$work/view/$part/work"

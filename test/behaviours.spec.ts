@@ -92,7 +92,7 @@ describe('an expectation', () => {
   });
 });
 
-it('every group has a name, and every probe a name of its own, what users rely on, and an expected value', async () => {
+it('every group has a name, and every probe its own name, what users rely on, and an expected value', async () => {
   const files = readdirSync(join(FOLDER, 'groups'));
   const groups: Group[] = await Promise.all(files.map(async (file) => (await load(`groups/${file}`)).default as Group));
   expect(new Set(groups.map(({ group }) => group)).size).toBe(files.length);

@@ -2,7 +2,7 @@
 
 const LABEL = Symbol('label');
 
-/** An expectation of its own: `label` is printed, `holds` judges the value. */
+/** A separate expectation: `label` is printed, `holds` judges the value. */
 export function expectation(label, holds) {
   return Object.assign((value) => holds(value), { [LABEL]: label });
 }

@@ -43,7 +43,7 @@ export async function runProbes(groups, fleet, print) {
 }
 
 function lacks({ needs }, fleet) {
-  if (needs === 'own' && !fleet.isOwn) return 'needs a fleet of its own';
+  if (needs === 'own' && !fleet.isOwn) return 'needs its own fleet';
   if (needs === 'nats' && !fleet.nats_url) return 'needs FLEET_NATS_URL';
   return undefined;
 }

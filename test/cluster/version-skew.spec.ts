@@ -97,8 +97,8 @@ describe('a fleet of two releases', () => {
     expect(EXPECTED.filter((kind) => !(kind in today))).toEqual([]);
   });
 
-  // In the order of docs/runbooks/upgrade-and-rollback.md: those that come later are still of the previous release. The sandbox sends
-  // nothing of its own: it answers in the record of the job.
+  // In the order of docs/runbooks/upgrade-and-rollback.md: those that come later are still of the previous release. The sandbox sends no
+  // messages: it answers in the record of the job.
   it.each(SERVICE_NAMES.filter((name) => SENDERS.some(([, sender]) => sender === name)))(
     'of which %s is upgraded next sends nothing the previous readers could not read',
     (name) => {

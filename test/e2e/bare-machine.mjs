@@ -17,7 +17,7 @@ const LOOK = `
   console.log(JSON.stringify({ ...told, said }));`;
 const outcomes = {};
 
-/** Looks for the brokers in a process of its own, and runs what was found. */
+/** Looks for the brokers in a separate process, and runs what was found. */
 async function look(name, env = {}, wrap = []) {
   const [command, ...args] = [...wrap, process.execPath, '--input-type=module', '-e', LOOK];
   const child = spawn(command, args, { cwd: clone, env: { ...process.env, ...env } });

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => fleet?.stop());
 
-/** One call no cache knows, over a connection of its own, so that none is left half open by a gateway that ends. */
+/** One call no cache knows, over a separate connection, so that none is left half open by a gateway that ends. */
 async function calculate(gateway = 0): Promise<Answer & { tookMs: number; right: boolean }> {
   const number = (next += 1);
   const from = performance.now();

@@ -1,4 +1,4 @@
-/** The services of the tour (an API, an MCP server, a scripted model) in a process of their own, for fleets of system tests. */
+/** The services of the tour (an API, an MCP server, a scripted model) in a separate process, for fleets of system tests. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';

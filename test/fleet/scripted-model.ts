@@ -1,4 +1,4 @@
-/** The scripted model of the samples as a process of its own; its scripts: tools/samples/src/model-server.ts. */
+/** The scripted model of the samples as a separate process; its scripts: tools/samples/src/model-server.ts. */
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { spawnChild } from '@toolfleet/testing';

@@ -62,7 +62,7 @@ export interface FleetOptions {
   envOf?: Partial<Record<ServiceName, Environment>>;
   /** HMAC key of API keys. */
   pepper?: string;
-  /** Tenants with a NATS user of their own; they may use their own subjects. */
+  /** Tenants with their own NATS user; they may use their own subjects. */
   natsTenants?: readonly string[];
   /** Used instead of a NATS server and a Redis of the fleet's own. */
   brokers?: FleetBrokers;

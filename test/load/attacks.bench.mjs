@@ -50,7 +50,7 @@ async function underEachAttack(root, fleet) {
   return { name: 'attacks', max_ratio: MAX_RATIO, meets_its_goals: rows.every(isHeld), rows };
 }
 
-/** Runs an attack in a process of its own while `measure` does. */
+/** Runs an attack in a separate process while `measure` does. */
 async function during(root, attack, to, measure) {
   const child = fork(join(root, 'test/load/attacks.mjs'), [attack, JSON.stringify(to)]);
   const ended = new Promise((resolve) => child.once('exit', resolve));

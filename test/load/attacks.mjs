@@ -1,5 +1,5 @@
 /**
- * The attacks of `attacks.bench.mjs`, each until the process ends. Runs as a child of its own, so that the one that measures
+ * The attacks of `attacks.bench.mjs`, each until the process ends. Runs as a separate child process, so that the one that measures
  * is not slowed by the one that attacks: `node attacks.mjs <name> <json of {url, nats_url, key}>`.
  */
 import { connect as connectTcp } from 'node:net';
@@ -128,7 +128,7 @@ export const ATTACKS = {
     );
   },
 
-  'results of 400 KB under keys of their own, to fill Redis': (to) => {
+  'results of 400 KB under their own keys, to fill Redis': (to) => {
     const text = 'fill '.repeat(80_000);
     return repeat(4, () =>
       call(

@@ -1,6 +1,6 @@
 /**
  * Time and memory of converting OpenAPI documents: the largest that `npm run check:openapi-corpus` downloaded, and
- * generated ones of 2,500 and 10,000 operations. Each document in a process of its own. Prints one JSON line per document and, last, the verdicts:
+ * generated ones of 2,500 and 10,000 operations, each document in its own process. Prints one JSON line per document and then the verdicts:
  * linear in operations, at most 0.1 ms per operation after parsing, RSS above the baseline at most 20 times the document
  * (documents of 1 MB and more).
  *

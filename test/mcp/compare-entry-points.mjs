@@ -1,6 +1,6 @@
 /**
  * The same builtin tool on a running fleet through the HTTP Tools API and through `/mcp` in both protocol revisions, each call
- * with arguments of its own, in alternating rounds. Each revision runs twice: as plain requests, which the fast path answers,
+ * with its own arguments, in alternating rounds. Each revision runs twice: as plain requests, which the fast path answers,
  * and with one more parameter (`x`), which the SDK ignores but which makes the fast path decline the request. Only ratios
  * within one run are meaningful.
  */

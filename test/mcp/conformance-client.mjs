@@ -30,7 +30,7 @@ function sampleArguments(name, found) {
   return undefined;
 }
 
-/** The suite starts servers on arbitrary ports: each loopback origin gets a guarded client of its own. */
+/** The suite starts servers on arbitrary ports: each loopback origin gets its own guarded client. */
 const clients = new Map();
 function egressFor(target) {
   const { origin, hostname } = new URL(String(target));

@@ -30,7 +30,7 @@ interface Matrix {
   result: { values: [at: number, value: string][] }[];
 }
 
-/** Starts Prometheus on a free loopback port with its data in a folder of its own. */
+/** Starts Prometheus on a free loopback port with its data in its own folder. */
 export async function startPrometheus(ruleFile: string): Promise<PrometheusServer> {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-prometheus-'));
   const targets = join(folder, 'targets.json');

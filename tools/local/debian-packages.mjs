@@ -149,8 +149,8 @@ function libraries(text) {
 }
 
 /**
- * A script that starts an unpacked program with its libraries. An environment variable of the whole fleet would do so for every
- * other program, too.
+ * A script that starts an unpacked program with its libraries. An environment variable of the whole fleet would also affect every other
+ * program.
  */
 function writeStarter(folder, program) {
   const file = ['usr/bin', 'usr/sbin', 'bin', 'sbin'].map((bin) => join(folder, bin, program)).find(existsSync);

@@ -13,7 +13,7 @@ export interface TenantLimits extends Record<ScopeKind, ScopeLimit> {
   costOverrun: boolean;
 }
 
-/** Configured limits: the defaults, and those of tenants with limits of their own. */
+/** Configured limits: the defaults, and those of tenants with their own limits. */
 export interface LimitTable {
   defaults: TenantLimits;
   tenants: ReadonlyMap<string, TenantLimits>;

@@ -32,7 +32,7 @@ export function agentJobHandler(
   };
 }
 
-/** The worker of queue `agent-runs`, with a connection of its own for blocking reads. Start it last. */
+/** The worker of queue `agent-runs`, with its own connection for blocking reads. Start it last. */
 export function agentQueueWorker(
   runner: ToolRunner,
   settings: BuiltinExecutorConfig,

@@ -94,7 +94,7 @@ function pluginWatcher(
   return new PluginWatcher({ folder, runner, toolsets, clock, logger, faults, everyMs, onChange });
 }
 
-/** One source per toolset, because replicas with other toolsets must not unregister its tools; plugins are a source of their own. */
+/** One source per toolset, because replicas with other toolsets must not unregister its tools; plugins are a separate source. */
 function announcedSources(
   settings: BuiltinExecutorConfig,
   runner: ToolRunner,

@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-// A program of its own that must load nothing else, so it uses timers directly instead of a Clock.
+// A separate program that must load nothing else, so it uses timers directly instead of a Clock.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const TERM_AFTER_MS = 500;

@@ -46,7 +46,7 @@ export interface CatalogTool {
   sandboxed: boolean;
   /** A call may be repeated with the same outcome. */
   idempotent: boolean;
-  /** A call may change something outside. Calls that a tool makes of other tools have effects of their own. */
+  /** A call may change something outside. Calls that a tool makes of other tools have their own effects. */
   has_effects: boolean;
   requires_auth: boolean;
   session_aware: boolean;

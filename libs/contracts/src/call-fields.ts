@@ -148,7 +148,7 @@ export function callFieldSchemas(entry: CallEntry): JsonObject {
 
 /**
  * Reads the fields of a call from the object that a caller sent. Unknown names are rejected, except in MCP's `_meta`, where
- * the protocol and other extensions have names of their own.
+ * the protocol and other extensions have their own names.
  * @param others names that the entry point reads itself
  * @throws ToolError REQUEST_INVALID with every invalid field and its bounds, or with the unknown names
  */

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from './json.js';
 import type { MicroUsd } from './units.js';
 
-/** Toolsets of builtin-executor. Each is a Deployment of its own in Kubernetes. */
+/** Toolsets of builtin-executor. Each is its own Deployment in Kubernetes. */
 export const TOOLSETS = ['compute', 'web', 'files', 'agent'] as const;
 export type Toolset = (typeof TOOLSETS)[number];
 
@@ -20,7 +20,7 @@ interface PythonBinding {
   kind: 'python';
 }
 
-/** Untrusted Python that calls tools, run by python-sandbox from a queue of its own. */
+/** Untrusted Python that calls tools, run by python-sandbox from its own queue. */
 interface ProgramBinding {
   kind: 'program';
 }

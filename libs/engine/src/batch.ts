@@ -68,7 +68,7 @@ function readItem(item: unknown, index: number): BatchItem {
   const name = called.name ?? called.tool_name;
   if (typeof name !== 'string' || name === '')
     throw new ToolError('REQUEST_INVALID', { message: `Item ${index} has no tool name` });
-  // An item of the Responses API has an `id` of its own besides the `call_id` that its result refers to.
+  // An item of the Responses API has its own `id` besides the `call_id` that its result refers to.
   const id = [item.call_id, item.id, called.id].find((own) => typeof own === 'string' && own !== '') ?? `call_${index}`;
   const sent = called.arguments ?? called.parameters ?? called.input ?? called.args ?? null;
   return {

@@ -31,7 +31,7 @@ describe('what a failed call costs', () => {
     },
   );
 
-  test('a free tool that fails has a row of its own', async () => {
+  test('a free tool that fails has its own row', async () => {
     const engine = anEngine({ cache_ttl_seconds: 0 }, new ScriptedExecutor(() => failedReply('TOOL_ERROR')));
     await engine.call();
     expect(engine.budget.settled).toMatchObject([

@@ -37,7 +37,7 @@ export function withCharge(call: Call, result: CallResult): CallResult {
 
 /**
  * What a call costs: what the tool reports (`metadata.cost_usd` above 0, or its usage), else the price of its definition, and at
- * most what was reserved. Slices that the tool settled while it ran have reservations of their own. The catalogue says which
+ * most what was reserved. Slices that the tool settled while it ran have their own reservations. The catalogue says which
  * failures cost nothing; usage that a tool reports with one of them still counts.
  */
 function priceOf({ plan, active, maxMicroUsd }: Call, result: CallResult): Price {

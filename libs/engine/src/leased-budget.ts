@@ -316,7 +316,7 @@ export class LeasedBudget extends BudgetPort {
   }
 }
 
-/** True for a call that reserves no tokens, makes no calls of its own, and cannot have been charged before. */
+/** True for a call that reserves no tokens, makes no further calls, and cannot have been charged before. */
 function mayShare({ tokens, parent_call_id, shares_request, may_repeat }: ReserveRequest): boolean {
   return tokens === 0 && !parent_call_id && !shares_request && !may_repeat;
 }

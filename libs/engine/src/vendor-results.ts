@@ -58,7 +58,7 @@ export function toVendorResult(format: ResultFormat, call: AnsweredCall, body: C
 
 const toText = (blocks: readonly ModelBlock[]): string => blocks.map(({ text }) => text).join('\n');
 
-/** A function response of Gemini: `output` or `error`, and data as parts of its own. It has an id only if the call had one. */
+/** A function response of Gemini: `output` or `error`, and data as separate parts. It has an id only if the call had one. */
 function toFunctionResponse(
   { name, source }: AnsweredCall,
   blocks: readonly ModelBlock[],

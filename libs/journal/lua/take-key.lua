@@ -1,4 +1,4 @@
--- Idempotency keys: a string per key, `<call_id> <fingerprint> <until>`, in a slot of its own.
+-- Idempotency keys: a string per key, `<call_id> <fingerprint> <until>`, in its own slot.
 -- KEYS[1] key. ARGV: 1 call id, 2 fingerprint, 3 remaining ms + grace, 4 retention ms, 5 call id it may be taken from or ''.
 -- @returns the entry of the holder afterwards
 

@@ -181,7 +181,7 @@ function refTo(path: readonly string[], place: Place): ResolvedTerm {
 }
 
 /**
- * Two composites unify part by part, so each part becomes a condition of its own and can be put where its variables are
+ * Two composites unify part by part, so each part becomes a separate condition and can be put where its variables are
  * known: `[x, 1] = [y, y]` is solved whichever side knows first.
  */
 function unify(

@@ -34,7 +34,7 @@ const ANY = String.raw`\x{0}-\x{10ffff}`;
 const CONTROLS: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r', f: '\f', v: '\v' };
 
 /**
- * Translates a pattern for a linear-time engine. Lookaheads right after a leading `^` become conditions of their own:
+ * Translates a pattern for a linear-time engine. Lookaheads right after a leading `^` become separate conditions:
  * `^(?=.*\d)(?!admin).{8,}$` is three patterns that each begin at the start of the text.
  * @param pattern legal in ECMA-262, with or without the `u` flag
  * @throws PatternRefused for backreferences, other lookaheads and repetitions RE2 does not know

@@ -1,5 +1,5 @@
 /**
- * `@toolfleet/service/executor`: what every executor over NATS has in common. An entry of its own, so that other services do not
+ * `@toolfleet/service/executor`: what every executor over NATS has in common. A separate entry, so that other services do not
  * load the NATS client and the journal with it.
  */
 import { Controller, Module, type Type } from '@nestjs/common';

@@ -111,7 +111,7 @@ export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): 
 }
 
 /**
- * Serves a message whose sender does not wait: in a trace of its own, linked to that of the sender, which may have ended long ago.
+ * Serves a message whose sender does not wait: in a new trace, linked to that of the sender, which may have ended long ago.
  * Recorded when the sender's is.
  */
 export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {

@@ -35,7 +35,7 @@ export interface BrokerProcess {
 
 const TRIES = 5;
 
-/** Starts a broker on a free loopback port with a data folder of its own. Retries when another process takes the port first. */
+/** Starts a broker on a free loopback port with its own data folder. Retries when another process takes the port first. */
 export async function startBroker(recipe: BrokerRecipe): Promise<BrokerProcess> {
   const folder = await mkdtemp(join(tmpdir(), `toolfleet-${recipe.name}-`));
   let problem: unknown;

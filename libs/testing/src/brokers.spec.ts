@@ -18,7 +18,7 @@ const alive = (pid: number): boolean => {
 };
 
 describe('brokers for tests', () => {
-  it('run side by side on ports of their own and leave nothing behind', async () => {
+  it('run side by side on their own ports and leave nothing behind', async () => {
     const brokers = await Promise.all([startRedis(), startRedis(), startNats(), startNats()]);
     expect(new Set(brokers.map((broker) => broker.port)).size).toBe(4);
     await Promise.all(brokers.map((broker) => broker.stop()));

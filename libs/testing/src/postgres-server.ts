@@ -44,7 +44,7 @@ export interface PostgresServerOptions {
   tls?: { cert: string; key: string };
 }
 
-/** Starts PostgreSQL on a socket in a folder of its own: no port that could collide with anything. */
+/** Starts PostgreSQL on a socket in its own folder: no port that could collide with anything. */
 export async function startPostgres(options: PostgresServerOptions = {}): Promise<PostgresServer> {
   if (POSTGRES_PROGRAMS === undefined) throw new Error('PostgreSQL is not installed here');
   const bin = POSTGRES_PROGRAMS;

@@ -91,7 +91,7 @@ export class ResentCalls {
   callKey(subject: string, reply: string, headers: IncomingHeaders, body: unknown): string | undefined {
     const callId = headers.get(HEADERS.callId);
     if (callId === undefined || reply === '' || !isJsonObject(body) || body['journalled'] !== false) return undefined;
-    // The inbox identifies the caller: after a takeover another gateway may send the same call and needs a reply of its own.
+    // The inbox identifies the caller: after a takeover another gateway may send the same call and needs its own reply.
     return `${subject} ${reply.slice(0, reply.lastIndexOf('.'))} ${callId} ${headers.get(HEADERS.attempt) ?? ''}`;
   }
 

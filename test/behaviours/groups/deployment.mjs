@@ -12,7 +12,7 @@ export default {
   probes: [
     {
       name: 'services of the compose file',
-      reliance: 'each service has a container of its own, next to NATS and Redis',
+      reliance: 'each service has its own container, next to NATS and Redis',
       expected: including(...SERVICES, 'nats', 'redis'),
       see: async (fleet) => Object.keys(yaml.load(read(fleet, 'docker-compose.yml')).services),
     },

@@ -1,4 +1,4 @@
-/** A tool with an interceptor of its own. */
+/** A tool with its own interceptor. */
 export default ({ defineTool, ok }) =>
   defineTool({
     name: 'probe_intercepted',

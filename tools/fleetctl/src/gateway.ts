@@ -31,7 +31,7 @@ export class Refused extends CliError {
 export class Gateway {
   constructor(
     readonly connection: Connection,
-    /** Aborted by Ctrl-C; ends requests without a signal of their own. */
+    /** Aborted by Ctrl-C; ends requests without their own signal. */
     private readonly interrupted: AbortSignal,
     private readonly send: typeof fetch = fetch,
   ) {}

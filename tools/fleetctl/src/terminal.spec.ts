@@ -108,7 +108,7 @@ describe('the writer', () => {
     return out;
   };
 
-  it('adds styles of its own around text without any', () => {
+  it('adds its own styles to text without any', () => {
     expect(written('a\u001b[32mb')).toBe('\u001b[31ma[32mb\u001b[0m');
     expect(written('a\u001b[32mb', false)).toBe('a[32mb');
   });

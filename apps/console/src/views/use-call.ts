@@ -4,7 +4,7 @@ import { useSigned } from '../session.js';
 import { asToolError } from '../use-query.js';
 import type { CallState } from './follow-call.js';
 
-/** `background`: durable, with a page of its own. `wait`: ends with this page. `dry`: checks and prices, runs nothing. */
+/** `background`: durable, with its own page. `wait`: ends with this page. `dry`: checks and prices, runs nothing. */
 export type CallMode = 'background' | 'wait' | 'dry';
 
 /** Calls one tool, one call at a time. Leaving the page cancels a call that it waits for, and no call in the background. */

@@ -6,7 +6,7 @@ import { type ApiKeyRecord, KeyStore, MAX_LIVE_KEYS } from './api-keys.js';
 /**
  * Keys in Redis under the hash tag `{auth}`, one slot, so that every script runs on Redis Cluster:
  * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` ids.
- * Revocation and last use are fields of their own: a late `touch` can never write an old record over a revocation.
+ * Revocation and last use are separate fields: a late `touch` can never write an old record over a revocation.
  */
 const KEYS = '{auth}:keys';
 const REVOKED = '{auth}:revoked';

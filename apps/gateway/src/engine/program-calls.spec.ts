@@ -45,7 +45,7 @@ const question = (n: number, fields: JsonObject = {}) => ({
 });
 
 describe('a question', () => {
-  it('becomes a call with the rights of the caller and a key of its own', async () => {
+  it('becomes a call with the rights of the caller and its own key', async () => {
     const answer = await program().answer(question(3));
     expect(answer).toMatchObject({ n: 3, ok: true, output: { a: 3 } });
     expect(made).toMatchObject([

@@ -21,7 +21,7 @@ const MAX_LITERALS = 40;
 const MAX_LITERALS_LENGTH = 800;
 /** Members of a union. */
 const MAX_VARIANTS = 8;
-/** Nested containers without a name of their own, and nodes visited for one tool: a schema may be a bomb of references. */
+/** Most nested containers without a name, and most nodes visited for one tool: a schema may be a bomb of references. */
 const MAX_DEPTH = 16;
 const MAX_NODES = 2_000;
 /** TypedDicts of one tool; further objects are plain dictionaries. */

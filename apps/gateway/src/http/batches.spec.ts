@@ -52,7 +52,7 @@ describe('a batch', () => {
     expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
   });
 
-  it('reads Cache-Control for all items without a field of their own', async () => {
+  it('reads Cache-Control for all items without their own field', async () => {
     const items = [item(1), item(2, { cache: 'no-store' })];
     await native.batch(items, {}, request({ 'cache-control': 'max-age=0' }), reply);
     await native.batch({ calls: [item(3)], cache: 'reload' }, {}, request({ 'cache-control': 'No-Store' }), reply);

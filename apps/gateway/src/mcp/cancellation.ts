@@ -21,7 +21,7 @@ interface TrackedCall {
 }
 
 /**
- * How long a cancellation waits for its request. Both are HTTP requests of their own, so a cancellation sent right after its
+ * How long a cancellation waits for its request. Both are separate HTTP requests, so a cancellation sent right after its
  * request may overtake it.
  */
 const EARLY_MS = 10_000;

@@ -35,7 +35,7 @@ interface PendingAnswer {
 const ANSWER_ID = /^ask\.([\w-]{1,64})\.([\w-]{1,64})$/;
 
 /**
- * Routes answers of 2025 clients to the replica that asked. An answer is an HTTP request of its own and may reach any replica,
+ * Routes answers of 2025 clients to the replica that asked. An answer is a separate HTTP request and may reach any replica,
  * which publishes it over NATS on the subject of the replica in its id. A replica subscribes when it first asks.
  */
 export class ElicitationRelay {

@@ -118,7 +118,7 @@ describe.each([
   });
   afterEach(() => place.stop());
 
-  /** The stores of one gateway, with connections of its own. */
+  /** The stores of one gateway, with its own connections. */
   const gateway = () => {
     const client = redis.client();
     const stored = new StoredResults({

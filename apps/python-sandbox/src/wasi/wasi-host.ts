@@ -41,7 +41,7 @@ const noSockets = () => ERRNO.NOSYS;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Implements `wasi_snapshot_preview1` over a read-only in-memory tree and a descriptor table of its own. A guest can do
+ * Implements `wasi_snapshot_preview1` over a read-only in-memory tree and its own descriptor table. A guest can do
  * exactly what these imports do; anything outside the given tree is unreachable. This file and the files it uses import
  * neither fs nor net nor child_process, which a spec verifies.
  */

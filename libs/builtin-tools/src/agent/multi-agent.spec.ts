@@ -108,7 +108,7 @@ let origin: string;
 let egress: EgressClient;
 
 beforeAll(async () => {
-  // The sample's own source: Node runs TypeScript without imports of its own.
+  // The sample's own source: Node can run it because it has no imports.
   server = spawnChild(process.execPath, [
     '--disable-warning=ExperimentalWarning',
     join(import.meta.dirname, '../../../../tools/samples/src/model-server.ts'),

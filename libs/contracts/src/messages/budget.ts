@@ -46,7 +46,7 @@ export interface SharedLease {
   limits_micro_usd: boolean;
   /** True: a limit on tokens applies. */
   limits_tokens: boolean;
-  /** The most that a call may cost that is a request of its own; null = no limit. */
+  /** The most that a call may cost that is its own request; null = no limit. */
   call_limit_micro_usd: MicroUsd | null;
 }
 
@@ -121,7 +121,7 @@ export interface SettleRequest {
   tokens: number;
   /** Absent: nothing ran, and the share of the lease is only given back. */
   row?: UsageRow;
-  /** Absent for a call with a lease of its own. */
+  /** Absent for a call with its own lease. */
   lease?: LeaseShare;
 }
 /** `budget.settle` */

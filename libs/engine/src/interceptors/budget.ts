@@ -47,7 +47,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
   };
 }
 
-/** The budgets that a call spends from. A call without a request id is a request of its own. */
+/** The budgets that a call spends from. A call without a request id is its own request. */
 export function budgetScopes(call: Call): BudgetScopes {
   const { principal, requestId, agentId, taskId } = call.request;
   return {
@@ -60,7 +60,7 @@ export function budgetScopes(call: Call): BudgetScopes {
 
 /**
  * Builds the settlement of a call with its row for `token_usage`. `result.usage` is the charge; the part of it that the tool
- * settled in slices has rows of its own and is subtracted. Synthetic tokens are recorded, but count against no limit.
+ * settled in slices has its own rows and is subtracted. Synthetic tokens are recorded, but count against no limit.
  */
 function toSettlement(
   call: Call,

@@ -51,8 +51,8 @@ export function toCacheScope({ plan, request, tool }: Call, isFast = false): Cac
 }
 
 /**
- * Runs a call with effects and drops the results that it may have changed, before its caller gets the answer. A failed call may
- * have had its effect, too.
+ * Runs a call with effects and drops the results that it may have changed, before its caller gets the answer. A failed call may also have
+ * had its effect.
  */
 async function runAndDrop(results: ResultCache, call: Call, next: Next): Promise<CallResult> {
   try {

@@ -91,7 +91,7 @@ describe('fleetctl audit verify', () => {
     expect(faultsOf(told)).toEqual(faults);
   });
 
-  it('shows a line that was replaced with a hash of its own', async () => {
+  it('shows a line that was replaced together with its hash', async () => {
     const lines = gatewayLog(5);
     const other = gatewayLog(5);
     const chain = JSON.parse(lines[0]!).audit.chain as string;

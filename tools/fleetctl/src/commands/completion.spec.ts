@@ -59,7 +59,7 @@ fleetctl() {
 ${(await run(['completion', 'zsh'])).out}
 print is-ready`,
     );
-    // A terminal of its own: only there zsh completes as it does for a person. `--exp` and Tab, then the rest of the line.
+    // A separate terminal: only there zsh completes as it does for a person. `--exp` and Tab, then the rest of the line.
     const typed = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell 'source ${setup}'

@@ -2,7 +2,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { CommandIo } from '../openapi/read-spec.js';
 import type { Command } from '../command.js';
 
-/** `fleetctl openapi inspect|request`. These commands parse their own options and have help of their own. */
+/** `fleetctl openapi inspect|request`. These commands parse their own options and have their own help. */
 export const openapi: Command = {
   usage: 'openapi inspect <file|url>… | openapi request <file|url> <operation>',
   summary: 'Show the tools of an OpenAPI document, or the request of a call',

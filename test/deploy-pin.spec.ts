@@ -124,7 +124,7 @@ describe('deploy:pin', () => {
     );
   });
 
-  it('--check names what is not pinned', async () => {
+  it('--check names unpinned images', async () => {
     behaviour = 'open';
     const { file } = overlay();
     const lines: string[] = [];

@@ -28,6 +28,8 @@ export const PHRASES = [
     '"is not a", "are not"',
   ],
   [/(?<!\bthere )\b(?:is|are|was|were) none of\b/i, '"is not one of", "is not"'],
+  [/\bsome (?:\d[\d,.]*|two|three|four|five|six|ten|twenty|fifty|hundred)\b(?! of)/i, '"about"'],
+  [/\bcallers? (?:gets?|sees?) who\b/i, '"for callers that"'],
   [/\bwho (?:leaves|asks|waits|comes)\b/i, 'name the actor: "a caller that"'],
 ];
 

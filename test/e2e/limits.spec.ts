@@ -52,7 +52,7 @@ const shannonCall = () => ({ tool_name: 'calculator', parameters: { expression: 
 const mcpCall = () => ({ jsonrpc: '2.0', id: (calls += 1), method: 'tools/call', params: nativeCall() });
 const batchOf = <T>(make: () => T): T[] => Array.from({ length: BATCH }, make);
 
-describe('what a call counts against the limits of its key', () => {
+describe('the share of a call in the limits of its key', () => {
   const MCP = { accept: 'application/json, text/event-stream' };
   let nats: NatsClient;
   let keys = 0;

@@ -109,7 +109,7 @@ page = tools.read_result(handle=inputs, limit=10)
     expect(read.body).toMatchObject({ error: null, output: { value: [4_999, expect.stringMatching(/^{"/), 10] } });
   });
 
-  it('catches what is refused and what fails', async () => {
+  it('catches refusals and failures', async () => {
     const code = `
 found = []
 for name, args in [("no_such", {}), ("calculator", {}), ("calculator", {"expression": "1/0"}), ("run_program", {"code": "1"})]:

@@ -90,7 +90,7 @@ const executions = async (tool: string) => {
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 };
 
-describe('what a call costs, by how it ended', () => {
+describe('the cost of a call by its outcome', () => {
   it.each<[string, () => Promise<Answer>, { code?: string; cost: number; tool: string }]>([
     ['a success: its price', () => fleet.call('paid', { mode: 'ok' }), { cost: PRICE_USD, tool: 'paid' }],
     [

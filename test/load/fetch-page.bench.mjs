@@ -12,7 +12,7 @@ import { withFleet } from './with-fleet.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const PAGES = Number(process.env.BENCH_PAGES ?? 150);
-/** Some 50 kB, as articles are. */
+/** About 50 kB, as articles are. */
 const PARAGRAPH = `<p>The harbour was rebuilt in three stages, and <a href="/stage">each of them</a> changed how the town lived. ${'Local records mention storms, floods and a fire. '.repeat(6)}</p>`;
 const PAGE = `<!doctype html><html lang="en"><head><title>The harbour</title></head><body><nav><a href="/">Home</a></nav><article><h1>The harbour</h1>${PARAGRAPH.repeat(120)}</article><footer>Copyright</footer></body></html>`;
 

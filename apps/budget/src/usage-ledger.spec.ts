@@ -68,7 +68,7 @@ function conformance(name: string, make: () => Promise<{ store: UsageLedger; reo
       await store.close();
     });
 
-    it('tells what a tenant has spent, so that a lost gate can be rebuilt', async () => {
+    it('reports the spending of a tenant, so that a lost gate can be rebuilt', async () => {
       const { store } = await make();
       await store.append([
         row('old', { micro_usd: 5, real_tokens: 5, agent_id: 'g', charged_at: NOON - 30 * HOUR }),

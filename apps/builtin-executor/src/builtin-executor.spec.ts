@@ -88,7 +88,7 @@ describe('builtin-executor over NATS', () => {
     });
   });
 
-  it('answers what a tool did wrong in-band', async () => {
+  it('reports errors of a tool in-band', async () => {
     expect(await execute({ arguments: { expression: '1 / 0' } })).toMatchObject({
       ok: false,
       output: null,

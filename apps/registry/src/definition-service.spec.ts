@@ -73,7 +73,7 @@ const list = async (tenant_id?: string) => {
 };
 
 describe('DefinitionService', () => {
-  it('registers what is right, names what is not, and publishes what changed', async () => {
+  it('registers valid definitions, names invalid ones, and publishes changes', async () => {
     const reply = await announce(BUILTIN, [builtin('a'), builtin('b'), { name: 'c' }, builtin('a'), 'x']);
     expect(reply).toMatchObject({ registered: ['a', 'b'], added: ['a', 'b'], changed: [], removed: [] });
     expect(reply.refused.map(({ name, code }) => [name, code])).toEqual([

@@ -173,7 +173,7 @@ describe('registry service', () => {
     }
   });
 
-  it('answers bad messages with what is wrong', async () => {
+  it('answers invalid messages with the reason', async () => {
     await start();
     await expect(send(SUBJECTS.definitionGet, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     await expect(
@@ -335,7 +335,7 @@ describe('registry service', () => {
       expect(await get('pets.listPets')).toBeNull();
     });
 
-    it('serves those of the configuration file, and removes what is not declared any more', async () => {
+    it('serves those of the configuration file, and removes those that are no longer declared', async () => {
       const pets = { enabled: true, spec_inline: SPEC };
       const first = await start({ openapi_tools: { pets, broken: { enabled: true } } });
       await eventually('the document is there', async () => (await get('listPets')) !== null);

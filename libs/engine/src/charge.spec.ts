@@ -9,7 +9,7 @@ const CHARGED = { nothing: 0, cost: PRICE, reservation: CAP };
 const priced = { cost_per_use_micro_usd: PRICE, cost_cap_micro_usd: CAP, cache_ttl_seconds: 0 };
 const codes = Object.keys(CATALOGUE) as ErrorCode[];
 
-describe('what a failed call costs', () => {
+describe('the charge of a failed call', () => {
   test.each(
     codes.filter((code) => CATALOGUE[code].origin === 'execution').map((code) => [code, CATALOGUE[code].charge]),
   )('%s costs %s, in the answer, the metrics and its row', async (code, charge) => {

@@ -42,7 +42,7 @@ test.each<[string, JsonObject]>([
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ code: 'SPEC_INVALID' }));
 });
 
-test('refuses what is nested too deep', () => {
+test('refuses schemas that are nested too deeply', () => {
   let schema: JsonObject = { type: 'string' };
   for (let level = 0; level < 200; level += 1) schema = { type: 'object', properties: { a: schema } };
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ code: 'SPEC_INVALID' }));

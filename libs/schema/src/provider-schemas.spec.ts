@@ -161,7 +161,7 @@ const { schema: anySchema } = fc.letrec<{ schema: JsonObject; map: JsonObject }>
   ),
 }));
 
-it('random schemas become what the providers take, or nothing', () => {
+it('random schemas become schemas that the providers accept, or are omitted', () => {
   fc.assert(
     fc.property(anySchema, (schema) => {
       const root = { ...schema, type: 'object' };

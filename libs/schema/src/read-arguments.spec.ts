@@ -295,7 +295,7 @@ describe('unknown arguments', () => {
   });
 });
 
-test('defaults fill what is absent, each call its own copy', () => {
+test('defaults fill absent arguments, with a copy for each call', () => {
   const schema = object(
     { n: { type: 'integer', default: 10 }, list: { type: 'array', default: [] }, $r: { $ref: '#/$defs/d' } },
     { $defs: { d: { default: 'x' } } },

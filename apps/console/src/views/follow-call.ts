@@ -10,7 +10,7 @@ export type CallState =
   | { phase: 'refused'; error: ToolCallError }
   | { phase: 'ended'; body: CallBody; tookMs?: number };
 
-/** What is known of a call that the fleet keeps. */
+/** The known state of a call that the fleet keeps. */
 export interface FollowedCall {
   /** Undefined until it is loaded, and when the fleet does not keep it. */
   call: CallStatus | undefined;

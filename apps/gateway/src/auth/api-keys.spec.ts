@@ -176,7 +176,7 @@ describe('the role operator', () => {
   });
 });
 
-describe('what is stored', () => {
+describe('stored keys', () => {
   it('is the HMAC of the key without its checksum', async () => {
     const { keys, store } = setUp();
     const { token, key } = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');

@@ -160,7 +160,7 @@ function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: 
   };
 }
 
-/** Most buckets read for one answer; further tools are listed without what is left. */
+/** Most buckets read for one answer; further tools are listed without the remaining tokens. */
 const MOST_LOOKED_AT = 200;
 
 /** Calls per minute of a tool for a tenant. */

@@ -40,7 +40,7 @@ describe('the value of a run', () => {
   });
 });
 
-describe('what a program is given', () => {
+describe('the environment of a program', () => {
   it('reads stdin, args and files at every level', () => {
     const fields = { stdin: 'in', args: { a: 1 }, files: { 'a.txt': 'text', 'd/b.bin': { base64: 'AP8=' } } };
     for (const strictness of ['lenient', 'standard', 'strict'] as const) {

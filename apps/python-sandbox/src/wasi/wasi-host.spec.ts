@@ -71,7 +71,7 @@ describe('the file tree of a guest', () => {
     ['above the preopen', '../x', {}, ERRNO.NOTCAPABLE],
     ['above it by a detour', 'd/../../x', {}, ERRNO.NOTCAPABLE],
     ['below a file', 'a.txt/x', {}, ERRNO.NOTDIR],
-    ['what is not there', 'nothing', {}, ERRNO.NOENT],
+    ['a missing file', 'nothing', {}, ERRNO.NOENT],
     ['a file as a directory', 'a.txt', { oflags: OFLAG.DIRECTORY }, ERRNO.NOTDIR],
     ['below an unknown descriptor', 'a.txt', { fd: 99 }, ERRNO.BADF],
   ] as const)('cannot be opened %s', (_what, path, options, errno) => {

@@ -25,7 +25,7 @@ const sizeOf = async (call: ReturnType<typeof caller>) =>
   );
 
 describe('quota', () => {
-  it('counts what is stored, also during concurrent writes', async () => {
+  it('counts stored bytes, even during concurrent writes', async () => {
     const call = caller(await localStore(), LIMITS);
     const outcomes = await Promise.allSettled(
       Array.from({ length: 10 }, (_, i) => call('file_write', { path: `f${i}`, content: 'x'.repeat(300) })),

@@ -6,7 +6,7 @@ import { ToolError, toToolError } from './tool-error.js';
 const HUGE = 'k'.repeat(4_000_000);
 const sizeOf = (error: ToolError): number => JSON.stringify(errorBody(error)).length;
 
-describe('an error that quotes what a caller sent', () => {
+describe('an error that quotes its caller', () => {
   it.each<[string, JsonObject]>([
     ['a huge string', { name: HUGE }],
     ['a huge key', { [HUGE]: 1 }],

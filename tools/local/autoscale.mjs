@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { autoscale } from '../autoscale/dist/main.js';
 import { brokerPrograms } from './broker-programs.mjs';
 import { listening, redisArgs } from './brokers.mjs';
-import { freePort, startProcess } from './child-process.mjs';
+import { freePort, onInterrupt, startProcess } from './child-process.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-autoscale-'));
@@ -79,9 +79,7 @@ async function end(code) {
   process.exit(code);
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
-// The parent ended before this could listen.
-if (process.send && !process.connected) await end(1);
+onInterrupt(() => end(1));
 try {
   await end(await autoscale(process.argv.slice(2), machine));
 } catch (error) {

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { connectRunningFleet, startFleetUnderTest } from '../../test/behaviours/fleet.mjs';
 import { runProbes } from '../../test/behaviours/run-probes.mjs';
+import { onInterrupt } from './child-process.mjs';
 import { complain, say, step } from './steps.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -17,9 +18,7 @@ const print = (line) => process.stdout.write(`${line}\n`);
 let stop = async () => {};
 let ending;
 const end = (code) => (ending ??= stop().finally(() => process.exit(code)));
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
-// The parent ended before this could listen.
-if (process.send && !process.connected) await end(1);
+onInterrupt(() => end(1));
 
 try {
   const groups = await readGroups(process.argv.slice(2));

@@ -25,6 +25,13 @@ export function portIsFree(port) {
   });
 }
 
+/** Calls `end` when a user or the parent asks this process to end, or the parent has ended. */
+export function onInterrupt(end) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end());
+  // The parent ended before this could listen.
+  if (process.send && !process.connected) void end();
+}
+
 /**
  * Becomes the program in its arguments, after starting a watcher in the same process group that kills the group once the pipe from
  * this process closes. The program inherits the pipe's owner from its first instant, so there is no moment at which this process can

@@ -12,7 +12,7 @@ import { runClient } from '../../test/clients/matrix.mjs';
 import { runNatsSnippets } from '../../test/clients/nats-snippets.mjs';
 import { writePage } from '../../test/clients/page.mjs';
 import { CLIENTS } from '../../test/clients/recipes.mjs';
-import { freePort } from './child-process.mjs';
+import { freePort, onInterrupt } from './child-process.mjs';
 import { startFleet } from './fleet.mjs';
 import { lastLines, runProgram } from './run-program.mjs';
 import { complain, say, step } from './steps.mjs';
@@ -26,9 +26,7 @@ const print = (line) => process.stdout.write(`${line}\n`);
 let stop = async () => {};
 let ending;
 const end = (code) => (ending ??= stop().finally(() => process.exit(code)));
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.on(signal, () => void end(1));
-// The parent ended before this could listen.
-if (process.send && !process.connected) await end(1);
+onInterrupt(() => end(1));
 
 try {
   const words = process.argv.slice(2);

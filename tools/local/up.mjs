@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { onInterrupt } from './child-process.mjs';
 import { startFleet } from './fleet.mjs';
 import { complain, say, step } from './steps.mjs';
 
@@ -21,12 +22,7 @@ const stop = (code) => {
     process.exit(code);
   })();
 };
-process.on('SIGINT', () => stop(0));
-process.on('SIGTERM', () => stop(0));
-process.on('SIGHUP', () => stop(0));
-process.on('disconnect', () => stop(0));
-// The parent ended before this could listen.
-if (process.send && !process.connected) process.exit(0);
+onInterrupt(() => stop(0));
 
 try {
   const startedAt = Number(process.env.TOOLFLEET_STARTED_AT ?? Date.now());

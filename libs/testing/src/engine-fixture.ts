@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CallRequest, ExecutionFailure } from '@toolfleet/contracts';
+import type { CallRequest, ExecutionFailure, Principal } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
@@ -37,6 +37,11 @@ export function aTool(parts: Partial<RegisteredTool> = {}): RegisteredTool {
   };
 }
 
+/** Ann of tenant `acme`, who called with an API key for all tools. */
+export function aPrincipal(parts: Partial<Principal> = {}): Principal {
+  return { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key', ...parts };
+}
+
 /** A request of a public caller. */
 export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftMs?: number } = {}): CallRequest {
   const { timeLeftMs = 120_000, ...rest } = parts;
@@ -44,7 +49,7 @@ export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftM
     callId: randomUUID(),
     toolName: 'adder',
     rawArguments: { a: 1 },
-    principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
+    principal: aPrincipal(),
     origin: 'public',
     door: 'http',
     context: {},

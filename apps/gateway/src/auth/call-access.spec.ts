@@ -1,5 +1,6 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
 import { CallAccess, toMaker, type OwnedCall } from './call-access.js';
 
@@ -12,15 +13,7 @@ const TOOLS = [
 const access = new CallAccess({ list: async () => ({ tools: TOOLS, version: 1, stale: false }) });
 const away = new CallAccess({ list: () => Promise.reject(new Error('the registry is unavailable')) });
 
-const caller = (more: Partial<Principal> = {}): Principal => ({
-  tenantId: 'acme',
-  userId: 'ann',
-  roles: [],
-  tools: ['*'],
-  via: 'api_key',
-  keyId: 'key1',
-  ...more,
-});
+const caller = (more: Partial<Principal> = {}): Principal => aPrincipal({ keyId: 'key1', ...more });
 const call = (name: string, more: Partial<OwnedCall> = {}): OwnedCall => ({
   tenantId: 'acme',
   tool: name,

@@ -2,7 +2,7 @@ import { ToolError, type CallRequest, type CallResult, type JsonObject, type Pri
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ServedToolset, ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { FakeClock } from '@toolfleet/testing';
-import { aTool } from '@toolfleet/testing/engine-fixture';
+import { aPrincipal, aTool } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
 import type { DefinitionCache } from './definition-cache.js';
 import { ToolList } from './tool-list.js';
@@ -35,14 +35,6 @@ const served = (spec: ToolsetSpec, more: Partial<ServedToolset> = {}): ServedToo
   spec,
   approved: { crm_find: 'crm_find-1', adder: 'adder-1' },
   quarantined: [],
-  ...more,
-});
-const caller = (more: Partial<Principal> = {}): Principal => ({
-  tenantId: 'acme',
-  userId: 'ann',
-  roles: [],
-  tools: ['*'],
-  via: 'api_key',
   ...more,
 });
 
@@ -106,7 +98,7 @@ describe('a selection', () => {
 describe('the toolset of a request', () => {
   it('is the one it names, at the current version; nothing is read if it names none', async () => {
     const { state, toolsets } = setUp(served({}));
-    const plain = caller();
+    const plain = aPrincipal();
     expect(toolsets.select(plain, undefined)).toBe(plain);
     expect(state.reads).toBe(0);
     expect((await toolsets.select(plain, 'own')).toolset).toEqual({ name: 'own', version: 1 });
@@ -118,7 +110,7 @@ describe('the toolset of a request', () => {
 
   it('is always that of its credential', async () => {
     const { toolsets } = setUp(served({}));
-    const bound = caller({ toolset: { name: 'own' } });
+    const bound = aPrincipal({ toolset: { name: 'own' } });
     expect((await toolsets.select(bound, undefined)).toolset).toEqual({ name: 'own', version: 1 });
     expect((await toolsets.select(bound, 'own')).toolset).toEqual({ name: 'own', version: 1 });
     for (const other of ['other', 'own@1'])
@@ -127,10 +119,10 @@ describe('the toolset of a request', () => {
 
   it('is read once until it changes, and served while the registry is unavailable', async () => {
     const { state, toolsets, clock, list } = setUp(served({}));
-    const principal = await toolsets.select(caller(), 'own');
+    const principal = await toolsets.select(aPrincipal(), 'own');
     const first = await list.all(principal);
     expect((await list.all(principal)).tools).toBe(first.tools);
-    await toolsets.select(caller(), 'own');
+    await toolsets.select(aPrincipal(), 'own');
     expect(state.reads).toBe(1);
     toolsets.invalidate();
     expect((await list.all(principal)).tools).toBe(first.tools);
@@ -157,7 +149,7 @@ describe('a call in a toolset', () => {
 
   it('reaches the engine under the original name, and its errors have the shown one', async () => {
     const { toolsets } = setUp(served(FIND));
-    const principal = await toolsets.select(caller(), 'own');
+    const principal = await toolsets.select(aPrincipal(), 'own');
     const seen: CallRequest[] = [];
     const call = withToolsets(async (one) => {
       seen.push(one);
@@ -186,7 +178,7 @@ describe('a call in a toolset', () => {
 
   it('is refused while the definition is not the one that the override was approved for', async () => {
     const { state, toolsets, list } = setUp(served(FIND));
-    const principal = await toolsets.select(caller(), 'own');
+    const principal = await toolsets.select(aPrincipal(), 'own');
     state.tools = TOOLS.map((one) => (one.name === 'crm_find' ? { ...one, revision: 'crm_find-2' } : one));
     expect((await list.all(principal)).tools.map(({ name }) => name)).toEqual(['adder', 'crm_delete']);
     await expect(list.one(principal, 'find')).rejects.toMatchObject({ code: 'TOOL_QUARANTINED' });
@@ -198,7 +190,7 @@ describe('a call in a toolset', () => {
 
   it('of a tool that acts for the caller is limited to the tools that it names', async () => {
     const { toolsets, list } = setUp(served(FIND));
-    const principal = caller({ toolset: { name: 'own', version: 1, tools: ['find'] } });
+    const principal = aPrincipal({ toolset: { name: 'own', version: 1, tools: ['find'] } });
     expect((await list.all(principal)).tools.map(({ name }) => name)).toEqual(['find']);
     await expect(toolsets.resolve(request('adder', principal))).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
     expect(await toolsets.resolve(request('find', principal))).toMatchObject({ toolName: 'crm_find' });
@@ -206,7 +198,7 @@ describe('a call in a toolset', () => {
 
   it('pages its list in its own order', async () => {
     const { toolsets, list } = setUp(served({ order: ['find'], ...FIND }));
-    const principal = await toolsets.select(caller(), 'own');
+    const principal = await toolsets.select(aPrincipal(), 'own');
     const first = await list.page(principal, { limit: 2 });
     const rest = await list.page(principal, { limit: 2, cursor: first.next! });
     expect([first, rest].map(({ tools }) => tools.map(({ name }) => name))).toEqual([

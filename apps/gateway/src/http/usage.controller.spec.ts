@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import type { Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
+import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
 import { CallAccess } from '../auth/call-access.js';
 import { UsageController } from './usage.controller.js';
@@ -17,15 +18,7 @@ const nats = {
 } as unknown as NatsClient;
 const controller = new UsageController(nats, new CallAccess({ list: () => Promise.reject(new Error('not asked')) }));
 
-const caller = (more: Partial<Principal> = {}): Principal => ({
-  tenantId: 'acme',
-  userId: 'ann',
-  roles: [],
-  tools: ['*'],
-  via: 'api_key',
-  keyId: 'key1',
-  ...more,
-});
+const caller = (more: Partial<Principal> = {}): Principal => aPrincipal({ keyId: 'key1', ...more });
 
 describe('budgets', () => {
   it.each<[string, Principal, string[]]>([

@@ -159,9 +159,12 @@ export class FleetUnderTest {
   }
 
   /** Calls a tool that cannot be reached as a new tenant: breakers count by tenant, so the next probe finds it closed. */
-  async callUnreachable() {
+  async callUnreachable(times = 1) {
     const key = await this.key('unreachable', { tenant_id: this.fresh('unreachable') });
-    return this.call('up_unreachable', { text: this.fresh() }, { key });
+    let last;
+    for (let call = 0; call < times; call += 1)
+      last = await this.call('up_unreachable', { text: this.fresh() }, { key });
+    return last;
   }
 
   python(code, args = {}) {
@@ -269,7 +272,7 @@ export class FleetUnderTest {
   async span(callId) {
     const find = () =>
       this.upstreams.spans.find(
-        ({ name, attributes }) => name === 'tool_execution' && attributes['call.id'] === callId,
+        ({ name, attributes }) => name.startsWith('execute_tool ') && attributes['call.id'] === callId,
       );
     await this.until('the span is exported', async () => find() !== undefined);
     return find();

@@ -32,7 +32,8 @@ export default {
       reliance: 'state and failures by base URL',
       expected: { shannon_circuit_breaker_state: 'gauge', shannon_circuit_breaker_failures_total: 'counter' },
       async see(fleet) {
-        await fleet.callUnreachable();
+        // The state is shown from the first change on.
+        await fleet.callUnreachable(6);
         return typesOf(await fleet.metrics('mcp-executor'));
       },
       needs: 'own',
@@ -116,10 +117,14 @@ export default {
     },
     {
       name: 'the span of a call',
-      reliance: 'tool_execution with tool.name, tool.category, tool.success and tool.cost_usd',
+      reliance:
+        'execute_tool {tool} with the attributes of the conventions, and tool.category, tool.success and tool.cost_usd',
       expected: {
-        name: 'tool_execution',
+        name: 'execute_tool probe_effect',
         attributes: {
+          'gen_ai.operation.name': 'execute_tool',
+          'gen_ai.tool.name': 'probe_effect',
+          'gen_ai.tool.type': 'function',
           'tool.name': 'probe_effect',
           'tool.category': 'custom',
           'tool.success': true,
@@ -180,7 +185,7 @@ export default {
           headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` },
         });
         const calls = () =>
-          fleet.upstreams.spans.filter((span) => span.traceId === traceId && span.name === 'tool_execution');
+          fleet.upstreams.spans.filter((span) => span.traceId === traceId && span.name.startsWith('execute_tool '));
         await fleet.until('its calls are exported', async () => calls().length === 2, 8_000).catch(() => undefined);
         return {
           calls: calls().length,

@@ -1,6 +1,6 @@
 /**
  * The whole fleet as `npm start` runs it, seen by real MCP clients of both protocol revisions: every kind of tool is listed and called,
- * refusals are results, and a slow tool becomes a task that survives as a call.
+ * refusals are results, and a slow tool becomes a task that survives as a call. The same in a toolset.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { modernRequest } from '../fleet/mcp-tasks.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const KEY = 'e2e-developer-key-0123456789';
@@ -19,27 +20,30 @@ let runner: ChildProcess;
 let stateDir: string;
 let output = '';
 let url: string;
+/** Origin of the sample MCP server. */
+let samples: string;
 const clients: Client[] = [];
 
 /** The shipped policy and one rule that asks. */
 const ASKING_RULE = `package tools
-ask contains "Store this note?" if input.tool == "sample_save_note"
+ask contains "Store this note?" if input.tool in {"sample_save_note", "jobs_save_note"}
 `;
 
-async function connect(mode: 'auto' | 'legacy', capabilities = {}): Promise<Client> {
+async function connect(mode: 'auto' | 'legacy', capabilities = {}, toolset?: string): Promise<Client> {
   const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode }, capabilities });
   const requestInit = { headers: { Authorization: `Bearer ${KEY}` } };
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+  const endpoint = toolset === undefined ? url : `${url}/t/${toolset}`;
+  await client.connect(new StreamableHTTPClientTransport(new URL(endpoint), { requestInit }));
   clients.push(client);
   return client;
 }
 
-/** How the calls of the tool that asks ended, oldest first: the code of their error, or `success`. */
-async function recentCalls(): Promise<string[]> {
+/** How the calls of a tool ended, oldest first: the code of their error, or `success`. */
+async function recentCalls(name = 'sample_save_note'): Promise<string[]> {
   const headers = { authorization: `Bearer ${KEY}` };
   const answer = await fetch(new URL('/api/v1/recent-calls?limit=500', url), { headers });
   const { calls } = (await answer.json()) as { calls: { tool: string; status: string; code?: string }[] };
-  return calls.filter(({ tool }) => tool === 'sample_save_note').map(({ status, code = status }) => code);
+  return calls.filter(({ tool }) => tool === name).map(({ status, code = status }) => code);
 }
 
 beforeAll(async () => {
@@ -61,8 +65,12 @@ beforeAll(async () => {
     timeoutMs: 180_000,
   });
   if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
-  const fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as { url: string };
+  const fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as {
+    url: string;
+    samples: { SAMPLE_MCP_URL: string };
+  };
   url = `${fleet.url}/mcp`;
+  samples = fleet.samples.SAMPLE_MCP_URL;
   const client = await connect('auto');
   const listed = async () => {
     const names = new Set((await client.listTools(undefined, { cacheMode: 'refresh' })).tools.map(({ name }) => name));
@@ -178,6 +186,144 @@ describe('an asynchronous call', () => {
     expect([types.slice(0, 3), types.at(-1)]).toEqual([['accepted', 'started', 'progress'], 'done']);
     const shown = events.filter(([type]) => type === 'progress').map(([, data]) => data);
     expect(shown[0]).toMatchObject({ total: 10, message: expect.stringMatching(/^step \d+$/) });
+  });
+});
+
+describe('a toolset', () => {
+  const NOTE = { name: 'remember', description: 'Remembers a note' };
+  const SPEC = {
+    include: { tools: ['sample_save_note', 'sample_count_slowly'], sources: ['mcp/jobs'] },
+    overrides: {
+      sample_save_note: NOTE,
+      sample_count_slowly: { name: 'count', preset: { steps: 6 } },
+      jobs_save_note: { name: 'remember_later' },
+      jobs_count_slowly: { name: 'count_later' },
+    },
+  };
+  const SHOWN = ['count', 'count_later', 'jobs_add', 'jobs_red_dot', 'remember', 'remember_later'];
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+  const request = async (method: string, path: string, body?: object, more: Record<string, string> = {}) => {
+    const init = { method, headers: { ...headers, ...more }, body: body && JSON.stringify(body) };
+    const answer = await fetch(new URL(path, url), init);
+    return { status: answer.status, body: (await answer.json()) as any }; // oxlint-disable-line typescript/no-explicit-any -- bodies of every shape are inspected here
+  };
+  const put = (spec: object, name = 'desk') => request('PUT', `/api/v1/toolsets/${name}`, spec);
+
+  beforeAll(async () => {
+    // The same server once more, as one whose calls may become tasks. A cancelled call of a trusted one has a known outcome.
+    const source = { name: 'jobs', url: `${samples}/mcp`, task_support: 'optional', trusted: true };
+    const registered = await request('POST', '/api/v1/sources/mcp', source);
+    expect([registered.status, registered.body]).toMatchObject([201, {}]);
+    const known = async () => (await request('GET', '/api/v1/tools/jobs_count_slowly')).status === 200;
+    await eventually('the tools of the jobs are known', known);
+    expect((await put(SPEC)).body).toMatchObject({ version: 1, tools: SHOWN, notes: [] });
+  });
+
+  describe.each(['auto', 'legacy'] as const)('seen by a client (%s)', (mode) => {
+    it('has its tools and sends the progress of a call whose arguments it decides', async () => {
+      const client = await connect(mode, {}, 'desk');
+      const { tools } = await client.listTools();
+      expect(tools.map(({ name }) => name)).toEqual(SHOWN);
+      expect(tools[0]?.inputSchema.properties).toEqual({});
+      const seen: { progress: number; total?: number; message?: string }[] = [];
+      const answer = await client.callTool({ name: 'count', arguments: {} }, { onprogress: (one) => seen.push(one) });
+      expect(answer).toMatchObject({ content: [{ text: 'counted to 6' }] });
+      expect(seen[0]).toMatchObject({ total: 6, message: expect.stringMatching(/^step \d+$/) });
+    });
+
+    it('asks its person, by the names of the toolset', async () => {
+      const person = await connect(mode, { elicitation: {} }, 'desk');
+      const shown: string[] = [];
+      const answers = [true, false];
+      person.setRequestHandler('elicitation/create', async ({ params }) => {
+        shown.push(params.message);
+        return { action: 'accept', content: { approve: answers.shift() === true } };
+      });
+      const save = (through: Client) => through.callTool({ name: 'remember', arguments: { text: 'hello' } });
+      const earlier = (await recentCalls()).length;
+      expect(await save(person)).toMatchObject({ isError: false });
+      expect(await save(person)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
+      const form = 'Store this note?\n\nTool: remember\nArguments: {"text":"hello"}';
+      expect(shown).toEqual([form, form]);
+      const unasked = await save(await connect(mode, {}, 'desk'));
+      expect(unasked).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
+      expect(JSON.stringify(unasked)).not.toContain('sample_save_note');
+      const since = async () => (await recentCalls()).slice(earlier);
+      await eventually('the last call is recorded', async () => (await since()).at(-1) === 'APPROVAL_REQUIRED');
+      expect(await since()).toEqual(['success', 'APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
+    });
+  });
+
+  describe('seen by a client that takes tasks', () => {
+    const ask = async (
+      method: string,
+      params: { name?: string; taskId?: string } & Record<string, unknown>,
+      path = '/mcp/t/desk',
+    ) => {
+      const { body, headers: more } = modernRequest(method, params, { elicitation: {} });
+      return (await request('POST', path, body, more)).body.result;
+    };
+    const call = (name: string, args: object, more = {}, path?: string) =>
+      ask('tools/call', { name, arguments: args, ...more }, path);
+    const untilEnded = async (taskId: string) => {
+      let task: { status: string; result?: object } = { status: 'working' };
+      await eventually('the task ends', async () => {
+        task = await ask('tasks/get', { taskId });
+        return task.status !== 'working';
+      });
+      return task;
+    };
+    const YES = { approval: { action: 'accept', content: { approve: true } } };
+
+    it('starts a task, which ends with the result of the tool', async () => {
+      const started = await call('count_later', { steps: 3 });
+      expect(started).toMatchObject({ resultType: 'task', status: 'working' });
+      expect(await untilEnded(started.taskId)).toMatchObject({
+        status: 'completed',
+        result: { content: [{ text: 'counted to 3' }], isError: false },
+      });
+      await eventually('the call is recorded', async () => (await recentCalls('jobs_count_slowly')).length > 0);
+      expect(await recentCalls('jobs_count_slowly')).toEqual(['success']);
+    });
+
+    it('cancels a task', async () => {
+      const { taskId } = await call('count_later', { steps: 600 });
+      expect(await ask('tasks/cancel', { taskId })).toMatchObject({ resultType: 'complete' });
+      expect(await untilEnded(taskId)).toMatchObject({ status: 'cancelled' });
+    });
+
+    it('starts a task once its person approved it, and only one', async () => {
+      const asked = await call('remember_later', { text: 'later' });
+      expect(asked).toMatchObject({
+        resultType: 'input_required',
+        inputRequests: { approval: { params: { message: expect.stringContaining('Tool: remember_later\n') } } },
+      });
+      const approved = { inputResponses: YES, requestState: asked.requestState };
+      const started = await call('remember_later', { text: 'later' }, approved);
+      expect(started).toMatchObject({ resultType: 'task' });
+      const { result } = await untilEnded(started.taskId);
+      expect(result).toMatchObject({ isError: false, structuredContent: { count: expect.any(Number) } });
+      const again = await call('remember_later', { text: 'later' }, approved);
+      expect((await untilEnded(again.taskId)).result).toMatchObject({
+        structuredContent: (result as { structuredContent: object }).structuredContent,
+      });
+    });
+
+    it('does not take an approval of one version or toolset for another', async () => {
+      const args = { text: 'approved' };
+      expect((await put(SPEC, 'other')).body).toMatchObject({ version: 1 });
+      const asked = await call('remember', args);
+      const approved = { inputResponses: YES, requestState: asked.requestState };
+      const refused = { isError: true, _meta: { code: 'APPROVAL_REQUIRED' } };
+      expect(await call('remember', args, approved, '/mcp/t/other')).toMatchObject(refused);
+      const described = { ...NOTE, description: 'Remembers a short note' };
+      const next = { ...SPEC, overrides: { ...SPEC.overrides, sample_save_note: described } };
+      expect((await put(next)).body).toMatchObject({ version: 2 });
+      const listed = async () => (await request('GET', '/api/v1/tools/remember?toolset=desk')).body.description;
+      await eventually('the version is in use', async () => (await listed()) === described.description);
+      expect(await call('remember', args, approved)).toMatchObject(refused);
+      expect(await call('remember', args, approved, '/mcp/t/desk@1')).toMatchObject({ isError: false });
+    });
   });
 });
 

@@ -147,11 +147,24 @@ describe('request state', () => {
     ['another tenant', { ...binding, principal: { ...principal, tenantId: 'evil' } }],
     ['another tool', { ...binding, tool: 'file_delete' }],
     ['other arguments', { ...binding, arguments: { path: 'b', options: { x: 1, y: [1, 2] } } }],
+    ['a toolset', { ...binding, principal: { ...principal, toolset: { name: 'support', version: 1 } } }],
     ['an array for an object', { ...binding, arguments: { path: 'a', options: ['o', ['x', 1], ['y', ['a', 1, 2]]] } }],
   ])('is refused for %s', (_, other) => {
     const { clock, tokens } = setUp();
     const token = sealRequestState(tokens, binding, { approved: true }, clock.now() + 1_000);
     expect(openRequestState(tokens, other, token)).toBeNull();
+  });
+
+  it('is refused in another toolset, and in another version of its own', () => {
+    const { clock, tokens } = setUp();
+    const inToolset = (name: string, version: number) => ({
+      ...binding,
+      principal: { ...principal, toolset: { name, version } },
+    });
+    const token = sealRequestState(tokens, inToolset('support', 1), { approved: true }, clock.now() + 1_000);
+    expect(openRequestState(tokens, inToolset('support', 1), token)).toEqual({ approved: true });
+    for (const other of [inToolset('support', 2), inToolset('sales', 1), binding])
+      expect(openRequestState(tokens, other, token)).toBeNull();
   });
 
   it('is refused when it is altered or old', () => {

@@ -169,7 +169,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
   };
 }
 
-/** What an MCP `requestState` is bound to. From another caller, for another tool or with other arguments it is refused. */
+/** What an MCP `requestState` is bound to. From another caller or toolset, for another tool or with other arguments it is refused. */
 interface StateBinding {
   principal: Principal;
   tool: string;
@@ -186,7 +186,7 @@ export function sealRequestState(
   return tokens.sign('request_state', { b: bindingHash(binding), s: state }, expiresAt);
 }
 
-/** The state, or null if it is forged, expired, or bound to another caller, tool or arguments. */
+/** The state, or null if it is forged, expired, or bound to another caller, toolset, tool or arguments. */
 export function openRequestState(tokens: SignedTokens, binding: StateBinding, token: string): JsonObject | null {
   const payload = tokens.open('request_state', token);
   if (!payload || payload['b'] !== bindingHash(binding)) return null;
@@ -195,7 +195,10 @@ export function openRequestState(tokens: SignedTokens, binding: StateBinding, to
 }
 
 function bindingHash({ principal, tool, arguments: args }: StateBinding): string {
-  const bound = [principal.tenantId, principal.userId, tool, sorted(args)];
+  const { tenantId, userId, toolset } = principal;
+  const bound: Json[] = [tenantId, userId, tool, sorted(args)];
+  // The same name may stand for another tool in another toolset, and another version may preset other arguments.
+  if (toolset) bound.push([toolset.name, toolset.version ?? null]);
   return createHash('sha256').update(JSON.stringify(bound)).digest('base64url');
 }
 

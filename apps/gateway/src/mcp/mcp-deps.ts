@@ -60,12 +60,12 @@ export interface McpEndpointDeps {
 }
 
 /**
- * Signs the state of a call that waits for its caller (MCP `requestState`), bound to the caller, the tool and the arguments
- * (`auth/request-state.ts`).
+ * Signs the state of a call that waits for its caller (MCP `requestState`), bound to the caller, its toolset, the tool and the
+ * arguments (`auth/signed-tokens.ts`).
  */
 export interface RequestStateCodec {
   seal(binding: CallBinding, state: JsonObject, ttlMs: number): string;
-  /** Null when the token is forged or expired, or was made for another caller, tool or arguments. */
+  /** Null when the token is forged or expired, or was made for another caller, toolset, tool or arguments. */
   open(binding: CallBinding, token: string): JsonObject | null;
 }
 

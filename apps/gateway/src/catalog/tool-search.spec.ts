@@ -10,6 +10,7 @@ import { Embeddings } from './embeddings.js';
 import { matching } from './tool-list.js';
 import { ToolSearch } from './tool-search.js';
 import { ToolVectors } from './tool-vectors.js';
+import { ToolsetView } from './toolset-view.js';
 
 const tool = (name: string, description: string, revision = '1') =>
   ({ name, description, revision, category: 'data', input_schema: {} }) as RegisteredTool;
@@ -141,4 +142,27 @@ it('keeps the tools that a filtered search shows, and no others', async () => {
   const found = await new ToolSearch(list, { history }).rank(caller, 'invoice', 2, matching({ category: 'data' }));
   expect(found.map((each) => each.tool.category)).toEqual(['data', 'data']);
   expect(kept).toEqual([found.map((each) => each.tool.name)]);
+});
+
+it('learns and uses the original names of tools that a toolset renames', async () => {
+  const kept: (readonly string[])[] = [];
+  const history = {
+    called: () => new Map([['crm_search', 1]]),
+    searched: (_principal: Principal, _task: string, found: readonly string[]) => void kept.push(found),
+  };
+  const view = new ToolsetView({
+    name: 'support',
+    tenant: null,
+    version: 1,
+    // A tool of the list has the original name of another as its new name.
+    spec: { overrides: { crm_search: { name: 'find_customer' }, shop_search: { name: 'crm_search' } } },
+    approved: { crm_search: '1', shop_search: '1' },
+    quarantined: [],
+  });
+  const tools = view.list([tool('crm_search', 'Finds a customer'), tool('shop_search', 'Finds a customer')]);
+  expect(tools.map(({ name }) => name)).toEqual(['crm_search', 'find_customer']);
+  const list = { all: async () => ({ tools, version: 1, stale: false }) };
+  const found = await new ToolSearch(list, { history }).rank(caller, 'unknown words', 2);
+  expect(found.map((each) => each.tool.name)).toEqual(['find_customer']);
+  expect(kept).toEqual([['crm_search']]);
 });

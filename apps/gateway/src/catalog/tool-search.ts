@@ -4,6 +4,7 @@ import { ToolRanker } from '@toolfleet/engine';
 import type { SearchHistory } from './search-history.js';
 import type { ToolList, ToolPredicate } from './tool-list.js';
 import type { ToolVectors } from './tool-vectors.js';
+import { originalOf } from './toolset-view.js';
 
 /** A tool and how well it matches. Scores are comparable only within one answer. */
 interface FoundTool {
@@ -21,6 +22,8 @@ interface SearchEvidence {
 interface ListIndex {
   ranker: ToolRanker;
   byName: ReadonlyMap<string, RegisteredTool>;
+  /** Names in the list by original names, which calls are recorded under: toolsets rename tools. */
+  shownNames: ReadonlyMap<string, string>;
 }
 
 /** Search over the tools a caller may see (docs/tool-search.md). The index of a list is built on first use. */
@@ -36,17 +39,21 @@ export class ToolSearch {
   async rank(principal: Principal, task: string, limit: number, isWanted?: ToolPredicate): Promise<FoundTool[]> {
     const { history, vectors } = this.evidence;
     const { tools } = await this.list.all(principal);
-    const [{ ranker, byName }, nearest] = await Promise.all([this.#index(tools), vectors?.nearest(tools, task)]);
-    const ranked = ranker.rank(task, isWanted ? tools.length : limit, {
-      nearest,
-      called: history?.called(principal, task),
+    const [{ ranker, byName, shownNames }, nearest] = await Promise.all([
+      this.#index(tools),
+      vectors?.nearest(tools, task),
+    ]);
+    const called = [...(history?.called(principal, task) ?? [])].flatMap(([original, weight]) => {
+      const shown = shownNames.get(original);
+      return shown === undefined ? [] : [[shown, weight] as const];
     });
+    const ranked = ranker.rank(task, isWanted ? tools.length : limit, { nearest, called: new Map(called) });
     const wanted = ranked.flatMap(({ name, score }) => {
       const tool = byName.get(name);
       return tool && (!isWanted || isWanted(tool)) ? [{ tool, score }] : [];
     });
     const found = wanted.slice(0, limit);
-    const names = found.map(({ tool }) => tool.name);
+    const names = found.map(({ tool }) => originalOf(tool).name);
     history?.searched(principal, task, names);
     return found;
   }
@@ -57,6 +64,7 @@ export class ToolSearch {
       index = ToolRanker.build(tools).then((ranker) => ({
         ranker,
         byName: new Map(tools.map((tool) => [tool.name, tool])),
+        shownNames: new Map(tools.map((tool) => [originalOf(tool).name, tool.name])),
       }));
       this.#indexes.set(tools, index);
     }

@@ -7,11 +7,14 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ToolfleetClient } from '@toolfleet/client';
+import { ToolfleetNatsClient } from '@toolfleet/client/nats';
 import { eventually } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { fleetctl } from '../fleet/fleetctl.js';
 import { askTask } from '../fleet/mcp-tasks.js';
 import { TestFleet, type Answer, type Ask } from '../fleet/test-fleet.js';
 
@@ -843,6 +846,48 @@ describe('toolsets of the same name of two tenants', () => {
       });
       return true;
     });
+  });
+
+  it('are what the clients and fleetctl list and call', async () => {
+    const apiKey = fleet.keys['acme']!;
+    const options = { apiKey, toolset: 'helpdesk' };
+    const login = { url: fleet.nats.url, user: 'acme', password: 'acme-password', tenant: 'acme' };
+    const natsClient = await ToolfleetNatsClient.connect({ ...login, ...options });
+    try {
+      for (const client of [new ToolfleetClient({ url: fleet.url(), ...options }), natsClient]) {
+        expect(names(await client.list())).toEqual(SHOWN['acme']);
+        expect(await client.call('reckon', { expression: '6*7' })).toMatchObject({ output: { result: 42 } });
+        expect(await client.batch([{ name: 'reckon', arguments: { expression: '6*8' } }])).toMatchObject([
+          { function: { name: 'reckon' }, success: true },
+        ]);
+        const unknown = client.call('reckon', { expression: '1' }, { toolset: 'helpdesk@9' });
+        await expect(unknown).rejects.toMatchObject({ code: 'NOT_FOUND', status: 404 });
+        await expect(client.call('calculator', {})).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
+        const { call_id: callId } = await client.callAsync('reckon', { expression: '6*9' });
+        const http = new ToolfleetClient({ url: fleet.url(), apiKey });
+        expect((await http.wait(callId)).result).toMatchObject({ output: { result: 54 } });
+      }
+    } finally {
+      await natsClient.close();
+    }
+    const listed = await fleetctl(fleet, ['tools', '--toolset', 'helpdesk', '--json']);
+    expect(names(JSON.parse(listed.out.toString())), listed.error).toEqual(SHOWN['acme']);
+    const described = await fleetctl(fleet, ['describe', 'remember', '--toolset', 'helpdesk']);
+    expect(described.out.toString(), described.error).toContain('fleetctl call remember --toolset helpdesk --text …');
+    for (const more of [[], ['--async']]) {
+      const called = await fleetctl(fleet, [
+        'call',
+        'reckon',
+        '--toolset',
+        'helpdesk',
+        '--expression',
+        '6 * 7',
+        ...more,
+      ]);
+      expect([called.code, called.out.toString()], called.error).toEqual([0, expect.stringContaining('42')]);
+    }
+    const hidden = await fleetctl(fleet, ['call', 'calculator', '--toolset', 'helpdesk', '--expression', '1']);
+    expect([hidden.code, hidden.error]).toEqual([1, expect.stringContaining("not found in toolset 'helpdesk'")]);
   });
 
   it('have versions: clients may pin one, administrators can restore one, and subscribers are notified', async () => {

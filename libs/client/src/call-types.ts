@@ -1,8 +1,14 @@
 import type { CallBody, CallState, JsonObject } from '@toolfleet/contracts';
 import type { CallFieldsOn } from '@toolfleet/contracts/call-fields';
 
+/** Chooses the toolset of one request. */
+export type ToolsetOption = {
+  /** Toolset instead of that of the client: `support`, or `support@3` for one version. */
+  toolset?: string;
+};
+
 /** Options that the client applies itself. */
-interface WaitOptions {
+interface WaitOptions extends ToolsetOption {
   /** Stops waiting and, where the transport supports it, cancels the call. */
   signal?: AbortSignal;
   /** Longest wait for the response in milliseconds; default 125,000 (the gateway's own limit is 120 s). */
@@ -59,10 +65,11 @@ export const FINAL_STATUSES: ReadonlySet<CallState> = new Set([
 ]);
 
 /** Separates the options that travel in the body from those that the client applies itself. */
-export function splitOptions({ signal, waitMs = 125_000, ...fields }: CallOptions | BatchOptions): {
+export function splitOptions({ signal, waitMs = 125_000, toolset, ...fields }: CallOptions | BatchOptions): {
   fields: JsonObject;
   signal?: AbortSignal;
   waitMs: number;
+  toolset?: string;
 } {
-  return { fields: fields as JsonObject, waitMs, signal };
+  return { fields: fields as JsonObject, waitMs, signal, toolset };
 }

@@ -68,6 +68,32 @@ describe('the HTTP client', () => {
     expect(await client.page({ limit: 2 })).toEqual({ tools: [], next: 'abc' });
   });
 
+  it('lists and calls in its toolset, or in that of a request', async () => {
+    answer = { status: 200, body: '[]' };
+    const { port } = server.address() as AddressInfo;
+    const support = new ToolfleetClient({ url: `http://127.0.0.1:${port}`, toolset: 'support' });
+    const from = seen.length;
+    await support.list({ category: 'data' });
+    await support.page({ limit: 2, toolset: 'support@3' });
+    await support.describe('find');
+    await support.call('find', { name: 'Ann' }, { toolset: 'a&b', session_id: 's' });
+    await support.callAsync('find', {});
+    await support.batch([]);
+    await support.status('c1');
+    await client.describe('find', { toolset: 'support' });
+    expect(seen.slice(from).map(({ line }) => line)).toEqual([
+      'GET /api/v1/tools?category=data&toolset=support',
+      'GET /api/v1/tools?limit=2&toolset=support%403',
+      'GET /api/v1/tools/find?toolset=support',
+      'POST /api/v1/tools/find/execute?toolset=a%26b',
+      'POST /api/v1/tools/find/execute?toolset=support',
+      'POST /api/v1/tools/batch-execute?toolset=support',
+      'GET /api/v1/calls/c1',
+      'GET /api/v1/tools/find?toolset=support',
+    ]);
+    expect(seen[from + 3]?.body).toEqual({ arguments: { name: 'Ann' }, session_id: 's' });
+  });
+
   it('rebuilds refusals with code, status, hint and retry time', async () => {
     answer = {
       status: 429,
@@ -120,7 +146,12 @@ describe('the NATS client', () => {
           message.respond('{"error":"no money","code":"BUDGET_EXCEEDED"}', { headers: head });
         } else {
           message.respond(
-            JSON.stringify({ subject: message.subject, body, key: message.headers?.get('Authorization') }),
+            JSON.stringify({
+              subject: message.subject,
+              body,
+              key: message.headers?.get('Authorization'),
+              toolset: message.headers?.get('X-Toolset'),
+            }),
           );
         }
       },
@@ -146,7 +177,25 @@ describe('the NATS client', () => {
       key: 'Bearer k',
     });
     expect(await caller.cancel('c1')).toMatchObject({ subject: 'tool.cancel.acme' });
+    const inToolset = await caller.call('t', {}, { toolset: 'support@3' });
+    expect(inToolset).toMatchObject({ body: { name: 't', arguments: {} }, toolset: 'support@3' });
     await expect(caller.call('refused', {})).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED', status: 402 });
+    await caller.close();
+  });
+
+  it('lists and calls in its toolset', async () => {
+    const url = `127.0.0.1:${nats.port}`;
+    const login = { user: 'acme', password: 'acme-password', tenant: 'acme' };
+    const caller = await ToolfleetNatsClient.connect({ ...login, url, toolset: 'support' });
+    const answers = [
+      caller.list({ category: 'data' }),
+      caller.call('t', {}),
+      caller.callAsync('t', {}),
+      caller.batch([]),
+    ];
+    for (const sent of await Promise.all(answers)) expect(sent).toMatchObject({ toolset: 'support' });
+    expect(await caller.list({ toolset: 'sums' })).toMatchObject({ toolset: 'sums', body: {} });
+    expect(await caller.cancel('c1')).toMatchObject({ toolset: '' });
     await caller.close();
   });
 

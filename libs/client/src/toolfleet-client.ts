@@ -7,6 +7,7 @@ import {
   type CallOptions,
   type CallStatus,
   type ListedTool,
+  type ToolsetOption,
 } from './call-types.js';
 import type { UsageRow } from './management-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
@@ -17,6 +18,8 @@ export interface ToolfleetClientOptions {
   url: string;
   /** API key or JWT, sent as `Authorization: Bearer`. */
   apiKey?: string;
+  /** Toolset whose tools are listed and called, e.g. `support`; `support@3` for one version. */
+  toolset?: string;
   /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch;
 }
@@ -40,36 +43,38 @@ const READ_TIMEOUT_MS = 15_000;
 export class ToolfleetClient {
   readonly #base: string;
   readonly #headers: Record<string, string>;
+  readonly #toolset: string | undefined;
   readonly #fetch: typeof fetch;
 
   constructor(options: ToolfleetClientOptions) {
     this.#base = options.url.replace(/\/+$/, '');
     this.#headers = options.apiKey ? { authorization: `Bearer ${options.apiKey}` } : {};
+    this.#toolset = options.toolset;
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
   /** All tools that the caller may see, optionally of one category. */
-  async list(filter: { category?: string } = {}): Promise<ListedTool[]> {
-    return (await this.#read(`/api/v1/tools${query(filter)}`)) as ListedTool[];
+  async list(filter: { category?: string } & ToolsetOption = {}): Promise<ListedTool[]> {
+    return (await this.#read(this.#tools('', filter))) as ListedTool[];
   }
 
   /** One page of the list. */
-  async page(filter: { category?: string; limit: number; cursor?: string }): Promise<ToolPage> {
-    const { body, headers } = await this.#send('GET', `/api/v1/tools${query(filter)}`, { timeoutMs: READ_TIMEOUT_MS });
+  async page(filter: { category?: string; limit: number; cursor?: string } & ToolsetOption): Promise<ToolPage> {
+    const { body, headers } = await this.#send('GET', this.#tools('', filter), { timeoutMs: READ_TIMEOUT_MS });
     const link = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
     const next = link && new URL(link, 'http://gateway').searchParams.get('cursor');
     return { tools: body as ListedTool[], next: next || undefined };
   }
 
   /** Metadata and schema of one tool. */
-  async describe(name: string): Promise<ListedTool> {
-    return (await this.#read(`/api/v1/tools/${encodeURIComponent(name)}`)) as ListedTool;
+  async describe(name: string, { toolset }: ToolsetOption = {}): Promise<ListedTool> {
+    return (await this.#read(this.#tools(`/${encodeURIComponent(name)}`, { toolset }))) as ListedTool;
   }
 
   /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
   async call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
-    const { fields, signal, waitMs } = splitOptions(options);
-    const { body } = await this.#send('POST', `/api/v1/tools/${encodeURIComponent(name)}/execute`, {
+    const { fields, signal, waitMs, toolset } = splitOptions(options);
+    const { body } = await this.#send('POST', this.#tools(`/${encodeURIComponent(name)}/execute`, { toolset }), {
       json: { arguments: args, ...fields },
       signal,
       timeoutMs: waitMs,
@@ -79,8 +84,8 @@ export class ToolfleetClient {
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
   async batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
-    const { fields, signal, waitMs } = splitOptions(options);
-    const { body } = await this.#send('POST', '/api/v1/tools/batch-execute', {
+    const { fields, signal, waitMs, toolset } = splitOptions(options);
+    const { body } = await this.#send('POST', this.#tools('/batch-execute', { toolset }), {
       json: { calls: calls as unknown as JsonObject[], ...fields },
       signal,
       timeoutMs: waitMs,
@@ -90,8 +95,8 @@ export class ToolfleetClient {
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
   async callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
-    const { fields, signal } = splitOptions(options);
-    const { body } = await this.#send('POST', `/api/v1/tools/${encodeURIComponent(name)}/execute`, {
+    const { fields, signal, toolset } = splitOptions(options);
+    const { body } = await this.#send('POST', this.#tools(`/${encodeURIComponent(name)}/execute`, { toolset }), {
       json: { arguments: args, ...fields, mode: 'async' },
       signal,
       timeoutMs: READ_TIMEOUT_MS,
@@ -135,6 +140,11 @@ export class ToolfleetClient {
     const { group_by: groups, ...days } = filter;
     const body = await this.#read(`/api/v1/usage${query({ ...days, group_by: groups?.join(',') })}`);
     return (body as { rows: UsageRow[] }).rows;
+  }
+
+  /** A path below the tools, in the toolset of the request or else of the client. */
+  #tools(path: string, { toolset = this.#toolset, ...filter }: Record<string, string | number | undefined>): string {
+    return `/api/v1/tools${path}${query({ ...filter, toolset })}`;
   }
 
   async #read(path: string): Promise<unknown> {

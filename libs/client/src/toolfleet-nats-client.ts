@@ -1,6 +1,13 @@
 import { connect, headers as newHeaders, type NatsConnection } from 'nats';
 import type { AcceptedBody, CallBody, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
-import { splitOptions, type BatchItem, type BatchOptions, type CallOptions, type ListedTool } from './call-types.js';
+import {
+  splitOptions,
+  type BatchItem,
+  type BatchOptions,
+  type CallOptions,
+  type ListedTool,
+  type ToolsetOption,
+} from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of NATS and credentials. */
@@ -13,6 +20,14 @@ export interface ToolfleetNatsOptions {
   apiKey?: string;
   /** Uses the tenant's own subjects (`tool.call.<tenant>`), which prove the tenant without a key. */
   tenant?: string;
+  /** Toolset whose tools are listed and called, e.g. `support`; `support@3` for one version. */
+  toolset?: string;
+}
+
+/** How one request is sent. */
+interface Sending extends ToolsetOption {
+  timeoutMs: number;
+  signal?: AbortSignal;
 }
 
 type Verb = 'call' | 'batch' | 'list' | 'cancel';
@@ -44,33 +59,34 @@ export class ToolfleetNatsClient {
   }
 
   /** All tools that the caller may see. */
-  list(filter: { category?: string } = {}): Promise<ListedTool[]> {
-    return this.#request<ListedTool[]>('list', { ...filter }, READ_TIMEOUT_MS);
+  list({ toolset, ...filter }: { category?: string } & ToolsetOption = {}): Promise<ListedTool[]> {
+    return this.#request<ListedTool[]>('list', { ...filter }, { timeoutMs: READ_TIMEOUT_MS, toolset });
   }
 
   /** Runs a tool and waits for its result. */
   call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
-    const { fields, waitMs, signal } = splitOptions(options);
-    return this.#request<CallBody>('call', { name, arguments: args, ...fields }, waitMs, signal);
+    const { fields, waitMs: timeoutMs, signal, toolset } = splitOptions(options);
+    return this.#request<CallBody>('call', { name, arguments: args, ...fields }, { timeoutMs, signal, toolset });
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
   batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
-    const { fields, waitMs, signal } = splitOptions(options);
+    const { fields, waitMs: timeoutMs, signal, toolset } = splitOptions(options);
     const body = { calls: calls as unknown as JsonObject[], ...fields };
-    return this.#request<CallRecord[]>('batch', body, waitMs, signal);
+    return this.#request<CallRecord[]>('batch', body, { timeoutMs, signal, toolset });
   }
 
   /** Starts an asynchronous call. Its result is published on `tool.result.<tenant>.<call_id>` and available over HTTP. */
   callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
-    const { fields, signal } = splitOptions(options);
+    const { fields, signal, toolset } = splitOptions(options);
     const body = { name, arguments: args, ...fields, mode: 'async' };
-    return this.#request<AcceptedBody>('call', body, READ_TIMEOUT_MS, signal);
+    return this.#request<AcceptedBody>('call', body, { timeoutMs: READ_TIMEOUT_MS, signal, toolset });
   }
 
   /** Cancels an asynchronous call and returns its state. */
   cancel(callId: string): Promise<{ call_id: string; state: CallState }> {
-    return this.#request<{ call_id: string; state: CallState }>('cancel', { call_id: callId }, READ_TIMEOUT_MS);
+    const sending = { timeoutMs: READ_TIMEOUT_MS };
+    return this.#request<{ call_id: string; state: CallState }>('cancel', { call_id: callId }, sending);
   }
 
   /** Closes the connection after pending responses. */
@@ -78,11 +94,17 @@ export class ToolfleetNatsClient {
     await this.connection.drain();
   }
 
-  async #request<T>(verb: Verb, body: JsonObject, timeoutMs: number, signal?: AbortSignal): Promise<T> {
+  async #request<T>(
+    verb: Verb,
+    body: JsonObject,
+    { timeoutMs, signal, toolset = this.options.toolset }: Sending,
+  ): Promise<T> {
     if (signal?.aborted) throw new ToolCallError('CANCELLED', 'The call was cancelled by its caller');
     const head = newHeaders();
     if (this.options.apiKey) head.set('Authorization', `Bearer ${this.options.apiKey}`);
     head.set('Tf-Remaining-Ms', String(timeoutMs));
+    // Callers can cancel their calls without a toolset, even when it was removed.
+    if (toolset !== undefined && verb !== 'cancel') head.set('X-Toolset', toolset);
     const subject = this.options.tenant ? `tool.${verb}.${this.options.tenant}` : `tool.${verb}`;
     const reply = await this.#reply(subject, body, { timeout: timeoutMs, headers: head }, signal);
     const status = Number(reply.headers?.get('Nats-Service-Error-Code') ?? '');

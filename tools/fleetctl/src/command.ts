@@ -28,13 +28,19 @@ export interface Command {
   /** First arguments, for completion. */
   verbs?: readonly string[];
   /** Candidates for the word after these, which begin with one of `verbs`; none: options are offered. */
-  complete?(words: readonly string[], gateway: Gateway): Promise<string[]>;
+  complete?(words: readonly string[], gateway: Gateway, toolset?: string): Promise<string[]>;
   /** Most positional arguments; undefined: the command checks them itself. */
   mostWords?: number;
   /** Names of the options; undefined: any, because they are arguments of a tool. */
   known?: readonly string[];
   run(context: CommandContext): Promise<number>;
 }
+
+/** The option of commands that show or call tools. */
+export const TOOLSET_OPTION = [
+  '--toolset <name>',
+  'Tools of this toolset, as it shows them; <name>@<version> for one version',
+] as const;
 
 const GLOBAL_OPTIONS = [
   ['-u, --url <url>', 'URL of the gateway (default: TOOLFLEET_URL, or the fleet of "npm start")'],

@@ -111,15 +111,25 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A tool by name. @throws Refused, with a similar name if there is one */
-export async function getTool(gateway: Gateway, name: string, signal: AbortSignal): Promise<ListedTool> {
+/** A path below the tools, of a toolset where one is named. */
+export function toolsPath(path: string, toolset: string | undefined): string {
+  return `/api/v1/tools${path}${toolset === undefined ? '' : `?toolset=${encodeURIComponent(toolset)}`}`;
+}
+
+/** A tool by name, in a toolset if one is named. @throws Refused, with a similar name if there is one */
+export async function getTool(
+  gateway: Gateway,
+  name: string,
+  signal: AbortSignal,
+  toolset?: string,
+): Promise<ListedTool> {
   try {
-    return (await gateway.request<ListedTool>('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal))
-      .body;
+    const path = toolsPath(`/${encodeURIComponent(name)}`, toolset);
+    return (await gateway.request<ListedTool>('GET', path, undefined, signal)).body;
   } catch (error) {
     if (!(error instanceof Refused) || error.body.code !== 'TOOL_NOT_FOUND') throw error;
     const { body } = await gateway
-      .request<ListedTool[]>('GET', '/api/v1/tools', undefined, signal)
+      .request<ListedTool[]>('GET', toolsPath('', toolset), undefined, signal)
       .catch(() => ({ body: [] }));
     const meant = suggestion(
       name,

@@ -24,6 +24,7 @@ export const CALL_OPTIONS = [
   'no-wait',
   'output',
   'cache',
+  'toolset',
 ] as const;
 
 /**

@@ -88,6 +88,28 @@ describe('call', () => {
     expect(error).toContain('9007199254740993 cannot be represented exactly');
   });
 
+  it.each([
+    ['call', 'calculator', '--toolset', 'support', 'expression=1'],
+    ['call', '--toolset=support', 'calculator', '--expression', '1'],
+    ['--toolset', 'support', 'call', 'calculator', '--expression', '1'],
+  ])('reads the schema and calls in a toolset: %j', async (...argv) => {
+    expect((await run(argv)).code).toBe(0);
+    expect(sentArguments()).toEqual({ expression: '1' });
+    expect(seen.map(({ path }) => path)).toEqual([
+      '/api/v1/tools/calculator?toolset=support',
+      '/api/v1/tools/calculator/execute?toolset=support',
+    ]);
+  });
+
+  it('needs no schema for JSON in a toolset, and a name', async () => {
+    await run(['call', 'calculator', '--toolset', 'support@2', '-a', '{"expression":"1"}']);
+    expect(seen.map(({ path }) => path)).toEqual(['/api/v1/tools/calculator/execute?toolset=support%402']);
+    expect(await run(['call', 'calculator', '--toolset'])).toMatchObject({
+      code: 2,
+      error: expect.stringContaining('--toolset requires exactly one value'),
+    });
+  });
+
   it('sends options of the call next to the arguments', async () => {
     await run([
       'call',

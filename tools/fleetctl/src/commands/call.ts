@@ -1,7 +1,7 @@
 import type { AcceptedBody, CallBody, JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
-import { Refused, type Gateway, getTool } from '../gateway.js';
+import { TOOLSET_OPTION, type Command, type CommandContext } from '../command.js';
+import { Refused, type Gateway, getTool, toolsPath } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
 import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
 import { readOutput, showResult } from '../show-result.js';
@@ -27,6 +27,7 @@ export const call: Command = {
     ['--dry-run', 'Check arguments, permission and price without running the tool'],
     ['--no-retry', 'Make one attempt only'],
     ['--cache no-store|reload', 'Run the tool instead of reusing a result; reload keeps the new one for later calls'],
+    TOOLSET_OPTION,
     OUTPUT_OPTION,
   ],
   async run(context) {
@@ -37,7 +38,7 @@ export const call: Command = {
       const hint = option === undefined ? '' : `the tool is missing before --${option}; `;
       throw new CliError(`${hint}usage: fleetctl ${call.usage}`, EXIT.usage);
     }
-    const path = `/api/v1/tools/${encodeURIComponent(name)}`;
+    const path = toolsPath(`/${encodeURIComponent(name)}/execute`, optionValue(line, 'toolset'));
     const { fleet, schema, claimed } = await resolveTool(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
     const output = claimed.has('output') ? undefined : readOutput(optionValue(line, 'output'));
@@ -45,7 +46,7 @@ export const call: Command = {
     try {
       const { body, status } = await fleet.request<CallBody | AcceptedBody>(
         'POST',
-        `${path}/execute`,
+        path,
         { arguments: args, ...callFields(line, claimed) },
         signal,
       );
@@ -76,7 +77,7 @@ function needsSchema(line: CommandLine, words: readonly string[]): boolean {
   return (
     words.length > 0 ||
     line.rest.length > 0 ||
-    [...line.options.keys()].some((option) => !['arguments', 'json', 'url', 'key'].includes(option))
+    [...line.options.keys()].some((option) => !['arguments', 'json', 'url', 'key', 'toolset'].includes(option))
   );
 }
 
@@ -93,17 +94,18 @@ async function resolveTool(
   name: string,
   words: readonly string[],
 ): Promise<{ fleet: Gateway; schema: JsonObject; claimed: ReadonlySet<string> }> {
+  const toolset = optionValue(line, 'toolset');
   const shared = SHARED_NAMES.filter((one) => line.options.has(one) && !line.own.has(one));
   const ofConnection = new Set<string>(shared.filter((one) => CONNECTION_NAMES.includes(one)));
   const claim = ({ schema }: { schema: JsonObject }) =>
     new Set<string>(shared.filter((one) => Object.hasOwn((schema['properties'] ?? {}) as object, one)));
   if (ofConnection.size > 0) {
-    const found = await schemaAt(() => gateway(ofConnection), name, signal).catch(() => undefined);
+    const found = await schemaAt(() => gateway(ofConnection), name, signal, toolset).catch(() => undefined);
     const claimed = found && claim(found);
     if (claimed && [...ofConnection].every((one) => claimed.has(one))) return { ...found, claimed };
   }
   if (!needsSchema(line, words)) return { fleet: gateway(), schema: {}, claimed: new Set() };
-  const found = await schemaAt(() => gateway(), name, signal);
+  const found = await schemaAt(() => gateway(), name, signal, toolset);
   const claimed = claim(found);
   for (const one of ofConnection) claimed.delete(one);
   return { ...found, claimed };
@@ -113,9 +115,10 @@ async function schemaAt(
   connect: () => Gateway,
   name: string,
   signal: AbortSignal,
+  toolset: string | undefined,
 ): Promise<{ fleet: Gateway; schema: JsonObject }> {
   const fleet = connect();
-  return { fleet, schema: (await getTool(fleet, name, signal)).parameters };
+  return { fleet, schema: (await getTool(fleet, name, signal, toolset)).parameters };
 }
 
 function callFields(line: CommandLine, claimed: ReadonlySet<string>): JsonObject {

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, folder, routes, run } from '../fleetctl.fixture.js';
+import { CALCULATOR, folder, routes, run, seen } from '../fleetctl.fixture.js';
 
 /** Only bash is on every machine: where another shell is missing, its test shows as skipped. */
 const isInstalled = (shell: string): boolean => spawnSync(shell, ['--version']).status === 0;
@@ -29,6 +29,18 @@ describe('completion', () => {
       body: { ...CALCULATOR, parameters: { properties: { mode: { enum: ['exact', 'fast'] } } } },
     }));
     expect(await next('call', 'calculator', '--mode')).toEqual(['exact', 'fast', '']);
+  });
+
+  it('completes the tools of a toolset', async () => {
+    expect(await next('call', '--toolset', 'support')).toEqual(['calculator', 'other', '']);
+    expect(await next('call', 'calculator', '--toolset', 'support')).toContain('--expression');
+    routes.set('GET /api/v1/tools', () => ({ status: 200, body: ['find_customer'] }));
+    expect(await next('tools', 'stubs', '--toolset', 'support')).toEqual(['find_customer', '']);
+    expect(seen.map(({ path }) => path)).toEqual([
+      '/api/v1/tools?toolset=support',
+      '/api/v1/tools/calculator?toolset=support',
+      '/api/v1/tools?detail=names&toolset=support',
+    ]);
   });
 
   it.each(['bash', 'zsh', 'fish'])('has a script for %s', async (shell) => {
@@ -68,8 +80,8 @@ zpty -w -n shell $'fleetctl call calc --exp\t'
 zpty -w shell '1+1'
 zpty -r -m shell seen '*ran <*>*'
 print -r -- "$seen"`;
-    const seen = execFileSync('zsh', ['-f', '-c', typed], { encoding: 'utf8', timeout: 30_000 });
-    expect(seen).toContain('ran <call calc --expression 1+1>');
+    const shown = execFileSync('zsh', ['-f', '-c', typed], { encoding: 'utf8', timeout: 30_000 });
+    expect(shown).toContain('ran <call calc --expression 1+1>');
   });
 
   it.skipIf(!isInstalled('fish'))('completes in a real fish', async () => {

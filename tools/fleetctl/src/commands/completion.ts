@@ -1,7 +1,7 @@
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import type { JsonObject } from '@toolfleet/contracts';
-import type { Gateway } from '../gateway.js';
+import { toolsPath, type Gateway } from '../gateway.js';
 import { isPlainWord } from '../terminal.js';
 
 /**
@@ -56,11 +56,12 @@ export const completion = (commands: () => ReadonlyMap<string, Command>): Comman
  * typed, in quotes.
  */
 async function candidates(
-  words: readonly string[],
+  typed: readonly string[],
   commands: ReadonlyMap<string, Command>,
   gateway: () => Gateway,
   signal: AbortSignal,
 ): Promise<string[]> {
+  const { words, toolset } = takeToolset(typed);
   const [first = '', second] = words;
   if (words.length === 0) return [...new Set([...commands.keys()].map((name) => name.split(' ')[0] as string)), 'help'];
   if (first === 'help' && words.length === 1) return [...commands.keys()];
@@ -71,30 +72,39 @@ async function candidates(
   const command = commands.get(`${first} ${second ?? ''}`) ?? commands.get(first);
   if (!command) return [];
   if (first === 'call' || first === 'describe') {
-    if (words.length === 1) return toolNames(gateway(), signal);
+    if (words.length === 1) return toolNames(gateway(), signal, toolset);
     if (first === 'call' && second !== undefined)
-      return callWords(second, words.at(-1) ?? '', command, gateway(), signal);
+      return callWords({ tool: second, toolset }, words.at(-1) ?? '', command, gateway(), signal);
   }
   if (words.length === 1 && command.verbs) return [...command.verbs];
   if (first === 'config' && second === 'set' && words.length === 2) return ['url', 'api_key'];
-  const found = (await command.complete?.(words.slice(1), gateway()))?.filter(isPlainWord) ?? [];
+  const found = (await command.complete?.(words.slice(1), gateway(), toolset))?.filter(isPlainWord) ?? [];
   return found.length > 0 ? found : listOptions(command);
 }
 
-async function toolNames(gateway: Gateway, signal: AbortSignal): Promise<string[]> {
-  const { body } = await gateway.request<{ name: string }[]>('GET', '/api/v1/tools', undefined, signal);
+/** The words without `--toolset <name>`, which may stand before and after the tool. */
+function takeToolset(typed: readonly string[]): { words: readonly string[]; toolset?: string } {
+  const at = typed.indexOf('--toolset');
+  const value = typed[at + 1];
+  if (at <= 0 || value === undefined || !['call', 'describe', 'tools'].includes(typed[0] ?? ''))
+    return { words: typed };
+  return { words: typed.toSpliced(at, 2), toolset: value };
+}
+
+async function toolNames(gateway: Gateway, signal: AbortSignal, toolset: string | undefined): Promise<string[]> {
+  const { body } = await gateway.request<{ name: string }[]>('GET', toolsPath('', toolset), undefined, signal);
   return body.map(({ name }) => name).filter(isPlainWord);
 }
 
 /** Values of the argument before the cursor, or else the arguments of the tool and the options of `call`. */
 async function callWords(
-  tool: string,
+  { tool, toolset }: { tool: string; toolset: string | undefined },
   last: string,
   command: Command,
   gateway: Gateway,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const path = `/api/v1/tools/${encodeURIComponent(tool)}`;
+  const path = toolsPath(`/${encodeURIComponent(tool)}`, toolset);
   const { body } = await gateway.request<{ parameters: JsonObject }>('GET', path, undefined, signal);
   const properties = (body.parameters['properties'] ?? {}) as Record<string, JsonObject>;
   const named =

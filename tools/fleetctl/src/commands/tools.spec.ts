@@ -31,6 +31,20 @@ describe('tools, describe, health', () => {
       expect((await run(wrong)).code).toBe(2);
   });
 
+  it('shows the tools of a toolset', async () => {
+    await run(['tools', '--toolset', 'support@3', '--category', 'data']);
+    expect(seen.at(-1)?.path).toBe('/api/v1/tools?category=data&toolset=support%403');
+    const { out } = await run(['describe', 'calculator', '--toolset', 'support']);
+    expect(seen.at(-1)?.path).toBe('/api/v1/tools/calculator?toolset=support');
+    expect(out).toContain('fleetctl call calculator --toolset support --expression …');
+    seen.length = 0;
+    expect((await run(['describe', 'calcualtor', '--toolset', 'a&b'])).error).toContain('did you mean calculator?');
+    expect(seen.map(({ path }) => path)).toEqual([
+      '/api/v1/tools/calcualtor?toolset=a%26b',
+      '/api/v1/tools?toolset=a%26b',
+    ]);
+  });
+
   it('describes a tool', async () => {
     const { out } = await run(['describe', 'calculator']);
     expect(out).toContain('calculator 1.0.0  (data, free, at most 5 s)');

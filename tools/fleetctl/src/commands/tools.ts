@@ -1,5 +1,5 @@
 import type { ListedTool } from '@toolfleet/client';
-import type { Command } from '../command.js';
+import { TOOLSET_OPTION, type Command } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
 import type { JsonObject } from '@toolfleet/contracts';
@@ -14,18 +14,20 @@ export const tools: Command = {
     ['--category <word>', 'Only tools of this category or tag'],
     ['--source <name>', 'Only tools of this server or API'],
     ['--limit <number>', 'search, stubs: most tools'],
+    TOOLSET_OPTION,
   ],
   verbs: ['list', 'search', 'stubs'],
-  known: ['category', 'source', 'limit'],
-  complete: async (words, gateway) => {
+  known: ['category', 'source', 'limit', 'toolset'],
+  complete: async (words, gateway, toolset) => {
     if (words[0] !== 'stubs') return [];
-    return (await gateway.request<string[]>('GET', '/api/v1/tools?detail=names')).body;
+    const query = new URLSearchParams({ detail: 'names', ...(toolset === undefined ? {} : { toolset }) });
+    return (await gateway.request<string[]>('GET', `/api/v1/tools?${query}`)).body;
   },
   async run({ words: [verb = 'list', ...words], line, json, terminal, gateway }) {
     const isKnown = verb === 'stubs' || (verb === 'search' ? words.length > 0 : verb === 'list' && words.length === 0);
     if (!isKnown) throw new CliError(`usage: fleetctl ${tools.usage}`, EXIT.usage);
     const query = new URLSearchParams();
-    for (const option of ['category', 'source', 'limit']) {
+    for (const option of ['category', 'source', 'limit', 'toolset']) {
       const value = optionValue(line, option);
       if (value !== undefined) query.set(option, value);
     }
@@ -61,12 +63,14 @@ function firstSentence(text: string): string {
 export const describe: Command = {
   usage: 'describe <tool>',
   summary: 'Show what a tool does and its arguments',
+  options: [TOOLSET_OPTION],
   mostWords: 1,
-  known: [],
-  async run({ words, json, terminal, gateway, signal }) {
+  known: ['toolset'],
+  async run({ words, line, json, terminal, gateway, signal }) {
     const [name] = words;
     if (name === undefined) throw new CliError('usage: fleetctl describe <tool>', EXIT.usage);
-    const tool = await getTool(gateway(), name, signal);
+    const toolset = optionValue(line, 'toolset');
+    const tool = await getTool(gateway(), name, signal, toolset);
     if (json) {
       terminal.out(`${jsonText(tool, 2)}\n`);
       return 0;
@@ -81,7 +85,8 @@ export const describe: Command = {
         ? 'No arguments\n'
         : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows, Number.POSITIVE_INFINITY),
     );
-    terminal.out(`\nfleetctl call ${shellWord(tool.name)}${exampleFlags(tool.parameters)}\n`);
+    const inToolset = toolset === undefined ? '' : ` --toolset ${shellWord(toolset)}`;
+    terminal.out(`\nfleetctl call ${shellWord(tool.name)}${inToolset}${exampleFlags(tool.parameters)}\n`);
     return 0;
   },
 };

@@ -284,6 +284,64 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await row.waitFor({ state: 'detached' });
   });
 
+  it('makes a toolset, shows what it selects, returns to a version and removes it', async () => {
+    const listedIn = async (toolset: string) =>
+      (await fleet.ask({ path: `/api/v1/tools?toolset=${toolset}` })).body.map(({ name }: { name: string }) => name);
+    const tab = await tabOf(fleet.adminKey);
+    const { page } = tab;
+    await tab.go('toolsets', 'Toolsets');
+    const spec = page.getByLabel('Spec as JSON');
+    expect(await page.getByRole('button', { name: 'Create' }).isDisabled()).toBe(true);
+    await page.getByLabel('Name').fill('sums');
+    await spec.fill('{"include": ');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('alert').filter({ hasText: 'This is not JSON' }).waitFor();
+    await spec.fill('{"includes": {}}');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('alert').filter({ hasText: 'includes' }).waitFor();
+    const first = { description: 'Sums only', include: { tools: ['calculator'] } };
+    await spec.fill(JSON.stringify(first));
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('heading', { level: 1, name: 'sums' }).waitFor();
+    await page.getByText('version 1', { exact: true }).waitFor();
+    await page.getByText('/mcp/t/sums', { exact: true }).waitFor();
+    expect(await listedIn('sums')).toEqual(['calculator']);
+
+    const second = { ...first, overrides: { calculator: { name: 'reckon', description: 'Adds up' } } };
+    await spec.fill(JSON.stringify(second));
+    await page.getByRole('button', { name: 'Save as a new version' }).click();
+    await page.getByText('version 2', { exact: true }).waitFor();
+    await page
+      .getByRole('definition')
+      .filter({ hasText: /^reckon$/ })
+      .waitFor();
+    await eventually('the name is in use', async () => (await listedIn('sums')).includes('reckon'));
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    expect(await tab.brokenWords()).toEqual([]);
+
+    await page.getByRole('link', { name: 'Version 1', exact: true }).click();
+    await page.getByText('/mcp/t/sums@1', { exact: true }).waitFor();
+    expect(await spec.count()).toBe(0);
+    expect(JSON.parse((await page.locator('pre').textContent()) ?? '')).toEqual(first);
+    await page.getByRole('button', { name: 'Return to it (version 1)' }).click();
+    await page.getByRole('group', { name: 'Return to version 1?' }).getByRole('button', { name: 'Yes' }).click();
+    await page.getByText('version 3', { exact: true }).waitFor();
+    await page.getByText(/restores version 1$/).waitFor();
+    expect(JSON.parse(await spec.inputValue())).toEqual(first);
+    await eventually('the old name is back', async () => (await listedIn('sums')).includes('calculator'));
+
+    await page.getByRole('link', { name: 'All toolsets' }).click();
+    const row = page.getByRole('row').filter({ hasText: 'Sums only' });
+    await row.getByText('tenant acme').waitFor();
+    await row.getByRole('link', { name: 'sums' }).click();
+    await page.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('group', { name: 'Remove toolset sums?' }).getByRole('button', { name: 'Yes' }).click();
+    await page.getByText('No toolsets yet.').waitFor();
+    await eventually('it is unknown', async () => {
+      return (await fleet.ask({ path: '/api/v1/tools?toolset=sums' })).status === 404;
+    });
+  });
+
   it('makes a key, shows its secret once, and revokes it', async () => {
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;

@@ -231,6 +231,22 @@ result = {"sums": [s["result"] for s in sums], "refused": refused}`;
     });
   });
 
+  it('reads a result that is too large to show, in a program and as a resource', async () => {
+    await connect('?mode=code', fleet.adminKey);
+    const large = await call('run_program', { code: '[{"id": i} for i in range(5000)]' });
+    const { handle, uri } = (large.structuredContent as { toolfleet_result: { handle: string; uri: string } })
+      .toolfleet_result;
+    // The summary's own words are a program.
+    const way = /in a program with (.*), or a page with (.*)\.$/m.exec(large.text);
+    expect(way, large.text).not.toBeNull();
+    const part = way![1]!.replace('<JSONPath or JMESPath>', 'value[-1].id');
+    const read = await call('run_program', { code: `[${part}, ${way![2]}["text"][:5], ${way![2]}["offset"]]` });
+    expect(read.structuredContent, read.text).toMatchObject({ value: [4_999, expect.any(String), 2_000] });
+    const selected = await client.readResource({ uri: `${uri}?select=${encodeURIComponent('value[-1].id')}` });
+    expect(selected.contents).toMatchObject([{ text: '4999' }]);
+    await expect(call('read_result', { handle })).rejects.toThrow(/Unknown tool: read_result.*tools\["read_result"\]/);
+  });
+
   it('is any client that asks for it', async () => {
     expect(await connect('?mode=code&schema_style=inline', fleet.adminKey)).toEqual(THREE);
   });

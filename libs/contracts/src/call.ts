@@ -24,6 +24,15 @@ export interface ExchangeSession {
 }
 
 /**
+ * How a caller reads a part of a kept result, which depends on the tools it sees: with a tool by its name, with a tool through MCP's
+ * `call_tool`, with a function of its programs, or only as an MCP resource.
+ */
+export type ResultReading =
+  | { by: 'tool' | 'call_tool'; tool: string }
+  | { by: 'program'; function: string }
+  | { by: 'resource' };
+
+/**
  * One request to run a tool, as every transport passes it to the engine. Transports build it from the fields of
  * `CALL_FIELDS`.
  */
@@ -67,6 +76,8 @@ export interface CallRequest {
   select?: string;
   /** Most bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
   inlineBytes?: number;
+  /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */
+  resultReading?: ResultReading;
   /** Checks the call and its price without running the tool. Not an execution: no metric counts it and the log marks it. */
   dryRun?: boolean;
   /**

@@ -31,5 +31,6 @@ export {
   type CallState,
   type ContentBlock,
   type ExecutionFailure,
+  type ResultReading,
   type Usage,
 } from './call.js';

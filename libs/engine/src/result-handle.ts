@@ -1,4 +1,4 @@
-import type { CallResult, ContentBlock, Json, JsonObject } from '@toolfleet/contracts';
+import type { CallResult, ContentBlock, Json, JsonObject, ResultReading } from '@toolfleet/contracts';
 import { describeShape } from '@toolfleet/schema';
 
 /** The parts of a result, or of the body of a stored one, that callers read. */
@@ -45,21 +45,29 @@ function isLonger(text: string, maxBytes: number): boolean {
   return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
 }
 
+/** What a caller of the tools API has: the tool that reads kept results, by its name. */
+const BY_TOOL: ResultReading = { by: 'tool', tool: 'read_result' };
+
 /**
  * What a caller gets in place of a kept result: size, shape and beginning, and how to read on. Pictures and files
  * of the result stay.
  */
-export function withHandle<T extends Payload>(tool: string, result: T, document: string, kept: KeptHandle): T {
+export function withHandle<T extends Payload>(
+  tool: string,
+  result: T,
+  document: string,
+  kept: KeptHandle,
+  reading = BY_TOOL,
+): T {
   const { handle } = kept;
   const expires_at = new Date(kept.expiresAt).toISOString();
   const bytes = Buffer.byteLength(document);
   const shape = typeof result.output === 'string' ? 'text' : describeShape(result.output);
   const uri = `${RESULT_URI}${handle}`;
-  const ask = (args: JsonObject) => `read_result ${JSON.stringify({ handle, ...args })}`;
   const text = [
     `The result of '${tool}' has ${bytes} bytes (${document.length} characters) and is kept until ${expires_at}.`,
     `Shape: ${shape}`,
-    `Read a part of it with ${ask({ select: '<JSONPath or JMESPath>' })}, or a page with ${ask({ offset: SHOWN_CHARS })}.`,
+    howToRead(reading, handle),
     `It begins with: ${document.slice(0, SHOWN_CHARS)}`,
   ].join('\n');
   const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];
@@ -72,4 +80,29 @@ export function withHandle<T extends Payload>(tool: string, result: T, document:
     content: [{ type: 'text', text }, ...rest, link],
     metadata: { ...result.metadata, result_handle: { handle, uri, bytes, chars: document.length, expires_at, shape } },
   };
+}
+
+/** The sentence of a summary that says how its reader gets a part of the result. */
+function howToRead(reading: ResultReading, handle: string): string {
+  const select = '<JSONPath or JMESPath>';
+  switch (reading.by) {
+    case 'program': {
+      const call = (argument: string) => `${reading.function}(handle=${JSON.stringify(handle)}, ${argument})`;
+      const [part, page] = [call(`select=${JSON.stringify(select)}`), call(`offset=${SHOWN_CHARS}`)];
+      return `Read a part of it in a program with ${part}, or a page with ${page}.`;
+    }
+    case 'resource': {
+      const uri = `${RESULT_URI}${handle}`;
+      return `Read a part of it as the MCP resource ${uri}?select=${select}, percent-encoded, or a page as ${uri}?offset=${SHOWN_CHARS}.`;
+    }
+    default: {
+      const call = (args: JsonObject) => {
+        const given = { handle, ...args };
+        return reading.by === 'tool'
+          ? `${reading.tool} ${JSON.stringify(given)}`
+          : `call_tool ${JSON.stringify({ name: reading.tool, arguments: given })}`;
+      };
+      return `Read a part of it with ${call({ select })}, or a page with ${call({ offset: SHOWN_CHARS })}.`;
+    }
+  }
 }

@@ -81,6 +81,10 @@ export function toolStubs(tools: readonly RegisteredTool[]): string {
   return `${head}\n${imports.length > 0 ? `from typing import ${imports.join(', ')}\n` : ''}\n${body}\n`;
 }
 
+/** How a program names a tool: `tools.name`, or `tools["the-name"]`. */
+export const toolExpression = (name: string): string =>
+  isAttribute(name) ? `tools.${name}` : `tools[${JSON.stringify(name)}]`;
+
 /** Whether a program can write `tools.name`. */
 const isAttribute = (name: string): boolean => isMemberName(name) && !MEMBERS.has(name);
 

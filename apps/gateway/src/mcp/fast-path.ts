@@ -92,7 +92,11 @@ export async function answerPlainRequest(
     const routed = await surface.route({ name, arguments: args });
     if ('result' in routed) result = routed.result;
     else if (!isPlainTool(catalog, routed.call.name)) return undefined;
-    else result = await callPlainTool(deps, { ...routed.call, meta, principal, exchange, signal }, canElicit);
+    else {
+      const { resultReading } = surface;
+      const plainCall = { ...routed.call, meta, principal, exchange, signal, resultReading };
+      result = await callPlainTool(deps, plainCall, canElicit);
+    }
   } catch (error) {
     // Wrong fields in `_meta`, a tool outside the surface or one that left the catalog since it was listed: the SDK words the error.
     if (error instanceof ProtocolError) return undefined;

@@ -87,6 +87,7 @@ export async function createMcpServer(
     exchange: readExchange(request.authInfo),
     server,
     catalog: surface.mode === 'search' ? undefined : catalog,
+    resultReading: surface.resultReading,
     isModern,
     canElicit: sessionSupportsForms(request.requestInfo?.headers.get('mcp-session-id')),
   };
@@ -96,6 +97,6 @@ export async function createMcpServer(
   });
 
   if (deps.readResult) installResultResources(server.server, deps.readResult, principal);
-  if (tasks) installTasks(server.server, tasks, principal);
+  if (tasks) installTasks(server.server, tasks, principal, surface.resultReading);
   return server;
 }

@@ -1,4 +1,10 @@
-import { isToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isToolError,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+  type ResultReading,
+} from '@toolfleet/contracts';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '../async/async-calls.js';
 import type { ToolCalls } from '../tool-calls.js';
@@ -39,12 +45,12 @@ export class QueueTasks implements TaskStore {
 
   async start(request: CallRequest): Promise<Task> {
     await this.calls.accept(request);
-    return this.toTask(await this.asyncCalls.get(request.principal, request.callId));
+    return this.toTask(await this.asyncCalls.get(request.principal, request.callId), request.resultReading);
   }
 
-  async get(principal: Principal, taskId: string): Promise<Task | undefined> {
+  async get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined> {
     const call = await this.find(principal, taskId);
-    return call && this.toTask(call);
+    return call && this.toTask(call, reading);
   }
 
   async cancel(principal: Principal, taskId: string): Promise<boolean> {
@@ -58,12 +64,12 @@ export class QueueTasks implements TaskStore {
     return (await this.find(principal, taskId)) !== undefined;
   }
 
-  private toTask(call: StoredCall): Task {
+  private toTask(call: StoredCall, reading?: ResultReading): Task {
     const { callId, tool, result, finishedAt = 0 } = call;
     const document = result?.success ? oversizeDocument(result, this.inlineBytes) : undefined;
     if (result === undefined || document === undefined) return toTask(call);
     const kept = { handle: callId, expiresAt: finishedAt + this.ttlMs };
-    return toTask({ ...call, result: withHandle(tool, result, document, kept) });
+    return toTask({ ...call, result: withHandle(tool, result, document, kept, reading) });
   }
 
   private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {

@@ -130,6 +130,25 @@ describe.each(['auto', 'legacy'] as const)('an MCP client in code mode (%s)', (m
   });
 });
 
+describe.each(['auto', 'legacy'] as const)('a kept result is read (%s)', (mode) => {
+  const reader = (name: string) => tool(name, { binding: { kind: 'result' } });
+  it.each([
+    ['by name', '', [reader('read_result')], { by: 'tool', tool: 'read_result' }],
+    ['through call_tool', '?mode=search', [reader('read_result')], { by: 'call_tool', tool: 'read_result' }],
+    ['by a program', '?mode=code', [reader('read_result')], { by: 'program', function: 'tools.read_result' }],
+    ['under a name of its toolset', '?mode=code', [reader('look-up')], { by: 'program', function: 'tools["look-up"]' }],
+    ['as a resource where no tool reads it', '?mode=code', [], { by: 'resource' }],
+  ])('%s', async (_what, query, readers, resultReading) => {
+    const { url, seen } = await serveEndpoint({ ...deps, listTools: async () => [...ALL, ...readers] });
+    const client = await connect(url + query, { mode });
+    const [name, args] =
+      query === '?mode=search' ? ['call_tool', { name: 'echo', arguments: {} }] : ['run_program', { code: '1' }];
+    await call(client, name, args);
+    await client.callTool({ name, arguments: args }, { onprogress: () => {} });
+    expect(seen).toMatchObject([{ resultReading }, { resultReading }]);
+  });
+});
+
 it('an unknown mode is refused', async () => {
   const { url } = await serveEndpoint(deps);
   const headers = { authorization: 'Bearer alice', 'content-type': 'application/json' };

@@ -1,8 +1,9 @@
 import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server';
-import { toToolError, type McpMode, type Principal } from '@toolfleet/contracts';
+import { toToolError, type McpMode, type Principal, type ResultReading } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { callsTools } from '@toolfleet/engine';
 import type { CallersTools } from '../catalog/find-tools.js';
+import { toolExpression } from '../engine/tool-signature.js';
 import { CALL_TOOL, CODE_SURFACE, readInnerCall, runCatalogTool, SEARCH_SURFACE } from './catalog-tools.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
@@ -25,6 +26,8 @@ export interface Surface {
   mode: McpMode;
   /** The tools that are listed. */
   catalog: RenderedCatalog;
+  /** How the client reads kept results. */
+  resultReading: ResultReading;
   /** The server's `instructions`. */
   instructions: string;
   /**
@@ -41,8 +44,15 @@ export async function openSurface(deps: McpServerDeps, principal: Principal): Pr
   const automatic = tools.length > searchAbove ? 'search' : 'list';
   const mode = principal.mcpMode ?? deps.mode ?? (surface === 'auto' ? automatic : surface);
   const { renderer } = deps;
+  const resultReading = readingIn(mode, tools);
   if (mode === 'list') {
-    return { mode, catalog: renderer.render(tools), instructions: INSTRUCTIONS, route: async (call) => ({ call }) };
+    return {
+      mode,
+      catalog: renderer.render(tools),
+      resultReading,
+      instructions: INSTRUCTIONS,
+      route: async (call) => ({ call }),
+    };
   }
   const isCode = mode === 'code';
   const { shown, callable } = isCode ? codeTools(tools) : { shown: SEARCH_SURFACE, callable: tools };
@@ -56,6 +66,7 @@ export async function openSurface(deps: McpServerDeps, principal: Principal): Pr
   return {
     mode,
     catalog,
+    resultReading,
     instructions: isCode ? CODE_INSTRUCTIONS + (shown.length > own.length ? '' : NO_PROGRAMS) : INSTRUCTIONS,
     async route(call) {
       const tool = own.find(({ name }) => name === call.name);
@@ -65,6 +76,14 @@ export async function openSurface(deps: McpServerDeps, principal: Principal): Pr
       return { call };
     },
   };
+}
+
+/** How a client reads kept results. A toolset may show the tool for it under another name, or not at all. */
+function readingIn(mode: McpMode, tools: readonly RegisteredTool[]): ResultReading {
+  const tool = tools.find(({ binding }) => binding.kind === 'result')?.name;
+  if (tool === undefined) return { by: 'resource' };
+  if (mode === 'code') return { by: 'program', function: toolExpression(tool) };
+  return { by: mode === 'search' ? 'call_tool' : 'tool', tool };
 }
 
 function routeInner(call: NamedCall): { result: CallToolResult } | { call: NamedCall } {

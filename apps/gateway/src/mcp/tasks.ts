@@ -6,7 +6,13 @@ import {
   type ServerContext,
   type StandardSchemaV1,
 } from '@modelcontextprotocol/server';
-import { isJsonObject, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+  type ResultReading,
+} from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { readClientCapabilities } from './elicitation.js';
 
@@ -41,8 +47,11 @@ export interface TaskStore {
   readonly ttlMs: number | null;
   /** Accepts a call. It is durable once this resolves. @throws ToolError when the call is refused */
   start(request: CallRequest): Promise<Task>;
-  /** @returns undefined for unknown tasks and for tasks the caller may not access */
-  get(principal: Principal, taskId: string): Promise<Task | undefined>;
+  /**
+   * @param reading how the caller reads a result that is too large to show
+   * @returns undefined for unknown tasks and for tasks the caller may not access
+   */
+  get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined>;
   /** Stops a task; a finished one does not change. @returns false when there is no such task */
   cancel(principal: Principal, taskId: string): Promise<boolean>;
   /** Passes answers to a task in `input_required`. @returns false when there is no such task */
@@ -73,7 +82,7 @@ export async function startTask(tasks: TaskStore, request: CallRequest): Promise
 /**
  * Installs the three methods of the extension. A task the caller may not access gets the same answer as a missing one.
  */
-export function installTasks(server: Server, tasks: TaskStore, principal: Principal): void {
+export function installTasks(server: Server, tasks: TaskStore, principal: Principal, reading: ResultReading): void {
   const params = { params: TASK_PARAMS };
   const acknowledge = (found: boolean, taskId: string) => {
     if (!found) throw unknownTask(taskId);
@@ -81,7 +90,7 @@ export function installTasks(server: Server, tasks: TaskStore, principal: Princi
   };
   server.setRequestHandler('tasks/get', params, async ({ taskId }, context) => {
     requireTasksExtension(context);
-    const task = await tasks.get(principal, taskId);
+    const task = await tasks.get(principal, taskId, reading);
     if (!task) throw unknownTask(taskId);
     return renderTask(task, tasks);
   });

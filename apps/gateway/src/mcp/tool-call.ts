@@ -14,6 +14,7 @@ import {
   type CallRequest,
   type JsonObject,
   type Principal,
+  type ResultReading,
 } from '@toolfleet/contracts';
 import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
@@ -43,6 +44,7 @@ interface ToolCallContext {
   server: GatewayMcpServer;
   /** Tools that may become tasks; undefined behind the search surface, where none may. */
   catalog: RenderedCatalog | undefined;
+  resultReading: ResultReading;
   /** Protocol revision 2026-07-28 or later. */
   isModern: boolean;
   /** A 2025 client that can show forms. */
@@ -59,7 +61,7 @@ export async function callTool(
   call: NamedCall,
   context: ServerContext,
 ): Promise<CallToolResult> {
-  const { deps, principal, exchange } = toolCall;
+  const { deps, principal, exchange, resultReading } = toolCall;
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
@@ -68,7 +70,7 @@ export async function callTool(
     ? supportsForms(readClientCapabilities(context.mcpReq.envelope))
     : relay !== undefined;
   const buildRequest = (approved?: Approval): CallRequest => ({
-    ...toCallRequest({ ...call, meta, principal, exchange, signal }, deps),
+    ...toCallRequest({ ...call, meta, principal, exchange, signal, resultReading }, deps),
     onProgress: progress?.report,
     approved,
     asksPerson: canAsk,
@@ -145,10 +147,11 @@ interface McpCall extends NamedCall {
   principal: Principal;
   exchange: Exchange | undefined;
   signal: AbortSignal;
+  resultReading: ResultReading;
 }
 
 function toCallRequest(
-  { name, arguments: args, meta, principal, exchange, signal }: McpCall,
+  { name, arguments: args, meta, principal, exchange, signal, resultReading }: McpCall,
   deps: McpServerDeps,
 ): CallRequest {
   const { maxCallMs } = deps.options;
@@ -166,6 +169,7 @@ function toCallRequest(
     signal,
     ...requestFields(fields),
     inlineBytes: fields.max_result_kb === undefined ? deps.options.inlineBytes : fields.max_result_kb * 1_024,
+    resultReading,
   };
 }
 

@@ -1,4 +1,5 @@
 import { anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import type { ResultReading } from '@toolfleet/contracts';
 import { MemoryShelf } from '@toolfleet/testing/memory-ports';
 import { expect, it } from 'vitest';
 
@@ -19,6 +20,23 @@ it('gives a handle and a summary in place of a large result, and keeps it whole'
   expect(content?.at(-1)).toMatchObject({ type: 'resource_link', uri: 'toolfleet://results/c1' });
   expect(metadata.result_handle).toMatchObject({ handle: 'c1', chars: JSON.stringify(ROWS).length });
   expect(shelf.kept.get('c1')).toMatchObject({ output: ROWS });
+});
+
+it.each<[ResultReading, string]>([
+  [{ by: 'tool', tool: 'look' }, 'with look {"handle":"c1","select":"<JSONPath or JMESPath>"}, or a page with look {'],
+  [
+    { by: 'call_tool', tool: 'read_result' },
+    'call_tool {"name":"read_result","arguments":{"handle":"c1","offset":2000}}',
+  ],
+  [
+    { by: 'program', function: 'tools.look' },
+    'in a program with tools.look(handle="c1", select="<JSONPath or JMESPath>")',
+  ],
+  [{ by: 'resource' }, 'or a page as toolfleet://results/c1?offset=2000.'],
+])('names the way that its caller has to read on: %j', async (resultReading, way) => {
+  const { call } = engine();
+  const { text } = await call({ callId: 'c1', inlineBytes: 2_000, resultReading });
+  expect(text.split('\n')[2]).toContain(way);
 });
 
 it('returns small, selected, unlimited and unstorable results whole', async () => {

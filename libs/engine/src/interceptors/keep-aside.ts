@@ -26,5 +26,5 @@ async function toHandle(
   document: string,
 ): Promise<CallResult> {
   const kept = await shelf.keep(call.request, call.tool.name, result);
-  return kept ? withHandle(call.tool.name, result, document, kept) : result;
+  return kept ? withHandle(call.tool.name, result, document, kept, call.request.resultReading) : result;
 }

@@ -23,6 +23,7 @@ import {
   type NatsServer,
   type RedisServer,
 } from '@toolfleet/testing';
+import { untilAccepted } from '@toolfleet/testing/engine-fixture';
 import { NatsClient } from '@toolfleet/transport';
 import { builtinExecutor } from './wiring.js';
 import { builtinExecutorConfig } from './builtin-executor.config.js';
@@ -143,7 +144,9 @@ function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Parti
   };
 }
 const execute = (tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}) =>
-  caller.request<ExecResponse>(builtinSubject(toolset), messageOf(tool, toolset, args, over), { timeoutMs: 15_000 });
+  send(builtinSubject(toolset), messageOf(tool, toolset, args, over));
+const send = (subject: string, message: ExecMessage) =>
+  untilAccepted(() => caller.request<ExecResponse>(subject, message, { timeoutMs: 15_000 }));
 
 describe('builtin-executor with every toolset, on NATS and Redis', () => {
   it('serves tools of each toolset', async () => {
@@ -178,9 +181,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
       deadlineAt: clock.now() + 30_000,
       repeatable: false,
     });
-    const outcomes = await Promise.allSettled(
-      [1, 2, 3].map(() => caller.request<ExecResponse>(builtinSubject('files'), message)),
-    );
+    const outcomes = await Promise.allSettled([1, 2, 3].map(() => send(builtinSubject('files'), message)));
     expect(outcomes.filter((one) => one.status === 'fulfilled')).toHaveLength(1);
     expect(outcomes.find((one) => one.status === 'rejected')?.reason).toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',

@@ -11,6 +11,7 @@ import { loadConfig, ServiceFaults, type ServiceHost, type LifecycleComponent } 
 import { buildExecutor } from '@toolfleet/service/executor';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis } from '@toolfleet/testing';
+import { untilAccepted } from '@toolfleet/testing/engine-fixture';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -88,10 +89,12 @@ const message = (more: Partial<ExecMessage> = {}): ExecMessage => ({
   ...more,
 });
 const send = (body: ExecMessage) =>
-  nats.requestAcked<ExecResponse>(SUBJECTS.execMcp, body as never, {
-    timeoutMs: 5_000,
-    bumpFence: async () => undefined,
-  });
+  untilAccepted(() =>
+    nats.requestAcked<ExecResponse>(SUBJECTS.execMcp, body as never, {
+      timeoutMs: 5_000,
+      bumpFence: async () => undefined,
+    }),
+  );
 
 describe('mcp-executor over NATS', () => {
   it('discovers and executes', async () => {

@@ -13,6 +13,7 @@ import {
   type RecordingServer,
   type RedisServer,
 } from '@toolfleet/testing';
+import { untilAccepted } from '@toolfleet/testing/engine-fixture';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openApiExecutor } from './wiring.js';
@@ -81,7 +82,8 @@ describe('openapi-executor service', () => {
     context: { tenant_id: 't', forward_idempotency_key: true },
     ...more,
   });
-  const exec = (sent: ExecMessage) => client.request<ExecResponse>(SUBJECTS.execOpenapi, sent, { timeoutMs: 10_000 });
+  const exec = (sent: ExecMessage) =>
+    untilAccepted(() => client.request<ExecResponse>(SUBJECTS.execOpenapi, sent, { timeoutMs: 10_000 }));
 
   it('is ready and serves exec.openapi', async () => {
     expect(await Promise.all(parts.map((part) => part.ready?.() ?? true))).not.toContain(false);

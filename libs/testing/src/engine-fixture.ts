@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { CallRequest, ExecutionFailure, Principal } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { CATALOGUE, type ErrorCode } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, type ErrorCode } from '@toolfleet/contracts';
 import {
   DEFAULT_SETTINGS,
   Executor,
@@ -57,6 +57,20 @@ export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftM
     signal: new AbortController().signal,
     ...rest,
   };
+}
+
+/**
+ * Sends a call to an executor as the engine does: again while the executor refuses it since its event loop was blocked, as it is on a
+ * busy machine. Such a call has not begun.
+ */
+export async function untilAccepted<T>(send: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await send();
+    } catch (error) {
+      if (!isToolError(error) || error.details?.['reason'] !== 'executor_late') throw error;
+    }
+  }
 }
 
 /** A successful response of an executor. */

@@ -1,6 +1,7 @@
 import { CORE_SCHEMA, loadAll, Type, YAMLException } from 'js-yaml';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { Findings, specError } from '../findings.js';
+import { parseInParts } from './yaml-parts.js';
 
 /** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
 export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
@@ -36,8 +37,8 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
     throw specError('SPEC_TOO_LARGE', `the document has more than ${maxBytes} bytes; raise OPENAPI_MAX_SPEC_SIZE`);
   }
   const findings = new Findings();
-  const parsed = parseText(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, findings);
-  assertBounded(parsed, limits.maxNodes ?? Math.max(2_000_000, text.length));
+  const maxNodes = limits.maxNodes ?? Math.max(2_000_000, text.length);
+  const parsed = parseText(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, maxNodes, findings);
   const root = wellFormed(text, parsed, findings);
   if (!isJsonObject(root)) {
     throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
@@ -47,11 +48,20 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
 
 /** Whether a `$ref` may point outside: it does not start with `#`, or an escape could spell one. False positives are possible. */
 function mayReachOut(text: string): boolean {
-  return /\$ref['"]?\s*:(?!\s*['"]?#)/.test(text) || /\\(?:u00|x)(?:2[34]|[67])/i.test(text) || /\$ref\s*\n/.test(text);
+  return /\$ref(?:['"]?\s*:(?!\s*['"]?#)|\s*\n)/.test(text) || /\\(?:u00|x)(?:2[34]|[67])/i.test(text);
 }
 
-function parseText(text: string, findings: Findings): unknown {
-  if (!/^\s*[{[]/.test(text)) return parseYaml(text, findings);
+function parseText(text: string, maxNodes: number, findings: Findings): unknown {
+  const isJson = /^\s*[{[]/.test(text);
+  // Without aliases there are at most as many values as characters, and the parser bounds the depth.
+  const parts = isJson || maxNodes < text.length ? undefined : parseInParts(text, parseYamlPart);
+  if (parts) return parts;
+  const parsed = isJson ? parseJson(text, findings) : parseYaml(text, findings);
+  assertBounded(parsed, maxNodes);
+  return parsed;
+}
+
+function parseJson(text: string, findings: Findings): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -76,13 +86,22 @@ function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): 
 
 /** Replaces lone surrogates, which neither URIs nor UTF-8 can express, with U+FFFD. */
 function wellFormed(text: string, root: unknown, findings: Findings): unknown {
-  if (text.isWellFormed() && !/\\u[dD][89a-fA-F]/.test(text)) return root;
-  // JSON.stringify writes lone surrogates, and nothing else, as escapes of this range.
-  const json = JSON.stringify(root) ?? 'null';
-  const clean = json.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (escape) => (escape === '\\\\' ? escape : '\ufffd'));
-  if (clean === json) return root;
+  if ((text.isWellFormed() && !/\\u[dD][89a-fA-F]/.test(text)) || isWellFormed(root)) return root;
   findings.warn('', 'halves of surrogate pairs are replaced by U+FFFD');
-  return JSON.parse(clean);
+  // JSON.stringify writes lone surrogates, and nothing else, as escapes of this range.
+  const json = JSON.stringify(root);
+  return JSON.parse(json.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (escape) => (escape === '\\\\' ? escape : '\ufffd')));
+}
+
+/** Whether all texts and names of members are well-formed; most documents that escape surrogates escape pairs of them. */
+function isWellFormed(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isWellFormed);
+  for (const key in value) {
+    if (!key.isWellFormed() || !isWellFormed((value as Record<string, unknown>)[key])) return false;
+  }
+  return true;
 }
 
 /** Limits the values that a walk would visit: YAML aliases can make a small document expand without end. */
@@ -168,6 +187,10 @@ function parseYaml(text: string, findings: Findings): unknown {
 
 /** Limits that js-yaml knows and its type package does not. */
 const LIMITS = { maxDepth: MAX_DEPTH, maxTotalMergeKeys: 100_000 } as object;
+
+function parseYamlPart(part: string, level: number): unknown[] {
+  return loadAll(part, null, { schema: SPEC_SCHEMA, ...LIMITS, maxDepth: MAX_DEPTH - level } as object);
+}
 
 function parseSloppyYaml(text: string, findings: Findings): unknown {
   try {

@@ -65,19 +65,20 @@ export interface ToolContext {
 export function convertDocument(document: SpecDocument, options: ConvertOptions = {}): Conversion {
   const context = createContext(document, options);
   const expanded = expandOperations(document, context.refs, new ExternalRefs(context.refs));
-  const all = [...expanded.operations, ...expanded.refused.flatMap((refusal) => refusal.operation ?? [])];
+  const all = [...expanded.operations, ...expanded.refused.flatMap(({ operation }) => operation ?? [])];
   const names = toolNames(all, options.namePrefix);
-  const toolNameByOperation = new Map(all.map((operation, index) => [operation, names[index] as string]));
-  const selected = (operation: RawOperation) =>
-    isSelected(operation, toolNameByOperation.get(operation) as string, options);
-  const tools = expanded.operations
-    .filter(selected)
-    .map((operation) => new OpenApiTool(toolNameByOperation.get(operation) as string, operation, context));
-  const refused = expanded.refused
-    .filter(({ operation }) => operation === undefined || selected(operation))
-    .map(({ pointer, message, code }) => ({ pointer, message, code }));
-  warnOfNames(all, toolNameByOperation, options, document.findings);
+  const tools: OpenApiTool[] = [];
+  for (const [index, operation] of expanded.operations.entries()) {
+    const name = names[index] as string;
+    if (isSelected(operation, name, options)) tools.push(new OpenApiTool(name, operation, context));
+  }
+  const refused: SpecRefusal[] = [];
+  let next = expanded.operations.length;
+  for (const { pointer, message, code, operation } of expanded.refused) {
+    if (!operation || isSelected(operation, names[next++] as string, options)) refused.push({ pointer, message, code });
+  }
   const filtered = (options.operations?.length ?? 0) + (options.tags?.length ?? 0) > 0;
+  if (filtered) warnOfNames(all, names, options, document.findings);
   return { document, tools, refused, filtered, findings: document.findings };
 }
 
@@ -131,11 +132,11 @@ function isSelected(operation: RawOperation, name: string, { operations, tags }:
 /** Warns about names in a filter that match no operation. */
 function warnOfNames(
   all: readonly RawOperation[],
-  toolNameByOperation: ReadonlyMap<RawOperation, string>,
+  names: readonly string[],
   { operations = [], tags = [] }: ConvertOptions,
   findings: Findings,
 ): void {
-  const ids = new Set(all.flatMap((operation) => [operation.operationId, toolNameByOperation.get(operation)]));
+  const ids = new Set([...names, ...all.map(({ operationId }) => operationId)]);
   for (const id of operations) if (!ids.has(id)) findings.warn('/paths', `no operation has the operationId '${id}'`);
   const known = new Set(all.flatMap((operation) => arrayAt(operation.node, 'tags')));
   for (const tag of tags) if (!known.has(tag)) findings.warn('/paths', `no operation has the tag '${tag}'`);

@@ -23,23 +23,25 @@ const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
 export function toolNames(operations: readonly Nameable[], prefix = ''): string[] {
   const names: (string | undefined)[] = operations.map(() => undefined);
   const used = new Set<string>();
-  const groups = new Map<string, number[]>();
+  // Thousands of operations have names of their own: only what shares one gets a list.
+  const firsts = new Map<string, number>();
+  const repeats = new Map<string, number[]>();
   operations.forEach((operation, index) => {
     const raw = prefix + rawName(operation);
-    const group = groups.get(raw);
-    if (group) group.push(index);
-    else groups.set(raw, [index]);
+    if (!firsts.has(raw)) firsts.set(raw, index);
+    else if (repeats.has(raw)) repeats.get(raw)?.push(index);
+    else repeats.set(raw, [index]);
   });
 
   const changed: { base: string; members: number[] }[] = [];
-  for (const [raw, members] of groups) {
-    if (LEGAL.test(raw) && operations[members[0] as number]?.operationId !== undefined) {
-      names[members[0] as number] = raw;
+  for (const [raw, first] of firsts) {
+    if (LEGAL.test(raw) && operations[first]?.operationId !== undefined) {
+      names[first] = raw;
       used.add(raw);
-    } else changed.push({ base: sanitise(raw), members });
+    } else changed.push({ base: sanitise(raw), members: [first, ...(repeats.get(raw) ?? [])] });
   }
-  for (const [raw, members] of groups) {
-    if (names[members[0] as number] === raw) number(raw, members.slice(1), names, used);
+  for (const [raw, first] of repeats.size > 0 ? firsts : []) {
+    if (names[first] === raw) number(raw, repeats.get(raw) ?? [], names, used);
   }
   const wanted = new Map<string, number>();
   for (const { base } of changed) wanted.set(base, (wanted.get(base) ?? 0) + 1);

@@ -1,27 +1,41 @@
-/** What clients read about tools: schemas that every model provider takes, and hints about effects. */
+/** What clients read about tools: schemas that every model provider takes, and hints about effects. And what searches for tools find. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { TOOL_FORMATS } from '@toolfleet/engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { geminiFaults, PROVIDER_NAMES, strictFaults } from '@toolfleet/testing/provider-rules';
+import { eventually } from '@toolfleet/testing';
+import { startEmbeddingsEndpoint, type EmbeddingsEndpoint } from '../fleet/embeddings-endpoint.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 let samples: SampleServices;
+let embeddings: EmbeddingsEndpoint;
 let fleet: TestFleet;
 
 beforeAll(async () => {
   samples = await startSampleServices();
+  embeddings = await startEmbeddingsEndpoint();
   fleet = await TestFleet.start({
-    services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1, gateway: 1 },
+    services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1, gateway: 2 },
     config: samples.config,
     env: samples.env,
+    envOf: {
+      gateway: {
+        TOOL_SEARCH_EMBEDDINGS_URL: embeddings.url,
+        TOOL_SEARCH_EMBEDDINGS_KEY: 'embeddings-key',
+        TOOL_SEARCH_EMBEDDINGS_MODEL: 'bilingual',
+        // On a busy machine, too.
+        TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: '10000',
+      },
+    },
     tools: ['calculator', 'sample_add', 'parcels_getParcel'],
   });
 });
 afterAll(async () => {
   await fleet?.stop();
   await samples?.stop();
+  await embeddings?.stop();
 });
 
 async function listOverMcp(query = '', mode: 'legacy' | 'auto' = 'auto') {
@@ -154,5 +168,65 @@ describe('hints about effects', () => {
     }
     const { body } = await get('/api/v1/tools/calculator?format=mcp');
     expect(body).toMatchObject({ annotations: { readOnlyHint: true } });
+  });
+});
+
+describe('a search', () => {
+  const select = async (task: string, { gateway = 0, key = fleet.adminKey } = {}): Promise<string[]> => {
+    const answer = await fleet.ask({ path: '/tools/select', body: { task, max_tools: 8 }, key, gateway });
+    expect(answer.status, answer.text).toBe(200);
+    return answer.body.selected_tools;
+  };
+  /** Shares no word with any tool. */
+  const BY_MEANING = 'Wie hoch ist das Porto?';
+  const untilByMeaning = (gateway: number, key: string) =>
+    eventually('tools are found by meaning', async () => {
+      return (await select(BY_MEANING, { gateway, key }))[0] === 'parcels_getQuote';
+    });
+
+  it('goes by words until the tools have vectors, and then by meaning, too', async () => {
+    const key = fleet.keys['globex']!;
+    expect(await select(BY_MEANING, { key })).not.toContain('parcels_getQuote');
+    await untilByMeaning(0, key);
+    expect(await select('where is a parcel', { key })).toContain('parcels_getParcel');
+    const { requests } = embeddings;
+    expect(new Set(requests.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer embeddings-key']));
+    expect(new Set(requests.map(({ body }) => body.model))).toEqual(new Set(['bilingual']));
+    const texts = requests.flatMap(({ body }) => body.input);
+    expect(texts.filter((text) => text === BY_MEANING)).toHaveLength(1);
+    const quotes = texts.filter((text) => text.startsWith('parcels getQuote: '));
+    expect(quotes).toEqual([expect.stringContaining('What sending a parcel costs')]);
+  });
+
+  it('prefers what the tenant called after a similar search, and no other tenant', async () => {
+    const task = 'something about my parcel';
+    const called = 'parcels_listParcels';
+    const found = await select(task);
+    expect(found).toContain(called);
+    expect(found[0]).not.toBe(called);
+    const { body: call } = await fleet.call(called, {});
+    expect(call).toMatchObject({ success: true });
+    const redis = fleet.redis.client();
+    await eventually('search and call are kept', async () => {
+      const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls?limit=500' })).body;
+      const isKept = calls.some(({ call_id: id }: { call_id: string }) => id === call.call_id);
+      return isKept && (await redis.llen('lc:s:acme')) > 0;
+    });
+    // One gateway learns of a tenant per interval, and a gateway reads what was learned at its first search: as if that was later.
+    await redis.del('lc:l:acme');
+    const later = { gateway: 1 };
+    const others = { gateway: 1, key: fleet.keys['globex']! };
+    await untilByMeaning(1, others.key);
+    await eventually('it is learned', async () => (await select(task, later))[0] === called);
+    expect((await select('about my parcel', later))[0]).toBe(called);
+    expect((await select(task, others))[0]).toBe(found[0]);
+    expect((await select('the weather', later))[0]).toBe((await select('the weather', others))[0]);
+  });
+
+  it('goes by words while the endpoint fails', async () => {
+    embeddings.fail(true);
+    expect((await select('track where a parcel is'))[0]).toBe('parcels_getParcel');
+    expect(await select('Porto, bitte')).not.toContain('parcels_getQuote');
+    await eventually('it is logged', () => fleet.logs().includes('no embeddings; searches use words only'));
   });
 });

@@ -56,10 +56,12 @@ const MISSING_LIMIT = 2;
  */
 export class ReplyChannel {
   readonly name = 'reply channel';
-  /** Channels by queue. */
+  /** Channels by queue, and queues by channel. */
   readonly #channels: ReadonlyMap<string, string>;
+  readonly #queues: ReadonlyMap<string, string>;
   readonly #clock: Clock;
   readonly #subscriber: Redis;
+  /** By `toKey`. */
   readonly #pending = new Map<string, PendingJob>();
   #cancelCheck: CancelTimer | undefined;
 
@@ -67,6 +69,7 @@ export class ReplyChannel {
     this.#clock = options.clock ?? new SystemClock();
     const id = randomUUID();
     this.#channels = new Map(options.queues.map((queue) => [queue, replyChannel(queue, id)]));
+    this.#queues = new Map([...this.#channels].map(([queue, channel]) => [channel, queue]));
     this.#subscriber = options.redis.duplicate();
     this.#subscriber.on('error', () => undefined); // the connection it was duplicated from logs outages
     this.#subscriber.on('message', (channel: string, text: string) => this.#received(channel, text));
@@ -109,7 +112,7 @@ export class ReplyChannel {
    */
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
     const jobId = options.jobId ?? toJobId(data.call_id, data.attempt ?? 1);
-    const key = `${queue.name}/${jobId}`;
+    const key = toKey(queue.name, jobId);
     const channel = this.#channels.get(queue.name);
     if (channel === undefined)
       throw new ToolError('INTERNAL', { message: `The reply channel does not include the queue ${queue.name}` });
@@ -196,17 +199,15 @@ export class ReplyChannel {
   }
 
   #received(channel: string, text: string): void {
-    const message = parse(text);
-    if (!message) return;
-    for (const pending of this.#pending.values()) {
-      if (pending.jobId !== message.job_id || this.#channels.get(pending.queue.name) !== channel) continue;
-      if (message.type === 'result') pending.resolve(message.reply);
-      else if (message.type === 'error') pending.reject(errorFromBody(message.error));
-      else if (message.type === 'ask') this.#answer(pending, message);
-      else {
-        const { message: note, progress, total } = message;
-        pending.onProgress?.({ message: note, progress, total });
-      }
+    const [message, queue] = [parse(text), this.#queues.get(channel)];
+    const pending = message && queue && this.#pending.get(toKey(queue, message.job_id));
+    if (!pending) return;
+    if (message.type === 'result') pending.resolve(message.reply);
+    else if (message.type === 'error') pending.reject(errorFromBody(message.error));
+    else if (message.type === 'ask') this.#answer(pending, message);
+    else {
+      const { message: note, progress, total } = message;
+      pending.onProgress?.({ message: note, progress, total });
     }
   }
 
@@ -255,6 +256,8 @@ export class ReplyChannel {
     }
   }
 }
+
+const toKey = (queue: string, jobId: string): string => `${queue}/${jobId}`;
 
 function notStarted(error: ToolError): ToolError {
   return withDetails(error, { started: false });

@@ -4,7 +4,7 @@ import { SystemClock } from '@toolfleet/resilience/clock';
 import { encodeRequest, classify, type RunRequest, type Outcome } from '../src/python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
-import { buildTree } from '../src/wasi/guest-files.js';
+import { buildTree, type Directory } from '../src/wasi/guest-files.js';
 import { PAGES_PER_MB } from '../src/wasi/guest-memory.js';
 import { codeModule } from '../src/wasi/instrument-module.js';
 import { loadInterpreter } from '../src/wasi/interpreter.js';
@@ -37,7 +37,9 @@ export interface Ran extends Outcome {
 }
 
 export interface SpecGuest {
+  code: WebAssembly.Module;
   snapshot: Snapshot;
+  preopens: Readonly<Record<string, Directory>>;
   restore: (reuse?: Guest | null, limitMb?: number) => Guest;
   run: (code: string, fields?: Partial<RunRequest>) => Ran;
 }
@@ -60,7 +62,9 @@ export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const make: SpecGuest['restore'] = (reuse = null, limitMb = 512) =>
     restore(code, snapshot, { clock, output, preopens, maxPages: limitMb * PAGES_PER_MB, reuse });
   return {
+    code,
     snapshot,
+    preopens,
     restore: make,
     run(source, fields) {
       const asked = request(source, fields);

@@ -206,6 +206,8 @@ export class ThreadPool {
       thread.running = run;
       thread.worker.postMessage(request);
       listener.onStart?.();
+      // The next one for it, if programs that wait have the others.
+      void this.addThread();
     }
   }
 
@@ -236,7 +238,6 @@ export class ThreadPool {
       usage: { cpuMs: wallMs, wallMs, peakMemoryMb: thread.output.pages / PAGES_PER_MB },
     });
     this.release(id, running);
-    void this.addThread();
     this.kills += 1;
     // A terminated thread leaves little for the collector to notice, but much memory of the process.
     if (this.kills % KILLS_PER_COLLECTION === 0) globalThis.gc?.();
@@ -247,6 +248,7 @@ export class ThreadPool {
     if (running.waits) this.waitingRuns -= 1;
     if (!running.request.program) this.usedMb -= running.request.memoryLimitMb;
     this.startNext();
+    void this.addThread();
   }
 
   private onReply(thread: SandboxThread, reply: RunReply): void {
@@ -292,10 +294,15 @@ export class ThreadPool {
     return undefined;
   }
 
-  /** Starts a thread unless enough are idle for what runs. */
+  /**
+   * Starts a thread unless enough are idle for what runs. While programs wait, one idle thread is enough: most waits end before another
+   * run begins, and starting a thread takes twenty times the CPU time of a short program.
+   */
   private async addThread(): Promise<void> {
     const working = this.busy.size - this.waitingRuns;
-    if (this.closed || this.idle.length + working + this.starting > this.options.threads) return;
+    const ready = this.idle.length + this.starting;
+    if (this.closed || ready + working > this.options.threads) return;
+    if (this.waitingRuns > 0 && ready > 0) return;
     await this.startThread();
   }
 

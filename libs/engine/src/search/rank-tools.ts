@@ -24,8 +24,10 @@ const K1 = 1.2;
 const TASK_FLOOR = 0.4;
 /** Share of the score that a tool keeps if the task covers nothing of its name: `claims_export_policy` is about more than exports. */
 const NAME_FLOOR = 0.3;
-/** Reciprocal rank fusion: 60, as in Cormack, Clarke and Büttcher (SIGIR 2009). */
-const FUSION_RANKS = 60;
+/** What the nearest vector adds to a score by words of at most 1. More would let a weak model displace good matches by words. */
+const VECTOR_WEIGHT = 0.7;
+/** Rank at which a vector adds half as much as the nearest one. */
+const VECTOR_HALF_RANK = 4;
 /** Most tools found by words; further ones are not ranked. */
 const MAX_BY_WORDS = 100;
 /** Tools whose words are read before others get a turn: a few ms of work. */
@@ -178,18 +180,21 @@ export class ToolRanker {
     });
   }
 
-  /** Reciprocal rank fusion, because scores by words and by vectors have no common scale: models differ in theirs. */
+  /**
+   * Adds to scores by words what the ranks by vectors are worth. Similarities are not used: each model has its own scale. Ranks by
+   * words would not say how well the words match.
+   */
   #fuse(byWords: readonly [number, number][], nearest: readonly string[]): Map<number, number> {
-    const scores = new Map<number, number>();
-    const add = (position: number, rank: number) =>
-      scores.set(position, (scores.get(position) ?? 0) + (FUSION_RANKS + 1) / (FUSION_RANKS + 1 + rank) / 2);
-    for (const [rank, [position]] of byWords.entries()) add(position, rank);
+    const scores = normalise(byWords);
     let rank = 0;
     for (const name of nearest) {
       const position = this.#positions.get(name);
-      if (position !== undefined) add(position, rank++);
+      if (position === undefined) continue;
+      const worth = (VECTOR_WEIGHT * VECTOR_HALF_RANK) / (VECTOR_HALF_RANK + rank);
+      scores.set(position, (scores.get(position) ?? 0) + worth);
+      rank += 1;
     }
-    return scores;
+    return new Map([...scores].map(([position, score]) => [position, score / (1 + VECTOR_WEIGHT)]));
   }
 }
 

@@ -1,5 +1,6 @@
-import { startService } from '@toolfleet/service';
+import { holdYoungGeneration, startService } from '@toolfleet/service';
 import { registryComponents } from './wiring.js';
 import { registryConfig } from './registry.config.js';
 
+holdYoungGeneration();
 await startService(registryConfig, registryComponents);

@@ -29,6 +29,7 @@ export {
 export { environmentByPrefix, loadConfig } from './config/load-config.js';
 export { documentConfig } from './config/print-config.js';
 export { FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
+export { holdYoungGeneration } from './hold-young-generation.js';
 export { FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
 export { microserviceComponent } from './nest-component.js';
 export {

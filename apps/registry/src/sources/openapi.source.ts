@@ -10,7 +10,7 @@ import type {
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
-import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { KeyedMutex, Semaphore, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
@@ -69,6 +69,8 @@ export class OpenApiSource {
   private readonly specs: SpecReader;
   private readonly watched = new Map<string, WatchedDocument>();
   private readonly mutex = new KeyedMutex();
+  /** One conversion at a time: each takes several times the memory of its document. */
+  private readonly conversions = new Semaphore(1);
   /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();
   private readonly stopped = new AbortController();
@@ -196,11 +198,13 @@ export class OpenApiSource {
   ): Promise<{ converted: ConvertedEntry; spec: LoadedSpec; unchanged: boolean }> {
     const spec = await this.specs.read(entry, trusted, this.stopped.signal);
     if (spec.sha256 === knownSha256) return { converted: NOTHING, spec, unchanged: true };
-    const converted = await convertEntry(entry, spec, this.deps.sealFor?.(openApiSource(entry).name), {
-      egress: this.deps.egress,
-      clock: this.clock,
-      maxSpecBytes: this.options.maxSpecBytes,
-    });
+    const converted = await (this.conversions.run(() =>
+      convertEntry(entry, spec, this.deps.sealFor?.(openApiSource(entry).name), {
+        egress: this.deps.egress,
+        clock: this.clock,
+        maxSpecBytes: this.options.maxSpecBytes,
+      }),
+    ) as Promise<ConvertedEntry>);
     if (converted.definitions.length === 0 && converted.refused.length > 0) {
       throw new ToolError('SPEC_INVALID', {
         message: converted.refused[0]?.message ?? 'no operation is left',

@@ -200,11 +200,11 @@ describe('a search', () => {
 
   it('prefers what the tenant called after a similar search, and no other tenant', async () => {
     const task = 'something about my parcel';
-    const called = 'parcels_listParcels';
+    const called = 'parcels_getLabel';
     const found = await select(task);
     expect(found).toContain(called);
     expect(found[0]).not.toBe(called);
-    const { body: call } = await fleet.call(called, {});
+    const { body: call } = await fleet.call(called, { parcel_id: 'P-1001' });
     expect(call).toMatchObject({ success: true });
     const redis = fleet.redis.client();
     await eventually('search and call are kept', async () => {

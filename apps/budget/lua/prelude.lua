@@ -65,7 +65,8 @@ local function preload(names)
 end
 
 local function lease_of(value)
-  local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31(.*)$')
+  -- Earlier versions stored shared leases of free calls without a row.
+  local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31?(.*)$')
   if not m then error('BUDGET_STATE unreadable lease') end
   local list = {}
   for name in string.gmatch(names, '[^\30]+') do list[#list + 1] = name end

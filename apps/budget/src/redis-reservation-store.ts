@@ -106,7 +106,9 @@ export class RedisReservationStore extends ReservationStore {
     for (const request of requests) {
       const scopes = countedScopes(request.scopes, request.callId, request.sharesRequest);
       const indexes = scopes.length === 0 ? '' : table.toIndexes(scopes).join(',');
-      const ending = request.microUsd === 0 && request.tokens === 0 ? '' : leaseEnding(tenantId, request, scopes);
+      // A call that holds nothing has no lease. A shared lease for free calls holds a unit of what is limited.
+      const hasLease = request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined;
+      const ending = hasLease ? leaseEnding(tenantId, request, scopes) : '';
       const least = request.shared?.leastMicroUsd ?? '';
       calls.push(request.callId, request.microUsd, request.tokens, request.leaseMs, ending, indexes, least);
     }

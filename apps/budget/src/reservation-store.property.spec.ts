@@ -37,6 +37,8 @@ type Step =
 
 const call = fc.nat({ max: 11 });
 const cost = fc.nat({ max: 1_200 });
+/** Of a shared lease; 0 for free calls. */
+const leased = fc.oneof(fc.constant(0), cost);
 const lease = fc.nat({ max: 2 });
 const steps = (leaseMs: fc.Arbitrary<number>, ms: fc.Arbitrary<number>): fc.Arbitrary<Step[]> =>
   fc.array(
@@ -44,7 +46,7 @@ const steps = (leaseMs: fc.Arbitrary<number>, ms: fc.Arbitrary<number>): fc.Arbi
       { weight: 5, arbitrary: fc.record({ do: fc.constant('reserve' as const), call, cost, leaseMs }) },
       { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), call, cost }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('release' as const), call }) },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant('share' as const), lease, cost, leaseMs }) },
+      { weight: 2, arbitrary: fc.record({ do: fc.constant('share' as const), lease, cost: leased, leaseMs }) },
       { weight: 4, arbitrary: fc.record({ do: fc.constant('draw' as const), lease, call, cost: fc.nat({ max: 30 }) }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('end' as const), lease }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('sweep' as const) }) },
@@ -103,7 +105,9 @@ async function run(store: ReservationStore, tenant: string, step: Step, leases: 
   } else if (step.do === 'share' && !leases.shared.has(step.lease)) {
     const callId = `lease:${step.lease}`;
     const ask = { callId, scopes: sharedScopes(callId), microUsd: step.cost, tokens: 0, leaseMs: step.leaseMs };
-    const [answer] = await store.reserve(tenant, LIMITS, [{ ...ask, shared: { leastMicroUsd: 5 } }]);
+    const [answer] = await store.reserve(tenant, LIMITS, [
+      { ...ask, shared: { leastMicroUsd: Math.min(5, step.cost) } },
+    ]);
     if (answer?.admitted) leases.shared.set(step.lease, answer.shared?.microUsd ?? 0);
   } else if (step.do === 'draw') {
     const rest = (leases.shared.get(step.lease) ?? 0) - step.cost;

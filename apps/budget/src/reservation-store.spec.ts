@@ -275,6 +275,26 @@ function conformance(name: string, make: MakeSubject): void {
         ]);
       });
 
+      it.each(['is returned', 'is settled', 'expires'] as const)(
+        'for free calls holds a unit of each limit, until it %s',
+        async (fate) => {
+          const { store, outbox, advance } = await make();
+          const limits = withSettings(money(1_000), { max_tokens_per_tenant: 1_000 });
+          const asked = ask(SHARED, 0, { leaseMs: fate === 'expires' ? 30 : 60_000, shared: { leastMicroUsd: 0 } });
+          expect(await store.reserve('t', limits, [asked])).toEqual([granted(1, 1)]);
+          expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 1, heldTokens: 1 });
+          if (fate === 'is returned') {
+            const rest = settlement(SHARED, 0, { row: '', lease: { id: SHARED, microUsd: 1, tokens: 1 } });
+            await store.settle('t', [settlement('a', 0), rest]);
+          } else if (fate === 'is settled') await store.settle('t', [draw('a', 1, 1, 1)]);
+          else await advance(60);
+          await store.sweep('t');
+          const charged = fate === 'is returned' ? 0 : 1;
+          expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, heldTokens: 0, spentMicroUsd: charged });
+          expect(await rowsOf(outbox)).toHaveLength(1);
+        },
+      );
+
       it('holds tokens that calls report, without a cap on them', async () => {
         const { store } = await make();
         const limits = withSettings(unlimited(), { max_tokens_per_tenant: 1_000 });

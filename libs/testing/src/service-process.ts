@@ -27,7 +27,7 @@ export interface ServiceProcess {
   /** Standard output so far, one JSON object per line. */
   readonly log: () => string;
   readonly errors: () => string;
-  /** Resolves when `/health/ready` returns 200. */
+  /** Resolves when the service has announced its start and `/health/ready` returns 200. */
   ready(): Promise<void>;
   /** GET on the admin port. */
   admin(path: string): Promise<{ status: number; body: string }>;
@@ -88,7 +88,8 @@ class RunningService implements ServiceProcess {
         if (this.child.exitCode !== null) {
           throw new Error(`the service ended with ${this.child.exitCode}:\n${this.#output}\n${this.#errors}`);
         }
-        return this.facts['admin_port'] !== undefined && (await this.admin('/health/ready')).status === 200;
+        // The probe may report ready before the announcements arrive, which come over another channel.
+        return this.facts['started'] === true && (await this.admin('/health/ready')).status === 200;
       },
       { timeoutMs: this.readyTimeoutMs, everyMs: 50 },
     ).catch((error: unknown) => {

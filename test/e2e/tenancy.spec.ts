@@ -320,22 +320,24 @@ describe('a key narrowed by globs', () => {
   });
 });
 
+const PREFIX = 'io.modelcontextprotocol/';
+/** Opens a stream that reports changes of the tool list. */
+const LISTEN = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'subscriptions/listen',
+  params: {
+    notifications: { toolsListChanged: true },
+    _meta: { [`${PREFIX}protocolVersion`]: '2026-07-28', [`${PREFIX}clientCapabilities`]: {} },
+  },
+};
+
 describe('a revoked key', () => {
   it('loses every stream it opened: of a call, of recent calls, of an MCP subscription', async () => {
     const made = await fleet.ask({ path: '/api/v1/keys', body: { client: 'watcher' } });
     const mine = { key: String(made.body.token), fields: { mode: 'async' } };
     const running = await fleet.call('private_count_slowly', { steps: 1_200 }, mine);
     const headers = { authorization: `Bearer ${String(made.body.token)}` };
-    const prefix = 'io.modelcontextprotocol/';
-    const listen = {
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'subscriptions/listen',
-      params: {
-        notifications: { toolsListChanged: true },
-        _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {} },
-      },
-    };
     const signal = AbortSignal.timeout(30_000);
     const streams = await Promise.all([
       fetch(`${fleet.url()}/api/v1/calls/${running.body.call_id}/events`, { headers, signal }),
@@ -350,7 +352,7 @@ describe('a revoked key', () => {
           'mcp-protocol-version': '2026-07-28',
           'mcp-method': 'subscriptions/listen',
         },
-        body: JSON.stringify(listen),
+        body: JSON.stringify(LISTEN),
       }),
     ]);
     for (const { status, headers: answered } of streams)
@@ -894,7 +896,6 @@ describe('toolsets of the same name of two tenants', () => {
     const key = fleet.keys['globex']!;
     const listed = async (toolset: string) =>
       names((await inToolset('tools/list', {}, key, `/mcp/t/${toolset}`)).body.result.tools);
-    const prefix = 'io.modelcontextprotocol/';
     const stream = await fetch(`${fleet.url()}/mcp/t/helpdesk`, {
       method: 'POST',
       signal: AbortSignal.timeout(60_000),
@@ -905,15 +906,7 @@ describe('toolsets of the same name of two tenants', () => {
         'mcp-protocol-version': '2026-07-28',
         'mcp-method': 'subscriptions/listen',
       },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'subscriptions/listen',
-        params: {
-          notifications: { toolsListChanged: true },
-          _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {} },
-        },
-      }),
+      body: JSON.stringify(LISTEN),
     });
     const events = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
     expect((await put('globex', { include: { tools: ['calculator'] } })).body).toMatchObject({ version: 2 });

@@ -25,7 +25,7 @@ beforeAll(async () => {
         TOOL_SEARCH_EMBEDDINGS_URL: embeddings.url,
         TOOL_SEARCH_EMBEDDINGS_KEY: 'embeddings-key',
         TOOL_SEARCH_EMBEDDINGS_MODEL: 'bilingual',
-        // On a busy machine, too.
+        // Long enough for a busy machine.
         TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: '10000',
       },
     },
@@ -184,7 +184,7 @@ describe('a search', () => {
       return (await select(BY_MEANING, { gateway, key }))[0] === 'parcels_getQuote';
     });
 
-  it('goes by words until the tools have vectors, and then by meaning, too', async () => {
+  it('uses words until the tools have vectors, and then meaning as well', async () => {
     const key = fleet.keys['globex']!;
     expect(await select(BY_MEANING, { key })).not.toContain('parcels_getQuote');
     await untilByMeaning(0, key);
@@ -223,7 +223,7 @@ describe('a search', () => {
     expect((await select('the weather', later))[0]).toBe((await select('the weather', others))[0]);
   });
 
-  it('goes by words while the endpoint fails', async () => {
+  it('uses words only while the endpoint fails', async () => {
     embeddings.fail(true);
     expect((await select('track where a parcel is'))[0]).toBe('parcels_getParcel');
     expect(await select('Porto, bitte')).not.toContain('parcels_getQuote');

@@ -20,7 +20,7 @@ const MAX_LEVEL = 6;
 
 /**
  * Parses YAML whose outermost node is a block mapping part by part, in a fraction of the memory. At once, a parser allocates 20 times
- * the text, and most of that lives until the end, so V8 enlarges the young generation for good; the strings of the result are slices,
+ * the text, and most of that lives until the end, so V8 enlarges the young generation permanently; the strings of the result are slices,
  * which keep the whole text alive. Here each part becomes JSON, and the result is parsed from that.
  *
  * A part is a run of entries of one block mapping. Parsers read block mappings from left to right, and at the start of an entry their

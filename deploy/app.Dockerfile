@@ -1,8 +1,10 @@
 # syntax=docker/dockerfile:1
 # One image recipe for every service: docker build -f deploy/app.Dockerfile --build-arg APP=gateway -t toolfleet/gateway:0.1.0 .
+# A release names it with its digest (npm run deploy:pin -- --base deploy/app.Dockerfile).
 ARG NODE_IMAGE=node:24-slim
 
-FROM ${NODE_IMAGE} AS build
+# On the machine that builds, for every platform: a bundle has no code that depends on one, except files that it has for each.
+FROM --platform=${BUILDPLATFORM} ${NODE_IMAGE} AS build
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --no-audit --no-fund

@@ -1,4 +1,5 @@
-/** The Helm chart: its values, and the templates. `npm run check:deploy` compares what it renders with the overlays. */
+/** The Helm chart: its values, and the templates. `npm run check:deploy` renders it by helm and compares the objects with the overlays. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Json, JsonObject } from '@toolfleet/contracts';
@@ -12,9 +13,12 @@ const { productionValues, valuesSchema } = (await load('tools/deploy/chart.mjs')
   productionValues: () => JsonObject & { features: Record<string, boolean>; images: Record<string, JsonObject> };
   valuesSchema: () => JsonObject;
 };
-const { renderTemplate, template } = (await load('tools/deploy/chart-template.mjs')) as {
-  renderTemplate: (text: string, scope: object) => string;
-  template: (object: object, condition: string | undefined, marks: Map<string, string>) => string;
+const { template } = (await load('tools/deploy/chart-template.mjs')) as {
+  template: (object: object, condition: string | undefined, marks: Map<string, string>, scaled?: string) => string;
+};
+
+const { classComponent } = (await load('tools/deploy/classes.mjs')) as {
+  classComponent: (classes: object, names: string[]) => { patches: { target?: object; patch: string }[] };
 };
 
 describe('values of the chart', () => {
@@ -31,12 +35,26 @@ describe('values of the chart', () => {
     expect(Object.keys(values.images)).toHaveLength(7);
   });
 
+  it('of the example in docs/operations.md keep it, too', () => {
+    const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
+    const [, example] = /```yaml\n(classes:\n.*?)```/s.exec(page)!;
+    expect(schema.check({ ...values, ...(yaml.load(example!) as object) } as Json)).toBe(true);
+  });
+
   it.each<[string, (wrong: Record<string, unknown>) => void]>([
     ['no host', (wrong) => delete wrong['host']],
     ['an unknown autoscaler', (wrong) => (wrong['autoscaler'] = 'vpa')],
     ['an unknown feature', (wrong) => (wrong['features'] = { gvisors: true })],
     ['two ways in', (wrong) => (wrong['features'] = { ingress: true, gatewayApi: true })],
     ['an image without digest', (wrong) => (wrong['images'] = { gateway: { name: 'gateway' } })],
+    ['an unknown class', (wrong) => (wrong['classes'] = { gatway: {} })],
+    ['an unknown field of a class', (wrong) => (wrong['classes'] = { gateway: { resorces: {} } })],
+    [
+      'a setting that the service does not know',
+      (wrong) => (wrong['classes'] = { gateway: { env: { GATEWAY_PROT: '1' } } }),
+    ],
+    ['a secret as a variable', (wrong) => (wrong['classes'] = { gateway: { env: { API_KEY_PEPPER: 'x' } } })],
+    ['secrets of tools for the gateway', (wrong) => (wrong['classes'] = { gateway: { toolSecrets: [] } })],
     ['NATS without TLS', (wrong) => ((wrong['stores'] as { nats: JsonObject }).nats['url'] = 'nats://a:4222')],
   ])('with %s do not', (_what, change) => {
     const wrong = structuredClone(values) as Record<string, unknown>;
@@ -46,42 +64,49 @@ describe('values of the chart', () => {
 });
 
 describe('a template', () => {
-  const object = {
-    kind: 'Ingress',
-    metadata: { labels: { '__Values.labels__': '', app: 'x' }, note: 'keeps {{ $labels.tool }} and }}' },
-    spec: {
-      hosts: ['__Values.host__'],
-      peers: ['__List.peers__'],
-      image: '__Values.name__@__Values.digest__',
-      env: [{ name: 'A' }, { name: 'B' }],
-      runtime: 'gvisor',
-    },
-  };
-  const marks = new Map([
-    ['/spec/env/1', '.Values.extra'],
-    ['/spec/runtime', '.Values.extra'],
-  ]);
-  const base = { labels: { release: 'prom' }, host: 'a', peers: [{ cidr: 'b' }], name: 'n', digest: 'd' };
-  const render = (Values: object, text = template(object, 'eq .Values.scaler "keda"', marks)) =>
-    yaml.loadAll(renderTemplate(text, { Values })).filter(Boolean);
-  const spec = { hosts: ['a'], peers: [{ cidr: 'b' }], image: 'n@d', env: [{ name: 'A' }] };
-
   it('holds values, conditional parts and text that looks like an action', () => {
-    const metadata = { labels: { release: 'prom', app: 'x' }, note: 'keeps {{ $labels.tool }} and }}' };
-    expect(render({ ...base, scaler: 'keda', extra: false })).toEqual([{ kind: 'Ingress', metadata, spec }]);
-    expect(render({ ...base, scaler: 'keda', extra: true })).toEqual([
-      { kind: 'Ingress', metadata, spec: { ...spec, env: [{ name: 'A' }, { name: 'B' }], runtime: 'gvisor' } },
+    const object = {
+      kind: 'Ingress',
+      metadata: { name: '__Fleet__-critical', labels: { '__Values.labels__': '' }, note: 'keeps {{ $labels.tool }}' },
+      spec: {
+        hosts: ['__Values.host__'],
+        peers: ['__List.peers__'],
+        minReplicas: '__bound gateway min 2__',
+        image: '__Values.name__@__Values.digest__',
+        env: [{ name: 'A' }, { name: 'B' }],
+      },
+    };
+    expect(
+      template(object, 'eq .Values.scaler "keda"', new Map([['/spec/env/1', '.Values.extra']])).split('\n'),
+    ).toEqual([
+      '{{- if eq .Values.scaler "keda" }}',
+      '---',
+      'kind: Ingress',
+      'metadata:',
+      '  name: {{ include "toolfleet.name" . }}-critical',
+      '  labels:',
+      '    {{- toYaml .Values.labels | nindent 4 }}',
+      '  note: keeps {{ "{{" }} $labels.tool }}',
+      'spec:',
+      '  hosts:',
+      '    - {{ .Values.host | toJson }}',
+      '  peers: {{ .Values.peers | toJson }}',
+      '  minReplicas: {{ include "toolfleet.bound" (dict "root" . "name" "gateway" "bound" "min" "fallback" 2) }}',
+      '  image: {{ .Values.name }}@{{ .Values.digest }}',
+      '  env:',
+      '    - name: A',
+      '    {{- if .Values.extra }}',
+      '    - name: B',
+      '    {{- end }}',
+      '{{- end }}',
+      '',
     ]);
-    expect(render({ ...base, scaler: 'hpa', extra: true })).toEqual([]);
   });
 
-  it.each([
-    ['a: {{ .Values.none }}', '.Values.none has no value'],
-    ['a: {{ .Values.host | upper }}', 'the function upper is not one of'],
-    ['{{- if .Values.host }}\na: 1', 'an {{ if }} is not closed'],
-    ['a: 1\n{{- end }}', '{{ end }} without {{ if }}'],
-  ])('%j is refused by the renderer', (text, message) => {
-    expect(() => render(base, text)).toThrow(message);
+  it('passes the Deployment of a class to the helper that sets its values', () => {
+    const text = template({ kind: 'Deployment', metadata: { name: 'budget' } }, undefined, new Map(), 'false');
+    expect(text).toMatch(/^\{\{- define "toolfleet.deployment.budget" \}\}\nkind: Deployment\n/);
+    expect(text).toContain('include "toolfleet.deployment" (dict "root" . "name" "budget" "scaled" false)');
   });
 
   it('has no list of which every item is conditional', () => {
@@ -89,6 +114,68 @@ describe('a template', () => {
       ['/spec/env/0', '.Values.a'],
       ['/spec/env/1', '.Values.b'],
     ]);
+    const object = { spec: { env: [{ name: 'A' }, { name: 'B' }] } };
     expect(() => template(object, undefined, all)).toThrow('/spec/env: every item is conditional');
+  });
+});
+
+describe('classes of the settings', () => {
+  const names = ['budget', 'gateway', 'mcp-executor'];
+  const patches = (classes: object) =>
+    classComponent(classes, names).patches.map(({ target, patch }) => ({ target, patch: yaml.load(patch) }));
+
+  it('become patches of the Deployment, and of the autoscaler there is', () => {
+    const [deployment, hpa, keda] = patches({
+      gateway: { replicas: { min: 3, max: 30 }, nodeSelector: { pool: 'a' } },
+    });
+    expect(deployment!.patch).toMatchObject({
+      metadata: { name: 'gateway' },
+      spec: { template: { spec: { nodeSelector: { pool: 'a' } } } },
+    });
+    expect(hpa).toEqual({
+      target: { kind: 'HorizontalPodAutoscaler', name: 'gateway' },
+      patch: [
+        { op: 'replace', path: '/spec/minReplicas', value: 3 },
+        { op: 'replace', path: '/spec/maxReplicas', value: 30 },
+      ],
+    });
+    expect(keda!.patch).toContainEqual({ op: 'replace', path: '/spec/fallback/replicas', value: 3 });
+  });
+
+  it('take from default what they do not set', () => {
+    const login = [{ name: 'login' }];
+    const made = patches({
+      default: { imagePullSecrets: login, podAnnotations: { a: 'b' } },
+      budget: { podAnnotations: { c: 'd' } },
+    });
+    expect(made.map(({ patch }) => patch)).toMatchObject([
+      {
+        metadata: { name: 'budget' },
+        spec: { template: { metadata: { annotations: { c: 'd' } }, spec: { imagePullSecrets: login } } },
+      },
+      { metadata: { name: 'gateway' }, spec: { template: { metadata: { annotations: { a: 'b' } } } } },
+      { metadata: { name: 'mcp-executor' } },
+    ]);
+  });
+
+  it('mount each secret of a tool as a file that its executor reads', () => {
+    const [made] = patches({ 'mcp-executor': { toolSecrets: [{ env: 'CRM_SECRET', secret: 'crm', key: 'token' }] } });
+    expect(made!.patch).toMatchObject({
+      spec: {
+        template: {
+          spec: {
+            containers: [{ env: [{ name: 'CRM_SECRET_FILE', value: '/run/secrets/tools/CRM_SECRET' }] }],
+            volumes: [
+              {
+                projected: {
+                  defaultMode: 0o440,
+                  sources: [{ secret: { name: 'crm', items: [{ key: 'token', path: 'CRM_SECRET' }] } }],
+                },
+              },
+            ],
+          },
+        },
+      },
+    });
   });
 });

@@ -124,6 +124,23 @@ describe('deploy:pin', () => {
     );
   });
 
+  it('--base prints the base image of a Dockerfile with its digest', async () => {
+    behaviour = 'open';
+    const file = join(folder, 'app.Dockerfile');
+    const lines: string[] = [];
+    const base = async (text: string) => {
+      writeFileSync(file, text);
+      return main(['--plain-http', '--base', file], (line) => lines.push(line));
+    };
+    await base(`ARG NODE_IMAGE=${host}/library/node:24-slim\n\nFROM \${NODE_IMAGE}\n`);
+    const digest = digestOf(manifestOf('library/node', '24-slim'));
+    await base(`ARG NODE_IMAGE=node:24-slim@${digest}\n`);
+    expect(lines).toEqual([`${host}/library/node:24-slim@${digest}`, `node:24-slim@${digest}`]);
+    await expect(base('FROM node\n')).rejects.toThrow('no line "ARG NODE_IMAGE');
+    behaviour = 'lies';
+    await expect(base(`ARG NODE_IMAGE=${host}/library/node:24-slim\n`)).rejects.toThrow('the registry named');
+  });
+
   it('--check names unpinned images', async () => {
     behaviour = 'open';
     const { file } = overlay();

@@ -24,10 +24,14 @@ export type Part = { [key: string]: Part } & Part[];
 export type Scaler = 'keda' | 'hpa' | 'keda-redis';
 
 interface Component {
-  patches?: { target: { kind: string; name: string }; patch: string }[];
+  patches?: { target?: { kind: string; name: string }; patch: string }[];
   replacements?: {
     source: { fieldPath: string };
-    targets: { select: { kind: string; name?: string }; fieldPaths: string[] }[];
+    targets: {
+      select: { kind: string; name?: string };
+      fieldPaths: string[];
+      options?: { delimiter: string; index?: number };
+    }[];
   }[];
 }
 
@@ -87,19 +91,16 @@ function compose(scaler: Scaler): Objects {
     const text = read(`deploy/k8s/components/${component}/kustomization.yaml`);
     apply(yaml.load(text) as Component, objects, settings);
   }
-  const overlay = yaml.load(read('deploy/k8s/overlays/prod/kustomization.yaml')) as {
-    replicas: { name: string; count: number }[];
-  };
-  for (const { name, count } of overlay.replicas) {
-    const deployment = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === name)!;
-    (deployment['spec'] as Record<string, unknown>)['replicas'] = count;
-  }
+  apply(yaml.load(read('deploy/k8s/overlays/prod/classes/kustomization.yaml')) as Component, objects, settings);
   for (const object of objects) {
-    object.metadata.labels = {
-      ...object.metadata.labels,
-      'app.kubernetes.io/part-of': 'toolfleet',
-      'app.kubernetes.io/managed-by': 'kustomize',
-    };
+    const { template } = (object['spec'] ?? {}) as { template?: Manifest };
+    for (const { metadata } of object.kind === 'Deployment' ? [object, template!] : [object]) {
+      metadata.labels = {
+        ...metadata.labels,
+        'app.kubernetes.io/part-of': 'toolfleet',
+        'app.kubernetes.io/managed-by': 'kustomize',
+      };
+    }
     if (object.kind === 'Deployment')
       container(object).image = `${String(container(object).image)}${DIGEST}` as unknown as Part;
   }
@@ -110,6 +111,11 @@ function apply({ patches = [], replacements = [] }: Component, objects: Objects,
   const select = (kind: string, name?: string) =>
     objects.filter((object) => object.kind === kind && (name === undefined || object.metadata.name === name));
   for (const { target, patch } of patches) {
+    if (target === undefined) {
+      const merged = yaml.load(patch) as Manifest;
+      for (const object of select(merged.kind, merged.metadata.name)) merge(object as unknown as Part, merged as never);
+      continue;
+    }
     for (const { op, path, value } of yaml.load(patch) as { op: string; path: string; value: Part }[]) {
       if (op !== 'add' || !path.endsWith('/-')) throw new Error(`no patch of this kind is known here: ${op} ${path}`);
       const keys = path.slice(1, -2).split('/');
@@ -119,16 +125,47 @@ function apply({ patches = [], replacements = [] }: Component, objects: Objects,
   }
   for (const { source, targets } of replacements) {
     const value = source.fieldPath.split('.').reduce((part, key) => part[key]!, settings);
-    for (const { select: wanted, fieldPaths } of targets)
+    for (const { select: wanted, fieldPaths, options } of targets)
       for (const object of select(wanted.kind, wanted.name))
-        for (const path of fieldPaths) replace(object as unknown as Part, keysIn(path), value);
+        for (const path of fieldPaths)
+          replace(object as unknown as Part, keysIn(path), (old) =>
+            options === undefined
+              ? structuredClone(value)
+              : (replacePart(String(old), String(value), options) as never),
+          );
+  }
+}
+
+function replacePart(
+  text: string,
+  value: string,
+  { delimiter, index = 0 }: { delimiter: string; index?: number },
+): string {
+  return text.split(delimiter).with(index, value).join(delimiter);
+}
+
+/** A strategic merge: items of lists are the same by name, and those of the patch come first. */
+function merge(into: Part, patch: Part): void {
+  for (const [key, value] of Object.entries(patch)) {
+    const old = into[key];
+    if (Array.isArray(value) && Array.isArray(old) && value.every((item) => item.name !== undefined)) {
+      const merged = value.map((item) => {
+        const same = old.find(({ name }) => name === item.name);
+        if (same === undefined) return item;
+        merge(same, item);
+        return same;
+      });
+      into[key] = [...merged, ...old.filter((item) => !merged.includes(item))] as never;
+    } else if (value !== null && typeof value === 'object' && !Array.isArray(value) && old !== undefined)
+      merge(old, value);
+    else into[key] = value;
   }
 }
 
 /** `a.[b.c].0.[name=X].*` as keys. */
 const keysIn = (path: string) => [...path.matchAll(/\[([^\]]+)\]|[^.[\]]+/g)].map(([key, quoted]) => quoted ?? key);
 
-function replace(part: Part, [key, ...rest]: string[], value: Part): void {
+function replace(part: Part, [key, ...rest]: string[], change: (old: Part | undefined) => Part): void {
   const named = /^name=(.+)$/.exec(key!)?.[1];
   const at =
     key === '*'
@@ -137,7 +174,8 @@ function replace(part: Part, [key, ...rest]: string[], value: Part): void {
         ? [key!]
         : [part.findIndex((item) => String(item.name) === named)];
   for (const one of at as string[]) {
-    if (rest.length > 0) replace(part[one]!, rest, value);
-    else part[one] = structuredClone(value);
+    if (rest.length === 0) part[one] = change(part[one]);
+    // A wildcard passes by the items without the field, such as recording rules without annotations.
+    else if (part[one] !== undefined) replace(part[one], rest, change);
   }
 }

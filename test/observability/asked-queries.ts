@@ -32,15 +32,23 @@ export function panelQueries(): AskedQuery[] {
     return panels.flatMap(({ title, targets }) =>
       targets.map(({ expr }) => ({
         at: `${file}: ${title}`,
-        expression: expr.replaceAll('[$__rate_interval]', '[5s]'),
+        expression: expr.replaceAll('[$__rate_interval]', '[5s]').replaceAll('$namespace', '.*'),
       })),
     );
   });
 }
 
-/** Each recording rule. */
+/** Whether a rule has a value only while something is wrong. */
+const isCondition = ({ expr }: Rule): boolean => /[<>]|==/.test(expr.replaceAll(/\{[^}]*\}/g, ''));
+const conditions = new Set(rules.flatMap((rule) => (rule.record && isCondition(rule) ? rule.record : [])));
+/** Exposed after a fault of the configuration, with TLS or JWT, and after a failure of the result store; the fleet has none of them. */
+const OF_OTHER_FLEETS = ['toolfleet_faults', 'toolfleet_expiry_days', 'toolfleet_result_store_failures_total'];
+
+/** Each recording rule that has a value while all is well. */
 export function recordedQueries(): AskedQuery[] {
-  return rules.flatMap(({ record, expr }) => (record ? [{ at: `recording rule ${record}`, expression: expr }] : []));
+  return rules
+    .filter(({ record }) => record && !conditions.has(record))
+    .map(({ record, expr }) => ({ at: `recording rule ${record}`, expression: expr }));
 }
 
 /** Each query by which an autoscaler decides; what the adapter fills in is left out. */
@@ -72,16 +80,16 @@ export function scalerQueries(): AskedQuery[] {
   ];
 }
 
-/** Names in the condition of each alert; those of Kubernetes come from elsewhere. */
+/** Names in each condition, of an alert or recorded; those of Kubernetes come from elsewhere. */
 export async function alertMetrics(): Promise<{ alert: string; metric: string }[]> {
   const { metricsIn } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/lint/model.mjs')).href)) as {
     metricsIn: (expression: string) => string[];
   };
-  return rules.flatMap(({ alert, expr }) =>
-    alert
-      ? [...new Set(metricsIn(expr))]
-          .filter((metric) => !metric.startsWith('kube_'))
-          .map((metric) => ({ alert, metric }))
-      : [],
-  );
+  return rules
+    .filter(({ alert, record }) => alert || conditions.has(record!))
+    .flatMap(({ alert, record, expr }) =>
+      [...new Set(metricsIn(expr))]
+        .filter((metric) => !metric.startsWith('kube_') && !conditions.has(metric) && !OF_OTHER_FLEETS.includes(metric))
+        .map((metric) => ({ alert: alert ?? record!, metric })),
+    );
 }

@@ -72,7 +72,11 @@ export async function startPrometheus(ruleFile: string): Promise<PrometheusServe
         JSON.stringify(
           list.map(({ address, workload }) => ({
             targets: [address],
-            labels: { app_kubernetes_io_name: workload },
+            labels: {
+              app_kubernetes_io_name: workload,
+              app_kubernetes_io_part_of: 'toolfleet',
+              namespace: 'toolfleet',
+            },
           })),
         ),
       ),

@@ -2,7 +2,7 @@
  * The alerts of deploy/alerts on what a fleet really exposed, without waiting for real minutes: a recorder scrapes every process as often
  * as it likes, and each round counts as one scrape interval of Prometheus. promtool evaluates the rules as they are deployed.
  */
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,6 +35,8 @@ interface Series {
 /** An alert and the seconds until it fired first. */
 export interface FiredAlert {
   alert: string;
+  /** Empty for a fleet outside Kubernetes. */
+  namespace: string;
   severity: string;
   seconds: number;
 }
@@ -68,19 +70,20 @@ export class Recording {
    * recording as they do in the rounds before `from`; gauges had their first value.
    * @param options.without workload whose targets have disappeared after round `from`, instead of not answering
    */
-  alerts(from: number, options: { without?: string } = {}): FiredAlert[] {
+  async alerts(from: number, options: { without?: string } = {}): Promise<FiredAlert[]> {
     const gone = options.without && `app_kubernetes_io_name="${options.without}"`;
     const input = [...this.#series].map(([series, { isCounter, values }]) => {
       const kept = gone && series.includes(gone) ? values.slice(0, from + 1) : values;
       return { series, values: this.#notation(kept, isCounter, from) };
     });
-    return evaluate(input, INTERVAL_S, HISTORY + this.#rounds)
-      .map((fired) => ({ ...fired, seconds: fired.seconds - (HISTORY + from) * INTERVAL_S }))
+    const fired = await evaluate(input, INTERVAL_S, HISTORY + this.#rounds);
+    return fired
+      .map((one) => ({ ...one, seconds: one.seconds - (HISTORY + from) * INTERVAL_S }))
       .toSorted((a, b) => a.seconds - b.seconds);
   }
 
   /** Alerts that fire within a day in which every minute is like this recording. */
-  alertsOfADay(): FiredAlert[] {
+  alertsOfADay(): Promise<FiredAlert[]> {
     const minutes = 24 * 60;
     const input = [...this.#series].map(([series, { isCounter, values }]) => {
       const known = values.filter((value) => value !== undefined);
@@ -136,23 +139,31 @@ function* samples(text: string): Generator<{ name: string; own: string; value: n
  * When each alert fired first, in seconds since the first value; rules are evaluated once per value.
  * @throws Error with promtool's message when it cannot read the series or the rules
  */
-function evaluate(input: readonly object[], intervalS: number, values: number): FiredAlert[] {
+export async function evaluate(
+  input: readonly { series: string; values: string }[],
+  intervalS: number,
+  values: number,
+): Promise<FiredAlert[]> {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-rules-'));
   const file = join(folder, 'test.json');
   const times = `timestamp(ALERTS{alertstate="firing"})[2d:${intervalS}s]`;
   // promtool prints what an expression gives only where it differs from what is expected: without an alert there is the -1.
-  const expr = `min by (alertname, severity) (min_over_time(${times})) or vector(-1)`;
+  const expr = `min by (namespace, alertname, severity) (min_over_time(${times})) or vector(-1)`;
   const query = { expr, eval_time: `${values * intervalS}s`, exp_samples: [] };
   const test = { interval: `${intervalS}s`, input_series: input, promql_expr_test: [query] };
   const rules = { rule_files: [RULE_FILE], evaluation_interval: `${intervalS}s`, tests: [test] };
   try {
     writeFileSync(file, JSON.stringify(rules)); // JSON is YAML.
-    const { stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8', maxBuffer: 2 ** 26 });
-    const got = /^\s*got: (.*)$/m.exec(`${stdout}${stderr}`)?.[1];
-    if (got === undefined) throw new Error(`promtool: ${stdout}${stderr}`);
+    // Its exit code is 1 whenever it prints what an expression gives.
+    const output = await new Promise<string>((resolve) => {
+      execFile('promtool', ['test', 'rules', file], { maxBuffer: 2 ** 26 }, (_, out, errors) => resolve(out + errors));
+    });
+    const got = /^\s*got: (.*)$/m.exec(output)?.[1];
+    if (got === undefined) throw new Error(`promtool: ${output}`);
     return [...got.matchAll(/\{([^}]*)\} (\S+?)(?:,|$)/g)]
       .map(([, labels = '', seconds]) => ({
         alert: /alertname="([^"]*)"/.exec(labels)?.[1] ?? '',
+        namespace: /namespace="([^"]*)"/.exec(labels)?.[1] ?? '',
         severity: /severity="([^"]*)"/.exec(labels)?.[1] ?? '',
         seconds: Number(seconds),
       }))

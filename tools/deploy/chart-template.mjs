@@ -1,9 +1,4 @@
-/**
- * Templates of the Helm chart: objects with placeholders become text with actions, and the renderer of the checks makes objects of
- * them again. Both keep to a small part of the language of Helm, so that the renderer is a page: `if`, `eq`, `list`, `toJson`,
- * `toYaml`, `nindent`, `sha256sum`, strings, and paths of values.
- */
-import { createHash } from 'node:crypto';
+/** Templates of the Helm chart: objects with placeholders become text with actions. */
 import yaml from 'js-yaml';
 
 /** A map or a list that a value replaces as a whole. */
@@ -14,15 +9,24 @@ const LIST = /^__List\.([\w.]+?)__$/;
  * @param {object} object with placeholders such as `__Values.host__`
  * @param {string | undefined} condition of the whole object
  * @param {Map<string, string>} marks condition by JSON pointer
+ * @param {string} [scaled] of a Deployment: the condition under which an autoscaler sizes its class
  * @returns {string} one document of a template
  */
-export function template(object, condition, marks) {
+export function template(object, condition, marks, scaled) {
   const lines = yaml
     .dump(withMarkers(object, '', marks), { lineWidth: -1, noRefs: true })
     .trimEnd()
-    .split('\n');
-  const body = ['---', ...lines.map((line) => actions(line))].join('\n');
+    .split('\n')
+    .map((line) => actions(line))
+    .join('\n');
+  const body = scaled === undefined ? `---\n${lines}` : asClass(object.metadata.name, lines, scaled);
   return condition === undefined ? `${body}\n` : `{{- if ${condition} }}\n${body}\n{{- end }}\n`;
+}
+
+/** The Deployment of a class goes through _helpers.tpl, where its values are set. */
+function asClass(name, lines, scaled) {
+  const context = `dict "root" . "name" "${name}" "scaled" ${scaled}`;
+  return `{{- define "toolfleet.deployment.${name}" }}\n${lines}\n{{- end }}\n---\n{{ include "toolfleet.deployment" (${context}) }}`;
 }
 
 let markers = 0;
@@ -70,65 +74,12 @@ function actions(line) {
         const values = paths.split(' ').map((path) => `.${path}`);
         return `"{{ list ${values.join(' ')} | toJson | sha256sum }}"`;
       })
+      .replace(/['"]?__bound ([\w-]+) (\w+) (\d+)__['"]?$/, (_, name, bound, fallback) => {
+        const context = `dict "root" . "name" "${name}" "bound" "${bound}" "fallback" ${fallback}`;
+        return `{{ include "toolfleet.bound" (${context}) }}`;
+      })
+      .replaceAll('__Fleet__', '{{ include "toolfleet.name" . }}')
       .replace(/(^|[:-] )['"]?__((?:Values|Release)\.[\w.]+?)__['"]?$/, '$1{{ .$2 | toJson }}')
       .replaceAll(/__((?:Values|Release)\.[\w.]+?)__/g, '{{ .$1 }}')
   );
-}
-
-const FUNCTIONS = {
-  eq: (a, b) => a === b,
-  list: (...items) => items,
-  toJson: (value) => JSON.stringify(value),
-  toYaml: (value) => yaml.dump(value).trimEnd(),
-  nindent: (count, text) => `\n${text.replaceAll(/^/gm, ' '.repeat(count))}`,
-  sha256sum: (text) => createHash('sha256').update(text).digest('hex'),
-};
-
-/**
- * Renders the text of a template.
- * @param {{ Values: object, Release: { Namespace: string, Service: string } }} scope
- * @throws Error for a missing value, an unknown function, or an action that is not closed
- */
-export function renderTemplate(text, scope) {
-  const out = [];
-  /** Whether the branches that are open are taken. */
-  const open = [];
-  let at = 0;
-  const emit = (part) => open.every(Boolean) && out.push(part);
-  for (const match of text.matchAll(/(\s*)\{\{(-?)\s*("\{\{"|[^]*?)\s*\}\}/g)) {
-    const [whole, space, trims, action] = match;
-    emit(text.slice(at, match.index) + (trims === '-' ? '' : space));
-    at = match.index + whole.length;
-    if (action === 'end') {
-      if (open.length === 0) throw new Error('{{ end }} without {{ if }}');
-      open.pop();
-    } else if (action.startsWith('if ')) open.push(open.every(Boolean) && Boolean(evaluate(action.slice(3), scope)));
-    else if (open.every(Boolean)) out.push(String(evaluate(action, scope)));
-  }
-  if (open.length > 0) throw new Error('an {{ if }} is not closed');
-  emit(text.slice(at));
-  return out.join('');
-}
-
-/** A pipeline: each command takes the result of the previous one as its last argument. */
-function evaluate(pipeline, scope) {
-  return pipeline.split(' | ').reduce((input, command, index) => {
-    const [head, ...rest] = command.match(/"[^"]*"|\S+/g);
-    const given = index === 0 ? [] : [input];
-    if (!/^\w/.test(head) || /^\d/.test(head)) return term(head, scope);
-    const call = FUNCTIONS[head];
-    if (call === undefined) throw new Error(`the function ${head} is not one of ${Object.keys(FUNCTIONS).join(', ')}`);
-    return call(...rest.map((word) => term(word, scope)), ...given);
-  }, undefined);
-}
-
-function term(word, scope) {
-  if (word.startsWith('"')) return word.slice(1, -1);
-  if (/^\d+$/.test(word)) return Number(word);
-  const value = word
-    .slice(1)
-    .split('.')
-    .reduce((part, key) => part?.[key], scope);
-  if (value === undefined) throw new Error(`${word} has no value`);
-  return value;
 }

@@ -4,16 +4,20 @@
  * the conditions of the templates. Values are settings.yaml of the overlay, the components (`features`) and the images.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import yaml from 'js-yaml';
 import { template } from './chart-template.mjs';
 import { objectsOf } from './lint.mjs';
+import { configurationDefaults } from './lint/model.mjs';
+import { program } from './programs.mjs';
 import { PRODUCTION, readSettings, settingsIn, settingsObject, settingsSchema } from './settings.mjs';
 import { copyOverlay, overlayList } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+/** Templates that are written by hand: what values of a class do, and the notes after an installation. */
+const OWN_FILES = join(ROOT, 'tools/deploy/chart');
 export const CHART = join(ROOT, 'build/chart/toolfleet');
 const AUTOSCALERS = ['keda', 'hpa', 'keda-redis'];
 /** Components besides the autoscalers, in the order of the overlay: what they add to lists is in this order. */
@@ -43,7 +47,7 @@ const idOf = ({ kind, metadata }) => `${kind}/${metadata.name}`;
 /** Renders a kustomization. @returns {object[]} Kubernetes objects @throws Error with what kubectl printed */
 export function renderOverlay(folder) {
   const { status, stdout, stderr } = spawnSync(
-    'kubectl',
+    program('kubectl') ?? 'kubectl',
     ['kustomize', '--load-restrictor=LoadRestrictionsNone', folder],
     { encoding: 'utf8', maxBuffer: 2 ** 26 },
   );
@@ -61,8 +65,9 @@ const componentsWith = (optional, autoscaler) => [
  * @param {{ components: string[], images: object[], spec: object }} overlay its components by name, its images and settings
  */
 export function valuesOf({ components, images, spec }) {
+  const { name: _, namespace: __, ...settings } = spec;
   return {
-    ...spec,
+    ...settings,
     autoscaler: AUTOSCALERS.find((name) => components.includes(name)) ?? 'none',
     features: {
       namespace: false,
@@ -81,9 +86,25 @@ export function productionValues() {
   return valuesOf({ components: names, images, spec: readSettings(PRODUCTION) });
 }
 
-/** Schema of the values: the settings, and what the overlay expresses by its lists. */
+/** Schema of the values: the settings without what the release knows, and what the overlay expresses by its lists. */
 export function valuesSchema() {
   const settings = settingsSchema();
+  delete settings.properties.name;
+  delete settings.properties.namespace;
+  const keys = configurationDefaults(ROOT);
+  const { default: _, ...classes } = settings.properties.classes.properties;
+  for (const [name, of] of Object.entries(classes)) {
+    const app = name in keys ? name : 'builtin-executor';
+    // Only what its service knows, so that a misspelt setting is refused; secrets are files.
+    const known = [...keys[app].keys()].filter((key) => !keys[app].has(`${key}_FILE`)).toSorted();
+    const properties = Object.fromEntries(known.map((key) => [key, { type: 'string' }]));
+    const fields = settings.definitions[of.$ref.split('/').at(-1)].properties;
+    settings.properties.classes.properties[name] = {
+      type: 'object',
+      properties: { ...fields, env: { type: 'object', properties, additionalProperties: false } },
+      additionalProperties: false,
+    };
+  }
   const own = {
     autoscaler: { enum: [...AUTOSCALERS, 'none'], description: 'Component that scales queue and slot classes' },
     features: {
@@ -109,18 +130,27 @@ export function valuesSchema() {
     },
     global: { type: 'object', description: 'Set by Helm for subcharts; unused' },
   };
-  const required = [...settings.required, 'autoscaler', 'features', 'images'];
+  const required = [
+    ...settings.required.filter((name) => name in settings.properties),
+    'autoscaler',
+    'features',
+    'images',
+  ];
   return { ...settings, title: 'Values of toolfleet', properties: { ...settings.properties, ...own }, required };
 }
+
+/** Settings that are those of the release in the chart. */
+const OF_RELEASE = { name: '__Fleet__', namespace: '__Release.Namespace__' };
 
 /** Settings with a placeholder for each: `__Values.host__`, in a list `__List.…__`, as the only key of a map. */
 function placeholderSettings() {
   const spec = {};
   for (const { path, schema } of settingsIn(readSettings(PRODUCTION))) {
     const dotted = path.join('.');
+    if (dotted === 'classes') continue;
     const parent = path.slice(0, -1).reduce((part, key) => (part[key] ??= {}), spec);
     const asType = { array: [`__List.${dotted}__`], object: { [`__Values.${dotted}__`]: '' } };
-    parent[path.at(-1)] = asType[schema.type] ?? `__Values.${dotted}__`;
+    parent[path.at(-1)] = OF_RELEASE[dotted] ?? asType[schema.type] ?? `__Values.${dotted}__`;
   }
   return spec;
 }
@@ -235,6 +265,29 @@ function restartOnChange(found) {
   });
 }
 
+/** The condition under which an autoscaler sizes a class. */
+function scaledWhen(objects, name) {
+  const conditions = objects
+    .filter(({ object }) => object.spec?.scaleTargetRef?.name === name)
+    .map(({ condition }) => `(${condition})`);
+  return conditions.length === 0 ? 'false' : `(or ${conditions.join(' ')})`;
+}
+
+/** An autoscaler with the bounds of its class in place of its own. */
+function withBounds(object) {
+  const name = object.spec?.scaleTargetRef?.name;
+  if (name === undefined) return object;
+  const bounded = structuredClone(object);
+  const { spec } = bounded;
+  const set = (part, key, bound) => {
+    if (part?.[key] !== undefined) part[key] = `__bound ${name} ${bound} ${part[key]}__`;
+  };
+  for (const key of ['minReplicas', 'minReplicaCount']) set(spec, key, 'min');
+  for (const key of ['maxReplicas', 'maxReplicaCount']) set(spec, key, 'max');
+  set(spec.fallback, 'replicas', 'min');
+  return bounded;
+}
+
 /** The chart as files. @returns {Record<string, string>} text by path in the chart */
 export function chartFiles() {
   const { version, description } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -251,9 +304,12 @@ export function chartFiles() {
     'values.schema.json': `${JSON.stringify(valuesSchema(), null, 2)}\n`,
     'values.yaml': documented(productionValues()),
   };
-  for (const { object, condition, marks, of } of restartOnChange(conditionalObjects())) {
+  for (const file of readdirSync(OWN_FILES)) files[`templates/${file}`] = readFileSync(join(OWN_FILES, file), 'utf8');
+  const objects = conditionalObjects();
+  for (const { object, condition, marks, of } of restartOnChange(objects)) {
     const path = `templates/${of === undefined ? object.kind.toLowerCase() : `autoscaler-${of}`}.yaml`;
-    files[path] = `${files[path] ?? ''}${template(object, condition, marks)}`;
+    const scaled = object.kind === 'Deployment' ? scaledWhen(objects, object.metadata.name) : undefined;
+    files[path] = `${files[path] ?? ''}${template(withBounds(object), condition, marks, scaled)}`;
   }
   return files;
 }

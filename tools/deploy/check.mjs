@@ -4,16 +4,17 @@
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chartFaults } from './chart-check.mjs';
-import { stale } from './generate.mjs';
+import { generatedOf, stale } from './generate.mjs';
 import { lint, objectsOf } from './lint.mjs';
 import { literals } from './literals.mjs';
 import { unpinnedImages } from './pin.mjs';
+import { program } from './programs.mjs';
 import { schemaFaults } from './schema.mjs';
 import { exampleSettings, PRODUCTION } from './settings.mjs';
-import { folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
+import { componentsOf, copyOverlay, folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const OUT = join(ROOT, 'build/deploy');
@@ -23,14 +24,22 @@ const totals = { passed: 0, failed: 0, skipped: 0 };
 mkdirSync(OUT, { recursive: true });
 
 const own = process.argv[2] && resolve(process.argv[2]);
-await step('generated files are current', () => stale());
-if (!has('kubectl')) skip('overlays', 'kubectl');
+await step('generated files are current', () => [
+  ...stale(),
+  ...(own ? stale(ROOT, generatedOf(relative(ROOT, own))) : []),
+]);
+const kubectl = program('kubectl');
+if (!kubectl) skip('overlays', 'kubectl');
 else if (own) await checkRendering(basename(own), own, 'prod');
 else {
   await step('every component is part of something checked', () => forgottenComponents());
   for (const [name, { overlay }] of Object.entries(VARIANTS)) await checkRendering(name, folderOf(name, OUT), overlay);
 }
-if (has('kubectl') && !own) await step('the Helm chart renders the same objects', () => chartFaults(OUT));
+if (kubectl && !own) {
+  if (program('helm'))
+    await step('the Helm chart renders the same objects and refuses wrong values', () => chartFaults(OUT));
+  else skip('the Helm chart', 'helm');
+}
 for (const image of unpinnedImages(readFileSync(join(own ?? PRODUCTION, 'kustomization.yaml'), 'utf8')))
   remind(`${image} is not pinned: run npm run deploy:pin where its registry can be reached`);
 for (const setting of exampleSettings(own)) remind(`${setting} of settings.yaml is an example: set it in your overlay`);
@@ -39,10 +48,19 @@ if (has('promtool')) {
   await step('alerts pass their tests', () => faultsOf('promtool', 'test rules deploy/alerts/toolfleet.test.yml'));
   await step('prometheus.yml parses', () => faultsOf('promtool', 'check config --syntax-only deploy/prometheus.yml'));
 } else skip('alerts', 'promtool (Debian package prometheus)');
-if (has('kubectl')) {
-  const rendered = run('kubectl', ['kustomize', 'deploy/k8s/backup']);
+if (kubectl) {
+  const components = [...componentsOf('prod'), '../backup', 'stores-ca', 'redis-sentinel'];
+  const folder = copyOverlay('prod', join(OUT, 'backup'), components);
+  const rendered = run(kubectl, ['kustomize', '--load-restrictor=LoadRestrictionsNone', folder]);
   await step('backup jobs render', () => (rendered.status === 0 ? [] : [rendered.stderr]));
-  await step('backup jobs are valid against the schemas', () => schemaFaults(objectsOf(rendered.stdout)));
+  const objects = objectsOf(rendered.stdout);
+  await step('backup jobs are valid against the schemas', () => schemaFaults(objects));
+  await step('backup jobs have no example of a setting', () =>
+    objects
+      .filter(({ kind, metadata }) => kind === 'CronJob' && JSON.stringify(metadata.labels).includes('toolfleet.dev/'))
+      .filter((job) => JSON.stringify(job).includes('set-by-settings'))
+      .map(({ metadata }) => metadata.name),
+  );
 }
 if (has('amtool')) {
   await step('alertmanager.yml parses', () => faultsOf('amtool', 'check-config deploy/alerts/alertmanager.yml'));
@@ -57,7 +75,7 @@ process.exit(totals.failed === 0 ? 0 : 1);
 /** The four steps: render, schemas, unknown fields, our rules. */
 async function checkRendering(variant, folder, overlay) {
   // Variants live outside deploy/ and take files from it.
-  const rendered = run('kubectl', ['kustomize', '--load-restrictor=LoadRestrictionsNone', folder]);
+  const rendered = run(kubectl, ['kustomize', '--load-restrictor=LoadRestrictionsNone', folder]);
   await step(`${variant} renders`, () => (rendered.status === 0 ? [] : [rendered.stderr]));
   if (rendered.status !== 0) return;
   const objects = objectsOf(rendered.stdout);

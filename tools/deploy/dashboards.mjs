@@ -275,6 +275,25 @@ export const DASHBOARDS = {
 
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' };
 
+/** Chooses the fleets whose series are shown. */
+const NAMESPACE = {
+  name: 'namespace',
+  label: 'Namespace',
+  type: 'query',
+  datasource: DATASOURCE,
+  query: 'label_values(toolfleet_build_info, namespace)',
+  includeAll: true,
+  allValue: '.*',
+  refresh: 2,
+};
+
+/** A query over the chosen namespaces only. */
+const inNamespace = (expr) =>
+  expr.replace(
+    /\b((?:shannon|toolfleet|nodejs|process)_\w+)(\{)?/g,
+    (_, name, brace) => `${name}{namespace=~"$namespace"${brace ? ',' : '}'}`,
+  );
+
 /** The JSON model Grafana reads. Ids and positions follow from the order, so that a change shows as a small difference. */
 export function renderDashboard(name, { title, panels }) {
   return {
@@ -285,7 +304,9 @@ export function renderDashboard(name, { title, panels }) {
     editable: false,
     refresh: '30s',
     time: { from: 'now-3h', to: 'now' },
-    templating: { list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus' }] },
+    templating: {
+      list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus' }, NAMESPACE],
+    },
     panels: panels.map(([panelTitle, unit, queries, threshold], index) => ({
       id: index + 1,
       type: 'timeseries',
@@ -297,7 +318,7 @@ export function renderDashboard(name, { title, panels }) {
       targets: queries.map(([expr, legendFormat], at) => ({
         refId: String.fromCharCode(65 + at),
         datasource: DATASOURCE,
-        expr,
+        expr: inNamespace(expr),
         legendFormat,
       })),
       fieldConfig: {

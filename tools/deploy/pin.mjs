@@ -2,8 +2,9 @@
  * `npm run deploy:pin [-- --tag <version>] [-- --images <prefix>] [-- <kustomization.yaml> …]`: asks the registries for the digests of the
  * images in the production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the version of
  * package.json unless given. `--images` also writes the names as `<prefix>/<service>`. `--check` writes nothing, lists what is not pinned,
- * and ends with 1 when there is anything. `--plain-http` is for registries on loopback. REGISTRY_USER and REGISTRY_PASSWORD log in where a
- * registry asks for it.
+ * and ends with 1 when there is anything. `--base <Dockerfile>` writes nothing either: it prints the base image of our images
+ * (`ARG NODE_IMAGE`) with its digest, from which a release builds all of them. `--plain-http` is for registries on loopback. REGISTRY_USER and
+ * REGISTRY_PASSWORD log in where a registry asks for it.
  *
  * Speaks the OCI Distribution Specification 1.1 (GET /v2/<name>/manifests/<tag>) with the token authentication of the
  * Distribution project. A digest is taken only if it is the SHA-256 of the manifest that was received.
@@ -123,12 +124,22 @@ async function bodyOf(response, what) {
   return Buffer.concat(chunks);
 }
 
+/** The base image that a Dockerfile names, with a digest: its own, or that of its tag now. */
+async function pinnedBase(dockerfile, options) {
+  const base = /^ARG NODE_IMAGE=(\S+)$/m.exec(dockerfile)?.[1];
+  if (base === undefined) throw new Error('the Dockerfile has no line "ARG NODE_IMAGE=<image>:<tag>"');
+  if (base.includes('@')) return base;
+  const colon = base.lastIndexOf(':');
+  return `${base}@${await digestOf(base.slice(0, colon), base.slice(colon + 1), options)}`;
+}
+
 /** @returns exit code */
 export async function main(argv, out = (line) => console.log(line), env = process.env) {
   const flags = new Set(argv.filter((word) => word === '--check' || word === '--plain-http'));
   const words = argv.filter((word) => !flags.has(word));
   const option = (name) => (words.includes(name) ? words.splice(words.indexOf(name), 2)[1] : undefined);
   const prefix = option('--images');
+  const dockerfile = option('--base');
   const tag = option('--tag') ?? JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;
   const files = words.length > 0 ? words : [PRODUCTION];
   if (flags.has('--check')) {
@@ -137,6 +148,10 @@ export async function main(argv, out = (line) => console.log(line), env = proces
     return open.length === 0 ? 0 : 1;
   }
   const options = { plainHttp: flags.has('--plain-http'), user: env.REGISTRY_USER, password: env.REGISTRY_PASSWORD };
+  if (dockerfile !== undefined) {
+    out(await pinnedBase(readFileSync(dockerfile, 'utf8'), options));
+    return 0;
+  }
   for (const file of files) {
     const written = readFileSync(file, 'utf8');
     const text = prefix === undefined ? written : withPrefix(written, prefix);

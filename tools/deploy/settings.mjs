@@ -26,12 +26,12 @@ export const settingsObject = (spec) => ({
 export const settingsSchema = () => JSON.parse(readFileSync(join(K8S, 'settings.schema.json'), 'utf8'));
 
 /**
- * The settings one by one, as far down as the schema names fields.
+ * The settings one by one, as far down as the schema names fields; `classes` (see classes.mjs) is one.
  * @returns {{ path: string[], value: unknown, schema: object }[]}
  */
 export function settingsIn(spec, schema = settingsSchema(), path = []) {
   return Object.entries(schema.properties).flatMap(([key, of]) =>
-    of.properties
+    of.properties && key !== 'classes'
       ? settingsIn(spec[key], of, [...path, key])
       : [{ path: [...path, key], value: spec[key], schema: of }],
   );

@@ -7,6 +7,9 @@ import yaml from 'js-yaml';
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const K8S = join(ROOT, 'deploy/k8s');
 
+/** The component of an overlay that `npm run deploy:generate` makes of its settings. */
+const CLASSES = 'classes';
+
 /** Overlay by name of the variant; `instead` names components that take the place of others, `also` what comes on top. */
 export const VARIANTS = {
   dev: { overlay: 'dev' },
@@ -38,10 +41,13 @@ export function copyOverlay(overlay, folder, components, files = {}) {
   const copy = {
     ...list,
     resources: list.resources.map(from),
-    components: components.map((component) => from(`../../components/${component}`)),
+    components: components.map((name) => from(name === CLASSES ? CLASSES : `../../components/${name}`)),
   };
-  for (const [file, content] of Object.entries({ ...files, 'kustomization.yaml': copy }))
-    writeFileSync(join(folder, file), yaml.dump(content, { lineWidth: -1 }));
+  for (const [file, content] of Object.entries({ ...files, 'kustomization.yaml': copy })) {
+    const path = join(folder, file === CLASSES ? `${file}/kustomization.yaml` : file);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, yaml.dump(content, { lineWidth: -1 }));
+  }
   return folder;
 }
 

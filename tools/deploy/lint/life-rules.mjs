@@ -31,6 +31,11 @@ const over = (pick) => (check) => (model) =>
 const every = over((model) => model.workloads);
 const own = over((model) => model.own);
 const when = (condition, fault) => (condition ? [fault] : []);
+/** Names of the workloads that an autoscaler sizes. */
+const scaledNames = (model) =>
+  new Set(
+    [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')].map(({ spec }) => spec.scaleTargetRef.name),
+  );
 const PROBES = ['startupProbe', 'readinessProbe', 'livenessProbe'];
 const isEmbedded = ({ env }) => env.has('BUDGET_DATABASE_PATH') && !env.has('DATABASE_URL');
 
@@ -79,8 +84,17 @@ export const LIFE_RULES = {
   L22: (model) =>
     model
       .of('PodDisruptionBudget')
-      .filter(({ spec }) => spec.unhealthyPodEvictionPolicy !== 'AlwaysAllow')
-      .map(({ metadata }) => `${metadata.name}: pods that are not ready block a node drain`),
+      .flatMap(({ metadata, spec }) => [
+        ...when(
+          spec.unhealthyPodEvictionPolicy !== 'AlwaysAllow',
+          `${metadata.name}: pods that are not ready block a node drain`,
+        ),
+        ...when(
+          !String(spec.maxUnavailable).endsWith('%') &&
+            model.workloads.some(({ name, labels }) => scaledNames(model).has(name) && matches(spec.selector, labels)),
+          `${metadata.name}: a fixed number of pods makes the drain of a large class slow; use a percentage`,
+        ),
+      ]),
   L23: own(({ pod, labels }) =>
     ['kubernetes.io/hostname', 'topology.kubernetes.io/zone']
       .filter(
@@ -114,9 +128,7 @@ export const LIFE_RULES = {
     }),
   ),
   L41: (model) => {
-    const scaled = new Set(
-      [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')].map(({ spec }) => spec.scaleTargetRef.name),
-    );
+    const scaled = scaledNames(model);
     return model.own
       .filter((workload) => isEmbedded(workload))
       .filter(({ name, object }) => (object.spec.replicas ?? 1) !== 1 || scaled.has(name))

@@ -8,7 +8,7 @@ import yaml from 'js-yaml';
  * @property {object[]} objects every Kubernetes object
  * @property {Workload[]} workloads Deployments and StatefulSets
  * @property {'dev' | 'prod'} overlay
- * @property {{metric: string, query: string}[]} adapterRules external metrics that prometheus-adapter makes for HPAs
+ * @property {{metric: string, query: string, isOfNamespace: boolean}[]} adapterRules external metrics that prometheus-adapter makes for HPAs
  */
 
 /**
@@ -50,8 +50,13 @@ function adapterRules(objects) {
   return objects
     .filter(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'prometheus-adapter-rules')
     .flatMap(({ data }) => yaml.load(data['adapter-rules.yaml']).externalRules)
-    .map(({ seriesQuery, name, metricsQuery }) => ({
+    .map(({ seriesQuery, name, metricsQuery, resources }) => ({
       metric: name?.as ?? seriesQuery,
+      isOfNamespace:
+        resources?.overrides?.namespace?.resource === 'namespace' &&
+        [...metricsQuery.matchAll(/\btoolfleet_\w+(?:\{[^}]*\})?/g)].every(([one]) =>
+          one.includes('<<.LabelMatchers>>'),
+        ),
       query: metricsQuery.replaceAll(/,?<<[^>]*>>/g, ''),
     }));
 }

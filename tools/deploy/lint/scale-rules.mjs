@@ -29,9 +29,14 @@ const namesIn = (formula) => formula.match(/[a-zA-Z_]\w*/g) ?? [];
 export const SCALE_RULES = {
   L38: (model) => {
     const targets = scalers(model).map(({ spec }) => spec.scaleTargetRef.name);
-    return [...new Set(targets.filter((name, at) => targets.indexOf(name) !== at))].map(
-      (name) => `${name} has more than one autoscaler`,
-    );
+    return [
+      ...[...new Set(targets.filter((name, at) => targets.indexOf(name) !== at))].map(
+        (name) => `${name} has more than one autoscaler`,
+      ),
+      ...model.workloads
+        .filter(({ name, object }) => targets.includes(name) && object.spec.replicas !== undefined)
+        .map(({ name }) => `${name} sets replicas, so that each apply undoes its autoscaler; set its bounds`),
+    ];
   },
   L39: (model) =>
     scalers(model)
@@ -55,10 +60,17 @@ export const SCALE_RULES = {
         .filter((name) => !model.adapterRules.some(({ metric }) => metric === name))
         .map((name) => `${scaler.metadata.name}: no rule of the adapter makes ${name}`),
     ),
+    ...model.adapterRules
+      .filter(({ isOfNamespace }) => !isOfNamespace)
+      .map(({ metric }) => `adapter rule ${metric} counts other fleets of the same Prometheus`),
     ...model.of('ScaledObject').flatMap(({ metadata, spec }) => {
       const logins = new Set(model.of('TriggerAuthentication').map((login) => login.metadata.name));
       const triggers = new Set(spec.triggers.map(({ name }) => name));
       return [
+        ...spec.triggers
+          .flatMap(({ metadata: { query } }) => query?.match(/\btoolfleet_\w+(?:\{[^}]*\})?/g) ?? [])
+          .filter((selected) => !selected.includes(`namespace="${metadata.namespace ?? 'toolfleet'}"`))
+          .map((selected) => `${metadata.name}: ${selected} counts other fleets of the same Prometheus`),
         ...(spec.fallback?.behavior === 'currentReplicasIfHigher'
           ? []
           : [`${metadata.name}: without a metric its fallback does not keep the replicas`]),

@@ -7,6 +7,10 @@ const FOREIGN = /^(kube_|nodejs_|process_|up$|scrape_)/;
 const TARGET_LABELS = ['app.kubernetes.io/name', 'app.kubernetes.io/part-of'];
 const COMMON_LABELS = ['app.kubernetes.io/part-of', 'app.kubernetes.io/managed-by'];
 
+/** An aggregation or a match that drops the namespace: one fleet would hide or alarm another on the same Prometheus. */
+const WITHOUT_NAMESPACE =
+  /\b(?:sum|avg|min|max|count|group|quantile|stddev|stdvar|topk|bottomk|count_values)\b(?!\s*by\s*\([^)]*\bnamespace\b)\s*(?:\(|by|without)|\bon\s*\((?![^)]*\bnamespace\b)/;
+
 const alerts = (model) => model.of('PrometheusRule').flatMap(({ spec }) => spec.groups.flatMap(({ rules }) => rules));
 
 export const WATCH_RULES = {
@@ -39,11 +43,15 @@ export const WATCH_RULES = {
         ),
       ...model.adapterRules.map(({ metric, query }) => [`adapter rule ${metric}`, query]),
     ];
-    return queries.flatMap(([name, query]) =>
+    const unknown = queries.flatMap(([name, query]) =>
       metricsIn(query)
         .filter((metric) => !model.metrics.has(metric) && !recorded.has(metric) && !FOREIGN.test(metric))
         .map((metric) => `${name}: ${metric} is not in the catalogue`),
     );
+    const shared = alerts(model)
+      .filter(({ expr }) => WITHOUT_NAMESPACE.test(expr.replaceAll(/"[^"]*"/g, '""')))
+      .map(({ alert, record }) => `${alert ?? record}: part of it mixes the fleets of a Prometheus`);
+    return [...unknown, ...shared];
   },
   L44: (model) =>
     alerts(model)

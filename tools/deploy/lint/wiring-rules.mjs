@@ -59,7 +59,7 @@ export const WIRING_RULES = {
       );
       // Parts of other values, and secrets of APIs behind tools, which definitions name as ${VAR}.
       const isPart = (key) => env.some(({ value }) => value?.includes(`$(${key})`));
-      const isUpstreamSecret = ({ value }) => value?.startsWith('/run/secrets/api-keys/');
+      const isUpstreamSecret = ({ value }) => value?.startsWith('/run/secrets/tools/');
       return [
         ...env.filter((entry) => !isPart(entry.name) && !isUpstreamSecret(entry)).map((entry) => entry.name),
         ...fromMaps,
@@ -152,7 +152,10 @@ export const WIRING_RULES = {
       )
       .map(({ name }) => `${name} takes a secret as variable`),
     ...(pod.volumes ?? [])
-      .filter(({ secret }) => secret && !(secret.defaultMode <= MOST_OPEN_MODE && (secret.defaultMode & 0o337) === 0))
+      .filter(({ secret, projected }) => {
+        const mode = (secret ?? projected)?.defaultMode ?? 0o644;
+        return (secret || projected) && !(mode <= MOST_OPEN_MODE && (mode & 0o337) === 0);
+      })
       .map(({ name }) => `volume ${name} is readable by others (defaultMode above 0440)`),
   ]),
   L37: (model) => [

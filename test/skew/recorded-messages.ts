@@ -63,7 +63,7 @@ export class MessageRecorder {
     const kinds = [...this.bodies].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(
       kinds.map(([kind, bodies]) => {
-        const named = bodies.map((body) => withNames(body, samples));
+        const named = bodies.map((body) => withoutTokens(withNames(body, samples)));
         return [kind, { shape: shapeOf(named), samples: shortest(named) }];
       }),
     );
@@ -85,17 +85,21 @@ function shortest(bodies: readonly Json[]): Json[] {
 
 const ORIGINS = ['api', 'mcp', 'model'] as const;
 
-function withNames(body: Json, samples: SampleServices): Json {
+const withoutTokens = (body: Json): Json =>
+  JSON.parse(JSON.stringify(body).replace(/("delegation_token":")[^"]*"/g, '$1"')) as Json;
+
+/** A recording without the addresses of its samples. */
+export function withNames<T>(body: T, samples: SampleServices): T {
   let text = JSON.stringify(body);
   for (const name of ORIGINS) text = text.replaceAll(samples[name], `http://${name}.sample`);
-  return JSON.parse(text.replace(/("delegation_token":")[^"]*"/g, '$1"')) as Json;
+  return JSON.parse(text) as T;
 }
 
-/** A recorded message for the samples that run now. */
-export function forSamples(body: Json, samples: SampleServices): Json {
+/** A recording for the samples that run now. */
+export function forSamples<T>(body: T, samples: SampleServices): T {
   let text = JSON.stringify(body);
   for (const name of ORIGINS) text = text.replaceAll(`http://${name}.sample`, samples[name]);
-  return JSON.parse(text) as Json;
+  return JSON.parse(text) as T;
 }
 
 const fileOf = (release: string): string => fileURLToPath(new URL(`./messages-${release}.json`, import.meta.url));

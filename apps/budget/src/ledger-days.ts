@@ -56,8 +56,6 @@ export class DeletedDays extends LedgerDays {
 
 /** Any number that no other program uses for advisory locks in this database. */
 const LOCK = 7_305_991_204_417;
-/** Rows that were in the table before it had partitions are in one partition, up to a day that its name has. */
-const BEFORE = 'token_usage_before_';
 const PARTITION = 'token_usage_';
 
 /** Partitions by day in PostgreSQL. Several replicas may call it at once; an advisory lock lets one of them change partitions. */
@@ -72,10 +70,10 @@ export class PartitionedDays extends LedgerDays {
     const unknown = [...days].filter((day) => !this.known.has(day));
     if (unknown.length === 0) return;
     await this.change(async (tx) => {
-      const { before, names } = await partitions(tx);
+      const names = await partitions(tx);
       for (const day of unknown) {
         const name = PARTITION + dayName(day);
-        if (day < before || names.has(name)) continue;
+        if (names.has(name)) continue;
         // Attaching, unlike CREATE TABLE … PARTITION OF, does not wait for reports and inserts that use the table.
         await sql.raw(`create table ${name} (like token_usage including all)`).execute(tx);
         const bounds = `from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`;
@@ -88,49 +86,22 @@ export class PartitionedDays extends LedgerDays {
   override async rollUpBefore(day: number): Promise<number> {
     // Another replica may have dropped partitions, and rows of their days may still come.
     this.known.clear();
-    const { names, before } = await this.db.transaction().execute(partitions);
     let moved = 0;
-    for (const name of [...names].toSorted()) {
-      if (!name.startsWith(BEFORE) && parseDay(name.slice(PARTITION.length)) < day) moved += await this.dropDay(name);
-    }
-    if (before > Number.NEGATIVE_INFINITY) moved += await this.emptyBefore(before, day);
+    for (const name of [...(await partitions(this.db))].toSorted())
+      if (parseDay(name.slice(PARTITION.length)) < day) moved += await this.dropDay(name);
     return moved;
   }
 
   /** Sums the rows of a partition and drops it. Rows that arrive meanwhile wait, are refused, and come again from the outbox. */
   private dropDay(name: string): Promise<number> {
     return this.change(async (tx) => {
-      if (!(await partitions(tx)).names.has(name)) return 0;
+      if (!(await partitions(tx)).has(name)) return 0;
       await sql.raw(`lock table ${name} in access exclusive mode`).execute(tx);
       const found = await sql<{ rows: string }>`select count(*) as rows from ${sql.table(name)}`.execute(tx);
       await sql`insert into ${SUM_COLUMNS} select ${SUMS} from ${sql.table(name)} group by ${GROUPS}`.execute(tx);
       await sql.raw(`drop table ${name}`).execute(tx);
       return Number(found.rows[0]?.rows ?? 0);
     });
-  }
-
-  /** Moves old days out of the partition of rows from before there were partitions, and drops it once it is empty. */
-  private async emptyBefore(before: number, day: number): Promise<number> {
-    const name = BEFORE + dayName(before);
-    let moved = 0;
-    for (;;) {
-      const rows = await this.change(async (tx) => {
-        if (!(await partitions(tx)).names.has(name)) return 0;
-        const [first] = (
-          await sql<{ first: string | null }>`select min(charged_at) as first from ${sql.table(name)}`.execute(tx)
-        ).rows;
-        const oldest = first?.first === null || first === undefined ? undefined : epochDay(Number(first.first));
-        if (oldest === undefined && before <= day) await sql.raw(`drop table ${name}`).execute(tx);
-        if (oldest === undefined || oldest >= day) return 0;
-        const found = await sql<{ rows: string }>`with gone as (delete from ${sql.table(name)}
-            where charged_at < ${(oldest + 1) * DAY_MS} returning *),
-          summed as (insert into ${SUM_COLUMNS} select ${SUMS} from gone group by ${GROUPS})
-          select count(*) as rows from gone`.execute(tx);
-        return Number(found.rows[0]?.rows ?? 0);
-      });
-      moved += rows;
-      if (rows === 0) return moved;
-    }
   }
 
   /** One change of partitions. It gives up when a long report holds the table, because everything else would wait behind it. */
@@ -144,38 +115,11 @@ export class PartitionedDays extends LedgerDays {
   }
 }
 
-/** Names of the partitions, and the day up to which rows from before there were partitions are in one of them. */
-async function partitions(tx: Kysely<unknown>): Promise<{ names: Set<string>; before: number }> {
+/** Names of the partitions. */
+async function partitions(db: Kysely<unknown>): Promise<Set<string>> {
   const { rows } = await sql<{ name: string }>`select child.relname as name from pg_inherits
-    join pg_class child on child.oid = inhrelid where inhparent = 'token_usage'::regclass`.execute(tx);
-  const names = new Set(rows.map((row) => row.name));
-  const old = [...names].find((name) => name.startsWith(BEFORE));
-  return { names, before: old === undefined ? Number.NEGATIVE_INFINITY : parseDay(old.slice(BEFORE.length)) };
-}
-
-/**
- * Turns `token_usage` into a table with partitions. Its rows stay where they are, as one partition up to tomorrow: nothing is copied.
- * The key gets the instant of the charge, which a repeated delivery of a row does not change.
- */
-export async function partitionByDay(db: Kysely<unknown>): Promise<void> {
-  const { rows } = await sql<{ last: string | null; now: string }>`select max(charged_at) as last,
-    floor(extract(epoch from now()) * 1000) as now from token_usage`.execute(db);
-  const last = Math.max(Number(rows[0]?.now ?? 0), Number(rows[0]?.last ?? 0));
-  const upTo = epochDay(last) + 1;
-  const old = BEFORE + dayName(upTo);
-  for (const statement of [
-    'alter table token_usage drop constraint token_usage_call',
-    'alter index token_usage_time rename to token_usage_before_time',
-    `alter table token_usage rename to ${old}`,
-    `create table token_usage (like ${old} including defaults) partition by range (charged_at)`,
-    'alter table token_usage add constraint token_usage_call primary key (tenant_id, call_id, charged_at)',
-    'create index token_usage_time on token_usage (tenant_id, charged_at)',
-    rows[0]?.last === null
-      ? `drop table ${old}`
-      : `alter table token_usage attach partition ${old} for values from (minvalue) to (${upTo * DAY_MS})`,
-  ]) {
-    await sql.raw(statement).execute(db);
-  }
+    join pg_class child on child.oid = inhrelid where inhparent = 'token_usage'::regclass`.execute(db);
+  return new Set(rows.map((row) => row.name));
 }
 
 /** Day as in the names of partitions: `20261121`. */

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readLimitTable } from './limits.js';
-import { countedScopes, tenantLimits, shownScope, unlimited, withSettings } from './limits.js';
+import { countedScopes, limitTable, tenantLimits, shownScope, unlimited, withSettings } from './limits.js';
 
 describe('limits', () => {
   const defaults = withSettings(unlimited(), { max_cost_per_request: 0.5, token_budget_per_agent: 5_000 });
@@ -14,11 +13,9 @@ describe('limits', () => {
   });
 
   it('come from the file: a number replaces, null lifts, the rest is inherited', () => {
-    const table = readLimitTable(defaults, {
-      budget: {
-        defaults: { max_cost_per_day: 2 },
-        tenants: { acme: { max_cost_per_tenant: 10, token_budget_per_agent: null } },
-      },
+    const table = limitTable(defaults, {
+      defaults: { max_cost_per_day: 2 },
+      tenants: { acme: { max_cost_per_tenant: 10, token_budget_per_agent: null } },
     });
     expect(tenantLimits(table, 'acme')).toMatchObject({
       tenant: { microUsd: 10_000_000 },
@@ -27,19 +24,9 @@ describe('limits', () => {
       request: { microUsd: 500_000 },
     });
     expect(tenantLimits(table, 'other')).toMatchObject({ tenant: { microUsd: null }, agent: { tokens: 5_000 } });
-    expect(readLimitTable(defaults, {}).tenants.size).toBe(0);
-    const overruns = readLimitTable(defaults, { budget: { tenants: { acme: { allow_cost_overrun: true } } } });
+    expect(limitTable(defaults, {}).tenants.size).toBe(0);
+    const overruns = limitTable(defaults, { tenants: { acme: { allow_cost_overrun: true } } });
     expect([overruns.defaults.costOverrun, overruns.tenants.get('acme')?.costOverrun]).toEqual([false, true]);
-  });
-
-  it.each([
-    [{ budget: [] }, 'budget must be a mapping'],
-    [{ budget: { limits: {} } }, 'budget.limits: unknown key'],
-    [{ budget: { defaults: { max_costs: 1 } } }, 'budget.defaults.max_costs: unknown limit'],
-    [{ budget: { tenants: { acme: { max_cost_per_day: '5' } } } }, 'budget.tenants.acme.max_cost_per_day must be'],
-    [{ budget: { tenants: { acme: { max_cost_per_day: -5 } } } }, 'budget.tenants.acme.max_cost_per_day'],
-  ])('of a wrong file are refused by name: %j', (file, message) => {
-    expect(() => readLimitTable(defaults, file as never)).toThrow(message);
   });
 });
 

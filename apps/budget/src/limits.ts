@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
-import { FatalStartupError } from '@toolfleet/service';
+import type { FleetFile, LimitSettings } from '@toolfleet/fleet-file';
 import type { ScopeLimit } from './counters.js';
 
 /** Kinds of scopes that have limits, in the order in which they are checked. */
@@ -36,21 +35,6 @@ export function unlimited(): TenantLimits {
 /** Limits of a tenant: its own if configured, else the defaults. */
 export function tenantLimits(table: LimitTable, tenantId: string): TenantLimits {
   return table.tenants.get(tenantId) ?? table.defaults;
-}
-
-/** Settings of limits in USD and tokens; absent = inherited, null = no limit. */
-interface LimitSettings {
-  max_cost_per_request?: number | null;
-  max_tokens_per_request?: number | null;
-  cost_budget_per_agent?: number | null;
-  token_budget_per_agent?: number | null;
-  cost_budget_per_task?: number | null;
-  token_budget_per_task?: number | null;
-  max_cost_per_day?: number | null;
-  max_tokens_per_day?: number | null;
-  max_cost_per_tenant?: number | null;
-  max_tokens_per_tenant?: number | null;
-  allow_cost_overrun?: boolean;
 }
 
 /** Scope and currency of each setting. */
@@ -102,47 +86,14 @@ function toLimit(name: string, currency: keyof ScopeLimit, value: number): numbe
  *   tenants:
  *     acme: { max_cost_per_tenant: 500, token_budget_per_agent: null, allow_cost_overrun: true }
  * ```
- * @throws FatalStartupError naming the path of the wrong value
  */
-export function readLimitTable(environment: TenantLimits, file: JsonObject): LimitTable {
-  const section = toSection(file['budget'], 'budget');
-  for (const key of Object.keys(section)) {
-    if (key !== 'defaults' && key !== 'tenants') throw new FatalStartupError(`budget.${key}: unknown key`);
-  }
-  const defaults = overlay(environment, section['defaults'], 'budget.defaults');
-  const tenants = new Map<string, TenantLimits>();
-  for (const [tenantId, settings] of Object.entries(toSection(section['tenants'], 'budget.tenants'))) {
-    tenants.set(tenantId, overlay(defaults, settings, `budget.tenants.${tenantId}`));
-  }
-  return { defaults, tenants };
-}
-
-function overlay(base: TenantLimits, value: unknown, place: string): TenantLimits {
-  const settings = toSection(value, place);
-  const names: readonly string[] = SETTING_NAMES;
-  for (const [key, setting] of Object.entries(settings)) {
-    if (key === 'allow_cost_overrun') {
-      if (typeof setting !== 'boolean') throw new FatalStartupError(`${place}.${key} must be true or false`);
-      continue;
-    }
-    if (!names.includes(key))
-      throw new FatalStartupError(
-        `${place}.${key}: unknown limit; known: ${[...names, 'allow_cost_overrun'].join(', ')}`,
-      );
-    if (setting !== null && typeof setting !== 'number')
-      throw new FatalStartupError(`${place}.${key} must be a number or null`);
-  }
-  try {
-    return withSettings(base, settings as LimitSettings);
-  } catch (error) {
-    throw new FatalStartupError(`${place}.${(error as Error).message}`);
-  }
-}
-
-function toSection(value: unknown, place: string): JsonObject {
-  if (value === undefined || value === null) return {};
-  if (!isJsonObject(value)) throw new FatalStartupError(`${place} must be a mapping`);
-  return value;
+export function limitTable(
+  environment: TenantLimits,
+  { defaults = {}, tenants = {} }: FleetFile['budget'],
+): LimitTable {
+  const base = withSettings(environment, defaults);
+  const own = Object.entries(tenants).map(([id, settings]) => [id, withSettings(base, settings)] as const);
+  return { defaults: base, tenants: new Map(own) };
 }
 
 /** A scope in which a call spends. */

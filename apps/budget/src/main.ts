@@ -1,5 +1,7 @@
 import { startService } from '@toolfleet/service';
 import { budgetConfig } from './budget.config.js';
-import { budgetComponents } from './wiring.js';
 
-await startService(budgetConfig, budgetComponents);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(budgetConfig, async (settings, host) =>
+  (await import('./wiring.js')).budgetComponents(settings, host),
+);

@@ -1,18 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
+import { defineScript, type Script, type ScriptArguments } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
-import {
-  budgetKeys,
-  defineScript,
-  REBUILD,
-  RELEASE,
-  RESERVE,
-  SETTLE,
-  SWEEP,
-  TENANTS_KEY,
-  type Script,
-  type ScriptArguments,
-} from './redis-scripts.js';
+import { budgetKeys, REBUILD, RELEASE, RESERVE, SETTLE, SWEEP, TENANTS_KEY } from './redis-scripts.js';
 import { ReservationStore } from './reservation-store.js';
 import type {
   Admission,

@@ -1,7 +1,5 @@
 /** Keys and Lua scripts of the budget in Redis. `lua/prelude.lua` documents the keys. */
 import { readFileSync } from 'node:fs';
-import { ToolError } from '@toolfleet/contracts';
-import type { Redis } from 'ioredis';
 
 const PRELUDE = readFileSync(new URL('../lua/prelude.lua', import.meta.url), 'utf8');
 
@@ -11,17 +9,6 @@ export const RELEASE = PRELUDE + readFileSync(new URL('../lua/release.lua', impo
 export const RESERVE = PRELUDE + readFileSync(new URL('../lua/reserve.lua', import.meta.url), 'utf8');
 export const SETTLE = PRELUDE + readFileSync(new URL('../lua/settle.lua', import.meta.url), 'utf8');
 export const SWEEP = PRELUDE + readFileSync(new URL('../lua/sweep.lua', import.meta.url), 'utf8');
-
-export type ScriptArguments = (string | number)[];
-export type Script = (...keysAndArguments: ScriptArguments) => Promise<unknown>;
-
-/** Registers a script. ioredis runs it by EVALSHA and loads it again on a server that does not know it. */
-export function defineScript(redis: Redis, name: string, numberOfKeys: number, lua: string): Script {
-  redis.defineCommand(name, { numberOfKeys, lua });
-  const command = (redis as unknown as Record<string, Script>)[name];
-  if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
-  return command.bind(redis);
-}
 
 /** All keys of a tenant in the order of KEYS of the scripts. They share one hash tag, so that scripts run on Redis Cluster. */
 type BudgetKeys = [

@@ -1,6 +1,7 @@
 import type { EpochMs } from '@toolfleet/contracts';
+import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
-import { ACKNOWLEDGE, budgetKeys, defineScript, TENANTS_KEY, type Script } from './redis-scripts.js';
+import { ACKNOWLEDGE, budgetKeys, TENANTS_KEY } from './redis-scripts.js';
 import { UsageOutbox, type ChargedRow, type OutboxEntry } from './reservation-store.js';
 
 /** The outbox streams in Redis, written by the settle and sweep scripts. */

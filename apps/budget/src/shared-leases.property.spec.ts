@@ -4,7 +4,8 @@
  */
 import { ToolError } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
-import { BudgetPort, LeasedBudget } from '@toolfleet/engine';
+import { BudgetPort } from '@toolfleet/engine';
+import { LeasedBudget } from '@toolfleet/engine-adapters';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { FakeClock, startRedis } from '@toolfleet/testing';
 import fc from 'fast-check';

@@ -134,12 +134,11 @@ export class Upkeep {
           'leases expired unsettled and were charged in full',
         );
       }
+      // Before the ledger is asked: while it is down, the outbox grows and the gauge has to show it.
+      this.note(tenantId, outcome.heldMicroUsd, outcome.outboxRows);
       const moved = await drainOutbox(tenantId, this.outbox, this.ledger, this.host.logger);
-      const outboxRows = Math.max(0, outcome.outboxRows - moved);
       if (outcome.openLeases > 0) this.active.add(tenantId);
-      if (outcome.heldMicroUsd > 0 || outboxRows > 0) {
-        this.held.set(tenantId, { microUsd: outcome.heldMicroUsd, outboxRows });
-      } else this.held.delete(tenantId);
+      this.note(tenantId, outcome.heldMicroUsd, Math.max(0, outcome.outboxRows - moved));
     } catch (error) {
       this.active.add(tenantId);
       throw error;
@@ -155,6 +154,11 @@ export class Upkeep {
       { tenant_id: tenantId, scopes: raised },
       'counters in Redis were below the ledger and have been raised',
     );
+  }
+
+  private note(tenantId: string, microUsd: number, outboxRows: number): void {
+    if (microUsd > 0 || outboxRows > 0) this.held.set(tenantId, { microUsd, outboxRows });
+    else this.held.delete(tenantId);
   }
 
   private updateGauges(): void {

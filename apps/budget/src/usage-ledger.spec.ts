@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
-import { Kysely, sql } from 'kysely';
+import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { epochDay } from './limits.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
-import { MIGRATIONS } from './migrations.js';
+import { migrateLedger, MIGRATIONS, type LedgerMigration } from './migrations.js';
 import { UsageLedger } from './usage-ledger.js';
 import type { LedgerRow } from './usage-ledger.js';
 
@@ -29,7 +29,22 @@ const row = (callId: string, more: Partial<LedgerRow> = {}): LedgerRow => ({
   ...more,
 });
 
-function conformance(name: string, make: () => Promise<{ store: UsageLedger; reopen(): Promise<UsageLedger> }>): void {
+/** What a later release may do to the tables. */
+const NEWER: LedgerMigration = {
+  async up(db) {
+    await db.schema.alterTable('token_usage').addColumn('added', 'text').execute();
+    await db.schema
+      .alterTable('usage_daily')
+      .addColumn('added', 'integer', (column) => column.notNull().defaultTo(0))
+      .execute();
+    await db.schema.createTable('added').addColumn('name', 'text').execute();
+  },
+};
+
+function conformance(
+  name: string,
+  make: () => Promise<{ store: UsageLedger; dialect(): Dialect; reopen(): Promise<UsageLedger> }>,
+): void {
   describe(`usage store: ${name}`, () => {
     it('writes a call once, however often it is delivered', async () => {
       const { store } = await make();
@@ -139,12 +154,69 @@ function conformance(name: string, make: () => Promise<{ store: UsageLedger; reo
       expect((await again.sums({ tenantId: 'acme', groupBy: [] }))[0]?.calls).toBe(2);
       await again.close();
     });
+
+    it('works after a rollback from a release with more migrations', async () => {
+      const { store, reopen, dialect } = await make();
+      const day = 24 * HOUR;
+      await store.append([row('old', { charged_at: NOON - 9 * day }), row('a')]);
+      await store.close();
+      const newer = new Kysely<unknown>({ dialect: dialect() });
+      await migrateLedger(newer, { ...MIGRATIONS, '9001-newer': NEWER, '9002-newest': { up: async () => undefined } });
+      await newer.destroy();
+      const again = await reopen();
+      await again.append([row('a'), row('b'), row('next', { charged_at: NOON + day })]);
+      expect(await again.rollUpBefore(NOON - 5 * day)).toBe(1);
+      expect((await again.sums({ groupBy: [] }))[0]?.calls).toBe(4);
+      await again.close();
+      await (await reopen()).close();
+    });
+
+    it('refuses a ledger that needs a newer release, and changes nothing', async () => {
+      const { store, reopen, dialect } = await make();
+      await store.append([row('a')]);
+      await store.close();
+      const migrations = { ...MIGRATIONS, '9001-newer': NEWER, '9002-breaks': { ...NEWER, needsRelease: '0.4.0' } };
+      const newer = () => new Kysely<unknown>({ dialect: dialect() });
+      const failing = newer();
+      // The second one adds what is there already.
+      await expect(migrateLedger(failing, migrations)).rejects.toThrow(/added/);
+      await failing.destroy();
+      await (await reopen()).close();
+      migrations['9002-breaks'].up = async () => undefined;
+      const breaking = newer();
+      await migrateLedger(breaking, migrations);
+      await migrateLedger(breaking, migrations); // knows it
+      await breaking.destroy();
+      await expect(reopen()).rejects.toThrow(
+        'the ledger needs release 0.4.0 or newer (migration 9002-breaks); start that release, or restore a backup from before its upgrade',
+      );
+      await expect(reopen()).rejects.toHaveProperty('startRefused', true);
+    });
+
+    it('is migrated once by replicas that start together', async () => {
+      const { store, dialect } = await make();
+      await store.close();
+      let runs = 0;
+      const up = async () => void (runs += 1);
+      const replicas = Array.from(
+        { length: name === 'SQLite' ? 1 : 3 },
+        () => new Kysely<unknown>({ dialect: dialect() }),
+      );
+      await Promise.all(replicas.map((db) => migrateLedger(db, { ...MIGRATIONS, '9001-slow': { up } })));
+      await Promise.all(replicas.map((db) => db.destroy()));
+      expect(runs).toBe(1);
+    });
   });
 }
 
 const opened = async (store: UsageLedger): Promise<UsageLedger> => {
-  await store.open();
-  return store;
+  try {
+    await store.open();
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 };
 
 const folders: string[] = [];
@@ -154,8 +226,9 @@ afterAll(() => {
 conformance('SQLite', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-ledger-'));
   folders.push(folder);
-  const reopen = () => opened(new UsageLedger(sqliteDialect(join(folder, 'deep', 'ledger.db'))));
-  return { store: await reopen(), reopen };
+  const dialect = () => sqliteDialect(join(folder, 'deep', 'ledger.db'));
+  const reopen = () => opened(new UsageLedger(dialect()));
+  return { store: await reopen(), dialect, reopen };
 });
 
 // A machine without PostgreSQL shows this suite as skipped.
@@ -169,48 +242,8 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
 
   conformance('PostgreSQL', async () => {
     const url = await server.createDatabase(`ledger_${(databases += 1)}`);
-    const reopen = () => opened(new UsageLedger(postgresDialect(url)));
-    return { store: await reopen(), reopen };
-  });
-
-  it('gets partitions without copying the rows it has, which leave by day as well', async () => {
-    const url = await server.createDatabase('grown');
-    const db = new Kysely<unknown>({ dialect: postgresDialect(url) });
-    await MIGRATIONS['0001-token-usage']!.up(db);
-    await MIGRATIONS['0002-slices']!.up(db);
-    const insert = (callId: string, at: number) =>
-      sql`insert into token_usage select 'ann', null, '', '', '', 0, 0, 0, 0, 0, 0, 0, 'acme', ${callId}, 'settled', 'calculator',
-        null, null, 0, 5, 1, 'live', ${at}, ${at}, ${new Date(at).toISOString().slice(0, 10)}, null on conflict do nothing`.execute(
-        db,
-      );
-    const day = 24 * HOUR;
-    const now = Date.now();
-    for (const [index, at] of [now - 9 * day, now - 9 * day, now - 8 * day, now].entries())
-      await insert(`c${index}`, at);
-    await MIGRATIONS['0003-days']!.up(db);
-    // The release before knows nothing of partitions: its inserts work, and repeat none.
-    await insert('c3', now);
-    await insert('c4', now);
-    await sql`create table kysely_migration (name varchar(255) primary key, timestamp varchar(255) not null)`.execute(
-      db,
-    );
-    for (const name of Object.keys(MIGRATIONS))
-      await sql`insert into kysely_migration values (${name}, '2026-11-21T00:00:00Z')`.execute(db);
-    await db.destroy();
-    const ledger = await opened(new UsageLedger(postgresDialect(url)));
-    expect(await ledger.rollUpBefore(now - 2 * day)).toBe(3);
-    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 5, tokens: 0, micro_usd: 25 }]);
-    // Once all its days are old, the partition of the first rows is dropped.
-    await ledger.append([row('new', { charged_at: now + 3 * day })]);
-    expect(await ledger.rollUpBefore(now + 2 * day)).toBe(2);
-    expect(await ledger.rollUpBefore(now + 2 * day)).toBe(0);
-    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 6, tokens: 100, micro_usd: 35 }]);
-    await ledger.close();
-    const check = new Kysely<unknown>({ dialect: postgresDialect(url) });
-    const left = await sql`select relname from pg_class where relkind = 'r' and relname like 'token_usage%'`.execute(
-      check,
-    );
-    expect(left.rows).toHaveLength(1);
-    await check.destroy();
+    const dialect = () => postgresDialect(url);
+    const reopen = () => opened(new UsageLedger(dialect()));
+    return { store: await reopen(), dialect, reopen };
   });
 });

@@ -1,10 +1,9 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
-import { Migrator } from 'kysely/migration';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
 import { DAY_MS, epochDay } from './limits.js';
-import { MIGRATIONS } from './migrations.js';
+import { migrateLedger } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
 
 /** A ledger row: the usage of a call as it was charged. */
@@ -122,11 +121,12 @@ export class UsageLedger {
     this.days = isPostgres ? new PartitionedDays(db) : new DeletedDays(db);
   }
 
-  /** Migrates the schema to the latest version. */
-  async open(): Promise<void> {
-    const migrator = new Migrator({ db: this.db, provider: { getMigrations: () => Promise.resolve(MIGRATIONS) } });
-    const { error } = await migrator.migrateToLatest();
-    if (error) throw error;
+  /**
+   * Runs the migrations that are new to this ledger.
+   * @throws FatalStartupError when the ledger needs a newer release
+   */
+  open(): Promise<void> {
+    return migrateLedger(this.db as unknown as Kysely<unknown>);
   }
 
   /** Resolves when the database answers. */

@@ -16,7 +16,7 @@ import { BudgetPurge } from './budget-purge.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { postgresDialect, sqliteDialect } from './ledger-database.js';
 import { LedgerRetention } from './ledger-retention.js';
-import { readLimitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
+import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES } from './reservation-store.js';
@@ -77,7 +77,8 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   });
   const outbox = new RedisUsageOutbox(redis);
   const environment = environmentLimits(settings);
-  const limits = readLimitTable(environment, loadFleetFile(settings));
+  const file = loadFleetFile(settings);
+  const limits = limitTable(environment, file.budget);
   const budget: Budget = new Budget(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
     spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
@@ -115,7 +116,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       start: () => ledger.open(),
       stop: () => ledger.close(),
     },
-    fleetFileReloader(settings, host, (file) => budget.setLimits(readLimitTable(environment, file))),
+    fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
     natsEndpoint({ budget, purges }, settings, nats, host),

@@ -65,6 +65,7 @@ function start(service: Service, env: Record<string, string>): ServiceProcess {
       REDIS_URL: redis.url,
       BUDGET_DATABASE_PATH: ':memory:',
       WORKSPACES_DIR: folder,
+      ENVIRONMENT: 'test',
       TOOLFLEET_LOCAL: '1',
       GATEWAY_PORT: '0',
       GATEWAY_TOKEN_SECRET: 'a token secret of forty characters, all told',
@@ -91,6 +92,12 @@ async function outcome(service: Service, env: Record<string, string>): Promise<{
 
 const production = { ENVIRONMENT: 'production', TOOLFLEET_LOCAL: '0' };
 const ANY_HOST = ['permits every host', '"*"', 'EGRESS_ALLOW_ANY_HOST=true', 'list the hosts'];
+
+const UNKNOWN_KEYS = [
+  ['openapi_toolz: {}', 'openapi_toolz is an unknown key; did you mean openapi_tools?; check TOOLFLEET_CONFIG="'],
+  ['rate_limits: {nonsense}', 'rate_limits.nonsense is an unknown key; known: tiers'],
+  ['mcp_servers: { crm: { ulr: x } }', 'mcp_servers.crm.ulr is an unknown key; did you mean url?'],
+] as const;
 
 describe('a mistake is named with variable, value, rule and remedy', () => {
   it.each<[Service, string, () => Record<string, string>, string[]]>([
@@ -163,7 +170,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'budget',
       'an unknown limit',
       () => ({ TOOLFLEET_CONFIG: file('budget.yaml', 'budget: { defaults: { max_cost: 1 } }') }),
-      ['budget.defaults.max_cost: unknown limit', 'known:', 'TOOLFLEET_CONFIG="'],
+      ['budget.defaults.max_cost is an unknown key', 'known: max_cost_per_request', 'TOOLFLEET_CONFIG="'],
     ],
     [
       'python-sandbox',
@@ -189,12 +196,39 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       () => ({ TOOLFLEET_CONFIG: file('agents.yaml', 'sub_agent: { max_iterations: 100 }') }),
       ['sub_agent.max_iterations', 'from 1 to 20', 'TOOLFLEET_CONFIG="'],
     ],
+    [
+      'gateway',
+      'a drain that cuts calls',
+      () => ({ ...production, DRAIN_TIMEOUT_MS: '30s' }),
+      ['DRAIN_TIMEOUT_MS must be at least 120000 ms', 'GATEWAY_CALL_TIMEOUT_MS', '"30s"', 'grace period'],
+    ],
+    [
+      'python-sandbox',
+      'a drain that cuts runs',
+      () => ({ ...production, DRAIN_TIMEOUT_MS: '30s' }),
+      ['DRAIN_TIMEOUT_MS must be at least 60000 ms', 'WASI_TIMEOUT_SECONDS'],
+    ],
     ['registry', 'a price', () => ({ MCP_COST_ADD: 'cheap' }), ['MCP_COST_ADD="cheap"', 'a number from 0 to 1000']],
   ])('%s: %s', async (service, _what, env, words) => {
     const { code, said } = await outcome(service, env());
     for (const word of words) expect(said).toContain(word);
     expect(code).toBe(78);
   });
+
+  it.each(SERVICES)('%s: local mode in production', async (service) => {
+    const { code, said } = await outcome(service, { ENVIRONMENT: 'production' });
+    expect([code, said]).toEqual([78, expect.stringContaining('TOOLFLEET_LOCAL is for ENVIRONMENT=development')]);
+  });
+
+  it.each(['registry', 'gateway', 'budget', 'builtin-executor'] as const)(
+    '%s: an unknown key at any level of the configuration file',
+    async (service) => {
+      for (const [text, message] of UNKNOWN_KEYS) {
+        const { code, said } = await outcome(service, { TOOLFLEET_CONFIG: file('unknown.yaml', text) });
+        expect([code, said]).toEqual([78, expect.stringContaining(message)]);
+      }
+    },
+  );
 
   it.each(SERVICES)('%s: a login that a broker refuses', async (service) => {
     const wrong = redis.url.replace('redis://', 'redis://nobody:hunter22@');

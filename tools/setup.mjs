@@ -27,6 +27,9 @@ const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const interrupt = () => process.exit(1);
 for (const signal of interrupts) process.once(signal, interrupt);
 
+// The brokers may be named there. Node before 20.12 leaves it to the script.
+if (script === 'up' && existsSync(join(ROOT, '.env'))) process.loadEnvFile?.(join(ROOT, '.env'));
+
 // Side by side: one waits for the disk, the other for the network.
 const outcomes = await Promise.allSettled([installDependencies(), findBrokers()]);
 const failures = outcomes.flatMap(({ reason }) => (reason ? [reason.message] : []));

@@ -85,10 +85,14 @@ async function openFleet() {
   mkdirSync(plugins, { mode: 0o700 });
   cpSync(join(FOLDER, 'plugins'), plugins, { recursive: true });
   const config = join(stateDir, 'clients.yaml');
-  writeFileSync(config, configuration());
+  const [apiPort, mcpPort] = [await freePort(), await freePort()];
+  const samples = { api: `http://127.0.0.1:${apiPort}`, mcp: `http://127.0.0.1:${mcpPort}` };
+  writeFileSync(config, configuration(samples));
   Object.assign(process.env, {
     GATEWAY_PORT: String(await freePort()),
     TOOLFLEET_CONFIG: config,
+    SAMPLE_API_PORT: String(apiPort),
+    SAMPLE_MCP_PORT: String(mcpPort),
     BUILTIN_PLUGINS_DIR: plugins,
   });
   const cleanUp = () => rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });
@@ -119,18 +123,18 @@ async function untilListed({ url, api_key: key }) {
 }
 
 /** JSON is YAML. The sample server is trusted, so that a cancelled call of it has a known outcome. */
-function configuration() {
+function configuration({ api, mcp }) {
   return JSON.stringify({
     openapi_tools: {
       parcels: {
         enabled: true,
-        spec_url: '${SAMPLE_API_URL}/openapi.json',
-        base_url: '${SAMPLE_API_URL}',
+        spec_url: `${api}/openapi.json`,
+        base_url: api,
         category: 'logistics',
         name_prefix: 'parcels_',
         auth_type: 'none',
       },
     },
-    mcp_servers: { sample: { url: '${SAMPLE_MCP_URL}/mcp', trusted: true } },
+    mcp_servers: { sample: { url: `${mcp}/mcp`, trusted: true } },
   });
 }

@@ -12,6 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { checkConfiguration, configurationFiles, FaultPrinter } from './configuration.mjs';
 import { startBrokers } from './brokers.mjs';
 import { freePort, portIsFree, startProcess } from './child-process.mjs';
 import { Supervised } from './supervisor.mjs';
@@ -65,44 +66,40 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
     );
     const samples = await startSamples({ root, logDir, supervise });
     const secrets = localSecrets(join(stateDir, 'secrets.json'));
-    const config = join(stateDir, 'fleet.yaml');
-    writeFileSync(
-      config,
-      withSampleUrls(
-        readFileSync(process.env.TOOLFLEET_CONFIG ?? join(root, 'deploy/config/fleet.yaml'), 'utf8'),
-        samples,
-      ),
-    );
+    const ownConfig = !process.env.TOOLFLEET_CONFIG;
+    const config = configurationFiles({ root, stateDir, samples, say });
+    await checkConfiguration(config);
+    const printer = new FaultPrinter(say);
     const apiKey = process.env.TOOLFLEET_DEV_API_KEY ?? secrets.dev_api_key;
     const environment = {
       // The scripted model of the tour, unless a real one is named.
       LLM_BASE_URL: `${samples.SAMPLE_MODEL_URL}/v1`,
       LLM_MODEL: 'sample',
       LLM_API_KEY: 'sample',
+      BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
+      WORKSPACES_DIR: join(stateDir, 'workspaces'),
+      CONSOLE_DIR: join(root, 'apps/console/dist/web'),
+      GATEWAY_LOG_SEARCH: `grep -h {trace_id} '${logDir}'/*.log`,
+      GATEWAY_TOKEN_SECRET: secrets.token_secret,
+      API_KEY_PEPPER: secrets.key_pepper,
+      REGISTRY_SECRET_KEY: secrets.registry_key,
+      EGRESS_ENDPOINTS_FILE: join(stateDir, 'allowed-endpoints'),
       ...process.env,
       NATS_URL: natsUrl,
       REDIS_URL: redisUrl,
       GATEWAY_PORT: String(gatewayPort),
       ENVIRONMENT: 'development',
       TOOLFLEET_LOCAL: 'true',
-      TOOLFLEET_CONFIG: config,
+      TOOLFLEET_CONFIG: config.join(','),
       TOOLFLEET_DEV_API_KEY: apiKey,
-      BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
-      WORKSPACES_DIR: join(stateDir, 'workspaces'),
-      CONSOLE_DIR: join(root, 'apps/console/dist/web'),
-      GATEWAY_LOG_SEARCH: process.env.GATEWAY_LOG_SEARCH ?? `grep -h {trace_id} '${logDir}'/*.log`,
       ADMIN_HOST: '127.0.0.1',
       DRAIN_TIMEOUT_MS: '3000',
-      GATEWAY_TOKEN_SECRET: secrets.token_secret,
-      API_KEY_PEPPER: secrets.key_pepper,
-      REGISTRY_SECRET_KEY: secrets.registry_key,
       EGRESS_ALLOWED_ENDPOINTS: [process.env.EGRESS_ALLOWED_ENDPOINTS, ...Object.values(samples)]
         .filter(Boolean)
         .join(','),
-      EGRESS_ENDPOINTS_FILE: process.env.EGRESS_ENDPOINTS_FILE ?? join(stateDir, 'allowed-endpoints'),
     };
     const services = await step(`starting the ${SERVICES.length} services`, () =>
-      Promise.all(SERVICES.map((name) => startService({ name, root, logDir, environment, supervise }))),
+      Promise.all(SERVICES.map((name) => startService({ name, root, logDir, environment, supervise, printer }))),
     );
     const state = () => ({
       url: `http://127.0.0.1:${gatewayPort}`,
@@ -120,7 +117,6 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
     });
     const fleet = state();
     // Sources announce their tools right after they are ready; the first call a user pastes must find its tool.
-    const ownConfig = process.env.TOOLFLEET_CONFIG === undefined;
     const tools = ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])];
     await step('waiting for the first tools', () => toolsListed(fleet, tools, say));
     const write = () => writePrivate(join(stateDir, 'local.json'), state());
@@ -223,9 +219,11 @@ function localSecrets(path) {
   return kept;
 }
 
-/** The sample API, MCP server and model of the tour, on free ports. Keys are the placeholders of fleet.yaml. */
+/** The sample API, MCP server and model of the tour, on free ports or those named. Keys are the placeholders of sources.yaml. */
 async function startSamples({ root, logDir, supervise }) {
-  const ports = { SAMPLE_API: await freePort(), SAMPLE_MCP: await freePort(), SAMPLE_MODEL: await freePort() };
+  const portOf = async (key) => Number(process.env[`${key}_PORT`]) || freePort();
+  const keys = ['SAMPLE_API', 'SAMPLE_MCP', 'SAMPLE_MODEL'];
+  const ports = Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await portOf(key)])));
   const logFile = join(logDir, 'samples.log');
   const env = { ...process.env, HOST: '127.0.0.1', ...mapKeys(ports, (key) => `${key}_PORT`) };
   const args = [join(root, 'tools/samples/dist/main.js')];
@@ -247,12 +245,8 @@ function mapKeys(record, keyOf, valueOf = String) {
   return Object.fromEntries(Object.entries(record).map(([key, value]) => [keyOf(key), valueOf(value)]));
 }
 
-function withSampleUrls(text, urls) {
-  return Object.entries(urls).reduce((result, [key, url]) => result.replaceAll(`\${${key}}`, url), text);
-}
-
 /** Starts a service and resolves when it is ready. Started again it keeps its admin port, as its metrics are scraped there. */
-async function startService({ name, root, logDir, environment, supervise }) {
+async function startService({ name, root, logDir, environment, supervise, printer }) {
   const logFile = join(logDir, `${name}.log`);
   writeFileSync(logFile, '');
   let adminPort;
@@ -267,7 +261,10 @@ async function startService({ name, root, logDir, environment, supervise }) {
         env: { ...environment, ADMIN_PORT: String(adminPort ?? 0) },
         logFile,
         ipc: true,
-        onMessage: (message) => (adminPort = message?.admin_port ?? adminPort),
+        onMessage: (message) => {
+          adminPort = message?.admin_port ?? adminPort;
+          printer.show(name, message?.faults);
+        },
         onExit,
       }),
   });

@@ -1,15 +1,22 @@
 /** `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. */
-import { mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readDotEnv } from './configuration.mjs';
 import { onInterrupt } from './child-process.mjs';
 import { startFleet } from './fleet.mjs';
 import { complain, say, step } from './steps.mjs';
 
+// Secrets, logs and the data of brokers and services are for this user only.
+process.umask(0o077);
+
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+await readDotEnv(process.cwd(), ROOT, complain);
 const ownDir = process.env.TOOLFLEET_STATE_DIR;
 const stateDir = ownDir ? resolve(ownDir) : join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
+// It may be older than this rule. A folder that the user names may have other uses.
+if (!ownDir) chmodSync(stateDir, 0o700);
 
 const devKey = process.env.TOOLFLEET_DEV_API_KEY;
 if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
@@ -64,6 +71,7 @@ ${call('parcels_getParcel', { parcel_id: 'P-1001' })}
 A tool of an MCP server:
 ${call('sample_add', { a: 2, b: 40 })}
 
+  Configure  ${process.env.TOOLFLEET_CONFIG ?? join(stateDir, 'fleet.yaml')}        .env  variables
   Logs       ${join(stateDir, 'logs')}/<service>.log
   Metrics    ${services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`).join('\n             ')}
 `);

@@ -1,8 +1,9 @@
 /**
- * `npm run images -- [app …]`: the part of a release that needs no container engine, for each image. Bundles the service
+ * `npm run images -- [--base <image>] [app …]`: the part of a release that needs no container engine, for each image. Bundles the service
  * (`build/<app>`), packs it as the layer of the image with fixed times and owners, and writes to `build/images/<app>`:
  * `layer.tar.gz`; `plan.json`, the base, layers and configuration by deploy/app.Dockerfile; `sbom.cdx.json`, the packages in it
- * (CycloneDX 1.6). The workflow `release` builds the image by the same Dockerfile and signs it with this SBOM.
+ * (CycloneDX 1.6). The workflow `release` builds the image by the same Dockerfile and signs it with this SBOM; it names the base image
+ * with its digest (`npm run deploy:pin -- --base`), and `--base` without one is refused.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -36,6 +37,17 @@ export function packLayer(folder, archive) {
   return { digest: sha256(compressed.stdout), bytes: compressed.stdout.length, files };
 }
 
+/** Platforms of every image: nothing in a bundle depends on them but the driver of SQLite, which has a file for each. */
+export const PLATFORMS = ['linux/amd64', 'linux/arm64'];
+
+const PINNED = /^[^@\s]+:[^@\s]+@sha256:[0-9a-f]{64}$/;
+
+/** The base image of a release. @throws Error unless it is named by tag and digest, because a tag can be moved */
+export function releaseBase(image) {
+  if (!PINNED.test(image)) throw new Error(`--base ${image} has no digest; see npm run deploy:pin -- --base`);
+  return image;
+}
+
 /** Configuration of an image by the last stage of deploy/app.Dockerfile. */
 export function imageConfig(app) {
   const text = readFileSync(join(ROOT, 'deploy/app.Dockerfile'), 'utf8').replaceAll('\\\n', ' ');
@@ -66,9 +78,10 @@ export function imageConfig(app) {
 /**
  * The bill of materials of a service.
  * @param {string[]} packages names of the npm packages whose code is in the bundle
+ * @param {string} [image] the base image; that of the Dockerfile unless given
  * @returns {object} a CycloneDX 1.6 document
  */
-export function billOfMaterials(app, packages) {
+export function billOfMaterials(app, packages, image = imageConfig(app).base) {
   const { version } = readJson('package.json');
   const lock = readJson('package-lock.json').packages;
   const components = packages.map((name) => {
@@ -87,33 +100,48 @@ export function billOfMaterials(app, packages) {
         : undefined,
     };
   });
-  const [base, tag] = imageConfig(app).base.split(':');
+  const [, base, tag, digest] = /^(.+?):([^:@/]+)(?:@sha256:(\w+))?$/.exec(image);
+  const container = {
+    type: 'container',
+    name: base,
+    version: tag,
+    'bom-ref': image,
+    hashes: digest ? [{ alg: 'SHA-256', content: digest }] : undefined,
+  };
   return {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     version: 1,
     metadata: { component: { type: 'application', name: `toolfleet/${app}`, version, 'bom-ref': app } },
-    components: [...components, { type: 'container', name: base, version: tag, 'bom-ref': `${base}:${tag}` }],
-    dependencies: [{ ref: app, dependsOn: [...components.map((each) => each['bom-ref']), `${base}:${tag}`] }],
+    components: [...components, container],
+    dependencies: [{ ref: app, dependsOn: [...components.map((each) => each['bom-ref']), image] }],
   };
 }
 
 /** Bundles one service and writes its layer, plan and bill of materials. @returns what `plan.json` holds */
-export async function prepareImage(app, into = join(ROOT, 'build/images', app)) {
+export async function prepareImage(app, image = imageConfig(app).base, into = join(ROOT, 'build/images', app)) {
   const { outdir, packages } = await bundle(app);
   mkdirSync(into, { recursive: true });
   const layer = packLayer(outdir, join(into, 'layer.tar.gz'));
-  const { base, directories, ...config } = imageConfig(app);
-  const plan = { image: `toolfleet/${app}`, base, layers: [layer, { directories }], config };
+  const { directories, ...config } = { ...imageConfig(app), base: undefined };
+  const plan = {
+    image: `toolfleet/${app}`,
+    base: image,
+    platforms: PLATFORMS,
+    layers: [layer, { directories }],
+    config,
+  };
   writeFileSync(join(into, 'plan.json'), `${JSON.stringify(plan, null, 2)}\n`);
-  writeFileSync(join(into, 'sbom.cdx.json'), `${JSON.stringify(billOfMaterials(app, packages), null, 2)}\n`);
+  writeFileSync(join(into, 'sbom.cdx.json'), `${JSON.stringify(billOfMaterials(app, packages, image), null, 2)}\n`);
   return plan;
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const asked = process.argv.slice(2);
+  const at = asked.indexOf('--base');
+  const image = at === -1 ? undefined : releaseBase(String(asked.splice(at, 2)[1]));
   for (const app of asked.length > 0 ? asked : APPS.filter((name) => name !== 'samples')) {
-    const { base, layers } = await prepareImage(app);
+    const { base, layers } = await prepareImage(app, image);
     const [{ digest, bytes, files }] = layers;
     console.log(`${app}: ${base} + ${digest} (${(bytes / 1e6).toFixed(1)} MB compressed, ${files.length} files)`);
   }

@@ -8,8 +8,8 @@ import {
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
-import { settingViolation } from './tool-settings.js';
 import { checkFanOut, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
+import { readSelect } from '@toolfleet/schema/select';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
 
 /** The expression recommended by semver.org, except that the patch number is optional: published tools use `"version": "1.0"`. */
@@ -127,8 +127,7 @@ export function checkDefinition(announced: unknown, source: ToolSource, compile:
   if (definition.output_schema) checkSchema('output_schema', definition.output_schema, compile);
   const { cost_per_use_micro_usd: cost = 0, cost_cap_micro_usd: cap } = definition;
   if (cap !== undefined && cap < cost) invalid('cost_cap_micro_usd is below cost_per_use_micro_usd');
-  const violation = definition.select === undefined ? undefined : settingViolation('select', definition.select);
-  if (violation) invalid(`${name} ${violation}`);
+  if (definition.select !== undefined) checkSelect(name, definition.select);
   if (definition.dangerous_when) {
     const properties = definition.input_schema['properties'];
     for (const { argument } of definition.dangerous_when) {
@@ -197,4 +196,12 @@ function checkReferences(field: string, schema: JsonObject): void {
 
 function invalid(message: string): never {
   throw new ToolError('SPEC_INVALID', { message: `Definition refused: ${message}` });
+}
+
+function checkSelect(name: string, expression: string): void {
+  try {
+    readSelect(expression);
+  } catch (error) {
+    invalid(`${name} has a wrong value for select: ${(error as Error).message}`);
+  }
 }

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { DefinitionChanged, DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { SettingsByPattern } from '@toolfleet/fleet-file';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { Catalog } from './catalog.js';
@@ -10,7 +11,6 @@ import { DefinitionService } from './definition-service.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { QuarantineService } from './quarantine.js';
 import { ToolOverrides } from './tool-overrides.js';
-import type { SettingsByPattern } from './tool-settings.js';
 
 const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
@@ -369,11 +369,12 @@ describe('DefinitionService', () => {
     });
   });
 
-  it('unregisters remote sources that are no longer declared, but not those of executors', async () => {
+  it('removes the tools of one source', async () => {
     await announce(BUILTIN, [builtin('a')], { ttl_ms: 1_000 });
     await announce(SERVER, [remote('crm_find')]);
     await announce({ kind: 'mcp', name: 'kept' }, [remote('kept_find')]);
-    await service.unregisterUnexpected(new Set(['mcp/kept']));
+    await service.removeOrphans(SERVER);
+    expect((await service.sources()).map(({ name }) => name)).toEqual(['builtin.compute', 'kept']);
     expect((await list()).map((tool) => tool.name)).toEqual(['a', 'kept_find']);
   });
 });

@@ -151,17 +151,15 @@ export class DefinitionService {
     return [...this.catalog.ownedBy(toOwner(source))].length;
   }
 
-  /**
-   * Removes the tools of OpenAPI and MCP sources that are neither configured nor registered any more. Tools of executors stay:
-   * executors announce them on their own.
-   */
-  async unregisterUnexpected(configured: ReadonlySet<string>): Promise<void> {
+  /** Sources with stored tools. */
+  async sources(): Promise<ToolSource[]> {
     await this.catalog.refresh();
-    for (const owner of this.catalog.owners()) {
-      const source = parseOwner(owner);
-      if ((source.kind !== 'openapi' && source.kind !== 'mcp') || configured.has(owner)) continue;
-      this.publishChanges(source, [await this.store.removeOrphans(owner)]);
-    }
+    return [...this.catalog.owners()].map(parseOwner);
+  }
+
+  /** Removes the tools of a source, unless a registration of it is stored. */
+  async removeOrphans(source: ToolSource): Promise<void> {
+    this.publishChanges(source, [await this.store.removeOrphans(toOwner(source))]);
   }
 
   /** Marks sources that stopped announcing; their tools stay listed as unavailable. Returns their owners. */

@@ -1,6 +1,8 @@
 import { holdYoungGeneration, startService } from '@toolfleet/service';
-import { registryComponents } from './wiring.js';
 import { registryConfig } from './registry.config.js';
 
 holdYoungGeneration();
-await startService(registryConfig, registryComponents);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(registryConfig, async (settings, host) =>
+  (await import('./wiring.js')).registryComponents(settings, host),
+);

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ToolError } from '@toolfleet/contracts';
+import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
@@ -42,12 +42,13 @@ const KEYS = {
   looks: `${TAG}:looks`,
 } as const;
 
+/** KEYS of the scripts. */
+const SCRIPT_KEYS = 9;
 /** Tools per script run and per read, so that a document of 20,000 operations does not block Redis for other clients. */
 const BATCH = 250;
 /** Matches any stored stamp; stamps start with a hash. */
 const ANY_STAMP = '*';
 
-type Script = (...values: (string | number)[]) => Promise<unknown>;
 type PutReply = [
   version: number,
   added: string[],
@@ -67,10 +68,10 @@ export class RedisDefinitionStore extends DefinitionStore {
   constructor(private readonly redis: Redis) {
     super();
     this.scripts = {
-      put: script(redis, 'registryPut', PUT),
-      replace: script(redis, 'registryReplace', REPLACE),
-      remove: script(redis, 'registryRemove', REMOVE),
-      expire: script(redis, 'registryExpire', EXPIRE),
+      put: defineScript(redis, 'registryPut', SCRIPT_KEYS, PUT),
+      replace: defineScript(redis, 'registryReplace', SCRIPT_KEYS, REPLACE),
+      remove: defineScript(redis, 'registryRemove', SCRIPT_KEYS, REMOVE),
+      expire: defineScript(redis, 'registryExpire', SCRIPT_KEYS, EXPIRE),
     };
   }
 
@@ -267,12 +268,4 @@ const pinsKey = (owner: string): string => `${TAG}:pins:${owner}`;
 function scriptKeys(owner: string): string[] {
   const { owners, stamps, tools, changes, version, leases, away, registrations } = KEYS;
   return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations];
-}
-
-/** Registers a script. ioredis runs it by EVALSHA and loads it again on a server that does not know it. */
-function script(redis: Redis, name: string, lua: string): Script {
-  redis.defineCommand(name, { numberOfKeys: 9, lua });
-  const command = (redis as unknown as Record<string, Script>)[name];
-  if (!command) throw new ToolError('INTERNAL', { message: `script ${name} is not defined` });
-  return command.bind(redis);
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { ToolError, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import type { EpochMs, JsonObject } from '@toolfleet/contracts';
 import type { ToolsetOrigin, ToolsetSpec } from '@toolfleet/contracts/toolset';
+import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 
 const PUT = readFileSync(new URL('../lua/put-toolset.lua', import.meta.url), 'utf8');
@@ -32,17 +33,12 @@ export interface OverridePin {
   by?: string;
 }
 
-type Script = (...values: (string | number)[]) => Promise<unknown>;
-
 /** Toolsets in Redis, by id: `name`, or `name@tenant`. Infrastructure failures reject. */
 export class RedisToolsetStore {
   private readonly putScript: Script;
 
   constructor(private readonly redis: Redis) {
-    redis.defineCommand('registryPutToolset', { numberOfKeys: 2, lua: PUT });
-    const command = (redis as unknown as Record<string, Script>)['registryPutToolset'];
-    if (!command) throw new ToolError('INTERNAL', { message: 'script registryPutToolset is not defined' });
-    this.putScript = command.bind(redis);
+    this.putScript = defineScript(redis, 'registryPutToolset', 2, PUT);
   }
 
   /** The latest version of every toolset. */

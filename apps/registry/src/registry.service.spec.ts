@@ -14,9 +14,11 @@ import type {
   McpRegisterReply,
   OpenApiRegisterReply,
   QuarantineListReply,
+  SourceListReply,
 } from '@toolfleet/contracts/registry';
 import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
+import type { ToolsetListReply } from '@toolfleet/contracts/toolset';
 import { SystemClock } from '@toolfleet/resilience';
 import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox, ServiceFaults } from '@toolfleet/service';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
@@ -53,6 +55,7 @@ describe('registry service', () => {
   let folder: string;
   let parts: LifecycleComponent[] = [];
   let metrics: Metrics;
+  let faults: ServiceFaults;
   let changes: DefinitionChanged[] = [];
   let announced = 0;
 
@@ -70,13 +73,14 @@ describe('registry service', () => {
       ...env,
     });
     metrics = createMetrics({ version: '0', revision: 'test' });
+    faults = new ServiceFaults(new SystemClock());
     const host = {
       service: 'registry',
       logger: createLogger({ service: 'registry', level: 'silent' }),
       clock: new SystemClock(),
       metrics,
       draining: new AbortController().signal,
-      faults: new ServiceFaults(new SystemClock()),
+      faults,
       announce: () => undefined,
       onSecretChange: () => undefined,
       fail: () => undefined,
@@ -337,7 +341,7 @@ describe('registry service', () => {
 
     it('serves those of the configuration file, and removes those that are no longer declared', async () => {
       const pets = { enabled: true, spec_inline: SPEC };
-      const first = await start({ openapi_tools: { pets, broken: { enabled: true } } });
+      const first = await start({ openapi_tools: { pets } });
       await eventually('the document is there', async () => (await get('listPets')) !== null);
       await expect(add({ auth_type: 'none', auth_config: {} })).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
       const retired = send(SUBJECTS.definitionRetire, { source: { kind: 'openapi', name: 'pets' } });
@@ -553,6 +557,118 @@ describe('registry service', () => {
       await stop(first);
       await start();
       expect(await get('geocode')).toMatchObject({ name: 'geocode' });
+    });
+  });
+
+  describe('a configuration file', () => {
+    const LITERAL = { url: 'https://geo.example.com/f', func_name: 'geo', headers: { Authorization: 'Bearer canary' } };
+    const geo = { url: 'https://geo.example.com/f', func_name: 'geo' };
+    const pets = { enabled: true, spec_inline: SPEC };
+    const GOOD = { openapi_tools: { pets }, mcp_tools: { geo }, toolsets: { maps: { description: 'one' } } };
+    const ALL = ['execute_python', 'geo', 'listPets'];
+    const edit = (config: object | string) =>
+      writeFileSync(join(folder, 'fleet.yaml'), typeof config === 'string' ? config : JSON.stringify(config));
+    const declared = async () => {
+      const { sources } = await send<SourceListReply>(SUBJECTS.sourceList);
+      return Object.fromEntries(sources.map(({ id, state, last_error: error }) => [id, error ?? state]));
+    };
+    const toolset = async () =>
+      (await send<ToolsetListReply>(SUBJECTS.toolsetList)).toolsets.map(({ description }) => description);
+    const isBack = (expected = ALL) =>
+      eventually(`${expected} are listed`, async () => `${await names()}` === `${expected}`);
+
+    it.each<[string, object, string]>([
+      [
+        'a wrong value',
+        { ...GOOD, mcp_tools: { geo: { ...geo, url: 'ftp://geo' } } },
+        'mcp_tools.geo.url must be an http',
+      ],
+      [
+        'a secret that cannot be stored',
+        { ...GOOD, mcp_tools: { geo: LITERAL } },
+        'mcp_tools.geo: headers.Authorization',
+      ],
+      ['a fault elsewhere', { openapi_tools: { pets, odd: { enabled: true } } }, 'openapi_tools.odd needs spec_url'],
+      [
+        'a fault in a toolset',
+        { openapi_tools: { pets }, toolsets: { maps: { read_only: 1 } } },
+        'toolsets.maps.read_only',
+      ],
+    ])(
+      'with %s removes nothing from a running fleet when its registry starts again',
+      async (_what, broken, message) => {
+        const first = await start(GOOD);
+        await isBack();
+        await stop(first);
+        await start(broken);
+        expect(await names()).toEqual(ALL);
+        expect((await declared())['mcp/geo']).not.toBe('ok');
+        expect(JSON.stringify([faults.list(), await declared()])).toContain(message);
+        expect(await toolset()).toEqual(['one']);
+        edit({ openapi_tools: { pets } });
+        await isBack(['execute_python', 'listPets']);
+        await eventually('the toolset is gone', async () => (await toolset()).length === 0);
+        await eventually('no fault is left', async () => faults.list().length === 0);
+        expect(Object.keys(await declared())).toEqual(['builtin/python-sandbox', 'openapi/pets']);
+      },
+    );
+
+    it('that is not configured removes nothing', async () => {
+      const first = await start(GOOD);
+      await isBack();
+      await stop(first);
+      await start({}, { TOOLFLEET_CONFIG: '' });
+      expect(await names()).toEqual(ALL);
+      expect((await declared())['mcp/geo']).toContain('no configuration file declares it');
+      expect(faults.list().map(({ subject }) => subject)).toEqual(['source mcp/geo', 'source openapi/pets']);
+      await send(SUBJECTS.definitionRetire, { source: { kind: 'mcp', name: 'geo' } });
+      expect(await names()).toEqual(['execute_python', 'listPets']);
+    });
+
+    it('applies while the registry runs: new, changed, invalid and removed entries', async () => {
+      await start(GOOD);
+      await isBack();
+      edit({
+        ...GOOD,
+        mcp_tools: { geo: { ...geo, description: 'Where it is' } },
+        toolsets: { maps: { description: 'two' } },
+      });
+      await eventually('the change applies', async () => (await get('geo'))?.description === 'Where it is');
+      await eventually('the toolset changed', async () => `${await toolset()}` === 'two');
+      edit({ ...GOOD, mcp_tools: { geo: { ...geo, url: 'ftp://geo' } }, openapi_tools: {} });
+      await eventually(
+        'the entry is refused',
+        async () => (await declared())['mcp/geo']?.includes('must be an http') ?? false,
+      );
+      expect((await get('geo'))?.description).toBe('Where it is');
+      expect(await names(), 'the file has a fault').toEqual(ALL);
+      for (const unreadable of ['mcp_servers: [', 'mcp_serverz: {}', '']) {
+        edit(unreadable);
+        await eventually('the fault is reported', async () =>
+          faults.list().some(({ message }) => message.startsWith('a change is ignored')),
+        );
+        expect(await names()).toEqual(ALL);
+      }
+      edit({ mcp_tools: { geo } });
+      await isBack(['execute_python', 'geo']);
+      await eventually('no fault is left', async () => faults.list().length === 0);
+    });
+
+    it('that differs between replicas: the last one that declares a source keeps it', async () => {
+      const first = await start(GOOD);
+      await isBack();
+      await start({ openapi_tools: { pets } });
+      expect(await names()).toEqual(ALL);
+      await stop(first);
+      await isBack(['execute_python', 'listPets']);
+    });
+
+    it('declares its function again when the store lost it', async () => {
+      await start(GOOD);
+      await isBack();
+      const retired = { source: { kind: 'mcp', name: 'geo' }, names: ['geo'] };
+      expect(await send(SUBJECTS.definitionRetire, retired)).toEqual({ removed: ['geo'] });
+      await isBack();
     });
   });
 });

@@ -16,23 +16,18 @@ const NAME = /^[A-Za-z0-9_.-]{1,100}$/;
  * survive restarts. A declared source takes precedence over a registration with the same name.
  */
 export class SourceStore {
-  private readonly configured = new Set<string>();
+  private configured: ReadonlySet<string> = new Set();
 
   constructor(private readonly store: DefinitionStore) {}
 
-  /** Records the sources of the configuration file. */
-  declare(kind: Kind, names: Iterable<string>): void {
-    for (const name of names) this.configured.add(`${kind}/${name}`);
+  /** Records the owners (`kind/name`) that the configuration file declares, in place of those before. */
+  declare(owners: Iterable<string>): void {
+    this.configured = new Set(owners);
   }
 
   /** Whether the configuration file declares this source. */
   isDeclared(kind: Kind, source: string): boolean {
     return this.configured.has(`${kind}/${source}`);
-  }
-
-  /** Owners (`kind/name`) that the configuration file declares. */
-  get declared(): ReadonlySet<string> {
-    return this.configured;
   }
 
   /**

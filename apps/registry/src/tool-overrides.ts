@@ -1,7 +1,8 @@
 import { toMicroUsd } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
+import type { SettingsByPattern } from '@toolfleet/fleet-file';
 import { FatalStartupError } from '@toolfleet/service';
-import { applySettings, matchSettings, type SettingsByPattern } from './tool-settings.js';
+import { applySettings, matchSettings } from './tool-settings.js';
 
 /** Prices and rate limits an operator configures. */
 interface OverrideTable {

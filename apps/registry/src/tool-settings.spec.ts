@@ -1,16 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
-import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
-import {
-  applySettings,
-  matchSettings,
-  readToolSettings,
-  unusedPatternsNote,
-  withEntrySettings,
-} from './tool-settings.js';
-import { readMcpEntry } from './sources/mcp-entry.js';
-import { readOpenApiEntry } from './sources/openapi-entry.js';
+import { applySettings, matchSettings, unusedPatternsNote, withEntrySettings } from './tool-settings.js';
 
 const remote = (remoteName: string, more: Partial<ToolDefinition> = {}): ToolDefinition => ({
   name: `crm_${remoteName}`,
@@ -21,67 +11,6 @@ const remote = (remoteName: string, more: Partial<ToolDefinition> = {}): ToolDef
   binding: { kind: 'mcp', server: 'crm', transport: 'streamable-http', url: 'https://crm.example.com', remoteName },
   source: { kind: 'mcp', name: 'crm' },
   ...more,
-});
-
-/** A valid value of each setting, and one that is not. */
-const VALUES: Record<keyof typeof TOOL_SETTINGS, [valid: unknown, invalid: unknown]> = {
-  dangerous: [true, 'yes'],
-  requires_auth: [true, 1],
-  session_aware: [true, 'true'],
-  idempotent: [false, 0],
-  retry_policy: [{ kind: 'custom', max_attempts: 2, base_delay_ms: 10, multiplier: 2 }, { kind: 'always' }],
-  stub_data: [{ rate: 1 }, undefined],
-  rate_limit: [0, -1],
-  rate_limit_mode: ['wait', 'queue'],
-  cache_ttl_seconds: [0, 1.5],
-  select: ['$.items[*].id', 'items['],
-  timeout_seconds: [0.5, 0],
-  memory_limit_mb: [64, 0],
-};
-const ENTRIES: [string, (fields: object) => { [field: string]: unknown } | string][] = [
-  ['an MCP server', (fields) => readMcpEntry('crm', entry({ url: 'https://a.example' }, fields), false) as never],
-  [
-    'a function',
-    (fields) => readMcpEntry('crm', entry({ url: 'https://a.example', func_name: 'f' }, fields), true) as never,
-  ],
-  [
-    'an OpenAPI document',
-    (fields) => readOpenApiEntry('crm', entry({ spec_url: 'https://a.example' }, fields)) as never,
-  ],
-  ['tool_settings', (fields) => readToolSettings({ tool_settings: { '*': fields as JsonObject } }) as never],
-];
-const entry = (base: object, fields: object) => ({ ...base, ...fields }) as JsonObject;
-
-describe.each(ENTRIES)('settings of %s', (kind, read) => {
-  it.each(Object.entries(VALUES))('%s', (name, [valid, invalid]) => {
-    const given = read({ [name]: valid });
-    if (name === 'memory_limit_mb' && kind !== 'tool_settings')
-      return expect(given).toContain('cannot set memory_limit_mb');
-    expect(given).toMatchObject(kind === 'tool_settings' ? { '*': { [name]: valid } } : { [name]: valid });
-    if (invalid === undefined) return;
-    expect(read({ [name]: invalid })).toContain('has a wrong value for ');
-    expect(read({ [name]: invalid })).toContain(name);
-  });
-
-  it('an unknown field gets a suggestion', () => {
-    expect(read({ dangerus: true })).toContain('has an unknown field dangerus; did you mean dangerous?');
-  });
-
-  it('overrides', () => {
-    if (kind === 'tool_settings') return;
-    const overrides = { 'delete_*': { dangerous: true, rate_limit: null }, 'get.one': {} };
-    expect(read({ overrides })).toMatchObject({ overrides });
-    expect(read({ overrides: ['delete_*'] })).toBe(
-      'has a wrong value for overrides: must map name patterns to settings',
-    );
-    expect(read({ overrides: { 'a b': {} } })).toContain('has an invalid pattern overrides["a b"]');
-    expect(read({ overrides: { a: true } })).toContain('overrides["a"]: must be a mapping of settings');
-    expect(read({ overrides: { a: { danger: true } } })).toContain('has an unknown field danger');
-    expect(read({ overrides: { a: { rate_limit: 'x' } } })).toContain(
-      'has a wrong value for overrides["a"].rate_limit',
-    );
-    expect(read({ overrides: { a: { memory_limit_mb: 64 } } })).toContain('has an unknown field memory_limit_mb');
-  });
 });
 
 describe('settings by name pattern', () => {

@@ -2,85 +2,13 @@
  * What an administrator sets about tools: fields of a source's entry apply to all its tools, `overrides` of the entry to those a
  * name pattern matches, and the section `tool_settings` of the configuration file to tools of every source.
  */
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { suggestion } from '@toolfleet/contracts/text';
+import type { JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS, type ToolSettings } from '@toolfleet/contracts/tool-settings';
-import { compileSchema, explainErrors, type CompiledSchema } from '@toolfleet/schema';
-import { readSelect } from '@toolfleet/schema/select';
+import type { SettingsByPattern } from '@toolfleet/fleet-file';
 
-/** Settings by name pattern: a tool name in which `*` stands for any characters. */
-export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
-
-type Name = keyof ToolSettings;
-const NAMES = Object.keys(TOOL_SETTINGS) as Name[];
-const CHECKS: Readonly<Record<string, CompiledSchema>> = Object.fromEntries(
-  NAMES.map((name) => [name, compileSchema(TOOL_SETTINGS[name].schema)]),
-);
-/** A local MCP server is one process for all its tools, so its limit belongs to the entry. */
-const NAMES_OF_SOURCE = NAMES.filter((name) => name !== 'memory_limit_mb');
-
-const PATTERN = /^[A-Za-z0-9_.*/:-]{1,512}$/;
-const MAX_PATTERNS = 1_000;
-
-/** Whether a field of an entry is a tool setting. */
-export function isToolSetting(field: string): field is Name {
-  return Object.hasOwn(TOOL_SETTINGS, field);
-}
-
-/** What is wrong with the value of a setting, to follow the name of its entry; undefined when nothing is. */
-export function settingViolation(field: Name, value: Json, path: string = field): string | undefined {
-  const check = CHECKS[field];
-  if (!check || check.check(value)) return field === 'select' ? selectViolation(String(value), path) : undefined;
-  const reasons = explainErrors(check.errors(value)).map(({ path: at, message }) =>
-    at ? `${at}: ${message}` : message,
-  );
-  return `has a wrong value for ${path}: ${reasons.join('; ')}`;
-}
-
-function selectViolation(expression: string, path: string): string | undefined {
-  try {
-    readSelect(expression);
-    return undefined;
-  } catch (error) {
-    return `has a wrong value for ${path}: ${(error as Error).message}`;
-  }
-}
-
-/** What is wrong with `overrides` of an entry or with the section `tool_settings`; undefined when nothing is. */
-export function overridesViolation(
-  value: Json,
-  path: string,
-  names: readonly Name[] = NAMES_OF_SOURCE,
-): string | undefined {
-  if (!isJsonObject(value)) return `has a wrong value for ${path}: must map name patterns to settings`;
-  const entries = Object.entries(value);
-  if (entries.length > MAX_PATTERNS) return `has more than ${MAX_PATTERNS} patterns in ${path}`;
-  for (const [pattern, settings] of entries) {
-    const at = `${path}[${JSON.stringify(pattern.slice(0, 80))}]`;
-    if (!PATTERN.test(pattern)) return `has an invalid pattern ${at}: use tool names, with * for any characters`;
-    if (!isJsonObject(settings)) return `has a wrong value for ${at}: must be a mapping of settings`;
-    for (const [field, setting] of Object.entries(settings)) {
-      if (!isToolSetting(field) || !names.includes(field)) return `${unknownField(field, names)} in ${at}`;
-      if (setting === null) continue;
-      const violation = settingViolation(field, setting, `${at}.${field}`);
-      if (violation) return violation;
-    }
-  }
-  return undefined;
-}
-
-/** The message for a field that an entry does not have, to follow the name of the entry. */
-export function unknownField(field: string, known: Iterable<string>): string {
-  return `has an unknown field ${field.slice(0, 80)}${suggestion(field.slice(0, 80), known)}`;
-}
-
-/** Reads the section `tool_settings`. @returns a message when it is invalid */
-export function readToolSettings(file: JsonObject): SettingsByPattern | string {
-  const section = file['tool_settings'];
-  if (section === undefined || section === null) return {};
-  return overridesViolation(section, 'tool_settings', NAMES) ?? (section as SettingsByPattern);
-}
+/** A local MCP server is one process for all its tools, so its memory limit belongs to the entry. */
+const NAMES_OF_SOURCE = Object.keys(TOOL_SETTINGS).filter((name) => name !== 'memory_limit_mb');
 
 /**
  * The settings that apply to a tool with these names. A more specific pattern wins, field by field: an exact name over patterns,
@@ -90,7 +18,7 @@ export function matchSettings(overrides: SettingsByPattern | undefined, names: r
   const matching = Object.keys(overrides ?? {})
     .filter((pattern) => names.some((name) => matches(pattern, name)))
     .toSorted((a, b) => specificity(a) - specificity(b) || (a < b ? -1 : 1));
-  return Object.assign({}, ...matching.map((pattern) => withoutNull(overrides?.[pattern] ?? {}))) as ToolSettings;
+  return Object.assign({}, ...matching.map((pattern) => overrides?.[pattern])) as ToolSettings;
 }
 
 /** Patterns that match none of the tools, probably typos. Each tool has several names. */
@@ -154,10 +82,6 @@ function pickSettings(entry: JsonObject): ToolSettings {
   return Object.fromEntries(
     NAMES_OF_SOURCE.flatMap((name) => (entry[name] === undefined || entry[name] === null ? [] : [[name, entry[name]]])),
   ) as ToolSettings;
-}
-
-function withoutNull(settings: ToolSettings): ToolSettings {
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null)) as ToolSettings;
 }
 
 function specificity(pattern: string): number {

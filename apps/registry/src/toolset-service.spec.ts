@@ -2,10 +2,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
+import { parseFleetFiles } from '@toolfleet/fleet-file';
 import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 import { Catalog } from './catalog.js';
+import { Declarations } from './redis-declarations.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import { MAX_VERSIONS, RedisToolsetStore } from './redis-toolset-store.js';
 import { toolKey, toRevision } from './tool-key.js';
@@ -50,14 +52,16 @@ beforeEach(async () => {
 });
 
 /** The service of a replica after its start. */
-async function started(file: JsonObject = {}): Promise<ToolsetService> {
+async function started(file: JsonObject = {}, declarations = new Declarations(redis, 'toolsets')) {
   const host = {
     clock,
     logger,
     faults: { set: (subject: string, found: readonly string[]) => void faults.set(subject, found) },
   };
   const catalog = new Catalog(new RedisDefinitionStore(redis), clock);
-  const service = new ToolsetService(file, new RedisToolsetStore(redis), catalog, host, (id) => published.push(id));
+  const read = parseFleetFiles([{ file: 'fleet.yaml', text: JSON.stringify(file) }]);
+  const store = new RedisToolsetStore(redis);
+  const service = new ToolsetService(read, store, catalog, host, declarations, (id) => published.push(id));
   await service.start();
   return service;
 }
@@ -124,22 +128,26 @@ describe('the users of a toolset', () => {
 describe('toolsets of the configuration file', () => {
   it('are stored when they changed, kept from the API, and removed with their entry', async () => {
     const file = { toolsets: { sums: { description: 'file' }, 'own@acme': {} } };
-    expect(await (await started(file)).show('sums')).toMatchObject({ version: 1, origin: 'config' });
+    const service = await started(file);
+    expect(await service.show('sums')).toMatchObject({ version: 1, origin: 'config' });
     const again = await started(file);
     expect(await again.show('sums')).toMatchObject({ version: 1 });
     for (const change of [put(again, 'sums', {}), again.remove('own@acme')])
       await expect(change).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
     const later = await started({ toolsets: { sums: { description: 'changed' } } });
     expect(await later.show('sums')).toMatchObject({ version: 2, spec: { description: 'changed' } });
+    expect(await later.show('own@acme'), 'other replicas declare it').toMatchObject({ version: 1 });
+    await Promise.all([service.stop(), again.stop()]);
+    await later.removeUndeclared();
     await expect(later.show('own@acme')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
   it('with an invalid entry keep the previous version, and report a fault', async () => {
     await started({ toolsets: { sums: { description: 'good' } } });
-    const service = await started({ toolsets: { sums: { includes: {} }, 'a b': {} } });
+    const service = await started({ toolsets: { sums: { include: [] }, 'a b': {} } });
     expect(await service.show('sums')).toMatchObject({ version: 1, spec: { description: 'good' } });
     expect([...faults.keys()]).toEqual(['toolset sums', 'toolset a b']);
-    expect(faults.get('toolset sums')?.[0]).toContain('includes');
+    expect(faults.get('toolset sums')?.[0]).toContain('toolsets.sums.include must be a mapping');
   });
 });
 

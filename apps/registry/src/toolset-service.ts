@@ -1,4 +1,4 @@
-import { isJsonObject, isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { PendingApproval } from '@toolfleet/contracts/registry';
 import {
   TOOLSET_SCHEMA,
@@ -10,24 +10,23 @@ import {
   type ToolsetSummary,
   type ToolsetVersion,
 } from '@toolfleet/contracts/toolset';
+import { faultLine, findToolsetFaults, type FleetFile } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
 import { canonicalJson, validateMessage } from '@toolfleet/schema';
-import type { ServiceHost } from '@toolfleet/service';
+import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';
+import type { Declarations } from './redis-declarations.js';
 import { sourceName } from './tool-key.js';
 import type { RedisToolsetStore, StoredVersion } from './redis-toolset-store.js';
 import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-overrides.js';
 
 const readSpec = validateMessage<ToolsetSpec>(TOOLSET_SCHEMA as unknown as JsonObject);
-/** Names of entries in the section `toolsets` of the configuration file: `name`, or `name@tenant`. */
-const ID = /^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$/;
 const MAX_SPEC_CHARS = 64 * 1024;
 /** Toolsets of one tenant, and shared ones. */
 const MAX_TOOLSETS = 200;
 /** Attempts to write a toolset that others keep changing. */
 const MAX_WRITES = 5;
-const FILE = 'configuration file';
 /** Prefix of the subject of a toolset's fault, before its id. */
 const TOOLSET_FAULT = 'toolset ';
 
@@ -44,36 +43,59 @@ interface OverrideStates {
  */
 export class ToolsetService {
   readonly name = 'toolsets';
-  private readonly declared = new Set<string>();
+  private declared: ReadonlySet<string> = new Set();
+  /** The file in force has no fault, so what it does not declare may be removed. */
+  private isComplete = false;
 
   constructor(
-    private readonly file: JsonObject,
+    private readonly file: FleetFile,
     private readonly store: RedisToolsetStore,
     private readonly catalog: Catalog,
     private readonly host: { clock: Clock; logger: Logger; faults: Pick<ServiceHost['faults'], 'set'> },
+    private readonly declarations: Declarations,
     private readonly publishChanged: (id: string) => void,
   ) {}
 
-  /** Stores the toolsets of the configuration file that are new or changed, and removes those that are no longer in it. */
-  async start(): Promise<void> {
-    const section = this.file['toolsets'] ?? {};
-    const entries = isJsonObject(section) ? Object.entries(section) : [];
-    if (!isJsonObject(section)) this.host.faults.set(TOOLSET_FAULT, ['toolsets must be a mapping of names']);
-    for (const [id, entry] of entries) {
-      this.declared.add(id);
+  start(): Promise<void> {
+    return this.apply(this.file);
+  }
+
+  /** Best effort: otherwise the lease of the declarations ends by itself. */
+  async stop(): Promise<void> {
+    await this.declarations.declare([]).catch(() => undefined);
+  }
+
+  /** Stores the toolsets of a configuration file that are new or changed. An invalid entry keeps the stored version. */
+  async apply(file: FleetFile): Promise<void> {
+    const refused = file.refused.filter(({ section }) => section === 'toolsets');
+    const faults = new Map(refused.map(({ name, faults: found }) => [name, found.map(faultLine).join('; ')]));
+    for (const [id, entry] of Object.entries(file.toolsets)) {
       try {
-        if (!ID.test(id))
-          throw invalid('toolsets', 'names are letters, digits, "_" and "-", with @tenant of one tenant');
-        await this.write(id, checkSpec(entry), { origin: 'config', by: FILE });
+        await this.write(id, checkSpec(entry), { origin: 'config', by: FLEET_FILE_FAULT });
       } catch (error) {
         if (!isToolError(error) || error.code !== 'REQUEST_INVALID') throw error;
-        // An invalid entry keeps the stored version.
-        this.host.faults.set(TOOLSET_FAULT + id, [`its entry is ignored: ${error.message}`]);
-        this.host.logger.error({ toolset: id, fault: error.message }, 'a toolset of the configuration file is ignored');
+        faults.set(id, error.message);
       }
     }
+    for (const id of new Set([...this.declared, ...faults.keys()])) {
+      const fault = faults.get(id);
+      this.host.faults.set(TOOLSET_FAULT + id, fault === undefined ? [] : [`its entry is ignored: ${fault}`]);
+      if (fault !== undefined)
+        this.host.logger.error({ toolset: id, fault }, 'a toolset of the configuration file is ignored');
+    }
+    this.isComplete = file.isConfigured && file.refused.length === 0 && faults.size === 0;
+    const declared = new Set([...Object.keys(file.toolsets), ...faults.keys()]);
+    this.declared = this.isComplete ? declared : new Set([...this.declared, ...declared]);
+    await this.removeUndeclared();
+  }
+
+  /** Removes toolsets of configuration files that neither this replica's nor another's declares any more. */
+  async removeUndeclared(): Promise<void> {
+    await this.declarations.declare(this.declared);
+    if (!this.isComplete) return;
+    const others = await this.declarations.byOthers();
     for (const [id, { origin }] of await this.store.heads()) {
-      if (origin !== 'config' || this.declared.has(id)) continue;
+      if (origin !== 'config' || this.declared.has(id) || others.has(id)) continue;
       await this.store.remove(id);
       this.publishChanged(id);
     }
@@ -267,16 +289,8 @@ function checkSpec(value: unknown): ToolsetSpec {
   if (JSON.stringify(value ?? null).length > MAX_SPEC_CHARS)
     throw invalid('toolset', `must have at most ${MAX_SPEC_CHARS} characters of JSON`);
   const spec = readSpec(value);
-  const names = new Map<string, string>();
-  for (const [tool, { name, preset = {}, defaults = {}, hide = [] }] of Object.entries(spec.overrides ?? {})) {
-    const other = name === undefined ? undefined : names.get(name);
-    if (other !== undefined) throw invalid(`overrides.${tool}.name`, `'${name}' is the name of ${other} already`);
-    if (name !== undefined) names.set(name, tool);
-    const twice = [...Object.keys(defaults), ...hide].find((argument) => Object.hasOwn(preset, argument));
-    const both = twice ?? hide.find((argument) => Object.hasOwn(defaults, argument));
-    if (both !== undefined)
-      throw invalid(`overrides.${tool}`, `'${both}' may be in only one of preset, defaults and hide`);
-  }
+  const [fault] = findToolsetFaults(spec);
+  if (fault) throw invalid(fault.path, fault.message);
   return spec;
 }
 

@@ -1,14 +1,15 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
+import type { FleetFile } from '@toolfleet/fleet-file';
 import { connectRedis, toRedisOptions, redisComponent, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   AllowedEndpoints,
   environmentByPrefix,
-  FatalStartupError,
+  fleetFileReloader,
   loadFleetFile,
   microserviceComponent,
   SecretBox,
@@ -20,6 +21,7 @@ import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/t
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetChanged } from '@toolfleet/contracts/toolset';
 import { Catalog } from './catalog.js';
+import { Declarations } from './redis-declarations.js';
 import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
@@ -41,7 +43,6 @@ import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
 import { sourceTenant, toOwner } from './tool-key.js';
 import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
-import { readToolSettings } from './tool-settings.js';
 import { ToolsetEndpoint } from './toolset.endpoint.js';
 import { ToolsetService } from './toolset-service.js';
 
@@ -137,10 +138,35 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     clock,
     logger,
   );
-  const sources = new FleetSources(file, { python, openapi, mcp, mcpSealFor }, definitions, sourceStore, host);
-  const toolsets = new ToolsetService(file, new RedisToolsetStore(redis), catalog, host, (id) => {
-    const message: ToolsetChanged = { id };
-    if (nats.connected) nats.publish(SUBJECTS.toolsetChanged, message);
+  const toolsets = new ToolsetService(
+    file,
+    new RedisToolsetStore(redis),
+    catalog,
+    host,
+    new Declarations(redis, 'toolsets'),
+    (id) => {
+      const message: ToolsetChanged = { id };
+      if (nats.connected) nats.publish(SUBJECTS.toolsetChanged, message);
+    },
+  );
+  const sources = new FleetSources(
+    file,
+    {
+      python,
+      openapi,
+      mcp,
+      mcpSealFor,
+      definitions,
+      sourceStore,
+      declarations: new Declarations(redis, 'sources'),
+      onRound: () => toolsets.removeUndeclared(),
+    },
+    host,
+  );
+  const reloader = fleetFileReloader(settings, file, host, async (changed) => {
+    const ignored = await sources.apply(changed);
+    await toolsets.apply(changed);
+    return ignored;
   });
   const strategy = new NatsStrategy({
     connection: nats,
@@ -176,6 +202,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     announcements(catalog, mcp, nats),
     sources,
     toolsets,
+    reloader,
     new Heartbeat(nats, clock, { service: 'registry', faults }),
   ];
 }
@@ -190,16 +217,14 @@ function countTools(catalog: Catalog, { metrics }: ServiceHost): void {
   }
 }
 
-/** @throws FatalStartupError for invalid settings: a typo must not leave a tool without its protection */
-function toolOverrides(settings: RegistryConfig, file: JsonObject): ToolOverrides {
-  const toolSettings = readToolSettings(file);
-  if (typeof toolSettings === 'string') throw new FatalStartupError(`The configuration file ${toolSettings}`);
+/** @throws FatalStartupError for a price that is none */
+function toolOverrides(settings: RegistryConfig, file: FleetFile): ToolOverrides {
   return new ToolOverrides({
     pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
     mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
     remoteCostMicroUsd: REMOTE_COST_MICRO_USD,
     mcpCostMicroUsd: readMcpCosts(environmentByPrefix('MCP_COST_')),
-    settings: toolSettings,
+    settings: file.tool_settings,
   });
 }
 

@@ -3,6 +3,7 @@ import { type Command, commandHelp, generalHelp } from './command.js';
 import { approvals } from './commands/approvals.js';
 import { audit } from './commands/audit.js';
 import { call, jobs } from './commands/call.js';
+import { check } from './commands/check.js';
 import { completion } from './commands/completion.js';
 import { config } from './commands/config.js';
 import { describe, tools } from './commands/tools.js';
@@ -40,6 +41,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['audit', audit],
   ['tool new', toolNew],
   ['openapi', openapi],
+  ['check', check],
   ['config', config],
   ['completion', completion(() => COMMANDS)],
 ]);

@@ -1,74 +1,124 @@
 import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
-import type { CancelTimer } from '@toolfleet/resilience';
-import type { ServiceHost } from '@toolfleet/service';
+import { faultLine, isFunctionEntry, type FleetFile, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
+import { KeyedMutex, type CancelTimer } from '@toolfleet/resilience';
+import { canonicalJson } from '@toolfleet/schema';
+import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
+import type { Declarations } from '../redis-declarations.js';
 import type { DefinitionService } from '../definition-service.js';
 import type { SourceStore } from '../source-store.js';
-import { readMcpEntries, type McpEntry } from './mcp-entry.js';
 import { mcpSource } from './mcp-definitions.js';
 import type { McpSource } from './mcp.source.js';
 import { openApiSource } from './openapi-definitions.js';
-import { readOpenApiEntries } from './openapi-entry.js';
-import type { DeclaredSource } from './source-statuses.js';
+import { NOT_DECLARED, type DeclaredSource } from './source-statuses.js';
 import type { OpenApiSource } from './openapi.source.js';
 import type { PythonSource } from './python.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
 import { toOwner } from '../tool-key.js';
 
-/** How often registrations changed on other replicas are adopted. */
-const FOLLOW_EVERY_MS: Milliseconds = 30_000;
+/** How often the store is compared with what is declared. */
+const ROUND_EVERY_MS: Milliseconds = 5_000;
+/** Rounds between two in which registrations that changed on other replicas are adopted: 30 s. */
+const ROUNDS_PER_FOLLOW = 6;
 /** Start of the subject of a source's faults; its owner follows. */
 export const SOURCE_FAULT = 'source ';
+
+/** An entry that is in force. */
+type Entry = { kind: 'openapi'; entry: OpenApiEntry } | { kind: 'mcp'; entry: McpEntry };
+
+/** A source that the configuration file declares, or declared before its entry became invalid. */
+type Declared = DeclaredSource & { inForce?: Entry };
+
+interface FleetSourcesDeps {
+  python: PythonSource;
+  openapi: OpenApiSource;
+  mcp: McpSource;
+  mcpSealFor: SealFor;
+  definitions: DefinitionService;
+  sourceStore: SourceStore;
+  declarations: Declarations;
+  /** Called after each round over the sources. */
+  onRound: () => Promise<void>;
+}
 
 /**
  * The sources that the registry itself reads: the tool of the sandbox, the entries of the configuration file, and stored
  * registrations, which it follows while other replicas change them.
+ *
+ * An entry that is invalid keeps what it declared before. A source is removed only when a file without any fault no longer has it,
+ * and no other replica declares it; a source of a registry that was restarted meanwhile has no entry, but its tools stay.
  */
 export class FleetSources {
   readonly name = 'sources';
-  /** Sources of the configuration file, those with an invalid entry included. */
-  declared: DeclaredSource[] = [];
+  private byOwner: ReadonlyMap<string, Declared> = new Map();
+  /** Owners of stored registrations. */
+  private registered: ReadonlySet<string> = new Set();
+  /** The file in force has no fault, so what it does not declare may be removed. */
+  private isComplete = false;
   private cancelTimer: CancelTimer | undefined;
   private stopped = false;
+  private readonly mutex = new KeyedMutex();
 
   constructor(
-    private readonly file: JsonObject,
-    private readonly sources: { python: PythonSource; openapi: OpenApiSource; mcp: McpSource; mcpSealFor: SealFor },
-    private readonly definitions: DefinitionService,
-    private readonly sourceStore: SourceStore,
+    private readonly file: FleetFile,
+    private readonly deps: FleetSourcesDeps,
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
   ) {}
 
+  /** Sources of the configuration file, those with an invalid entry included. */
+  get declared(): readonly DeclaredSource[] {
+    return [...this.byOwner.values()];
+  }
+
   async start(): Promise<void> {
-    const openapi = readOpenApiEntries(this.file);
-    const mcp = readMcpEntries(this.file);
-    for (const { name, message } of openapi.faults) this.refuse({ kind: 'openapi', name }, message);
-    for (const { name, message } of mcp.faults) this.refuse({ kind: 'mcp', name }, message);
-    const servers = this.sealed(mcp.entries);
-    for (const entry of openapi.entries) this.declare(openApiSource(entry), entry);
-    for (const entry of servers) this.declare(mcpSource(entry), entry);
-    this.sourceStore.declare(
-      'openapi',
-      openapi.entries.map((entry) => openApiSource(entry).name),
-    );
-    this.sourceStore.declare(
-      'mcp',
-      servers.map((entry) => mcpSource(entry).name),
-    );
-    await this.sources.python.start();
-    await this.definitions.unregisterUnexpected(this.sourceStore.declared);
-    this.sources.openapi.start(openapi.entries);
-    await this.sources.mcp.start(servers);
-    await this.follow();
+    await this.deps.python.start();
+    this.host.faults.set(FLEET_FILE_FAULT, await this.apply(this.file));
     this.schedule();
   }
 
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancelTimer?.();
-    this.sources.python.stop();
-    this.sources.openapi.stop();
-    this.sources.mcp.stop();
+    this.deps.python.stop();
+    this.deps.openapi.stop();
+    this.deps.mcp.stop();
+    // Best effort: otherwise the lease ends by itself.
+    await this.deps.declarations.declare([]).catch(() => undefined);
+  }
+
+  /**
+   * Puts the entries of a file into force: starts new and changed ones, and removes those that are gone.
+   * @returns faults of the entries that are ignored
+   */
+  apply(file: FleetFile): Promise<readonly string[]> {
+    return this.mutex.run('', async () => {
+      const next = this.readEntries(file);
+      const faults = [...next.values()].flatMap(({ fault }) =>
+        fault === undefined ? [] : [`ignoring an entry: ${fault}`],
+      );
+      this.isComplete = file.isConfigured && file.refused.length === 0 && faults.length === 0;
+      const started: Entry[] = [];
+      for (const [owner, before] of this.byOwner) {
+        const one = next.get(owner);
+        if (!one && !this.isComplete) next.set(owner, before);
+        else if (one?.fault !== undefined) one.inForce = before.inForce;
+        else if (!one && before.inForce) this.deps[before.inForce.kind].forget(before.source.name);
+      }
+      for (const [owner, one] of next) {
+        const before = this.byOwner.get(owner);
+        if (one.inForce === undefined) continue;
+        one.entry = one.inForce.entry as unknown as JsonObject;
+        if (canonicalJson(one.entry) !== canonicalJson(before?.inForce ? before.entry : null))
+          started.push(one.inForce);
+      }
+      this.deps.sourceStore.declare(next.keys());
+      this.deps.openapi.start(started.flatMap((one) => (one.kind === 'openapi' ? [one.entry] : [])));
+      await this.deps.mcp.start(started.flatMap((one) => (one.kind === 'mcp' ? [one.entry] : [])));
+      // Only now: an apply that failed is repeated as a whole.
+      this.byOwner = next;
+      await this.follow();
+      return faults;
+    });
   }
 
   /**
@@ -79,14 +129,14 @@ export class FleetSources {
    */
   async unregister(source: ToolSource): Promise<string[]> {
     const { kind, name } = source;
-    if (kind !== 'openapi' && kind !== 'mcp') return (await this.definitions.unregister(source)).removed;
-    if (this.sourceStore.isDeclared(kind, name))
+    if (kind !== 'openapi' && kind !== 'mcp') return (await this.deps.definitions.unregister(source)).removed;
+    if (this.deps.sourceStore.isDeclared(kind, name))
       throw new ToolError('TOOL_NAME_CONFLICT', {
         message: `${name} is declared in the configuration file; remove it there`,
       });
-    const { removed, wasRegistered } = await this.definitions.unregister(source);
-    this.sources[kind].forget(name);
-    await this.follow();
+    const { removed, wasRegistered } = await this.deps.definitions.unregister(source);
+    this.deps[kind].forget(name);
+    await this.round();
     if (!wasRegistered && removed.length === 0)
       throw new ToolError('NOT_FOUND', { message: `No source '${kind}/${name}'` });
     return removed;
@@ -98,17 +148,16 @@ export class FleetSources {
    */
   async purgeTenant(tenant: string, dryRun: boolean): Promise<Record<string, number>> {
     const counts = { sources: 0, definitions: 0, declared_sources: 0 };
-    for (const source of await this.definitions.sourcesOf(tenant)) {
-      if (this.sourceStore.isDeclared(source.kind as 'openapi' | 'mcp', source.name)) {
+    for (const source of await this.deps.definitions.sourcesOf(tenant)) {
+      if (this.deps.sourceStore.isDeclared(source.kind as 'openapi' | 'mcp', source.name)) {
         counts.declared_sources += 1;
         continue;
       }
       counts.sources += 1;
       counts.definitions += dryRun
-        ? this.definitions.countOf(source)
-        : (await this.definitions.unregister(source)).removed.length;
-      if (!dryRun && (source.kind === 'openapi' || source.kind === 'mcp'))
-        this.sources[source.kind].forget(source.name);
+        ? this.deps.definitions.countOf(source)
+        : (await this.deps.definitions.unregister(source)).removed.length;
+      if (!dryRun && (source.kind === 'openapi' || source.kind === 'mcp')) this.deps[source.kind].forget(source.name);
     }
     return counts;
   }
@@ -122,62 +171,106 @@ export class FleetSources {
     if (kind !== 'openapi' && kind !== 'mcp')
       throw new ToolError('REQUEST_INVALID', { message: `${name} announces its tools itself; it cannot be refreshed` });
     // Another replica may have registered it since the last round.
-    await this.follow();
-    if (await this.sources[kind].look(name)) return;
+    await this.round();
+    if (await this.deps[kind].look(name)) return;
     const fault = this.declared.find((one) => toOwner(one.source) === toOwner(source))?.fault;
     if (fault === undefined) return;
-    const message = `${fault}; correct the configuration file and restart the registry`;
+    const message = `${fault}; correct the configuration file`;
     throw new ToolError('REQUEST_INVALID', { message });
   }
 
-  private declare(source: ToolSource, entry: object): void {
-    this.declared.push({ source, entry: entry as JsonObject });
-  }
-
-  /** Ignores an invalid entry, visibly. */
-  private refuse(source: ToolSource, message: string): void {
-    const fault = `${source.name} ${message}`;
-    this.declared.push({ source, entry: {}, fault });
-    const refused = this.declared.flatMap((one) => one.fault ?? []);
-    this.host.faults.set(
-      'configuration file',
-      refused.map((text) => `ignoring an entry: ${text}`),
-    );
-    this.host.logger.error({ entry: source.name }, `ignoring an entry of the configuration file: ${fault}`);
-  }
-
-  private async follow(): Promise<void> {
-    const known = new Set(this.sourceStore.declared);
-    for (const kind of ['openapi', 'mcp'] as const) {
-      const registrations = await this.sourceStore.registrations(kind);
-      await this.sources[kind].follow(registrations);
-      for (const { name } of registrations) known.add(`${kind}/${name}`);
+  private readEntries(file: FleetFile): Map<string, Declared> {
+    const found = new Map<string, Declared>();
+    const add = (source: ToolSource, inForce: Entry | undefined, fault?: string): void => {
+      found.set(toOwner(source), { source, entry: {}, inForce, fault });
+    };
+    for (const entry of file.openapi) add(openApiSource(entry), { kind: 'openapi', entry });
+    for (const entry of file.mcp) {
+      try {
+        add(mcpSource(entry), {
+          kind: 'mcp',
+          entry: sealMcpSecrets(entry, this.deps.mcpSealFor?.(mcpSource(entry).name)),
+        });
+      } catch (error) {
+        add(
+          mcpSource(entry),
+          undefined,
+          `${isFunctionEntry(entry) ? 'mcp_tools' : 'mcp_servers'}.${entry.name}: ${error instanceof Error ? error.message : String(error)}`,
+        );
+      }
     }
+    for (const { section, name, tenant, faults } of file.refused) {
+      if (section === 'toolsets') continue;
+      const source = section === 'openapi_tools' ? openApiSource({ name, tenant }) : mcpSource({ name, tenant });
+      add(source, undefined, faults.map(faultLine).join('; '));
+    }
+    for (const { source, fault } of found.values())
+      if (fault !== undefined)
+        this.host.logger.error({ entry: source.name }, `an entry of the configuration file is ignored: ${fault}`);
+    return found;
+  }
+
+  private round(): Promise<void> {
+    return this.mutex.run('', () => this.follow());
+  }
+
+  /** Adopts registrations that changed on other replicas, and compares the store with what is declared. */
+  private async follow(): Promise<void> {
+    const registered = new Set<string>();
+    for (const kind of ['openapi', 'mcp'] as const) {
+      const registrations = await this.deps.sourceStore.registrations(kind);
+      await this.deps[kind].follow(registrations);
+      for (const { name } of registrations) registered.add(`${kind}/${name}`);
+    }
+    this.registered = registered;
+    await this.reconcile();
+  }
+
+  /** Removes what is not declared any more, reports what cannot be removed, and brings back what is lost. */
+  private async reconcile(): Promise<void> {
+    const { declarations, definitions } = this.deps;
+    await declarations.declare(this.byOwner.keys());
+    const others = await declarations.byOthers();
+    const known = [this.byOwner, this.registered, others];
+    const undeclared = (await definitions.sources()).filter(
+      (source) => isReadHere(source) && !known.some((owners) => owners.has(toOwner(source))),
+    );
+    if (this.isComplete) for (const source of undeclared) await definitions.removeOrphans(source);
+    const kept = new Set(this.isComplete ? [] : undeclared.map(toOwner));
+    for (const owner of kept) this.host.faults.set(SOURCE_FAULT + owner, [NOT_DECLARED]);
     // Faults of sources that were removed here or on another replica.
     for (const { subject } of this.host.faults.list()) {
       const owner = subject.startsWith(SOURCE_FAULT) ? subject.slice(SOURCE_FAULT.length) : undefined;
-      if (owner !== undefined && !known.has(owner)) this.host.faults.set(subject, []);
+      const isPresent = owner === undefined || kept.has(owner) || this.byOwner.has(owner) || this.registered.has(owner);
+      if (!isPresent) this.host.faults.set(subject, []);
+    }
+    await this.repeatLost();
+  }
+
+  /** Registers declared sources again that another replica removed while its file was different. */
+  private async repeatLost(): Promise<void> {
+    for (const { source, inForce } of this.byOwner.values()) {
+      if (!inForce || this.deps.definitions.countOf(source) > 0) continue;
+      if (inForce.kind === 'openapi') this.deps.openapi.repeat(inForce.entry);
+      else await this.deps.mcp.repeat(inForce.entry);
     }
   }
 
-  private schedule(): void {
+  private schedule(rounds = 1): void {
     if (this.stopped) return;
-    this.cancelTimer = this.host.clock.after(FOLLOW_EVERY_MS, () => {
-      this.follow()
-        .catch((error: unknown) => this.host.logger.warn({ error }, 'stored registrations cannot be read'))
-        .finally(() => this.schedule());
+    // Registrations can hold whole documents, so they are read less often.
+    const round = rounds % ROUNDS_PER_FOLLOW === 0 ? () => this.follow() : () => this.reconcile();
+    this.cancelTimer = this.host.clock.after(ROUND_EVERY_MS, () => {
+      this.mutex
+        .run('', round)
+        .then(() => this.deps.onRound())
+        .catch((error: unknown) => this.host.logger.warn({ error }, 'the sources in the store cannot be compared'))
+        .finally(() => this.schedule(rounds + 1));
     });
   }
+}
 
-  /** Seals literal secrets of the file, because definitions contain them. An entry that cannot be sealed is left out. */
-  private sealed(entries: readonly McpEntry[]): McpEntry[] {
-    return entries.flatMap((entry) => {
-      try {
-        return [sealMcpSecrets(entry, this.sources.mcpSealFor?.(mcpSource(entry).name))];
-      } catch (error) {
-        this.refuse(mcpSource(entry), error instanceof Error ? error.message : String(error));
-        return [];
-      }
-    });
-  }
+/** Whether the registry reads the source itself; all others announce their tools. */
+function isReadHere({ kind }: ToolSource): boolean {
+  return kind === 'openapi' || kind === 'mcp';
 }

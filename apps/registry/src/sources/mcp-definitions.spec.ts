@@ -3,7 +3,6 @@ import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { checkDefinition } from '../check-definition.js';
 import { toFunctionDefinition, toServerDefinitions, serverNotes, registeredName } from './mcp-definitions.js';
-import { readMcpEntries } from './mcp-entry.js';
 
 const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
   server: 'files',
@@ -125,33 +124,7 @@ describe('a remote schema with a pattern that cannot be checked', () => {
   });
 });
 
-describe('entries of the configuration file', () => {
-  it('are read one by one; a bad one never costs the rest', () => {
-    const { entries, faults } = readMcpEntries({
-      mcp_servers: {
-        good: { url: 'https://a.example/mcp', headers: { 'X-Key': '${K}' }, trusted: true },
-        off: { enabled: false, nonsense: 1 },
-        local: { command: 'server', args: ['--x'] },
-        bad: { url: 3 },
-        relative: { url: 'example.com/mcp' },
-        file: { url: 'file:///etc/passwd' },
-        nowhere: {},
-        typo: { url: 'https://a.example', trusteed: true },
-      },
-      mcp_tools: { geocode: { url: 'https://b.example', func_name: 'geocode' }, half: { url: 'https://b.example' } },
-    });
-    expect(entries.map(({ name }) => name)).toEqual(['good', 'local', 'geocode']);
-    expect(faults).toEqual([
-      { name: 'bad', message: 'needs an http or https URL as url' },
-      { name: 'relative', message: 'needs an http or https URL as url' },
-      { name: 'file', message: 'needs an http or https URL as url' },
-      { name: 'nowhere', message: 'needs a url' },
-      { name: 'typo', message: 'has an unknown field trusteed; did you mean trusted?' },
-      { name: 'half', message: 'needs func_name' },
-    ]);
-    expect(readMcpEntries({})).toEqual({ entries: [], faults: [] });
-  });
-
+describe('entries', () => {
   it('of plain functions become one tool, with enum and cost', () => {
     const definition = toFunctionDefinition({
       name: 'geocode',

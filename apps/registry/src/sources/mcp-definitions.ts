@@ -5,7 +5,7 @@ import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
-import type { McpEntry } from './mcp-entry.js';
+import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 

@@ -5,7 +5,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { validateMessage } from '@toolfleet/schema';
 import { Endpoint } from '@toolfleet/transport';
 import { SourceStore } from '../source-store.js';
-import { readMcpEntry, type McpEntry } from './mcp-entry.js';
+import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { McpSource } from './mcp.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
 
@@ -56,9 +56,12 @@ export class McpEndpoint {
   private toEntry({ name, tenant, ...fields }: McpRegister): McpEntry {
     const local = LOCAL_FIELDS.find((field) => field in fields);
     const entry = local
-      ? `cannot set ${local}: local servers are declared in the configuration file`
+      ? [{ path: local, message: 'cannot be set: local servers are declared in the configuration file' }]
       : readMcpEntry(name, fields as unknown as JsonObject, false);
-    if (typeof entry === 'string') throw new ToolError('REQUEST_INVALID', { message: `The registration ${entry}` });
+    if (Array.isArray(entry)) {
+      const reason = entry.map(faultLine).join('; ');
+      throw new ToolError('REQUEST_INVALID', { message: `The registration is invalid: ${reason}` });
+    }
     return tenant === undefined ? entry : { ...entry, tenant };
   }
 }

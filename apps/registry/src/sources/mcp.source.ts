@@ -15,7 +15,7 @@ import {
   toFunctionDefinition,
   toServerDefinitions,
 } from './mcp-definitions.js';
-import { isFunctionEntry, type McpEntry } from './mcp-entry.js';
+import { isFunctionEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { NOTHING_REGISTERED, toRegisterReply } from './mcp-register-reply.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
 
@@ -35,6 +35,8 @@ interface WatchedServer {
   /** Set for a server that was registered at run time. */
   readonly registration: StoredRegistration | undefined;
   failures: number;
+  /** Tools that the server listed last. */
+  tools: number;
   cancel?: CancelTimer;
   /** When `cancel` ends the wait for the next refresh. */
   nextAt?: EpochMs;
@@ -74,9 +76,10 @@ export class McpSource {
     private readonly logger: Logger,
   ) {}
 
-  /** Takes the entries of the configuration file. Does not wait for the servers. */
+  /** Takes new and changed entries of the configuration file. Does not wait for the servers. */
   async start(entries: readonly McpEntry[]): Promise<void> {
     for (const entry of entries) {
+      this.forget(mcpSource(entry).name);
       if (isFunctionEntry(entry)) await this.registerFunction(entry);
       else void this.refresh(this.watch(watchedServer(entry)));
     }
@@ -104,6 +107,12 @@ export class McpSource {
       else if (await isStillRegistered(this.registerFunction(entry, { registration, isNew: false })))
         this.functions.set(name, registration);
     }
+  }
+
+  /** Registers the tools of a declared source again that the store lost. */
+  async repeat(entry: McpEntry): Promise<void> {
+    const isKnown = isFunctionEntry(entry) || (this.servers.get(mcpSource(entry).name)?.tools ?? 0) > 0;
+    if (isKnown) await this.start([entry]);
   }
 
   /** Stops refreshing one source. */
@@ -216,6 +225,7 @@ export class McpSource {
     const { name, refresh_seconds: seconds } = watched.entry;
     const at = this.clock.now();
     watched.failures = 0;
+    watched.tools = reply.registered.length;
     const notes = serverNotes(watched.entry, found);
     if (notes.length > 0)
       this.logger.warn(
@@ -271,7 +281,7 @@ export class McpSource {
 }
 
 function watchedServer(entry: McpEntry, registration?: StoredRegistration): WatchedServer {
-  return { entry, registration, failures: 0, isRefreshing: false, isStale: false };
+  return { entry, registration, failures: 0, tools: 0, isRefreshing: false, isStale: false };
 }
 
 /** Awaits a registration; false when it was removed or replaced meanwhile. */

@@ -6,7 +6,7 @@ import type { EgressClient } from '@toolfleet/egress';
 import { assertAnyTool, convertDocument, parseSpec, type Conversion, type SpecWarning } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
 import { bindingOptions, suppliedParameters, toOperationDefinition } from './openapi-definitions.js';
-import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
+import { faultLine, readOpenApiEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote } from '../tool-settings.js';
 import { sealOpenApiSecrets, type Seal } from './secrets.js';
 import type { LoadedSpec } from './spec-reader.js';
@@ -75,8 +75,10 @@ export async function validateDocument(
   read: (entry: OpenApiEntry) => Promise<LoadedSpec>,
 ): Promise<OpenApiValidateReply> {
   const none = { valid: false, operations_count: 0, operations: [], base_url: message.base_url ?? '' };
-  const entry = readOpenApiEntry('validate', { ...message } as unknown as JsonObject);
-  if (typeof entry === 'string') return { ...none, errors: [`The request ${entry}`] };
+  const { name: _name, ...fields } = message as OpenApiValidate & { name?: string };
+  const entry = readOpenApiEntry('validate', fields as unknown as JsonObject);
+  if (Array.isArray(entry))
+    return { ...none, errors: entry.map((fault) => `The request is invalid: ${faultLine(fault)}`) };
   try {
     const conversion = convert(entry, await read(entry), maxSpecBytes);
     const { tools, refused, findings } = conversion;

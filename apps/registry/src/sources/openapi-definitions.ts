@@ -4,7 +4,7 @@ import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/open
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import { withEntrySettings } from '../tool-settings.js';
-import type { OpenApiEntry } from './openapi-entry.js';
+import type { OpenApiEntry } from '@toolfleet/fleet-file';
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
 /** Methods whose results may be cached. PUT and DELETE are idempotent, but every call must reach the server. */

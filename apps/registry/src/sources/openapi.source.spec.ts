@@ -281,10 +281,10 @@ describe('OpenApiSource', () => {
     expect(await source.validate({ spec_url: 'http://10.0.0.1/x' })).toMatchObject({ valid: false });
     const text = document({ '/a': op('a') });
     for (const [request, error] of [
-      [{}, 'The request needs spec_url, spec_path or spec_inline'],
+      [{}, 'The request is invalid: needs spec_url, spec_path or spec_inline'],
       [
         { spec_inline: text, opperations: ['a'] },
-        'The request has an unknown field opperations; did you mean operations?',
+        'The request is invalid: opperations is an unknown key; did you mean operations?',
       ],
       [{ spec_inline: text, operations: ['b'] }, expect.stringContaining('NO_OPERATION_SELECTED')],
     ] as const) {
@@ -297,7 +297,7 @@ describe('OpenApiSource', () => {
     const entry = { name: 'col', spec_inline: 'x' };
     await expect(source.add({ ...entry, opperations: [] } as never)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     await expect(source.add({ ...entry, auth_type: 'magic' } as never)).rejects.toThrow(
-      'needs auth_type to be one of none, api_key, bearer, basic, oauth2',
+      'auth_type must be one of none, api_key, bearer, basic, oauth2, not "magic"',
     );
   });
 

@@ -18,7 +18,7 @@ import { approvalNote } from '../quarantine.js';
 import { isSuperseded } from '../source-store.js';
 import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
-import { readOpenApiEntry, type OpenApiEntry } from './openapi-entry.js';
+import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
 import { toLookState } from './source-look.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
@@ -47,6 +47,8 @@ interface WatchedDocument {
   /** SHA-256 of the document registered last; empty before. */
   sha256: string;
   failures: number;
+  /** Tools that the document registered last gave. */
+  tools: number;
   /** What the document registered last gave; repeated while the document is unchanged. */
   outcome: Omit<SourceLook, 'at' | 'nextAt'>;
   cancel?: CancelTimer;
@@ -84,7 +86,7 @@ export class OpenApiSource {
     this.specs = new SpecReader(deps.egress, options);
   }
 
-  /** Takes the entries of the configuration file. Does not wait for their documents. */
+  /** Takes new and changed entries of the configuration file. Does not wait for their documents. */
   start(entries: readonly OpenApiEntry[]): void {
     for (const entry of entries) void this.refresh(this.watch(entry, undefined, true));
   }
@@ -98,11 +100,12 @@ export class OpenApiSource {
       const watched = this.watched.get(registration.name)?.registration;
       if ((watched && registrationStamp(watched) === stamp) || this.unreadable.has(stamp)) continue;
       const { body } = registration;
-      const entry = readOpenApiEntry(String(body['name']), { ...body });
-      if (typeof entry === 'string') {
+      const entry = readRegistration(body);
+      if (Array.isArray(entry)) {
+        const reason = entry.map(faultLine).join('; ');
         this.unreadable.add(stamp);
-        this.logger.error({ collection: registration.name }, `a stored registration ${entry}`);
-        const error = `The stored registration ${entry}; register the document again`;
+        this.logger.error({ collection: registration.name }, `a stored registration is invalid: ${reason}`);
+        const error = `The stored registration is invalid: ${reason}; register the document again`;
         const look: SourceLook = { state: 'failed', at: this.clock.now(), error, refused: [], notes: [] };
         await this.deps.keepLook({ kind: 'openapi', name: registration.name }, look);
       } else void this.refresh(this.watch(entry, registration));
@@ -114,6 +117,12 @@ export class OpenApiSource {
     const watched = this.watched.get(name);
     if (watched) await this.refresh(watched);
     return watched !== undefined;
+  }
+
+  /** Registers the tools of a declared source again that the store lost. */
+  repeat(entry: OpenApiEntry): void {
+    const watched = this.watched.get(openApiSource(entry).name);
+    if (watched && watched.tools > 0) this.start([entry]);
   }
 
   /** Stops refreshing one source. */
@@ -134,9 +143,10 @@ export class OpenApiSource {
    * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when all names belong to other sources
    */
   async add(message: OpenApiRegister, registration?: StoredRegistration): Promise<OpenApiRegisterReply> {
-    const entry = readOpenApiEntry(message.name, { ...message } as unknown as JsonObject);
-    if (typeof entry === 'string') {
-      throw new ToolError('REQUEST_INVALID', { message: `The registration ${entry}` });
+    const entry = readRegistration(message as unknown as JsonObject);
+    if (Array.isArray(entry)) {
+      const reason = entry.map(faultLine).join('; ');
+      throw new ToolError('REQUEST_INVALID', { message: `The registration is invalid: ${reason}` });
     }
     const base = {
       collection_name: entry.name,
@@ -150,6 +160,7 @@ export class OpenApiSource {
         const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
         if (given.registered.length > 0 || given.refused.length === 0) {
           const watched = this.watch(entry, registration);
+          watched.tools = given.registered.length;
           await this.onRegistered(watched, spec, toOutcome(converted, given));
         }
         return given;
@@ -234,6 +245,7 @@ export class OpenApiSource {
       trusted,
       sha256: '',
       failures: 0,
+      tools: 0,
       outcome: NOTHING_SEEN,
     };
     this.watched.set(key, watched);
@@ -256,6 +268,7 @@ export class OpenApiSource {
           const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
           this.logOutcome(entry, converted, reply);
           outcome = toOutcome(converted, reply);
+          watched.tools = reply.registered.length;
         }
         await this.onRegistered(watched, spec, outcome);
       });
@@ -327,6 +340,11 @@ export class OpenApiSource {
     watched.nextAt = this.clock.now() + waitMs;
     watched.cancel = this.clock.after(waitMs, () => void this.refresh(watched));
   }
+}
+
+/** Checks the fields of a registration, which has its name among them. */
+function readRegistration({ name, ...fields }: JsonObject): OpenApiEntry | Fault[] {
+  return readOpenApiEntry(String(name), fields);
 }
 
 const NOTHING: ConvertedEntry = { definitions: [], refused: [], warnings: [] };

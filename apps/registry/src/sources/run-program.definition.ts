@@ -39,7 +39,7 @@ export const RUN_PROGRAM: ToolDefinition = {
       max_calls: { type: 'integer', description: 'Most calls of tools.', minimum: 1, maximum: 500, default: 50 },
       max_cost_usd: {
         type: 'number',
-        description: 'No further call starts once the calls have cost this much.',
+        description: 'Highest cost of all calls together. No call starts that may exceed it.',
         minimum: 0,
       },
       timeout_seconds: {

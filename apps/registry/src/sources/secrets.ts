@@ -4,7 +4,7 @@
  */
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { isSealed, olderSecretContext, secretContext, type SecretBox } from '@toolfleet/service';
-import type { McpEntry } from './mcp-entry.js';
+import type { McpEntry } from '@toolfleet/fleet-file';
 
 /**
  * Seals a literal for one registration; values already sealed for it stay. Undefined when `REGISTRY_SECRET_KEY` is not set.

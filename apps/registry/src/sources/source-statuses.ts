@@ -9,10 +9,15 @@ import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
 /** What the configuration file declares about a source. */
 export interface DeclaredSource {
   source: ToolSource;
+  /** The last valid entry; empty when it is not known, because the registry was restarted since. */
   entry: JsonObject;
   /** What is wrong with the entry, which is ignored then. */
   fault?: string;
 }
+
+/** The fault of a source with tools that has no entry and no registration. */
+export const NOT_DECLARED =
+  'no configuration file declares it; its tools stay until a file without faults does not, or until it is removed over the API';
 
 /**
  * What operators and administrators see of all sources: what is declared and registered, what the last look gave, and the tools.
@@ -43,13 +48,12 @@ export class SourceStatuses {
       if (source) Object.assign(status, describeDetails(tools.get(id) ?? [], looks.get(id)));
       found.set(id, status);
     };
-    for (const { source: one, entry, fault } of this.declared()) if (fault === undefined) add(one, 'config', entry);
-    for (const { kind, name, body } of registrations) add({ kind, name }, 'api', isJsonObject(body) ? body : {});
-    // Last: the name of an entry that is ignored may be registered over the API.
     for (const { source: one, entry, fault } of this.declared()) add(one, 'config', entry, fault);
+    for (const { kind, name, body } of registrations) add({ kind, name }, 'api', isJsonObject(body) ? body : {});
     for (const owner of tools.keys()) {
       const one = parseOwner(owner);
       if (one.kind === 'builtin' || one.kind === 'plugin') add(one, 'executor');
+      else add(one, 'config', {}, NOT_DECLARED);
     }
     return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }

@@ -7,7 +7,7 @@ import type { EgressClient } from '@toolfleet/egress';
 import { specError } from '@toolfleet/openapi';
 import { SingleFlight } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { OpenApiEntry } from './openapi-entry.js';
+import type { OpenApiEntry } from '@toolfleet/fleet-file';
 
 /** The text of an OpenAPI document. */
 export interface LoadedSpec {

@@ -31,6 +31,10 @@ describe('keys and usage', () => {
     await run(['keys', 'create', 'ops', '--operator', '--admin']);
     expect(seen.at(-1)?.body).toEqual({ client: 'ops', tenant_id: 'operator', roles: ['admin', 'operator'] });
     expect((await run(['keys', 'revoke', 'k1'])).out).toBe('Revoked k1\n');
+    routes.set('DELETE /api/v1/keys/k1', ({ path }) =>
+      path.endsWith('?children=true') ? { status: 200, body: { revoked: ['k1', 'k2'] } } : { status: 204 },
+    );
+    expect((await run(['keys', 'revoke', 'k1', '--children'])).out).toBe('Revoked k1\nRevoked k2\n');
     expect((await run(['keys', 'create', 'ci', '--expires', 'soon'])).code).toBe(2);
   });
 

@@ -12,7 +12,7 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, 
 
 /** `fleetctl keys`. */
 export const keys: Command = {
-  usage: 'keys [list] | keys create <client> | keys revoke <id>',
+  usage: 'keys [list] | keys create <client> | keys revoke <id> [--children]',
   summary: 'Manage API keys: administrators of their tenant, operators of all',
   options: [
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
@@ -21,21 +21,20 @@ export const keys: Command = {
     ['--toolset <name>', 'create: binds the key to a toolset; name@version: to one version'],
     ['--tier <name>', 'create: rate class (operators)'],
     ['--mcp-mode <list|search|code>', 'create: what its MCP requests see; code: three tools to write programs'],
-    ['--expires <30d|12h>', 'create: lifetime; default: until revoked'],
+    ['--expires <30d|12h>', 'create: lifetime; default: until revoked, or as long as your own key'],
     ['--admin', 'create: administers its tenant: keys, tools, approvals'],
     ['--operator', 'create: operates the fleet; belongs to tenant operator'],
+    ['--children', 'revoke: also all keys created with it, directly or through others'],
   ],
   verbs: ['list', 'create', 'revoke'],
-  known: ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'admin', 'operator'],
+  known: ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'admin', 'operator', 'children'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
     if (subject === undefined) throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
     if (verb === 'create') return create(context, subject);
     if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
-    await context.gateway().request('DELETE', `/api/v1/keys/${encodeURIComponent(subject)}`);
-    context.terminal.out(context.json ? `${jsonText({ id: subject, revoked: true })}\n` : `Revoked ${subject}\n`);
-    return EXIT.ok;
+    return revoke(context, subject);
   },
 };
 
@@ -77,7 +76,15 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else terminal.out(`${body.token ?? ''}\n`);
   if (!json && terminal.interactive)
-    terminal.error(`Key ${body.id} for ${body.client}: this is the only time it is shown\n`);
+    terminal.error(`Key ${body.id} for ${body.client}, ${describeState(body)}: this is the only time it is shown\n`);
+  return EXIT.ok;
+}
+
+async function revoke({ gateway, json, terminal, line }: CommandContext, id: string): Promise<number> {
+  const path = `/api/v1/keys/${encodeURIComponent(id)}${hasSwitch(line, 'children') ? '?children=true' : ''}`;
+  const { body } = await gateway().request<{ revoked: string[] } | undefined>('DELETE', path);
+  for (const revoked of body?.revoked ?? [id])
+    terminal.out(json ? `${jsonText({ id: revoked, revoked: true })}\n` : `Revoked ${revoked}\n`);
   return EXIT.ok;
 }
 

@@ -1,0 +1,117 @@
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { McpRegister, OpenApiRegister } from '@toolfleet/contracts/registry';
+import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
+import { findFaults, memberPath, type Fault } from './faults.js';
+import { ENTRY_SECTIONS } from './schema.js';
+
+/** An entry of `openapi_tools`, or a registration. Variables are not expanded. */
+export interface OpenApiEntry extends OpenApiRegister {
+  /** Values of server variables. */
+  server_variables?: { [name: string]: string };
+  /** Which server of the document to use, by URL, name, description or index; default the first. */
+  server?: string;
+  /** `inline` for model providers that reject `$defs`. */
+  schema_style?: 'defs' | 'inline';
+}
+
+/** An entry of `mcp_servers` or `mcp_tools`, or a registration. Variables are not expanded. */
+export interface McpEntry extends McpRegister {
+  /** Command of a local server process; only in the configuration file and in local mode. */
+  command?: string;
+  args?: string[];
+  env?: JsonObject;
+  cwd?: string;
+  max_response_bytes?: number;
+  /** Longest attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
+  max_seconds?: number;
+  /** The server accepts the idempotency key of a call. */
+  forwards_idempotency_key?: boolean;
+  /** Whether calls may or must become MCP tasks; forbidden by default. */
+  task_support?: 'forbidden' | 'optional' | 'required';
+  /** Seconds between two requests for the server's tool list; 0 = only after its `list_changed` notification. */
+  refresh_seconds?: number;
+}
+
+/** Sections whose entries are sources of tools. */
+export type SourceSection = 'openapi_tools' | 'mcp_servers' | 'mcp_tools';
+
+/**
+ * Checks an entry, and removes keys without a value.
+ * @param path place of the entry in messages; empty for a registration
+ * @returns the fields, or what is wrong
+ */
+export function readFields(section: keyof typeof ENTRY_SECTIONS, body: Json, path: string): JsonObject | Fault[] {
+  const { schema } = ENTRY_SECTIONS[section];
+  const fields = isJsonObject(body) ? withoutUnset(schema, body) : body;
+  const faults = findFaults(schema, fields, path);
+  return faults.length > 0 ? faults : (fields as JsonObject);
+}
+
+/** Checks an entry of `openapi_tools` or the fields of a registration, which has no `name` among them. */
+export function readOpenApiEntry(name: string, body: Json, path = ''): OpenApiEntry | Fault[] {
+  const faults = findFaults(ENTRY_SECTIONS.openapi_tools.name, name, memberPath(path, 'name'));
+  const fields = readFields('openapi_tools', body, path);
+  if (Array.isArray(fields)) return [...faults, ...fields];
+  if (isJsonObject(fields.spec_inline)) fields.spec_inline = JSON.stringify(fields.spec_inline);
+  if (![fields.spec_url, fields.spec_inline, fields.spec_path].some(Boolean))
+    faults.push({ path, message: 'needs spec_url, spec_path or spec_inline' });
+  return faults.length > 0 ? faults : ({ ...fields, name } as unknown as OpenApiEntry);
+}
+
+/** Checks an entry of `mcp_servers` or `mcp_tools` or the fields of a registration, which has no `name` among them. */
+export function readMcpEntry(name: string, body: Json, isFunction: boolean, path = ''): McpEntry | Fault[] {
+  const read = readFields(isFunction ? 'mcp_tools' : 'mcp_servers', body, path);
+  if (Array.isArray(read)) return read;
+  const { enabled: _enabled, ...fields } = read;
+  const isLocal = fields.command !== undefined;
+  if (!isLocal && fields.memory_limit_mb !== undefined)
+    return [{ path: memberPath(path, 'memory_limit_mb'), message: 'is for local servers only (command)' }];
+  if (!isLocal && !fields.url) return [{ path, message: 'needs a url' }];
+  if (isFunction && fields.func_name === undefined) return [{ path, message: 'needs func_name' }];
+  return { ...fields, name, url: fields.url ?? '' } as unknown as McpEntry;
+}
+
+/** What the schema of a toolset cannot say: names that are used twice, and arguments that an override decides twice. */
+export function findToolsetFaults(spec: ToolsetSpec, path = ''): Fault[] {
+  const names = new Map<string, string>();
+  return Object.entries(spec.overrides ?? {}).flatMap(([tool, { name, preset = {}, defaults = {}, hide = [] }]) => {
+    const at = memberPath(memberPath(path, 'overrides'), tool);
+    const faults: Fault[] = [];
+    const other = name === undefined ? undefined : names.get(name);
+    if (other !== undefined) faults.push({ path: `${at}.name`, message: `'${name}' is the name of ${other} already` });
+    if (name !== undefined) names.set(name, tool);
+    const twice = [...Object.keys(defaults), ...hide].find((argument) => Object.hasOwn(preset, argument));
+    const both = twice ?? hide.find((argument) => Object.hasOwn(defaults, argument));
+    if (both !== undefined)
+      faults.push({ path: at, message: `'${both}' may be in only one of preset, defaults and hide` });
+    return faults;
+  });
+}
+
+/** True for a single remote function, false for an MCP server. */
+export function isFunctionEntry(entry: McpEntry): boolean {
+  return entry.func_name !== undefined || entry.transport === 'function-args';
+}
+
+/** Without the known keys that have no value; also in settings by name pattern, where they are inherited. */
+export function withoutUnset(schema: JsonObject, fields: JsonObject): JsonObject {
+  const known = isJsonObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]): [string, Json][] => {
+      if (value === null) return Object.hasOwn(known, name) ? [] : [[name, value]];
+      return [[name, name === 'overrides' ? withoutUnsetPatterns(known[name], value) : value]];
+    }),
+  );
+}
+
+/** The same for a mapping of name patterns to settings. */
+export function withoutUnsetPatterns(schema: Json | undefined, patterns: Json): Json {
+  const settings = isJsonObject(schema) ? schema.additionalProperties : undefined;
+  if (!isJsonObject(settings) || !isJsonObject(patterns)) return patterns;
+  return Object.fromEntries(
+    Object.entries(patterns).map(([name, value]) => [
+      name,
+      isJsonObject(value) ? withoutUnset(settings, value) : value,
+    ]),
+  );
+}

@@ -1,0 +1,21 @@
+export {
+  findToolsetFaults,
+  isFunctionEntry,
+  readMcpEntry,
+  readOpenApiEntry,
+  type McpEntry,
+  type OpenApiEntry,
+} from './entries.js';
+export { faultLine, type Fault } from './faults.js';
+export {
+  FleetFileError,
+  NO_FLEET_FILE,
+  parseFleetFiles,
+  readText,
+  type FileText,
+  type FleetFile,
+  type LimitSettings,
+  type RefusedEntry,
+  type SettingsByPattern,
+} from './read-fleet-file.js';
+export { MODULE_NAME, SECTION_DOCS } from './schema.js';

@@ -1,0 +1,219 @@
+/**
+ * The schema of the configuration file, with every key of every level. The text of an error says "must be …" and the `title` of the
+ * schema, or a description made from its keywords.
+ */
+import type { JsonObject } from '@toolfleet/contracts';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
+import { TOOLSET_SCHEMA } from '@toolfleet/contracts/toolset';
+
+const text: JsonObject = { type: 'string' };
+const flag: JsonObject = { type: 'boolean' };
+const texts: JsonObject = { type: 'array', items: text };
+const mapping: JsonObject = { type: 'object' };
+const amount: JsonObject = { type: 'number', minimum: 0 };
+const choice = (...values: string[]): JsonObject => ({ enum: values });
+const integer = (minimum: number, maximum?: number): JsonObject => ({
+  type: 'integer',
+  minimum,
+  ...(maximum === undefined ? {} : { maximum }),
+});
+const pattern = (expression: string, title: string): JsonObject => ({ type: 'string', pattern: expression, title });
+/** A mapping with these keys and no others. */
+const record = (properties: Record<string, JsonObject>, more: JsonObject = {}): JsonObject => ({
+  type: 'object',
+  properties,
+  additionalProperties: false,
+  ...more,
+});
+/** A mapping from names to values of one kind. */
+const mapOf = (value: JsonObject, names?: JsonObject): JsonObject => ({
+  type: 'object',
+  additionalProperties: value,
+  ...(names ? { propertyNames: names } : {}),
+});
+
+const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
+const { memory_limit_mb: memoryLimit = {}, ...sourceSettings } = toolSettings;
+const toolPattern = pattern('^[A-Za-z0-9_.*/:-]{1,512}$', 'a tool name, with * for any characters');
+/** Settings by name pattern: all of them, or those that apply to the tools of a source. */
+const settingsByPattern = (settings: Record<string, JsonObject>): JsonObject =>
+  mapOf(record(settings), toolPattern) satisfies JsonObject;
+const ofSource = { ...sourceSettings, overrides: { ...settingsByPattern(sourceSettings), maxProperties: 1_000 } };
+
+const httpUrl = pattern('^([hH][tT][tT][pP][sS]?://.+)?$', 'an http or https URL');
+const pin = choice('refuse', 'warn', 'off');
+
+const credential = {
+  token: text,
+  username: text,
+  password: text,
+  api_key_value: text,
+  value: text,
+  api_key_name: text,
+  api_key_location: choice('header', 'query', 'cookie'),
+  client_id: text,
+  client_secret: text,
+  token_url: text,
+  scope: text,
+  scopes: texts,
+  audience: text,
+  client_auth: choice('header', 'body'),
+  refresh_token: text,
+};
+
+const openApiEntry = record({
+  enabled: flag,
+  spec_url: text,
+  spec_inline: { type: ['string', 'object'] },
+  spec_path: text,
+  auth_type: choice('none', 'api_key', 'bearer', 'basic', 'oauth2'),
+  auth_config: record({ ...credential, schemes: mapOf(record(credential)), vendor: text, extra_headers: mapping }),
+  category: text,
+  base_cost_per_use: amount,
+  operations: texts,
+  tags: texts,
+  base_url: text,
+  max_response_bytes: amount,
+  name_prefix: pattern('^[A-Za-z0-9_-]{0,40}$', 'up to 40 letters, digits, "_" and "-"'),
+  vendor_adapter: text,
+  extra_headers: mapping,
+  refresh_seconds: amount,
+  pin,
+  tenant: text,
+  server_variables: mapOf(text),
+  server: text,
+  schema_style: choice('defs', 'inline'),
+  ...ofSource,
+});
+
+const mcpEntry = record({
+  enabled: flag,
+  url: httpUrl,
+  func_name: text,
+  transport: choice('auto', 'streamable-http', 'function-args', 'stdio'),
+  description: text,
+  category: text,
+  headers: mapping,
+  parameters: {
+    type: 'array',
+    items: record({
+      name: text,
+      type: text,
+      required: flag,
+      description: text,
+      default: {},
+      enum: {},
+      pattern: {},
+      items: {},
+      min_value: {},
+      max_value: {},
+    }),
+  },
+  cost_per_use: amount,
+  trusted: flag,
+  pin,
+  prefix: text,
+  tools: texts,
+  oauth: record({
+    client_id: text,
+    client_secret: text,
+    private_key: text,
+    signing_algorithm: text,
+    token_url: text,
+    issuer: text,
+    scope: text,
+    resource: text,
+    refresh_token: text,
+    assertion: text,
+    identity: record({ token_url: text, client_id: text, client_secret: text, id_token: text }),
+    dpop: flag,
+  }),
+  command: text,
+  args: texts,
+  env: mapping,
+  cwd: text,
+  max_response_bytes: amount,
+  max_seconds: amount,
+  refresh_seconds: amount,
+  forwards_idempotency_key: flag,
+  task_support: choice('forbidden', 'optional', 'required'),
+  memory_limit_mb: memoryLimit,
+  ...ofSource,
+});
+
+const cost: JsonObject = { type: ['number', 'null'], minimum: 0, title: 'a non-negative amount in USD, or null' };
+const tokens: JsonObject = { type: ['integer', 'null'], minimum: 0, title: 'a non-negative integer, or null' };
+const limits = record({
+  max_cost_per_request: cost,
+  max_tokens_per_request: tokens,
+  cost_budget_per_agent: cost,
+  token_budget_per_agent: tokens,
+  cost_budget_per_task: cost,
+  token_budget_per_task: tokens,
+  max_cost_per_day: cost,
+  max_tokens_per_day: tokens,
+  max_cost_per_tenant: cost,
+  max_tokens_per_tenant: tokens,
+  allow_cost_overrun: flag,
+});
+
+const requests: JsonObject = { type: 'integer', minimum: 1, title: 'a positive integer' };
+const tier = record({ requests_per_minute: requests, requests_per_hour: requests, requests_per_day: requests });
+
+/** A Python module, with or without its packages. */
+export const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;
+const modules: JsonObject = { type: 'array', items: pattern(MODULE_NAME.source, 'the name of a Python module') };
+
+/** Sections that declare sources and toolsets: entries by name. An entry that is invalid is refused alone. */
+export const ENTRY_SECTIONS = {
+  openapi_tools: {
+    name: pattern('^[A-Za-z0-9_.-]{1,100}$', 'up to 100 letters, digits, "_", "-" and "."'),
+    schema: openApiEntry,
+  },
+  mcp_servers: { name: text, schema: mcpEntry },
+  mcp_tools: { name: text, schema: mcpEntry },
+  toolsets: {
+    name: pattern(
+      '^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$',
+      'letters, digits, "_" and "-", followed by @tenant in a toolset of one tenant',
+    ),
+    schema: TOOLSET_SCHEMA as unknown as JsonObject,
+  },
+} as const satisfies Record<string, { name: JsonObject; schema: JsonObject }>;
+
+/** The other sections. One that is invalid refuses the file. */
+export const SECTIONS = {
+  tool_settings: { ...settingsByPattern(toolSettings), maxProperties: 1_000 },
+  budget: record({ defaults: limits, tenants: mapOf(limits) }),
+  rate_limits: record({ tiers: mapOf(tier) }),
+  default_projects: mapOf(pattern('^[^*\\x00-\\x1f\\x7f]{1,255}$', 'a project id of 1 to 255 characters without "*"')),
+  code_execution: record({
+    default_strictness: choice('lenient', 'standard', 'strict'),
+    extra_allowed_modules: record({ standard: modules, strict: modules }),
+  }),
+  sub_agent: record({ max_iterations: integer(1, 20), max_concurrency: integer(1, 10) }),
+} as const satisfies Record<string, JsonObject>;
+
+/** A section in the documentation. */
+interface SectionDoc {
+  help: string;
+  /** The service that reads the section at its start only; changes of all others apply while the fleet runs. */
+  restart?: 'registry' | 'gateway' | 'builtin-executor';
+}
+
+/** Every section, for docs/configuration.md and for what a service reports when the file changes. */
+export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof typeof SECTIONS, SectionDoc>> = {
+  openapi_tools: { help: 'sources of tools: [OpenAPI documents](openapi.md)' },
+  mcp_servers: { help: 'sources of tools: [MCP servers](mcp.md#add-an-mcp-server)' },
+  mcp_tools: { help: 'sources of tools: [function endpoints](mcp.md#plain-function-endpoints)' },
+  toolsets: { help: '[selections of tools](toolsets.md)' },
+  tool_settings: { help: '[settings of tools](tool-settings.md) by name pattern', restart: 'registry' },
+  budget: { help: '[limits](budgets.md) of all tenants, and of single ones' },
+  rate_limits: {
+    help: 'requests of API keys by tier: `tiers: { pro: { requests_per_minute: 500 } }`',
+    restart: 'gateway',
+  },
+  default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: 'gateway' },
+  code_execution: { help: '[strictness and modules](python-sandbox.md) of Python runs', restart: 'gateway' },
+  sub_agent: { help: '`max_iterations` and `max_concurrency` of `multi_agent`', restart: 'builtin-executor' },
+};

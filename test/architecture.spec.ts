@@ -29,11 +29,18 @@ const LAYERS: Record<string, number> = {
   policy: 2,
   journal: 2,
   engine: 3,
+  'fleet-file': 3,
   openapi: 3,
   'builtin-tools': 3,
   transport: 3,
   queue: 3,
+  access: 4,
   service: 4,
+  catalog: 5,
+  results: 5,
+  programs: 5,
+  records: 5,
+  'engine-adapters': 5,
 };
 const APPS = [
   'gateway',
@@ -107,6 +114,34 @@ const consoleIsACaller: Rule = ({ path, text }) =>
         .filter((specifier) => !/^(\.|@toolfleet\/client$|react$|react-dom\/client$)/.test(specifier))
         .map((specifier) => `${path} imports ${specifier}`);
 
+/** Rank of each folder of the gateway; `main` and `gateway.config` are files. */
+const GATEWAY_RANKS: Record<string, number> = {
+  server: 0,
+  calls: 0,
+  operator: 0,
+  http: 1,
+  mcp: 1,
+  nats: 1,
+  'gateway.config': 1,
+  wiring: 2,
+  main: 3,
+};
+
+/** Folders of the gateway import folders of a lower rank only, so that entry points know neither each other nor the settings. */
+const gatewayFoldersGoDown: Rule = ({ path, text }) => {
+  const folderOf = (file: string) => /^apps\/gateway\/src\/([^/]+?)(?:\.[jt]s)?(?:\/|$)/.exec(file)?.[1];
+  const folder = folderOf(path);
+  if (folder === undefined || isSpec(path)) return [];
+  const from = GATEWAY_RANKS[folder];
+  if (from === undefined) return [`${path} is in a folder without a rank`];
+  return importsOf(text).flatMap((specifier) => {
+    const target = specifier.startsWith('.') ? folderOf(join(path, '..', specifier)) : undefined;
+    if (target === undefined || target === folder) return [];
+    const to = GATEWAY_RANKS[target];
+    return to !== undefined && to < from ? [] : [`${path} imports ${specifier}: ${folder} is not above ${target}`];
+  });
+};
+
 const only =
   (what: string, used: (file: SourceFile) => boolean, allowed: (path: string) => boolean): Rule =>
   (file) =>
@@ -123,6 +158,7 @@ const mentions = (pattern: RegExp) => (file: SourceFile) => pattern.test(without
 const RULES: Record<string, Rule> = {
   'layers go down': layersGoDown,
   'apps stand alone': appsStandAlone,
+  'folders of the gateway go down': gatewayFoldersGoDown,
   'the console is a caller': consoleIsACaller,
   'Nest only in apps and thin shells': only(
     '@nestjs',
@@ -152,6 +188,13 @@ const RULES: Record<string, Rule> = {
     importsAny('ioredis'),
     (path) => /\/redis-[^/]+\.ts$/.test(path) || path.startsWith('libs/queue/'),
   ),
+  'a service loads its configuration first': ({ path, text }) =>
+    /^apps\/[^/]+\/src\/main\.ts$/.test(path) && !path.startsWith('apps/console/')
+      ? [...text.matchAll(/(?:^|\n)import\b[^;]*?from\s*'([^']+)'/g)]
+          .map(([, specifier]) => specifier!)
+          .filter((specifier) => specifier !== '@toolfleet/service' && !specifier.endsWith('.config.js'))
+          .map((specifier) => `${path} imports ${specifier} before the configuration is checked`)
+      : [],
   'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/schema/')),
   'nats only in transport and client': only('nats', importsAny('nats'), (path) =>
     /^libs\/(transport|client)\//.test(path),
@@ -160,7 +203,7 @@ const RULES: Record<string, Rule> = {
   'replies are hijacked in one place': only(
     'hijack()',
     mentions(/\.hijack\(/),
-    (path) => path === 'apps/gateway/src/http/connections.ts',
+    (path) => path === 'apps/gateway/src/server/connections.ts',
   ),
   'no export *': (file) => (/(^|\n)\s*export \* /.test(file.text) ? [`${file.path} has export *`] : []),
   // A disable must name its lint rule and say why; a blanket one could hide anything.
@@ -197,6 +240,10 @@ describe('import rules', () => {
     const planted: Record<string, SourceFile> = {
       'layers go down': { path: 'libs/schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
       'apps stand alone': { path: 'apps/budget/src/x.ts', text: "import { a } from '@toolfleet/gateway';\n" },
+      'folders of the gateway go down': {
+        path: 'apps/gateway/src/http/x.ts',
+        text: "import { McpEndpoint } from '../mcp/mcp-endpoint.js';\n",
+      },
       'the console is a caller': {
         path: 'apps/console/src/x.ts',
         text: "import { SUBJECTS } from '@toolfleet/contracts';\n",
@@ -217,6 +264,10 @@ describe('import rules', () => {
       'ioredis only in redis-*.ts and the queue': {
         path: 'apps/budget/src/x.ts',
         text: "import { Redis } from 'ioredis';\n",
+      },
+      'a service loads its configuration first': {
+        path: 'apps/budget/src/main.ts',
+        text: "import { budgetComponents } from './wiring.js';\n",
       },
       'ajv only in schema': { path: 'libs/engine/src/x.ts', text: "import { Ajv } from 'ajv';\n" },
       'nats only in transport and client': { path: 'apps/gateway/src/x.ts', text: "import { connect } from 'nats';\n" },
@@ -261,7 +312,7 @@ describe('nx graph', () => {
       const [top, folder] = node.data.root.split('/') as [string, string];
       const expected =
         top === 'apps'
-          ? 'layer:5'
+          ? 'layer:6'
           : top === 'tools'
             ? 'layer:tools'
             : folder === 'testing'
@@ -280,7 +331,7 @@ describe('nx graph', () => {
         const to = tagOf(target);
         // A dev dependency on testing is for specs; the source rule above sees any other use.
         if (!to || to === 'layer:testing') continue;
-        const allowed = from === 'layer:tools' ? /^layer:[0-4]$/.test(to) : /^layer:\d$/.test(to) && to < from;
+        const allowed = from === 'layer:tools' ? /^layer:[0-5]$/.test(to) : /^layer:\d$/.test(to) && to < from;
         const clientTypes = source.endsWith('/client') && target.endsWith('/contracts');
         if (!allowed && !clientTypes) wrong.push(`${source} → ${target}`);
       }

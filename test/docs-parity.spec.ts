@@ -10,6 +10,7 @@ import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects'
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
+import { SECTION_DOCS } from '@toolfleet/fleet-file';
 import { documentConfig, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -25,6 +26,25 @@ const table = (head: string[], rows: string[][]) =>
 const page = (title: string, ...parts: string[]) => `# ${title}\n\n${GENERATED}\n\n${parts.join('\n\n')}\n`;
 
 const same = (text: string, file: string) => expect(text).toMatchFileSnapshot(`${ROOT}docs/${file}`);
+
+const FLEET_FILE_PAGE = `## The configuration file
+
+\`TOOLFLEET_CONFIG\` names one YAML file, or several with commas between them: their sections are joined, and an entry of a later file
+replaces one of an earlier file. \`fleetctl check <file> …\` says what the services would say, without a fleet.
+
+- **At start** a file that cannot be read or parsed, has an unknown key at any level, or a wrong value outside the entries of sources and
+  toolsets ends every service that reads it with exit code 78. Keys that begin with \`x-\` are free for anchors.
+- **While the fleet runs** such a change is ignored as a whole: the last valid configuration stays in force, and a
+  [fault](operations.md#health-drain-probes) says why. A file without any character counts as truncated.
+- **An entry** of a source or toolset with a wrong value is ignored alone: what it declared before stays, the source has the state
+  \`refused\`, and a fault says why.
+- **A source or toolset disappears** only when a file without any fault no longer has it, and no other replica of the registry declares
+  it. The tools of a registry that starts with a broken file, or without one, stay in the store ([sources.md](sources.md)).
+- \`npm start\` makes \`.toolfleet/fleet.yaml\` once and never overwrites it; the sources of the samples are in \`.toolfleet/samples.yaml\`, which is
+  written at each start. It reads variables from \`.env\` in the root of the repository, prints faults of the file at the start and
+  while the fleet runs, and ends with 78 when services would refuse the file.
+- A change of a section that is read at the start is a fault until the service is restarted: \`rate_limits changed; restart the gateway
+  service to apply it\`.`;
 
 describe('reference pages', () => {
   it('errors', async () => {
@@ -151,7 +171,7 @@ describe('reference pages', () => {
         'A remote server chooses the names of its tools. To be safe from new names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
         '## Precedence',
         '`tool_settings`, then `overrides`, then fields of the entry, then what the tool itself declares, including hints of a remote server. Two\nrules protect what is declared:\n\n- `dangerous` and `requires_auth` of a tool itself stay: a setting cannot lift `dangerous` from `file_delete`. Likewise, `tool_settings`\n  cannot lift what an entry and its `overrides` set.\n- `cache_ttl_seconds` of an entry does not apply to OpenAPI methods that write (`POST`, `PUT`, `PATCH`, `DELETE`); an override that\n  matches the operation does.',
-        'Settings are the administrator’s: changing them never quarantines a tool. They apply when the source is registered again, for the file\nat the next start of the registry. An unknown setting or a wrong value is refused with the name of the field: a registration with 400\n`REQUEST_INVALID`, an entry of the file is left out and logged, and with a fault in `tool_settings` the registry does not start.',
+        'Settings are the administrator’s: changing them never quarantines a tool. They apply when the source is registered again: those of an\nentry of the file when it changes, `tool_settings` after a restart of the registry. An unknown setting or a wrong value is refused with the\nname of the field: a registration with 400 `REQUEST_INVALID`, the file as [configuration.md](configuration.md#the-configuration-file) says.',
         '## What the tool receives',
         'The tools of `session_aware` sources receive the session and the user of the call: MCP servers as `io.toolfleet/session-id` and\n`io.toolfleet/user-id` in `_meta`, function endpoints and OpenAPI services as the headers `X-Session-Id` and `X-User-Id`\n(percent-encoded outside printable ASCII), builtin tools in `run.context`. `memory_limit_mb` belongs to processes of the fleet: set it in\nthe entry of a local MCP server (`command`) or for `execute_python` in `tool_settings`.',
       ),
@@ -209,6 +229,8 @@ describe('reference pages', () => {
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
+      keyRevoked:
+        'published by a gateway while a revocation cannot be stored: the other gateways refuse the keys as well',
       breakerChanged:
         'prefix: `breaker.changed.<service>` is published when a breaker opens: the other replicas of the service open theirs early',
       fleetStatus: 'published every few seconds by every service but the sandbox, for operators’ views',
@@ -282,7 +304,13 @@ describe('reference pages', () => {
       shared = keys.filter((key) => key.shared);
       sections.push(`## ${config.service}\n\n${table(head, keys.filter((key) => !key.shared).map(rowOf))}`);
     }
+    const fileRows = Object.entries(SECTION_DOCS).map(([section, { help, restart }]) => [
+      `\`${section}\``,
+      help,
+      restart === undefined ? 'within about two seconds' : `after a restart of the ${restart}`,
+    ]);
     sections.push(`## Every service\n\n${table(head, shared.map(rowOf))}`);
+    sections.push(`${FLEET_FILE_PAGE}\n\n${table(['Section', 'Contents', 'A change applies'], fileRows)}`);
     await same(
       page(
         'Configuration',

@@ -116,6 +116,7 @@ const RIGHTS: Record<string, Rights> = {
       'tool.result.evil.c1',
       'mcp.answer.g1.q1',
       'mcp.cancel',
+      'key.revoked',
       'breaker.changed.gateway',
       'fleet.status',
     ],
@@ -131,6 +132,7 @@ const RIGHTS: Record<string, Rights> = {
       'fleet.status',
       'mcp.answer.g1.q1',
       'mcp.cancel',
+      'key.revoked',
     ],
   },
   registry: {

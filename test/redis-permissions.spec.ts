@@ -36,6 +36,7 @@ const KEYS: Record<string, string[]> = {
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],
   '{fleet}:program-runs:wait': ['gateway', 'python-sandbox'],
   '{s:acme:ann:s1}': ['python-sandbox'],
+  '{s:acme:}:bytes': ['python-sandbox'],
   '{registry}:tools': ['registry'],
   '{b:acme}:scopes': ['budget'],
   'budget:tenants': ['budget'],

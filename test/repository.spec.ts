@@ -1,7 +1,7 @@
 /** What people and services look for at the root of a repository: each is there, and agrees with what it is about. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { load } from 'js-yaml';
 import { describe, expect, it } from 'vitest';
 
@@ -11,6 +11,11 @@ const { scripts, optionalDependencies } = JSON.parse(read('package.json')) as Re
 const yamlFiles = ['workflows', 'ISSUE_TEMPLATE'].flatMap((folder) =>
   readdirSync(join(ROOT, '.github', folder)).map((name) => `.github/${folder}/${name}`),
 );
+
+const { PLATFORMS, releaseBase } = (await import(pathToFileURL(join(ROOT, 'tools/release/images.mjs')).href)) as {
+  PLATFORMS: string[];
+  releaseBase: (image: string) => string;
+};
 
 interface Workflow {
   on: object;
@@ -65,8 +70,37 @@ describe.each(workflows)('%s', (_path, workflow) => {
   });
 });
 
+it('a release builds on a base image by digest, for both platforms', () => {
+  const release = read('.github/workflows/release.yml');
+  expect(release).toContain(`platforms: ${PLATFORMS.join(',')}\n`);
+  expect(release).toContain('NODE_IMAGE=${{ needs.base.outputs.image }}');
+  const digest = `sha256:${'1'.repeat(64)}`;
+  expect(releaseBase(`node:24-slim@${digest}`)).toBe(`node:24-slim@${digest}`);
+  for (const open of ['node:24-slim', `node@${digest}`, 'undefined', ''])
+    expect(() => releaseBase(open)).toThrow('has no digest');
+});
+
 it('a tag builds an image of every service', () => {
   const apps = readdirSync(join(ROOT, 'apps')).filter((app) => app !== 'console');
   const images = workflows.flatMap(([, { jobs }]) => jobs['images']?.strategy?.matrix.app ?? []);
   expect(images.toSorted()).toEqual(apps.toSorted());
+});
+
+/** Scripts are not type-checked, so a name that moved to another package would only be missed when they run. */
+const IMPORT = /import\s*\{([^}]*)\}\s*from\s*'(@toolfleet\/[^']+)'/g;
+const scriptImports = ['test/load', 'test/behaviours', 'tools/local'].flatMap((folder) =>
+  readdirSync(join(ROOT, folder))
+    .filter((name) => name.endsWith('.mjs'))
+    .flatMap((name) =>
+      [...read(`${folder}/${name}`).matchAll(IMPORT)].map(([, names = '', from = '']) => ({
+        script: `${folder}/${name}`,
+        from,
+        names: names.split(',').map((each) => each.trim().split(' as ')[0]!),
+      })),
+    ),
+);
+
+it.each(scriptImports)('$script imports what $from exports', async ({ from, names }) => {
+  const exported = (await import(from)) as object;
+  expect(names.filter((name) => name !== '' && !(name in exported))).toEqual([]);
 });

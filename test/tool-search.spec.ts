@@ -1,6 +1,6 @@
 /** How often the search finds the right tool, on the labelled set of test/search. Figures: docs/tool-search.md. */
 import { MANIFEST, toToolDefinition } from '@toolfleet/builtin-tools';
-import { ToolRanker } from '@toolfleet/engine';
+import { ToolRanker } from '../libs/catalog/src/search/rank-tools.js';
 import { describe, expect, it } from 'vitest';
 import { figures, labelledTools, queries } from './search/labelled-set.mjs';
 

@@ -8,10 +8,10 @@ import { inexactNumber, parseExact } from '@toolfleet/contracts/json-text';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
-import { ToolRanker } from '@toolfleet/engine';
+import { ToolRanker } from '../../libs/catalog/src/search/rank-tools.js';
 import { toolAllowed } from '@toolfleet/engine/access';
-import { redactArguments } from '../../apps/gateway/src/engine/redact-arguments.js';
-import { readCredential } from '../../apps/gateway/src/auth/credential.js';
+import { redactCall } from '../../libs/engine/src/redact-call.js';
+import { readCredential } from '@toolfleet/access';
 import { summarise } from '../../apps/openapi-executor/src/read-response.js';
 import { suspicions } from '../../apps/registry/src/quarantine.js';
 import { registeredName } from '../../apps/registry/src/sources/mcp-definitions.js';
@@ -370,7 +370,10 @@ function thrown(work: () => unknown): unknown {
 const MESSAGE_ROWS: CallerTextRow[] = [
   onText(
     'mask arguments in a message',
-    (text) => redactArguments(`Unknown parameter '${text}'`, { [text]: text, b: text.slice(1) }),
+    (text) =>
+      redactCall(`Unknown parameter '${text}'`, {
+        request: { toolName: text, rawArguments: { [text]: text, b: text.slice(1) } },
+      }),
     [['a'], ['ab']],
   ),
   {
@@ -379,11 +382,11 @@ const MESSAGE_ROWS: CallerTextRow[] = [
       'texts of all lengths': (length) => {
         const args = Array.from({ length: Math.sqrt(length) }, (_, index) => 'a'.repeat(index + 6));
         const text = 'a'.repeat(length);
-        return () => redactArguments(text, args);
+        return () => redactCall(text, { request: { toolName: 't', rawArguments: { args } } });
       },
       'many texts': (length) => {
         const args = Array.from({ length: length / 10 }, (_, index) => `secret${index}`);
-        return () => redactArguments('x'.repeat(2_000), args);
+        return () => redactCall('x'.repeat(2_000), { request: { toolName: 't', rawArguments: { args } } });
       },
     },
   },

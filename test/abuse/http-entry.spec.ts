@@ -12,6 +12,8 @@ beforeAll(async () => {
     tools: ['calculator', 'text_process'],
     env: {
       BUILTIN_TOOLSETS: 'compute',
+      // 16 MiB for a tenant.
+      GATEWAY_MAX_BODIES_MB: '64',
       ...(FULL_LENGTH ? {} : { GATEWAY_REQUEST_TIMEOUT_MS: '4000' }),
     },
   });

@@ -37,11 +37,15 @@ export async function startFleetUnderTest(root, { say, step, onStop }) {
   mkdirSync(plugins, { mode: 0o700 });
   cpSync(join(root, 'test/behaviours/plugins'), plugins, { recursive: true });
   const config = join(stateDir, 'behaviours.yaml');
-  writeFileSync(config, configuration(upstreams));
+  const [apiPort, mcpPort] = [await freePort(), await freePort()];
+  const samples = { api: `http://127.0.0.1:${apiPort}`, mcp: `http://127.0.0.1:${mcpPort}` };
+  writeFileSync(config, configuration(upstreams, samples));
   const upstreamOrigins = Object.values(upstreams).flatMap((one) => one.origin ?? []);
   Object.assign(process.env, {
     GATEWAY_PORT: String(await freePort()),
     TOOLFLEET_CONFIG: config,
+    SAMPLE_API_PORT: String(apiPort),
+    SAMPLE_MCP_PORT: String(mcpPort),
     BUILTIN_PLUGINS_DIR: plugins,
     EGRESS_ALLOWED_ENDPOINTS: [...upstreamOrigins, 'http://127.0.0.1:1'].join(','),
     OTEL_EXPORTER_OTLP_ENDPOINT: upstreams.collector.origin,
@@ -72,7 +76,7 @@ export function connectRunningFleet(root, { FLEET_URL: url, FLEET_KEY: key, FLEE
   return { probed, stop: () => probed.close() };
 }
 
-function configuration(upstreams) {
+function configuration(upstreams, { api, mcp }) {
   const entry = (name, { origin }, extra = {}) => [
     name,
     { url: `${origin}/${name}`, func_name: name, description: `Calls the scripted upstream for ${name}`, ...extra },
@@ -93,17 +97,17 @@ function configuration(upstreams) {
     openapi_tools: {
       parcels: {
         enabled: true,
-        spec_url: '${SAMPLE_API_URL}/openapi.json',
-        base_url: '${SAMPLE_API_URL}',
+        spec_url: `${api}/openapi.json`,
+        base_url: api,
         category: 'logistics',
         name_prefix: 'parcels_',
         auth_type: 'none',
       },
     },
-    mcp_servers: { sample: { url: '${SAMPLE_MCP_URL}/mcp' } },
+    mcp_servers: { sample: { url: `${mcp}/mcp` } },
     mcp_tools: {
       echo_function: {
-        url: '${SAMPLE_MCP_URL}/functions',
+        url: `${mcp}/functions`,
         func_name: 'echo',
         description: 'Answers what it was sent',
         parameters: [{ name: 'text', type: 'string', required: true, description: 'What to echo' }],

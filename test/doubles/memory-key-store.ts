@@ -1,12 +1,22 @@
 import type { EpochMs } from '@toolfleet/contracts';
-import { type ApiKeyRecord, isLive, KeyStore, MAX_LIVE_KEYS } from '../../apps/gateway/src/auth/api-keys.js';
+import {
+  type ApiKeyRecord,
+  type CreateOutcome,
+  isLive,
+  KeyStore,
+  MAX_LIVE_KEYS,
+} from '../../libs/access/src/api-keys.js';
+import { OPERATOR_KEY_ID } from '../../libs/access/src/roles.js';
 
 /** Keys of one process: for specs and for a gateway without Redis. */
 export class MemoryKeyStore extends KeyStore {
   private readonly keys = new Map<string, ApiKeyRecord>();
 
-  override async create(key: ApiKeyRecord, now: EpochMs): Promise<'created' | 'too_many' | 'id_taken'> {
+  override async create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome> {
     if (this.keys.has(key.id)) return 'id_taken';
+    const parent = key.parentId === undefined ? undefined : this.keys.get(key.parentId);
+    if (key.parentId !== undefined && key.parentId !== OPERATOR_KEY_ID && !(parent && isLive(parent, now)))
+      return 'parent_ended';
     const ofClient = [...this.keys.values()].filter((k) => k.tenantId === key.tenantId && k.client === key.client);
     if (ofClient.filter((k) => isLive(k, now)).length >= MAX_LIVE_KEYS) return 'too_many';
     this.keys.set(key.id, structuredClone(key));

@@ -89,7 +89,12 @@ describe('bundles as images run them', () => {
       purl: expect.stringMatching(/^pkg:npm\/%40nestjs\/core@\d/),
       hashes: [{ alg: 'SHA-512' }],
     });
-    expect(components.at(-1)).toMatchObject({ type: 'container', name: 'node' });
+    expect(components.at(-1)).toMatchObject({ type: 'container', name: 'node', version: '24-slim' });
+    // Native code is there for each platform of the images, or for none.
+    const native = listing(folder).filter((path) => path.endsWith('.node'));
+    const names = native.map((path) => path.split('/').at(-1));
+    expect(names).toEqual(native.length === 0 ? [] : ['linux-arm64.node', 'linux-x64.node']);
+    expect(native.length).toBe(app === 'budget' ? 2 : 0);
   }
 
   const settings: Record<string, () => Record<string, string>> = {

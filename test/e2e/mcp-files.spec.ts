@@ -57,7 +57,8 @@ let keys = 0;
 async function createKey(projects?: string[]): Promise<string> {
   const created = await fleet.ask({
     path: '/api/v1/keys',
-    body: { client: `c${(keys += 1)}`, projects, roles: ['admin'] },
+    body: { client: `c${(keys += 1)}`, tenant_id: 'acme', projects, roles: ['admin'], tier: 'wide' },
+    key: fleet.operatorKey,
   });
   expect(created.status, created.text).toBe(201);
   expect(created.body.projects).toEqual(projects ?? []);
@@ -172,6 +173,7 @@ describe('the project of other callers', () => {
     expect((await create(['team-a'])).status).toBe(201);
     expect((await create()).body.projects).toEqual(['team-*']);
     expect((await create(['shop'])).status).toBe(403);
+    expect((await create(['*'])).status).toBe(403);
     expect((await create(['a,b'])).status).toBe(403);
   });
 });

@@ -3,7 +3,7 @@
  * of tool over HTTP and NATS, gives bad input, stops the fleet, and looks for processes left behind.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,6 +21,12 @@ interface LocalFleet {
   services: { name: string; pid: number; admin_url: string }[];
   broker_pids: Record<string, number>;
 }
+
+/** Content of the user's file before the start: one entry is invalid. */
+const USER_FILE = `# mine
+mcp_tools: { broken: { url: ftp://a.example, func_name: f } }
+budget: { tenants: { local: { max_tokens_per_day: 1000000 } } }
+`;
 
 let stateDir: string;
 let runner: ChildProcess;
@@ -74,6 +80,7 @@ const call = (tool: string, args: unknown) => http('POST', `/api/v1/tools/${tool
 
 beforeAll(async () => {
   stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-e2e-'));
+  writeFileSync(join(stateDir, 'fleet.yaml'), USER_FILE, { mode: 0o600 });
   runner = spawn('npm', ['start', '--silent'], {
     cwd: ROOT,
     env: {
@@ -401,6 +408,55 @@ describe('npm start', () => {
     expect(await (await fetch(`${gateway?.admin_url}/metrics`)).text()).toMatch(
       /shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/,
     );
+  });
+
+  it('keeps its data from other users of the machine', async () => {
+    const answer = await http('POST', '/api/v1/tools/execute_python/execute', {
+      arguments: { code: 'n = 1', session_id: 's' },
+    });
+    expect(answer.status).toBe(200);
+    const readable = readdirSync(stateDir, { recursive: true, encoding: 'utf8' }).filter((name) => {
+      const stats = lstatSync(join(stateDir, name), { throwIfNoEntry: false });
+      return stats !== undefined && !stats.isSymbolicLink() && (stats.mode & 0o077) !== 0;
+    });
+    expect(readable).toEqual([]);
+  });
+
+  it('leaves the configuration file to the user, follows its changes, and prints its faults', async () => {
+    const file = join(stateDir, 'fleet.yaml');
+    expect(readFileSync(file, 'utf8')).toBe(USER_FILE);
+    expect(output).toContain('ignoring an entry: mcp_tools.broken.url must be an http or https URL');
+    const limit = async () =>
+      ((await http('GET', '/api/v1/budgets')).body.budgets[1] as { limit_tokens: number }).limit_tokens;
+    expect(await limit()).toBe(1_000_000);
+    const echo = /url: (\S+)\/functions/.exec(readFileSync(join(stateDir, 'samples.yaml'), 'utf8'))![1];
+    writeFileSync(
+      file,
+      `mcp_tools: { mine: { url: "${echo}/functions", func_name: echo } }
+budget: { tenants: { local: { max_tokens_per_day: 2000000 } } }
+toolsets: { own: { include: { tools: [mine] } } }
+rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
+`,
+    );
+    const listed = async (query = '') =>
+      ((await http('GET', `/api/v1/tools${query}`)).body as { name: string }[]).map(({ name }) => name);
+    await until('the new source is listed', async () => (await listed()).includes('mine'), 20_000);
+    await until('the new limit applies', async () => (await limit()) === 2_000_000, 20_000);
+    await until(
+      'the new toolset is there',
+      async () => (await http('GET', '/api/v1/tools?toolset=own')).status === 200,
+      20_000,
+    );
+    expect(await listed('?toolset=own')).toEqual(['mine']);
+    await until('the restart is asked for', () => output.includes('rate_limits changed; restart the gateway'), 20_000);
+    writeFileSync(file, 'openapi_toolz: {}');
+    await until('the mistake is printed', () => output.includes('did you mean openapi_tools?'), 20_000);
+    expect(await listed()).toContain('mine');
+    writeFileSync(file, USER_FILE);
+    await until('the source is refused again', async () => output.split('mcp_tools.broken.url').length > 2, 20_000);
+    writeFileSync(file, '{}');
+    await until('the source is gone', async () => !(await listed()).includes('mine'), 20_000);
+    expect(await listed()).toContain('sample_add');
   });
 
   it('starts every process again that is killed under load, and loses no accepted call', async () => {

@@ -28,7 +28,7 @@ beforeAll(async () => {
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'crm_find'],
     config: {
-      mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { uri: crm.origin } },
+      mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { url: 'ftp://crm.example' } },
       openapi_tools: { away: { enabled: true, spec_url: `${AWAY}/openapi.json` } },
     },
     env: {
@@ -285,7 +285,7 @@ describe('sources of tools', () => {
     expect(byId['mcp/typo']).toMatchObject({
       origin: 'config',
       state: 'refused',
-      last_error: expect.stringContaining('uri'),
+      last_error: 'mcp_servers.typo.url must be an http or https URL',
     });
     expect(byId['builtin/builtin.compute']).toMatchObject({ origin: 'executor', state: 'ok', next_look_at: null });
     for (const id of ['mcp/typo', 'builtin/builtin.compute'])
@@ -426,7 +426,10 @@ describe('faults in configuration and policies', () => {
       [{ subject: 'configuration file' }, { subject: 'source openapi/away' }],
     ]);
     const { code, out } = await fleetctl(fleet.operatorKey, 'health');
-    expect([code, out]).toEqual([0, expect.stringContaining('registry: configuration file: ignoring an entry: typo')]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining('registry: configuration file: ignoring an entry: mcp_servers.typo'),
+    ]);
     expect((await fleetctl(fleet.adminKey, 'health')).out).not.toContain('typo');
     expect((await fleet.ask({ path: '/readiness', key: null })).text).not.toContain('typo');
   });

@@ -130,6 +130,17 @@ found`;
     expect(narrowed.body.error).toMatch(/TOOL_NOT_FOUND|PERMISSION_DENIED/);
   });
 
+  it('costs no more than it says, also with calls at the same time', async () => {
+    const code = `
+answers = gather(*[tools.execute_python(code=f"{n}") for n in range(8)], return_errors=True)
+[getattr(answer, "code", "ok") for answer in answers]`;
+    const { body } = await program(code, { max_cost_usd: 0.003 });
+    expect(body.error, JSON.stringify(body)).toBeNull();
+    const codes: string[] = body.output.value;
+    expect(codes.toSorted()).toEqual([...Array<string>(5).fill('PROGRAM_LIMIT'), 'ok', 'ok', 'ok']);
+    expect(body.metadata.calls_cost_usd).toBe(0.003);
+  });
+
   it('finds tools and reads their signatures', async () => {
     const { body } = await program(
       `help(tools.calculator)

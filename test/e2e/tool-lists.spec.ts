@@ -1,7 +1,7 @@
 /** What clients read about tools: schemas that every model provider takes, and hints about effects. And what searches for tools find. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { TOOL_FORMATS } from '@toolfleet/engine';
+import { TOOL_FORMATS } from '@toolfleet/catalog';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { geminiFaults, PROVIDER_NAMES, strictFaults } from '@toolfleet/testing/provider-rules';
 import { eventually } from '@toolfleet/testing';

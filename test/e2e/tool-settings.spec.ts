@@ -285,28 +285,29 @@ describe.each(SOURCES)('the settings of %s', (_kind, prefix) => {
 describe.concurrent.each(SOURCES)('idempotent and cache_ttl_seconds of %s', (_kind, prefix) => {
   const { call, nextId } = caller(prefix);
 
-  it('cached, and live again after that time', async () => {
+  // The `expect` of a concurrent test is its own: the global one forgets the test when another one ends.
+  it('cached, and live again after that time', async ({ expect: ownExpect }) => {
     const id = nextId();
     const provenance = async () => (await call('look', id)).body.metadata.provenance;
-    expect(await provenance()).toBe('live');
+    ownExpect(await provenance()).toBe('live');
     // A result is stored after its answer.
-    await expect.poll(provenance).toBe('cache');
+    await ownExpect.poll(provenance).toBe('cache');
     const runs = upstream.calls.get(id)!;
-    await expect.poll(provenance, { interval: 200 }).toBe('live');
-    expect(upstream.calls.get(id)).toBe(runs + 1);
+    await ownExpect.poll(provenance, { interval: 200 }).toBe('live');
+    ownExpect(upstream.calls.get(id)).toBe(runs + 1);
   });
 });
 
 describe.concurrent.each(SOURCES)('rate_limit_mode of %s', (_kind, prefix) => {
   const { call, nextId } = caller(prefix);
 
-  it('the second call waits instead of failing', async () => {
-    expect((await call('patient', nextId())).body).toMatchObject({ success: true });
+  it('the second call waits instead of failing', async ({ expect: ownExpect }) => {
+    ownExpect((await call('patient', nextId())).body).toMatchObject({ success: true });
     const waiting = await Promise.race([
       call('patient', nextId()).then(({ body }) => body, String),
       sleep(700, 'waits'),
     ]);
-    expect(waiting).toBe('waits');
+    ownExpect(waiting).toBe('waits');
   });
 });
 
@@ -327,15 +328,15 @@ describe('tool_settings of the file', () => {
     const path = join(plugins, 'fleet.yaml');
     await writeFile(path, 'tool_settings: { "delete_*": { dangerus: true } }');
     await expect(fleet.launch('registry', { TOOLFLEET_CONFIG: path })).rejects.toThrow();
-    expect(fleet.logs()).toContain('has an unknown field dangerus; did you mean dangerous?');
+    expect(fleet.logs()).toContain('dangerus is an unknown key; did you mean dangerous?');
   });
 });
 
 describe('a registration with', () => {
   it.each([
-    ['an unknown setting', { dangerus: true }, 'has an unknown field dangerus; did you mean dangerous?'],
-    ['a wrong value', { rate_limit_mode: 'queue' }, 'has a wrong value for rate_limit_mode'],
-    ['an unknown setting in overrides', { overrides: { '*': { cache: 1 } } }, 'has an unknown field cache'],
+    ['an unknown setting', { dangerus: true }, 'dangerus is an unknown key; did you mean dangerous?'],
+    ['a wrong value', { rate_limit_mode: 'queue' }, 'rate_limit_mode must be one of reject, wait'],
+    ['an unknown setting in overrides', { overrides: { '*': { cache: 1 } } }, 'overrides["*"].cache is an unknown key'],
   ])('%s is refused', async (_what, fields, message) => {
     for (const [kind, entry] of [
       ['mcp', mcpEntry()],

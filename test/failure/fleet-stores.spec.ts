@@ -1,7 +1,7 @@
 /** What the gateway leans on goes away and comes back: clear errors within the deadline, then recovery without help. */
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LATENESS_MS, TestFleet, type Answer } from '../fleet/test-fleet.js';
+import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DEADLINE_MS = 4_000;
 const RECOVERY = { timeoutMs: 20_000, everyMs: 200 };
@@ -33,10 +33,10 @@ describe('budget', () => {
   it('away: calls are refused and not run for free; back: they run', async () => {
     await fleet.kill('budget');
     const refused = await Promise.all(Array.from({ length: 20 }, calculate));
-    for (const { status, body, tookMs } of refused) {
+    for (const { status, body } of refused)
       expect({ status, code: body.code }).toEqual({ status: 503, code: 'BUDGET_UNAVAILABLE' });
-      expect(tookMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
-    }
+    // NATS reports a missing responder at once.
+    expectOnTime(refused, 0);
     await fleet.launch('budget');
     await eventually('calls run again', works, RECOVERY);
   });
@@ -44,9 +44,10 @@ describe('budget', () => {
   it('frozen: the same', async () => {
     fleet.process('budget').pause();
     try {
-      const { status, body, tookMs } = await calculate();
-      expect({ status, code: body.code }).toEqual({ status: 503, code: 'BUDGET_UNAVAILABLE' });
-      expect(tookMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
+      const refused = await Promise.all(Array.from({ length: 10 }, calculate));
+      for (const { status, body } of refused)
+        expect({ status, code: body.code }).toEqual({ status: 503, code: 'BUDGET_UNAVAILABLE' });
+      expectOnTime(refused, DEADLINE_MS);
     } finally {
       fleet.process('budget').resume();
     }
@@ -61,10 +62,12 @@ describe('registry', () => {
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
     const list = await fleet.ask({ path: '/tools/list' });
     expect(list.body).toContain('calculator');
-    const unknown = await timed(() => fleet.call('never_heard_of', {}));
-    expect(unknown.status).toBeGreaterThanOrEqual(404);
-    expect(unknown.body).toMatchObject({ code: expect.any(String), error: expect.any(String) });
-    expect(unknown.tookMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
+    const unknown = await Promise.all(Array.from({ length: 10 }, () => timed(() => fleet.call('never_heard_of', {}))));
+    for (const { status, body } of unknown) {
+      expect(status).toBeGreaterThanOrEqual(404);
+      expect(body).toMatchObject({ code: expect.any(String), error: expect.any(String) });
+    }
+    expectOnTime(unknown, DEADLINE_MS);
     await fleet.launch('registry');
     await eventually(
       'unknown tools are unknown again',
@@ -90,8 +93,8 @@ async function everyoneIsAnswered(): Promise<void> {
   const answers = await Promise.all(
     Object.entries(asked).flatMap(([what, ask]) => [1, 2, 3].map(async () => ({ what, ...(await ask()) }))),
   );
-  for (const { what, status, body, text, tookMs } of answers) {
-    expect(tookMs, what).toBeLessThan(DEADLINE_MS + LATENESS_MS);
+  expectOnTime(answers, DEADLINE_MS);
+  for (const { what, status, body, text } of answers) {
     if (status === 200) continue;
     expect([502, 503, 504], `${what}: ${text}`).toContain(status);
     expect(body, what).toMatchObject({ code: expect.stringMatching(/^[A-Z_]+$/), error: expect.any(String) });
@@ -149,10 +152,12 @@ describe('Redis', () => {
 describe('NATS', () => {
   it('restarted: clear errors in time, then everything works', async () => {
     await fleet.nats.kill();
-    const { status, body, tookMs } = await calculate();
-    expect([502, 503, 504]).toContain(status);
-    expect(body).toMatchObject({ code: expect.stringMatching(/^[A-Z_]+$/) });
-    expect(tookMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
+    const refused = await Promise.all(Array.from({ length: 10 }, calculate));
+    for (const { status, body } of refused) {
+      expect([502, 503, 504]).toContain(status);
+      expect(body).toMatchObject({ code: expect.stringMatching(/^[A-Z_]+$/) });
+    }
+    expectOnTime(refused, DEADLINE_MS);
     await fleet.nats.restart();
     await eventually('calls run again', works, RECOVERY);
   });

@@ -20,6 +20,8 @@ export interface CountingMcpServer {
   readonly counting: () => number;
   /** `count_slowly` calls that were cancelled. */
   readonly cancelled: () => number;
+  /** Keeps the answers of the `save_note` calls that arrive from now on until the returned function is called. */
+  readonly hold: () => () => void;
   stop(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
   const traceparents = new Set<unknown>();
   let counting = 0;
   let cancelled = 0;
+  let released: Promise<void> = Promise.resolve();
   const describe = (): McpServer => {
     const server = new McpServer({ name: 'counting', version: '1.0.0' });
     server.registerTool(
@@ -48,6 +51,7 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
       },
       async ({ text, delay_ms: delayMs }) => {
         notes.set(text, (notes.get(text) ?? 0) + 1);
+        await released;
         await sleep(delayMs);
         return { content: [{ type: 'text', text: `saved ${text}` }] };
       },
@@ -93,6 +97,11 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
     traceparents,
     counting: () => counting,
     cancelled: () => cancelled,
+    hold: () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      released = promise;
+      return resolve;
+    },
     stop: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -8,11 +8,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LeasedBudget } from '@toolfleet/engine';
+import { LeasedBudget } from '@toolfleet/engine-adapters';
 import { SystemClock } from '@toolfleet/resilience';
 import { startNats, startRedis } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
-import { BudgetClient } from '../../apps/gateway/dist/engine/budget-client.js';
+import { BudgetClient } from '../../libs/engine-adapters/dist/budget-client.js';
 import { cpuMicros } from './measure.mjs';
 import { medianWithSpread } from './spread.mjs';
 

@@ -3,8 +3,8 @@
  * series, bytes of a scrape and CPU time of rendering it. Run after a build: `node test/load/metrics.bench.mjs`.
  */
 import { createMetrics } from '@toolfleet/telemetry';
-import { CallMetrics } from '../../apps/gateway/dist/engine/call-telemetry.js';
-import { ToolLabels } from '../../apps/gateway/dist/engine/tool-labels.js';
+import { CallMetrics } from '../../libs/engine-adapters/dist/call-telemetry.js';
+import { ToolLabels } from '../../libs/engine-adapters/dist/tool-labels.js';
 
 const TOOLS = 1_000;
 const SOURCES = 20;

@@ -6,9 +6,9 @@
  * Run after a build: `npm run bench -- search`.
  */
 import { MANIFEST, toToolDefinition } from '../../libs/builtin-tools/dist/index.js';
-import { Embeddings } from '../../apps/gateway/dist/catalog/embeddings.js';
-import { weigh } from '../../apps/gateway/dist/catalog/search-history.js';
-import { ToolVectors } from '../../apps/gateway/dist/catalog/tool-vectors.js';
+import { Embeddings } from '../../libs/catalog/dist/embeddings.js';
+import { weigh } from '../../libs/catalog/dist/search-history.js';
+import { ToolVectors } from '../../libs/catalog/dist/tool-vectors.js';
 import { taskWords, ToolRanker } from '../../libs/engine/dist/index.js';
 import { SystemClock } from '../../libs/resilience/dist/index.js';
 import { figures, labelledTools, queries } from '../search/labelled-set.mjs';

@@ -42,13 +42,14 @@ export function agentQueueWorker(
   if (!redis || settings.REDIS_URL === undefined) throw new Error('REDIS_URL is required by toolset agent');
   const url = settings.REDIS_URL;
   const blocking = connectRedis(url, { name: service, ...toRedisOptions(settings), role: 'blocking', log: logger });
-  const time = new RedisTime(redis.client, clock);
+  const time = new RedisTime(redis.client, clock, metrics);
   const worker = new JobWorker<ExecJob, ExecResponse>({
     queue: QUEUES.agentRuns,
     redis: blocking,
     publisher: redis.client,
     time,
     concurrency: settings.AGENT_CONCURRENCY,
+    shareOf: (job) => job.tenant_id,
     handler: agentJobHandler(runner, redis.guard, clock),
     clock,
     metrics,

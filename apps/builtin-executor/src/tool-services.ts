@@ -15,10 +15,9 @@ import {
   type ToolServices,
   type WorkspaceStore,
 } from '@toolfleet/builtin-tools';
-import { isJsonObject } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
-import { FatalStartupError, loadFleetFile } from '@toolfleet/service';
+import type { FleetFile } from '@toolfleet/fleet-file';
 import type { ExecutorDeps } from '@toolfleet/service/executor';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending, NatsToolCaller } from './gateway-client.js';
@@ -28,7 +27,12 @@ interface ToolServiceDeps {
   settings: BuiltinExecutorConfig;
   bounded: BoundedWork;
   executor: ExecutorDeps;
+  /** Section `sub_agent` of the configuration file. */
+  subAgent: FleetFile['sub_agent'];
 }
+
+/** Iterations and concurrent tasks of sub-agents unless the configuration file sets them. */
+const DEFAULT_SUB_AGENT_LIMIT = 3;
 
 /**
  * The services of the toolsets served here and no others: a process without toolset `web` has no egress client. There is one client
@@ -94,7 +98,8 @@ function agent(deps: ToolServiceDeps): AgentServices {
   return {
     model: new OpenAiChatModel(endpoint, serverEgress(deps, settings.LLM_BASE_URL ?? 'https://unset.invalid')),
     tools: new NatsToolCaller(nats),
-    ...subAgentLimits(settings),
+    maxIterations: deps.subAgent.max_iterations ?? DEFAULT_SUB_AGENT_LIMIT,
+    maxConcurrency: deps.subAgent.max_concurrency ?? DEFAULT_SUB_AGENT_LIMIT,
     toolParallelism: settings.TOOL_PARALLELISM,
     spending: new NatsSpending(nats, host.clock, 'multi_agent'),
     pricing: {
@@ -103,18 +108,4 @@ function agent(deps: ToolServiceDeps): AgentServices {
       maxTokens: settings.LLM_MAX_TOKENS,
     },
   };
-}
-
-/** Section `sub_agent` of the configuration file. */
-function subAgentLimits(settings: BuiltinExecutorConfig): Pick<AgentServices, 'maxIterations' | 'maxConcurrency'> {
-  const section = loadFleetFile(settings)['sub_agent'] ?? {};
-  if (!isJsonObject(section)) throw new FatalStartupError('sub_agent of the configuration file must be a mapping');
-  const limit = (key: string, highest: number) => {
-    const value = section[key] ?? 3;
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > highest) {
-      throw new FatalStartupError(`sub_agent.${key} must be an integer from 1 to ${highest}`);
-    }
-    return value;
-  };
-  return { maxIterations: limit('max_iterations', 20), maxConcurrency: limit('max_concurrency', 10) };
 }

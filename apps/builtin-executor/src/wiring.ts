@@ -13,7 +13,7 @@ import { PURGE_TURN_MS, readPurge, type PurgeReply } from '@toolfleet/contracts/
 import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import type { ServiceHost } from '@toolfleet/service';
+import { fleetFileReloader, loadFleetFile, type ServiceHost } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { builtinExecutorConfig, type BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { PluginWatcher } from './plugin-watcher.js';
@@ -34,7 +34,8 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     const { clock, logger } = deps.host;
     const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
     const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
-    const services = toolServices(toolsets, { settings, bounded, executor: deps });
+    const file = loadFleetFile(settings);
+    const services = toolServices(toolsets, { settings, bounded, executor: deps, subAgent: file.sub_agent });
     const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) =>
       logger.error({ tool, error }, 'a tool failed unexpectedly'),
     );
@@ -63,7 +64,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
         ? { [SUBJECTS.workspacePurge]: purgeWorkspaces(services.workspaces, clock) }
         : undefined,
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
-      before: plugins ? [plugins] : [],
+      before: [fleetFileReloader(settings, file, deps.host), ...(plugins ? [plugins] : [])],
       after: [...after, announcer],
       close: () => bounded.close(),
     };

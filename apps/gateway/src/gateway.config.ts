@@ -3,6 +3,8 @@ import { checkEndpoint } from '@toolfleet/egress/rules';
 import {
   boolean,
   defineConfig,
+  drainFaults,
+  drainTimeout,
   durationMs,
   FLEET_FILE_KEYS,
   integer,
@@ -17,12 +19,13 @@ import {
   url,
   type SettingsOf,
 } from '@toolfleet/service';
-import { JWT_ALGORITHMS } from './auth/jwt.js';
+import { JWT_ALGORITHMS } from '@toolfleet/access';
 
 /** Every environment key of the gateway. */
 export const gatewayConfig = defineConfig(
   'gateway',
   {
+    DRAIN_TIMEOUT_MS: drainTimeout(120_000),
     ...NATS_KEYS,
     ...REDIS_KEYS,
     ...FLEET_FILE_KEYS,
@@ -38,7 +41,7 @@ export const gatewayConfig = defineConfig(
       default: 256,
       min: 1,
       max: 65_536,
-      help: 'Request bodies above 64 KiB that one gateway holds in memory, in MiB; a tenant may have a quarter',
+      help: 'Request bodies, unread responses (each above 64 KiB) and unread events that one gateway holds in memory, in MiB; a tenant may have a quarter',
     }),
     GATEWAY_REQUEST_TIMEOUT_MS: durationMs({
       default: 25_000,
@@ -94,6 +97,12 @@ export const gatewayConfig = defineConfig(
       max: 86_400_000,
       help: 'Longest asynchronous call, queueing included',
     }),
+    GATEWAY_PROGRAMS_PER_TENANT: integer({
+      default: 32,
+      min: 0,
+      max: 10_000,
+      help: 'Programs (run_program) of a tenant that wait or run on a gateway with a caller that waits; 0 means no limit',
+    }),
     GATEWAY_ASYNC_CONCURRENCY: integer({
       default: 16,
       min: 1,
@@ -105,12 +114,6 @@ export const gatewayConfig = defineConfig(
       min: 0,
       max: 300_000,
       help: 'Age at which a cached definition is read again',
-    }),
-    GATEWAY_REPLICAS: integer({
-      default: 2,
-      min: 1,
-      max: 1_000,
-      help: 'Number of gateways that share the rate limits; each applies its share while Redis is unavailable',
     }),
     GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and MCP requestState' }),
     API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
@@ -388,6 +391,7 @@ export const gatewayConfig = defineConfig(
   },
   {
     check: (settings) => [
+      ...drainFaults(settings, 'GATEWAY_CALL_TIMEOUT_MS', settings.GATEWAY_CALL_TIMEOUT_MS),
       ...(settings.TOOLFLEET_DEV_API_KEY && !settings.TOOLFLEET_LOCAL
         ? [
             {

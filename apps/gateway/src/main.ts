@@ -1,5 +1,7 @@
 import { startService } from '@toolfleet/service';
 import { gatewayConfig } from './gateway.config.js';
-import { wireGateway } from './wiring.js';
 
-await startService(gatewayConfig, wireGateway);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(gatewayConfig, async (settings, host) =>
+  (await import('./wiring/wire-gateway.js')).wireGateway(settings, host),
+);

@@ -1,11 +1,11 @@
-import { ToolError, type ErrorCode, type Json } from '@toolfleet/contracts';
+import { isServerFault, ToolError, type ErrorCode, type Json } from '@toolfleet/contracts';
 import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { readFreshnessMs, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
-import { classifyMcpError, isServerFault } from './mcp-error.js';
+import { classifyMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
 
@@ -93,7 +93,8 @@ function toResponse(text: string): ExecResponse {
 function toStatusFault(status: number, text: string, retryAfter: number | undefined): Attempt {
   const error = new ToolError(toErrorCode(status), {
     message: `HTTP ${status}: ${text.slice(0, MAX_UPSTREAM_TEXT)}`,
-    details: { status, delivered: true },
+    details: { status },
+    facts: { status, delivered: true },
     retryAfterMs: retryAfter,
   });
   return { reply: failedResponse(error), targetFault: isServerFault(status) };

@@ -52,7 +52,7 @@ export class Exchange {
           ? this.streamError
           : new ToolError('NETWORK_ERROR', {
               message: 'The connection to the MCP server was lost',
-              details: { delivered: true },
+              facts: { delivered: true },
             }),
       ),
     );

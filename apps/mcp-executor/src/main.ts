@@ -1,4 +1,8 @@
-import { runExecutor } from '@toolfleet/service/executor';
-import { mcpExecutor } from './wiring.js';
+import { startService } from '@toolfleet/service';
+import { mcpExecutorConfig } from './mcp-executor.config.js';
 
-await runExecutor(mcpExecutor);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(mcpExecutorConfig, async (settings, host) => {
+  const { buildExecutor } = await import('@toolfleet/service/executor');
+  return buildExecutor((await import('./wiring.js')).mcpExecutor, settings, host);
+});

@@ -6,7 +6,7 @@ import {
   SdkHttpError,
   UnauthorizedError,
 } from '@modelcontextprotocol/client';
-import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { isServerFault, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { redact } from '@toolfleet/telemetry';
 
 /** A failed exchange with a server, and what it means for the session and the breaker. */
@@ -50,18 +50,14 @@ export function classifyMcpError(error: unknown, server: string): McpFault {
   };
 }
 
-/** True for an HTTP status that says that the server is failing or overloaded. It counts for the breaker of its base URL. */
-export function isServerFault(status: number): boolean {
-  return status >= 500 || status === 408 || status === 429;
-}
-
 function toHttpFault(error: SdkHttpError, server: string): McpFault {
   const status = error.status ?? 0;
   if (status === 401 || status === 403) return unauthorized(server, status);
   const text = typeof error.data?.text === 'string' ? error.data.text : error.message;
   const failure = new ToolError(isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
     message: `HTTP ${status}: ${cut(text)}`,
-    details: { server, status, delivered: true },
+    details: { server, status },
+    facts: { status, delivered: true },
   });
   // 404: the session has ended (2025-11-25 transports); 400 and 405 also come from a server that changed its revision.
   return {
@@ -96,7 +92,8 @@ function toSdkFault(error: SdkError, server: string): McpFault {
         error: new ToolError('NETWORK_ERROR', {
           message: `The connection to the MCP server ${server} was lost`,
           // A connection that closes during a request may have delivered it.
-          details: { server, delivered: error.code === SdkErrorCode.ConnectionClosed },
+          details: { server },
+          facts: { delivered: error.code === SdkErrorCode.ConnectionClosed },
         }),
         reconnect: false,
         targetFault: true,

@@ -1,5 +1,7 @@
 import {
   defineConfig,
+  drainFaults,
+  drainTimeout,
   EGRESS_KEYS,
   egressFaults,
   hostList,
@@ -14,6 +16,7 @@ import {
 export const mcpExecutorConfig = defineConfig(
   'mcp-executor',
   {
+    DRAIN_TIMEOUT_MS: drainTimeout(30_000),
     ...NATS_KEYS,
     ...REDIS_KEYS,
     REGISTRY_SECRET_KEY: secret({
@@ -59,6 +62,9 @@ export const mcpExecutorConfig = defineConfig(
     }),
   },
   {
-    check: (settings) => egressFaults(settings, 'MCP_ALLOWED_DOMAINS'),
+    check: (settings) => [
+      ...egressFaults(settings, 'MCP_ALLOWED_DOMAINS'),
+      ...drainFaults(settings, 'MCP_TIMEOUT_SECONDS', settings.MCP_TIMEOUT_SECONDS * 1_000),
+    ],
   },
 );

@@ -173,7 +173,8 @@ const isClosed = (error: unknown): boolean => error instanceof SdkError && error
 function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
   return new ToolError('NETWORK_ERROR', {
     message: `The local MCP server ${server} cannot be started or exits at once: ${stdio?.command}`,
-    details: { server, delivered: false },
+    details: { server },
+    facts: { delivered: false },
     cause,
   });
 }

@@ -125,7 +125,7 @@ describe('local MCP servers', () => {
     const { executor, close } = setUp(true);
     expect(await executor.execute(message('hoard', options('two', 200)), limits())).toMatchObject({
       // The server had received the call, so its effects are unknown.
-      failure: { code: 'NETWORK_ERROR', details: { delivered: true } },
+      failure: { code: 'NETWORK_ERROR', facts: { delivered: true } },
     });
     expect(await executor.execute(message('env', options('two', 200)), limits())).toMatchObject({ ok: true });
     await close();
@@ -137,7 +137,7 @@ describe('local MCP servers', () => {
     expect(reply.failure).toMatchObject({
       code: 'NETWORK_ERROR',
       message: 'The local MCP server local cannot be started or exits at once: /no/such/program',
-      details: { delivered: false },
+      facts: { delivered: false },
     });
     await close();
   });

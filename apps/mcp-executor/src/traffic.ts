@@ -132,6 +132,7 @@ export class Traffic {
       span?.end(
         {
           ...messageAttributes(message, facts),
+          [ATTR.toolName]: facts.tool,
           [ATTR.networkTransport]: peer.transport,
           [ATTR.networkProtocolName]: peer.transport === 'tcp' ? 'http' : undefined,
           [ATTR.serverAddress]: peer.address,

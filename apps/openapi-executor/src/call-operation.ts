@@ -84,16 +84,11 @@ export async function callOperation(
   const endsAt = deps.clock.monotonic() + limits.remainingMs;
   try {
     let { reply, usedToken } = await sendOnce(call, deps, limits, endsAt, false);
-    if (usedToken && reply.metadata.http_status === 401) {
+    if (usedToken && reply.failure?.facts?.status === 401) {
       // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
       ({ reply, usedToken } = await sendOnce(call, deps, limits, endsAt, true));
     }
-    if (!reply.ok) return reply;
-    const { adapter, message } = call;
-    if (!adapter?.transformResponse) return reply;
-    const { output } = reply;
-    const changed = hook(adapter, () => adapter.transformResponse?.(output, message.binding.operationId));
-    return { ...reply, output: changed ?? null };
+    return reply;
   } catch (error) {
     if (!isToolError(error) || error.entry.origin === 'request') throw error;
     return failedResponse(error);
@@ -122,10 +117,15 @@ async function sendOnce(
   await limits.begin();
   // The process may have been suspended since the call arrived: do not begin what cannot finish in time.
   const remainingMs = endsAt - deps.clock.monotonic();
-  if (remainingMs <= 0) throw new ToolError('ATTEMPT_TIMED_OUT', { details: { delivered: false } });
+  if (remainingMs <= 0) throw new ToolError('ATTEMPT_TIMED_OUT', { facts: { delivered: false } });
   const maxBytes = options.maxResponseBytes;
   const response = await sendRequest(deps.egress, request, { remainingMs, signal: limits.signal, maxBytes });
-  return { reply: await readResponse(response, request.method, maxBytes, deps.clock.now()), usedToken };
+  const { adapter } = call;
+  const transform = (output: Json) =>
+    adapter?.transformResponse
+      ? (hook(adapter, () => adapter.transformResponse?.(output, message.binding.operationId)) ?? null)
+      : output;
+  return { reply: await readResponse(response, request.method, maxBytes, deps.clock.now(), transform), usedToken };
 }
 
 function hook<T>(adapter: VendorAdapter | undefined, run: () => T): T {

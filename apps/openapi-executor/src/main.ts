@@ -1,4 +1,8 @@
-import { runExecutor } from '@toolfleet/service/executor';
-import { openApiExecutor } from './wiring.js';
+import { startService } from '@toolfleet/service';
+import { openapiExecutorConfig } from './openapi-executor.config.js';
 
-await runExecutor(openApiExecutor);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(openapiExecutorConfig, async (settings, host) => {
+  const { buildExecutor } = await import('@toolfleet/service/executor');
+  return buildExecutor((await import('./wiring.js')).openApiExecutor, settings, host);
+});

@@ -83,7 +83,7 @@ export class OAuthTokens {
     if (status >= 500) {
       throw new ToolError('NETWORK_ERROR', {
         message: `The token endpoint answered HTTP ${status}`,
-        details: { delivered: false },
+        facts: { delivered: false },
       });
     }
     if (status >= 400 || typeof value !== 'string' || value === '') {

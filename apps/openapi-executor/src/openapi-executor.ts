@@ -1,4 +1,4 @@
-import { ToolError } from '@toolfleet/contracts';
+import { isServerFault, ToolError } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
@@ -10,7 +10,6 @@ import {
   type OperationDeps,
 } from './call-operation.js';
 import { readOptions, type OperationOptions } from './operation-options.js';
-import { isTransient } from './read-response.js';
 import type { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
 /** Runs attempts at operations of OpenAPI documents, behind one breaker per origin. */
@@ -91,7 +90,7 @@ function classify(reply: ExecResponse, { deadlineShortened = false, attempt }: E
   if (reply.ok) return 'success';
   const isDown = attempt > 1 ? 'ignored' : 'failure';
   const code = reply.failure?.code;
-  if (code === 'UPSTREAM_ERROR') return isTransient(Number(reply.metadata.http_status)) ? isDown : 'success';
+  if (code === 'UPSTREAM_ERROR') return isServerFault(reply.failure?.facts?.status ?? 0) ? isDown : 'success';
   if (code === 'ATTEMPT_TIMED_OUT') return deadlineShortened ? 'ignored' : isDown;
   return code === 'NETWORK_ERROR' ? isDown : 'ignored';
 }

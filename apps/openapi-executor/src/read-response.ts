@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, isServerFault, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, parseExact } from '@toolfleet/contracts/json-text';
 import { readFreshnessMs, type EgressResponse } from '@toolfleet/egress';
@@ -23,14 +23,10 @@ const SHOWN_HEADERS = [
   'x-ratelimit-reset',
 ] as const;
 
-/** Statuses after which a retry may succeed. */
-export function isTransient(status: number): boolean {
-  return status >= 500 || status === 429 || status === 408;
-}
-
 /**
  * Reads a response of at most `maxBytes` into the outcome of the attempt: JSON parsed, text as a string, everything else as base64. Statuses
  * from 300 are failures with the upstream's message.
+ * @param transform changes the output of a success before it is described as text
  * @throws ToolError when the body breaks off
  */
 export async function readResponse(
@@ -38,6 +34,7 @@ export async function readResponse(
   method: string,
   maxBytes: number,
   now: number,
+  transform: (output: Json) => Json = (output) => output,
 ): Promise<ExecResponse> {
   const bytes = await response.body.bytes();
   const contentType = single(response.headers['content-type']) ?? '';
@@ -51,8 +48,9 @@ export async function readResponse(
     if (total > 0 && response.headers['content-encoding'] === undefined) metadata.total_bytes = total;
     metadata.hint = `The response was cut at ${maxBytes} bytes: narrow the call (filters, fields, a smaller page).`;
   }
-  const output = method === 'HEAD' || bytes.byteLength === 0 ? null : toOutput(bytes, contentType, truncated);
-  if (response.status >= 300) return failed(response, output, metadata, now);
+  const received = method === 'HEAD' || bytes.byteLength === 0 ? null : toOutput(bytes, contentType, truncated);
+  if (response.status >= 300) return failed(response, received, metadata, now);
+  const output = transform(received);
   const text = toText(output, response.status, metadata);
   return { ok: true, output, text, metadata, cache_ttl_ms: readFreshnessMs(response.headers, now) };
 }
@@ -133,8 +131,9 @@ function failed(response: EgressResponse, output: Json, metadata: JsonObject, no
       code: 'UPSTREAM_ERROR',
       errorType: 'network_error',
       message,
-      retryable: isTransient(status),
+      retryable: isServerFault(status),
       details: { http_status: status },
+      facts: { status },
     },
     retry_after_ms: retryAfterMs,
   };

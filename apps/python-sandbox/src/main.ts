@@ -1,5 +1,7 @@
 import { startService } from '@toolfleet/service';
 import { pythonSandboxConfig } from './python-sandbox.config.js';
-import { createComponents } from './wiring.js';
 
-await startService(pythonSandboxConfig, createComponents);
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(pythonSandboxConfig, async (settings, host) =>
+  (await import('./wiring.js')).createComponents(settings, host),
+);

@@ -94,6 +94,18 @@ describe('a program', () => {
     expect(most).toBeGreaterThan(2);
   });
 
+  it('has at most eight calls open, and makes them all', async () => {
+    const { reply, asked, most } = await run('gather(*[tools.slow(ms=n) for n in range(50)])');
+    expect(reply).toMatchObject({ status: 'ok', value: Array.from({ length: 50 }, (_, n) => n) });
+    expect(asked.map(({ n }) => n)).toEqual(Array.from({ length: 50 }, (_, n) => n + 1));
+    expect(most).toBe(8);
+  });
+
+  it('has one call open when it asks with much', async () => {
+    const { reply, most } = await run('len(gather(*[tools.echo(text="x" * 300_000) for n in range(4)]))');
+    expect([reply.value, most]).toEqual([4, 1]);
+  });
+
   it('calls several at once with asyncio', async () => {
     const code = `
 import asyncio

@@ -1,9 +1,19 @@
-import { defineConfig, durationMs, integer, path, REDIS_KEYS, type SettingsOf } from '@toolfleet/service';
+import {
+  defineConfig,
+  drainFaults,
+  drainTimeout,
+  durationMs,
+  integer,
+  path,
+  REDIS_KEYS,
+  type SettingsOf,
+} from '@toolfleet/service';
 
 /** All environment variables of this service. Policy (strictness, extra modules) arrives with each job. */
 export const pythonSandboxConfig = defineConfig(
   'python-sandbox',
   {
+    DRAIN_TIMEOUT_MS: drainTimeout(60_000),
     ...REDIS_KEYS,
     PYTHON_WASI_WASM_PATH: path({
       optional: true,
@@ -38,6 +48,11 @@ export const pythonSandboxConfig = defineConfig(
       min: 1,
       max: 604_800,
       help: 'Seconds after its last use until the variables of a session expire',
+    }),
+    PYTHON_SESSION_QUOTA_MB: integer({
+      default: 64,
+      min: 0,
+      help: 'MiB that the variables of all sessions of a tenant may have in Redis; 0 means no limit',
     }),
     PYTHON_SANDBOX_THREADS: integer({ default: 0, min: 0, max: 64, help: 'Concurrent runs; 0 means one per core' }),
     PYTHON_SANDBOX_PROGRAMS: integer({
@@ -76,6 +91,7 @@ export const pythonSandboxConfig = defineConfig(
   },
   {
     check: ({ PYTHON_SANDBOX_MEMORY_BUDGET_MB: budget, WASI_MEMORY_LIMIT_MB: limit, ...paths }) => [
+      ...drainFaults(paths, 'WASI_TIMEOUT_SECONDS', paths.WASI_TIMEOUT_SECONDS * 1_000),
       ...(budget !== 0 && budget < limit
         ? [{ key: 'PYTHON_SANDBOX_MEMORY_BUDGET_MB', message: `must be 0 or at least WASI_MEMORY_LIMIT_MB (${limit})` }]
         : []),

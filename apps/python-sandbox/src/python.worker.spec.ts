@@ -40,7 +40,7 @@ beforeAll(async () => {
   sandbox = newSandbox(scripts, THREADS);
   await sandbox.start();
   const limits = { maxTimeoutMs: 60_000, memoryLimitMb: 128 };
-  python = new PythonWorker(sandbox, new RedisSessionStore(commands, 3_600), limits, clock);
+  python = new PythonWorker(sandbox, new RedisSessionStore(commands, 3_600, 0), limits, clock);
   worker = new JobWorker<ExecJob, ExecResponse>({
     queue: 'python-runs',
     redis: blocking,

@@ -15,6 +15,8 @@ const LEASE_RESERVE_MS = 10_000;
 /** Runs of a warm-up per thread, and the longest time for all. After about twenty runs a thread no longer gets faster. */
 const WARM_UP_RUNS = 20;
 const WARM_UP_MS = 2_000;
+const OVER_QUOTA =
+  'The variables were not kept: the Python sessions of this tenant fill their quota. Keep less, use fewer sessions or wait until they expire; the operator sets PYTHON_SESSION_QUOTA_MB.';
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
 const SESSION_RETRY_MS = { least: 40, spread: 120 };
 
@@ -42,8 +44,8 @@ export class PythonWorker {
     const timeoutMs = Math.max(1, Math.min(request.timeoutMs, this.msLeft(run) - REPLY_RESERVE_MS));
     const lease = sessionId === null ? null : await this.takeSession(run, sessionId, timeoutMs);
     const reply = await this.runProgram(run, { ...request, timeoutMs, session: lease?.variables ?? null });
-    await lease?.release(reply.session);
-    return toExecResponse(reply, {
+    const isKept = (await lease?.release(reply.session)) ?? true;
+    return toExecResponse(isKept ? reply : { ...reply, session: undefined, sessionNote: OVER_QUOTA }, {
       queueMs: run.queuedMs,
       strictness: request.strictness,
       interpreter: this.sandbox.interpreter,

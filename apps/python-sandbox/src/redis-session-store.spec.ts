@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 beforeEach(async () => {
   await server.flush();
-  store = new RedisSessionStore(redis, 3_600);
+  store = new RedisSessionStore(redis, 3_600, 1_000);
 });
 const key = { tenantId: 't', userId: 'u', sessionId: 's' };
 
@@ -53,6 +53,24 @@ describe('sessions in Redis', () => {
     expect(await redis.get('{s:t:u:s}')).toBe('{"x":"good"}');
   });
 
+  it('of one tenant have a quota together, which no other tenant uses', async () => {
+    const write = async (tenantId: string, sessionId: string, bytes: number) =>
+      (await store.take({ tenantId, userId: 'u', sessionId }, 'job', 5_000))!.release('x'.repeat(bytes));
+    expect(await write('t', 'a', 600)).toBe(true);
+    expect(await write('t', 'b', 600)).toBe(false);
+    expect(await redis.get('{s:t:u:b}')).toBeNull();
+    expect(await write('other', 'a', 600)).toBe(true);
+    expect(await write('t', 'a', 300)).toBe(true);
+    expect(await write('t', 'b', 600)).toBe(true);
+    // A session that does not fit keeps what it has.
+    expect(await write('t', 'a', 500)).toBe(false);
+    expect(await redis.strlen('{s:t:u:a}')).toBe(300);
+    const kept = Object.entries(await redis.hgetall('{s:t:}:bytes'));
+    await redis.zadd('{s:t:}:ends', 1, kept.find(([, bytes]) => bytes === '300')![0]);
+    expect(await write('t', 'c', 600)).toBe(false);
+    expect(await write('t', 'c', 400)).toBe(true);
+  });
+
   it('expire after their last use', async () => {
     await (await store.take(key, 'job-1', 5_000))!.release('{}');
     await redis.expire('{s:t:u:s}', 100);
@@ -78,9 +96,9 @@ describe('sessions in Redis', () => {
   it('tolerate an unavailable Redis on release', async () => {
     const own = await startRedis();
     const client = own.client();
-    const lease = await new RedisSessionStore(client, 60).take(key, 'job', 5_000);
+    const lease = await new RedisSessionStore(client, 60, 0).take(key, 'job', 5_000);
     client.disconnect();
-    await expect(lease!.release('{}')).resolves.toBeUndefined();
+    await expect(lease!.release('{}')).resolves.toBe(true);
     await own.stop();
   });
 });

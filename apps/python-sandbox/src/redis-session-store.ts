@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 
 const TAKE = readFileSync(new URL('../lua/take-session.lua', import.meta.url), 'utf8');
 const RELEASE = readFileSync(new URL('../lua/release-session.lua', import.meta.url), 'utf8');
-/** Both scripts use two keys: the lock and the variables. */
+const COUNT = readFileSync(new URL('../lua/count-session.lua', import.meta.url), 'utf8');
+/** The first two scripts use the lock and the variables, the third the account of the tenant. */
 const KEY_COUNT = 2;
 
 /** Identifies a session; each user of a tenant has its own. */
@@ -22,8 +24,9 @@ export interface SessionLease {
   /**
    * Ends the lease, and stores `variables` if given. A lease that expired meanwhile stores nothing. Never rejects: while
    * Redis is unavailable the lease expires by itself, and the result of the run matters more than its variables.
+   * @returns false if the quota of the tenant has no room for them; the session keeps the old ones
    */
-  release(variables?: string): Promise<void>;
+  release(variables?: string): Promise<boolean>;
 }
 
 /**
@@ -41,12 +44,14 @@ export abstract class SessionStore {
 /**
  * Sessions in Redis: the variables under `{s:<tenant>:<user>:<session>}`, the lease under that key with the suffix `:lock`.
  * The names are percent-encoded, so that no tenant or user can construct the key of another. Each use of a session extends
- * its lifetime by `ttlSeconds`.
+ * its lifetime by `ttlSeconds`. What a tenant keeps is counted under `{s:<tenant>:}`, with hashes of its sessions.
  */
 export class RedisSessionStore extends SessionStore {
   constructor(
     private readonly redis: Redis,
     private readonly ttlSeconds: number,
+    /** Bytes of all sessions of a tenant; 0 means no limit. */
+    private readonly quotaBytes: number,
   ) {
     super();
   }
@@ -61,9 +66,20 @@ export class RedisSessionStore extends SessionStore {
     return {
       variables: stored ?? null,
       release: async (kept?: string) => {
-        const args = [holder, this.ttlSeconds, ...(kept === undefined ? [] : [kept])];
+        const fits = await this.#fits(key.tenantId, owner, kept).catch(() => true);
+        const args = [holder, this.ttlSeconds, ...(kept === undefined || !fits ? [] : [kept])];
         await this.redis.eval(RELEASE, KEY_COUNT, lock, variables, ...args).catch(() => undefined);
+        return fits;
       },
     };
+  }
+
+  async #fits(tenantId: string, owner: string, kept: string | undefined): Promise<boolean> {
+    if (this.quotaBytes === 0) return true;
+    const account = `{s:${encodeURIComponent(tenantId)}:}`;
+    const session = createHash('sha256').update(owner).digest('base64url');
+    const bytes = kept === undefined ? -1 : Buffer.byteLength(kept);
+    const args = [session, bytes, this.ttlSeconds, this.quotaBytes];
+    return (await this.redis.eval(COUNT, KEY_COUNT, `${account}:bytes`, `${account}:ends`, ...args)) === 1;
   }
 }

@@ -71,12 +71,16 @@ export class Sandbox {
 
   /** Runs a program. Never rejects. Aborting the signal stops the program with the status `cancelled`. */
   async run(request: RunRequest, listener: SandboxListener = {}, signal?: AbortSignal): Promise<RunReply> {
+    const { clock } = this.options;
+    const began = clock.monotonic();
     try {
       return await this.attempt(request, listener, signal);
     } catch (error) {
       if (!(error instanceof HostLost)) return crashed(error);
     }
-    const repeat = this.repeats.then(() => this.attempt(request, listener, signal));
+    const repeat = this.repeats.then(() =>
+      this.attempt(shortened(request, clock.monotonic() - began), listener, signal),
+    );
     this.repeats = repeat.catch(() => {});
     return repeat.catch(crashed);
   }
@@ -185,6 +189,13 @@ export class Sandbox {
       },
     );
   }
+}
+
+/** A repeated program has the rest of its time: it may have waited for the repetitions of others. */
+function shortened(request: RunRequest, spentMs: Milliseconds): RunRequest {
+  const { program } = request;
+  if (!program) return request;
+  return { ...request, program: { ...program, wallMs: Math.max(1, program.wallMs - spentMs) } };
 }
 
 function crashed(error: unknown): RunReply {

@@ -51,7 +51,7 @@ export async function createComponents(
   const url = settings.REDIS_URL;
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
   const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });
-  const time = new RedisTime(commands, clock);
+  const time = new RedisTime(commands, clock, metrics);
   const hostSettings = toHostSettings(settings);
   const sandbox = new Sandbox({
     clock,
@@ -66,7 +66,8 @@ export async function createComponents(
     onEvent: (event, facts) => logger.warn(facts, event),
   });
   const limits = { maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000, memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB };
-  const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT);
+  const sessionQuotaBytes = settings.PYTHON_SESSION_QUOTA_MB * 1024 * 1024;
+  const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT, sessionQuotaBytes);
   const app = await NestFactory.createApplicationContext(PythonSandboxModule.of(sandbox, sessions, limits, clock), {
     logger: false,
   });
@@ -93,6 +94,7 @@ export async function createComponents(
     queue: QUEUES.programRuns,
     concurrency: hostSettings.programs,
     asks: true,
+    shareOf: (job) => job.tenant_id,
     handler: (run) => programs.handle(run),
   });
   return [

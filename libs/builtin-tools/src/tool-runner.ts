@@ -64,10 +64,21 @@ export class ToolRunner {
     const startedAt = this.clock.monotonic();
     try {
       const outcome = await this.attempt(message, options);
-      return { ...toResponse(outcome), execute_ms: this.elapsed(startedAt) };
+      return { ...this.vouched(message, toResponse(outcome)), execute_ms: this.elapsed(startedAt) };
     } catch (error) {
-      return { ...this.failed(message.tool, error, options.signal), execute_ms: this.elapsed(startedAt) };
+      const response = this.failed(message.tool, error, options.signal);
+      return { ...this.vouched(message, response), execute_ms: this.elapsed(startedAt) };
     }
+  }
+
+  /** A plugin may report what its target did. Whether the attempt began decides the charge, so only the fleet's own tools may say it. */
+  private vouched({ binding }: ExecMessage, response: ExecResponse): ExecResponse {
+    const facts = response.failure?.facts;
+    const tool = binding.kind === 'builtin' ? this.byHandler.get(binding.handler) : undefined;
+    if (!facts || !response.failure || tool?.build === undefined) return response;
+    const { status, delivered, blame } = facts;
+    const kept = { status, delivered, blame: blame === 'executor' ? undefined : blame };
+    return { ...response, failure: { ...response.failure, facts: kept } };
   }
 
   private attempt(message: ExecMessage, options: AttemptOptions): ToolOutcome | Promise<ToolOutcome> {

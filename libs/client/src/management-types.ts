@@ -180,6 +180,10 @@ export interface ApiKey {
   tier: string | null;
   /** What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says. */
   mcp_mode: 'list' | 'search' | 'code' | null;
+  /** Id of the key that it was created with; null: none. */
+  parent_id: string | null;
+  /** User that created it. */
+  created_by: string;
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;

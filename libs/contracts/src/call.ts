@@ -4,7 +4,7 @@ import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
 import type { ContextKey } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
-import type { ToolError } from './errors/tool-error.js';
+import type { FailureFacts, ToolError } from './errors/tool-error.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
@@ -120,17 +120,12 @@ export interface CallProgress {
   total?: number;
 }
 
-/** Where a result comes from. */
-type Provenance = 'live' | 'cache' | 'stale_cache' | 'stub';
-
 /** Tokens and money that a call consumed. `tokens` is 0 when the tool reports none. */
 export interface Usage {
   tokens: number;
   microUsd: MicroUsd;
   /** The tool reserved and settled these amounts in slices; only the excess is still to be charged. */
   settled?: boolean;
-  /** The amounts of an earlier call with the same idempotency key, whose outcome this is. This call is not charged. */
-  replayed?: boolean;
 }
 
 /** Where the time of a call went. */
@@ -147,7 +142,10 @@ export interface ExecutionFailure {
   errorType: ErrorClass;
   message: string;
   retryable: boolean;
+  /** Shown, never read. */
   details?: JsonObject;
+  /** What decides the charge, repeats and breakers besides the code. */
+  facts?: FailureFacts;
   /** Earliest retry, requested by the upstream (`Retry-After`) or a breaker. */
   retryAfterMs?: Milliseconds;
 }
@@ -155,20 +153,14 @@ export interface ExecutionFailure {
 /** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */
 export type ContentBlock = JsonObject;
 
-/**
- * Outcome of one attempt, and of one call: once an attempt has begun, failures are values and not exceptions. Inside the
- * fleet; callers receive a `CallBody`.
- */
-export interface CallResult {
-  ok: boolean;
+/** What every outcome has. */
+interface Outcome {
   /** JSON value of the tool; null when there is none. */
   output: Json;
   /** Human-readable summary for the model, at most 6,000 characters. */
   text: string;
-  failure?: ExecutionFailure;
-  provenance: Provenance;
   usage: Usage;
-  /** Tool-specific facts, shown as `metadata`. */
+  /** Shown to callers, never read to decide anything. What the engine adds has names that tools cannot use, see `ENGINE_METADATA`. */
   metadata: JsonObject;
   /** Rich content for MCP clients. */
   content?: ContentBlock[];
@@ -177,15 +169,76 @@ export interface CallResult {
   timing: CallTiming;
   /** Attempts begun; 0 for a cached result. */
   attempts: number;
+  /** The call with the same idempotency key that had this outcome first. This call ran nothing and is not charged. */
+  replayOf?: string;
+}
+
+/** The tool succeeded, now or when its result was cached. */
+export interface Succeeded extends Outcome {
+  ok: true;
+  provenance: 'live' | 'cache';
+  failure?: undefined;
+  replaced?: undefined;
+}
+
+/** The tool could not be reached; an older result or its stub data answers the call. Free. */
+export interface Substituted extends Outcome {
+  ok: true;
+  provenance: 'stale_cache' | 'stub';
+  failure?: undefined;
+  /** The failure that the caller does not see. */
+  replaced: ExecutionFailure;
+}
+
+/** The tool failed, perhaps with partial output. */
+export interface Failed extends Outcome {
+  ok: false;
+  provenance: 'live';
+  failure: ExecutionFailure;
+  replaced?: undefined;
 }
 
 /**
- * A result that nothing has filled in yet: failed, without output, after no attempt, at no cost. Every result is made from
- * one, so that a new field has its default in one place.
- * @param fields override the defaults
+ * Outcome of one attempt, and of one call: once an attempt has begun, failures are values and not exceptions. Inside the
+ * fleet; callers receive a `CallBody`.
  */
-export function blankResult(fields: Partial<CallResult> = {}): CallResult {
-  return { ok: false, output: null, text: '', provenance: 'live', metadata: {}, ...costNothing(), ...fields };
+export type CallResult = Succeeded | Substituted | Failed;
+
+/** Names in `metadata` that only the engine may set, because callers rely on them; those of tools are dropped. */
+export const ENGINE_METADATA: readonly string[] = [
+  'attempts',
+  'cache_age_ms',
+  'coalesced',
+  'coercions',
+  'content_omitted',
+  'cost_overrun_usd',
+  'disclaimer',
+  'dropped_arguments',
+  'dry_run',
+  'fallback',
+  'from_cache',
+  'idempotent_replay',
+  'output_schema_mismatch',
+  'provenance',
+  'repeated_in_session',
+  'replaced_code',
+  'replaced_error',
+  'replayed_call_id',
+  'reported_cost_usd',
+  'result_handle',
+  'result_omitted',
+  'select',
+  'timing',
+];
+
+/** A success without output, made by no attempt and at no cost, so that a new field has its default in one place. */
+export function succeeded(fields: Partial<Omit<Succeeded, 'ok'>> = {}): Succeeded {
+  return { ok: true, output: null, text: '', provenance: 'live', metadata: {}, ...costNothing(), ...fields };
+}
+
+/** A failure without output, after no attempt and at no cost. */
+export function failedWith(failure: ExecutionFailure, fields: Partial<Omit<Failed, 'ok' | 'failure'>> = {}): Failed {
+  return { ok: false, failure, output: null, text: '', provenance: 'live', metadata: {}, ...costNothing(), ...fields };
 }
 
 /** The part of a result that says what it took, for an answer that ran nothing. A new object each time. */

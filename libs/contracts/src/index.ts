@@ -2,7 +2,7 @@ export { isJsonObject, type Json, type JsonObject } from './json.js';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
-export { isToolError, ToolError, toToolError } from './errors/tool-error.js';
+export { isServerFault, isToolError, ToolError, toToolError, type FailureFacts } from './errors/tool-error.js';
 export {
   ADMIN_ROLE,
   isReservedTenant,
@@ -10,14 +10,17 @@ export {
   MCP_MODES,
   OPERATOR_ROLE,
   OPERATOR_TENANT,
+  TENANT_ID_PATTERN,
   type McpMode,
   type Origin,
   type Principal,
   type SpendingScopes,
 } from './principal.js';
 export {
-  blankResult,
   costNothing,
+  ENGINE_METADATA,
+  failedWith,
+  succeeded,
   type AcceptedBody,
   type Approval,
   type CallBody,
@@ -31,6 +34,9 @@ export {
   type CallState,
   type ContentBlock,
   type ExecutionFailure,
+  type Failed,
   type ResultReading,
+  type Substituted,
+  type Succeeded,
   type Usage,
 } from './call.js';

@@ -1,6 +1,28 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { inexactNumber, inexactNumberMessage, parseExact } from './json-text.js';
+import { hasTooManyNodes, inexactNumber, inexactNumberMessage, MAX_BODY_NODES, parseExact } from './json-text.js';
+
+describe('bodies of too many names and values', () => {
+  const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+  const many = <T>(count: number, make: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => make(index));
+
+  test.each<[string, unknown, boolean]>([
+    ['numbers', many(MAX_BODY_NODES + 1, () => 12), true],
+    ['numbers within the limit', many(MAX_BODY_NODES - 1, () => 12), false],
+    ['objects', many(MAX_BODY_NODES, () => ({})), true],
+    ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), true],
+    ['one text of separators', ',:[{"\\'.repeat(1_000_000), false],
+    ['a text that ends in backslashes, then numbers', ['\\\\', ...many(MAX_BODY_NODES, () => 12)], true],
+  ])('%s', (_, value, expected) => {
+    expect(hasTooManyNodes(bytes(value))).toBe(expected);
+  });
+
+  test('text that is not JSON', () => {
+    expect(hasTooManyNodes(Buffer.from('"'.repeat(1_000_001)))).toBe(false);
+    expect(hasTooManyNodes(Buffer.from('['.repeat(1_000_000)))).toBe(true);
+  });
+});
 
 describe('inexact numbers', () => {
   test.each([

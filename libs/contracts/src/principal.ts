@@ -61,6 +61,9 @@ export const OPERATOR_TENANT = 'operator';
 /** The tenant of local mode. */
 export const LOCAL_TENANT = 'local';
 
+/** Ids of tenants: one token of a NATS subject and a part of Redis keys and paths, so without wildcards and separators. */
+export const TENANT_ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
+
 /** True for tenants of the fleet itself, which no token, key or subject of a customer may claim. */
 export function isReservedTenant(tenantId: string): boolean {
   return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;

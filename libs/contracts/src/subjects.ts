@@ -58,6 +58,8 @@ export const SUBJECTS = {
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */
   mcpCancel: 'mcp.cancel',
+  /** Published by a gateway while a revocation cannot be stored: `{revoked: {<key id>: <epoch ms>}}`. */
+  keyRevoked: 'key.revoked',
   /** Prefix; see `breakerSubject`. */
   breakerChanged: 'breaker.changed',
   /** Published by every gateway and executor every few seconds, for operators' views. */

@@ -196,3 +196,23 @@ export const DEFAULT_RATE_LIMIT = 60;
 export const SHOWN_TIMEOUT_SECONDS = 30;
 /** Memory limit in the metadata of a tool that declares none. */
 export const DEFAULT_MEMORY_LIMIT_MB = 128;
+
+/** How much of each tool a list shows: its name, also its description, or also its schemas. */
+export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
+
+export type ToolDetail = (typeof TOOL_DETAILS)[number];
+
+/** Longest description in a summary, in characters. */
+const MAX_SUMMARY = 240;
+
+/** The beginning of a description: as many whole sentences of its first paragraph as fit, else its first words. */
+export function summaryOf({ description }: RegisteredTool): string {
+  const text = description
+    .trim()
+    .split(/\n\s*\n/, 1)[0]!
+    .replaceAll(/\s+/g, ' ');
+  if (text.length <= MAX_SUMMARY) return text;
+  const cut = text.slice(0, MAX_SUMMARY);
+  const sentences = /^.*[.!?](?=\s)/.exec(cut)?.[0];
+  return sentences ?? `${cut.slice(0, cut.lastIndexOf(' ')).trimEnd()}…`;
+}

@@ -34,7 +34,7 @@ const flag: JsonObject = { type: 'boolean' };
 
 const RETRY_POLICY: JsonObject = {
   oneOf: [
-    { properties: { kind: { enum: ['none', 'network', 'idempotent'] } } },
+    { properties: { kind: { enum: ['none', 'network', 'idempotent'] } }, additionalProperties: false },
     {
       properties: {
         kind: { const: 'custom' },
@@ -45,8 +45,11 @@ const RETRY_POLICY: JsonObject = {
         on: { type: 'array', items: { enum: ['timeout', 'network_error', 'internal_error'] }, maxItems: 3 },
       },
       required: ['max_attempts', 'base_delay_ms', 'multiplier'],
+      additionalProperties: false,
     },
   ],
+  title:
+    '{ kind: none | network | idempotent }, or { kind: custom, max_attempts, base_delay_ms, multiplier, max_delay_ms, on }',
   type: 'object',
   required: ['kind'],
 };

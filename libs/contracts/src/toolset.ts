@@ -89,6 +89,8 @@ export interface ToolsetRef {
   version?: number;
   /** Globs of shown names, for a tool that calls some of them on behalf of a caller; absent: all. */
   tools?: readonly string[];
+  /** How the credential is bound to it; absent: the request chose it. `version` is known once the request is read, in both cases. */
+  bound?: 'to_latest' | 'to_version';
 }
 
 /** Parses `name` or `name@version`; undefined when the text is neither. */

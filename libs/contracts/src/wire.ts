@@ -1,6 +1,6 @@
 import { CATALOGUE, isErrorCode } from './errors/catalogue.js';
-import { ToolError } from './errors/tool-error.js';
-import type { JsonObject } from './json.js';
+import { ToolError, type FailureFacts } from './errors/tool-error.js';
+import { isJsonObject, type JsonObject } from './json.js';
 
 type SnakeKey<S extends string> = S extends `${infer Head}${infer Rest}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Rest>}`
@@ -54,6 +54,11 @@ export interface ErrorBody {
   retry_after_ms?: number;
 }
 
+/** An error between services of the fleet. */
+export interface InternalErrorBody extends ErrorBody {
+  facts?: FailureFacts;
+}
+
 /** The body of an error for HTTP and NATS. */
 export function errorBody(error: ToolError, callId?: string): ErrorBody {
   return {
@@ -66,13 +71,19 @@ export function errorBody(error: ToolError, callId?: string): ErrorBody {
   };
 }
 
+/** The body of an error for another service of the fleet, which also has the facts. */
+export function internalErrorBody(error: ToolError, callId?: string): InternalErrorBody {
+  return { ...errorBody(error, callId), facts: error.facts };
+}
+
 /** Restores an error from a body that another process sent. An unknown code, or a body of another shape, becomes INTERNAL. */
 export function errorFromBody(body: unknown): ToolError {
-  const fields = (typeof body === 'object' && body !== null ? body : {}) as Partial<ErrorBody>;
+  const fields = (typeof body === 'object' && body !== null ? body : {}) as Partial<InternalErrorBody>;
   const code = isErrorCode(fields.code) ? fields.code : 'INTERNAL';
   return new ToolError(code, {
     message: typeof fields.error === 'string' ? fields.error : undefined,
     details: typeof fields.details === 'object' && fields.details !== null ? fields.details : undefined,
+    facts: isJsonObject(fields.facts) ? (fields.facts as FailureFacts) : undefined,
     retryAfterMs: typeof fields.retry_after_ms === 'number' ? fields.retry_after_ms : undefined,
   });
 }

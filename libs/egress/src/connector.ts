@@ -42,7 +42,8 @@ async function connect(target: GuardedUrl, deps: ConnectorDeps): Promise<Socket>
     giveUp.abort(
       new ToolError('ATTEMPT_TIMED_OUT', {
         message: `Connecting to ${target.host} took longer than ${deps.connectTimeoutMs} ms`,
-        details: { phase: 'connect', delivered: false, host: target.host },
+        details: { phase: 'connect', host: target.host },
+        facts: { delivered: false },
       }),
     ),
   );
@@ -116,7 +117,8 @@ async function dialFirst(
 function unresolvable(host: string, cause?: unknown): ToolError {
   return new ToolError('NETWORK_ERROR', {
     message: `The host name ${host} cannot be resolved`,
-    details: { reason: 'dns', delivered: false, host },
+    details: { reason: 'dns', host },
+    facts: { delivered: false },
     cause,
   });
 }

@@ -289,7 +289,7 @@ describe('EgressClient', () => {
   it('reports whether the request may have been delivered', async () => {
     const { client } = await clientFor((request) => request.socket.destroy());
     const broken = await failure(client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' }));
-    expect([broken.code, broken.details?.['delivered']]).toEqual(['NETWORK_ERROR', true]);
+    expect([broken.code, broken.facts?.delivered]).toEqual(['NETWORK_ERROR', true]);
 
     const refused = new EgressClient({
       allowlist: ['api.example.com'],
@@ -298,7 +298,7 @@ describe('EgressClient', () => {
     });
     closers.push(() => refused.close());
     const never = await failure(refused.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' }));
-    expect([never.code, never.details?.['delivered'], never.details?.['reason']]).toEqual([
+    expect([never.code, never.facts?.delivered, never.details?.['reason']]).toEqual([
       'NETWORK_ERROR',
       false,
       'ECONNREFUSED',

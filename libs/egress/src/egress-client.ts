@@ -219,11 +219,7 @@ function trackStart(sent: { started: boolean }): Dispatcher.DispatcherComposeInt
 /** Marks a time-out before the request was written as undelivered, so that it may be retried. */
 function withDelivery(reason: unknown, started: boolean): unknown {
   if (started || !isToolError(reason) || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
-  return new ToolError(reason.code, {
-    message: reason.message,
-    details: { ...reason.details, delivered: false },
-    cause: reason,
-  });
+  return reason.withFacts({ delivered: false });
 }
 
 function joinHeader(value: string | string[] | undefined): string | undefined {

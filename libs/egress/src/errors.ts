@@ -68,13 +68,15 @@ export function networkError(error: unknown, host: string, delivered: boolean): 
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
     return new ToolError('ATTEMPT_TIMED_OUT', {
       message: `Connecting to ${host} timed out`,
-      details: { phase: 'connect', delivered: false, host },
+      details: { phase: 'connect', host },
+      facts: { delivered: false },
       cause: error,
     });
   }
   return new ToolError('NETWORK_ERROR', {
     message: `The connection to ${host} failed (${code})`,
-    details: { reason: code, delivered, host },
+    details: { reason: code, host },
+    facts: { delivered },
     cause: error,
   });
 }

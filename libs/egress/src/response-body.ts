@@ -211,6 +211,7 @@ function decoderFor(encoding: string, first: Uint8Array): Transform {
 function undecodable(why: string): ToolError {
   return new ToolError('NETWORK_ERROR', {
     message: `The response body cannot be decoded: ${why}`,
-    details: { reason: 'content_encoding', delivered: true },
+    details: { reason: 'content_encoding' },
+    facts: { delivered: true },
   });
 }

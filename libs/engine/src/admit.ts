@@ -1,5 +1,5 @@
 import {
-  blankResult,
+  succeeded,
   ToolError,
   toUsd,
   type CallResult,
@@ -184,8 +184,7 @@ export async function answerDryRun(
     max_attempts: call.request.noRetry ? 1 : plan.retry.maxAttempts,
     breaker: ports.breakers.getState(tool.name),
   };
-  return blankResult({
-    ok: true,
+  return succeeded({
     output,
     text: `Dry run of '${tool.name}': the call is valid and allowed, and ${describePrice(plan)}; nothing was run.`,
     metadata: { dry_run: true },

@@ -1,4 +1,4 @@
-import { isToolError, ToolError, type CallResult, type ErrorCode, type ExecutionFailure } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, ToolError, type CallResult, type ExecutionFailure } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/schema';
@@ -71,30 +71,27 @@ function toAttemptError(thrown: unknown, { signal, tool, active }: Call): ToolEr
     if (isToolError(thrown)) return thrown;
     return new ToolError('INTERNAL', { message: `Internal error while running '${tool.name}'`, cause: thrown });
   }
-  const neverStarted = isToolError(thrown) && thrown.details?.started === false;
+  const neverBegan = isToolError(thrown) && thrown.facts?.begun === 'no';
   if (!(signal.reason instanceof TimedOut)) {
     const cancelled = toCancellation(signal.reason);
-    if (!neverStarted) return cancelled;
-    return new ToolError(cancelled.code, { message: cancelled.message, details: { started: false } });
+    return neverBegan ? cancelled.withFacts({ begun: 'no' }) : cancelled;
   }
-  if (neverStarted) return deadlineExceeded();
+  if (neverBegan) return deadlineExceeded();
   const timeoutMs = Math.round(signal.reason.timeoutMs);
-  const hasNoWorkers = isToolError(thrown) && thrown.details?.reason === 'no_workers';
+  const isExecutors = active.isUnacknowledged || (isToolError(thrown) && thrown.facts?.blame === 'executor');
   return new ToolError('ATTEMPT_TIMED_OUT', {
     message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,
-    details: { timeout_ms: timeoutMs, ...(active.isUnacknowledged || hasNoWorkers ? { cause: 'executor' } : {}) },
+    details: { timeout_ms: timeoutMs, ...(isExecutors ? { cause: 'executor' } : {}) },
+    facts: isExecutors ? { blame: 'executor' } : undefined,
   });
 }
-
-const EXECUTOR_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['EXECUTOR_UNAVAILABLE', 'WORKER_LOST', 'INTERNAL']);
 
 /**
  * Whether a failure is that of the executor, not of the tool or its upstream. A time-out is when no executor acknowledged the
  * attempt, or no worker of its queue was alive; an open breaker is when such failures opened it.
  */
-export function isExecutorFault({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
-  const mayBeEither = code === 'ATTEMPT_TIMED_OUT' || code === 'BREAKER_OPEN';
-  return EXECUTOR_CODES.has(code) || (mayBeEither && details?.cause === 'executor');
+export function isExecutorFault({ code, facts }: Pick<ExecutionFailure, 'code' | 'facts'>): boolean {
+  return CATALOGUE[code].blame === 'executor' || facts?.blame === 'executor';
 }
 
 /**

@@ -1,4 +1,11 @@
-import { ToolError, type CallRecord, type CallRequest, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import {
+  succeeded,
+  ToolError,
+  type CallRecord,
+  type CallRequest,
+  type JsonObject,
+  type Succeeded,
+} from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
@@ -13,16 +20,7 @@ const openAi = (id: string, args: unknown, name = 'adder') => ({
   type: 'function',
   function: { name, arguments: args },
 });
-const result = (output: number): CallResult => ({
-  ok: true,
-  output,
-  text: '',
-  provenance: 'live',
-  usage: { tokens: 0, microUsd: 0 },
-  metadata: {},
-  timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 },
-  attempts: 1,
-});
+const result = (output: number): Succeeded => succeeded({ output, attempts: 1 });
 const run = (execute: ExecuteCall, body: unknown, parallelism = 5) =>
   runBatch(execute, readBatch(body), (item, args) => aRequest(clock, { toolName: item.name, rawArguments: args }), {
     ...LIMITS,
@@ -73,7 +71,7 @@ test('reads items of the Responses API, blocks of Anthropic and parts of Gemini'
 });
 
 describe('answers in the shape of the provider', () => {
-  const render = async (parts: Partial<CallResult>) =>
+  const render = async (parts: Partial<Omit<Succeeded, 'ok'>>) =>
     renderAnswers(await run(async () => ({ ...result(5), ...parts }), [FUNCTION_CALL, TOOL_USE]), callRecord);
   const png = { type: 'image', mimeType: 'image/png', data: 'AAAA' };
   const pdf = { type: 'resource', resource: { uri: 'file:///a/b.pdf', mimeType: 'application/pdf', blob: 'BBBB' } };
@@ -132,8 +130,8 @@ describe('answers in the shape of the provider', () => {
 
   test('in the format asked for, whatever the shape of the call', async () => {
     const chat = { id: 'call_9', type: 'function', function: { name: 'adder', arguments: '{"a":1}' } };
-    const succeeded = await run(async () => ({ ...result(5), text: 'five' }), [chat]);
-    const shown = RESULT_FORMATS.map((format) => renderAnswers(succeeded, callRecord, format)[0]);
+    const answers = await run(async () => ({ ...result(5), text: 'five' }), [chat]);
+    const shown = RESULT_FORMATS.map((format) => renderAnswers(answers, callRecord, format)[0]);
     expect(shown).toEqual([
       { role: 'tool', tool_call_id: 'call_9', content: 'five' },
       { type: 'function_call_output', call_id: 'call_9', output: 'five' },

@@ -94,11 +94,13 @@ export class CallIdentity {
 
   /**
    * Identifies the caller's idempotency key within the tenant. Includes the authenticated user and the user that a trusted caller
-   * acts for, so that two users may send the same key.
+   * acts for, so that two users may send the same key. Keys of the calls of programs are apart from those that callers send, so
+   * that a caller cannot use one before its program does.
    */
   get idempotencyKey(): string {
-    const { principal, idempotencyKey = '' } = this.request;
-    return JSON.stringify([principal.userId, actingUserId(this.request), idempotencyKey]);
+    const { principal, idempotencyKey = '', door } = this.request;
+    const owner = [principal.userId, actingUserId(this.request), idempotencyKey];
+    return JSON.stringify(door === 'program' ? [...owner, door] : owner);
   }
 
   /** What a repeated idempotency key has to match. Excludes the revision, so that a redeploy does not turn replays into mismatches. */

@@ -10,8 +10,8 @@ import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 
 /**
  * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and observers and
- * filled in as the call gets further. Observers report from it. The engine decides two things from it: how a call ends that is
- * stopped (`attempts` and `tool`, see `withinDeadline`), and whether it is charged (`isReplay`, see `withCharge`).
+ * filled in as the call gets further. Observers report from it. The engine decides one thing from it: how a call ends that is
+ * stopped (`attempts` and `tool`, see `withinDeadline`).
  */
 export interface ActiveCall {
   readonly request: CallRequest;
@@ -33,8 +33,6 @@ export interface ActiveCall {
   isUnacknowledged: boolean;
   /** Milliseconds spent waiting for the rate limit and between attempts. */
   waitedMs: Milliseconds;
-  /** True: the result is the stored outcome of an earlier call with the same idempotency key. */
-  isReplay: boolean;
 }
 
 /** Starts to track a request at `startedAt` (monotonic ms). */
@@ -47,13 +45,12 @@ export function newActiveCall(request: CallRequest, startedAt: Milliseconds): Ac
     attempts: 0,
     isUnacknowledged: false,
     waitedMs: 0,
-    isReplay: false,
   };
 }
 
 /** What a call was charged. A replay shows the charge of the first call and costs nothing. */
-export function chargedMicroUsd({ usage }: CallResult): MicroUsd {
-  return usage.replayed ? 0 : usage.microUsd;
+export function chargedMicroUsd({ usage, replayOf }: CallResult): MicroUsd {
+  return replayOf === undefined ? usage.microUsd : 0;
 }
 
 /**

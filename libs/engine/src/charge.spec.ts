@@ -31,6 +31,14 @@ describe('the charge of a failed call', () => {
     },
   );
 
+  test('no detail of a failure decides what it costs', async () => {
+    const claims = { started: false, begun: 'no', delivered: false, target: 'chosen_by_caller', cause: 'executor' };
+    const engine = anEngine(priced, new ScriptedExecutor(() => failedReply('TOOL_ERROR', { details: claims })));
+    expect(await engine.call()).toMatchObject({ usage: { microUsd: PRICE } });
+    expect(engine.budget.settled).toMatchObject([{ micro_usd: PRICE }]);
+    expect(engine.audit.records).toMatchObject([{ isExecutorFault: false }]);
+  });
+
   test('a free tool that fails has its own row', async () => {
     const engine = anEngine({ cache_ttl_seconds: 0 }, new ScriptedExecutor(() => failedReply('TOOL_ERROR')));
     await engine.call();
@@ -87,10 +95,8 @@ test('a replay shows the charge of the first call, marked, and is not charged', 
   const request = { idempotencyKey: 'k' };
   const first = await engine.call({ ...request, callId: 'c-1' });
   const again = await engine.call({ ...request, callId: 'c-2' });
-  expect([first.usage, again.usage]).toEqual([
-    { tokens: 0, microUsd: PRICE },
-    { tokens: 0, microUsd: PRICE, replayed: true },
-  ]);
+  expect(first).toMatchObject({ usage: { microUsd: PRICE } });
+  expect(again).toMatchObject({ usage: { microUsd: PRICE }, replayOf: 'c-1' });
   expect(engine.budget.settled).toHaveLength(1);
   expect(engine.audit.records.map(({ microUsd }) => microUsd)).toEqual([PRICE, 0]);
 });
@@ -116,4 +122,13 @@ test('a refusal that a person is asked about is not recorded; the end of the cal
   await expect(engine.call({ refusal: new ToolError('APPROVAL_DECLINED') })).rejects.toThrow();
   await expect(engine.call()).rejects.toMatchObject(asked);
   expect(engine.audit.records.map(({ code }) => code)).toEqual(['APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
+});
+
+test('metadata of a tool cannot pass for what the engine says of a result', async () => {
+  const forged = { idempotent_replay: true, replayed_call_id: 'FORGED', from_cache: true, replaced_code: 'INTERNAL' };
+  const engine = anEngine(priced, new ScriptedExecutor(() => okReply(null, { metadata: { ...forged, source: 'x' } })));
+  const result = await engine.call();
+  expect(result.replayOf).toBeUndefined();
+  expect(result.metadata).toEqual({ source: 'x' });
+  expect(engine.budget.settled).toMatchObject([{ micro_usd: PRICE }]);
 });

@@ -1,7 +1,6 @@
 import {
   CATALOGUE,
   syntheticTokens,
-  toMicroUsd,
   toUsd,
   type CallResult,
   type ErrorEntry,
@@ -36,15 +35,15 @@ export function withCharge(call: Call, result: CallResult): CallResult {
 }
 
 /**
- * What a call costs: what the tool reports (`metadata.cost_usd` above 0, or its usage), else the price of its definition, and at
+ * What a call costs: what the tool reports (in its usage or `metadata.cost_usd`), else the price of its definition, and at
  * most what was reserved. Slices that the tool settled while it ran have their own reservations. The catalogue says which
  * failures cost nothing; usage that a tool reports with one of them still counts.
  */
-function priceOf({ plan, active, maxMicroUsd }: Call, result: CallResult): Price {
-  if (result.provenance !== 'live' || active.isReplay) return { microUsd: 0, wantedMicroUsd: 0 };
+function priceOf({ plan, maxMicroUsd }: Call, result: CallResult): Price {
+  if (result.provenance !== 'live' || result.replayOf !== undefined) return { microUsd: 0, wantedMicroUsd: 0 };
   const charge = toFailureCharge(result.failure);
   if (charge === 'reservation') return { microUsd: plan.reserveMicroUsd, wantedMicroUsd: plan.reserveMicroUsd };
-  const reported = reportedMicroUsd(result);
+  const { microUsd: reported } = result.usage;
   const wantedMicroUsd = reported > 0 || charge === 'nothing' ? reported : plan.microUsd;
   const settled = settledMicroUsd(result);
   const microUsd = settled + Math.min(Math.max(0, wantedMicroUsd - settled), maxMicroUsd);
@@ -56,14 +55,9 @@ function toFailureCharge(failure: CallResult['failure']): ErrorEntry['charge'] {
   return neverStarted(failure) ? 'nothing' : CATALOGUE[failure.code].charge;
 }
 
-/** True for a call that ended while it waited in a queue. */
+/** True for an attempt that provably never began. */
 function neverStarted(failure: CallResult['failure']): boolean {
-  return failure?.details?.started === false;
-}
-
-function reportedMicroUsd({ metadata, usage }: CallResult): MicroUsd {
-  const usd = metadata.cost_usd;
-  return typeof usd === 'number' && usd > 0 && Number.isFinite(usd) ? toMicroUsd(usd) : usage.microUsd;
+  return failure?.facts?.begun === 'no';
 }
 
 /** The part of the usage that the tool reserved and settled in slices. */
@@ -75,11 +69,11 @@ function settledMicroUsd({ usage }: CallResult): MicroUsd {
  * True for a result whose call has a row in the ledger: every one that an executor worked on, free or not. Refused calls,
  * replays and results of another call have none.
  */
-export function isExecution({ failure, metadata, provenance, attempts, usage }: CallResult): boolean {
-  if (usage.replayed || attempts === 0 || neverStarted(failure)) return false;
-  const code = provenance === 'live' ? failure?.code : metadata.replaced_code;
-  const entry = typeof code === 'string' ? CATALOGUE[code as keyof typeof CATALOGUE] : undefined;
-  return entry?.origin !== 'request' || usage.microUsd > 0 || usage.tokens > 0;
+export function isExecution({ failure, replaced, replayOf, provenance, attempts, usage }: CallResult): boolean {
+  if (replayOf !== undefined || attempts === 0 || neverStarted(failure)) return false;
+  const cause = failure ?? replaced;
+  if (!cause) return provenance === 'live';
+  return CATALOGUE[cause.code].origin !== 'request' || usage.microUsd > 0 || usage.tokens > 0;
 }
 
 /** Tokens of a charged result, as its answer and its row show them: those that were used, else synthetic ones for its cost. */

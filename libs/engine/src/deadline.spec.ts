@@ -86,7 +86,7 @@ describe('deadline and attempt timeout', () => {
     ['idempotent', true],
     ['with effects, when its executor reports that everything has stopped', false],
   ])('a cancelled call that is %s reports and is charged what it used until then', async (_, idempotent) => {
-    const stopped = failedReply('CANCELLED', { details: { stopped: true } });
+    const stopped = failedReply('CANCELLED', { facts: { begun: 'ended' } });
     const reply = { ...stopped, output: ['half'], usage: { tokens: 300, microUsd: 70 } };
     const lastWord = (call: Call) =>
       new Promise<ExecResponse>((resolve) => call.signal.addEventListener('abort', () => resolve(reply)));

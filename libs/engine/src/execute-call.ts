@@ -1,4 +1,4 @@
-import { blankResult, type CallRequest, type CallResult } from '@toolfleet/contracts';
+import { succeeded, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import { answerDryRun, authorize, authorizeArguments, decidePolicy, parseArguments, resolveTool } from './admit.js';
 import { runAttempt } from './attempt.js';
 import { buildCall, compose, newActiveCall, observe, type Interceptor, type Observer } from './call.js';
@@ -19,8 +19,9 @@ import { retry } from './interceptors/retry.js';
 import { readSelection, selectPart } from './interceptors/select.js';
 import { sessionDedupe } from './interceptors/session-dedupe.js';
 import { singleFlight } from './interceptors/single-flight.js';
+import { requirePlainIds } from './plain-ids.js';
 import type { EnginePorts } from './ports.js';
-import { finishCall } from './result.js';
+import { finishCall, shownAsSuccess } from './result.js';
 import { ToolPlans } from './tool-plan.js';
 
 /**
@@ -71,9 +72,11 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
   const execute = observe(observers(ports), (active) =>
     withinDeadline(clock, active, async (signal, deadline) => {
       const { request } = active;
-      if (request.refusal) throw request.refusal;
-      const { principal, origin } = request;
-      const tool = await resolveTool(ports, active, signal);
+      const { principal, origin, refusal } = request;
+      const found = resolveTool(ports, active, signal);
+      // After the look-up, so that records of the refused call name its tool.
+      if (refusal) return found.catch(() => undefined).then(() => Promise.reject(refusal));
+      const tool = await found;
       authorize(principal, origin, tool);
       const plan = plans.get(tool);
       const args = parseArguments(plan, tool, active);
@@ -83,14 +86,18 @@ export function makeExecuteCall(ports: EnginePorts): ExecuteCall {
       if (undecided) await undecided;
       active.admittedAt = clock.monotonic();
 
-      if (request.admitOnly) return blankResult({ ok: true });
+      if (request.admitOnly) return succeeded();
       const call = buildCall(active, tool, plan, args, { signal, deadline, settings, select: selection });
       return request.dryRun ? answerDryRun(ports, call) : finishCall(active, await run(call));
     }),
   );
 
-  return (request) =>
-    muteProgressAtEnd(withParentSpending(request), (muted) => execute(newActiveCall(muted, clock.monotonic())));
+  const executeCall: ExecuteCall = async (request) => {
+    requirePlainIds(request);
+    return muteProgressAtEnd(withParentSpending(request), (muted) => execute(newActiveCall(muted, clock.monotonic())));
+  };
+  if (!settings.gracefulErrorAsSuccess) return executeCall;
+  return (request) => shownAsSuccess(request.toolName, executeCall(request));
 }
 
 /** Calls that a tool makes spend from the budgets of its own call; ids in the request that name other budgets are ignored. */

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { CallResult, EpochMs, Json, Milliseconds } from '@toolfleet/contracts';
+import type { Succeeded, EpochMs, Json, Milliseconds } from '@toolfleet/contracts';
 import { peekTokens, takeToken, type Clock, type Rate, type RateDecision } from '@toolfleet/resilience';
 import {
   RateLimiter,
@@ -55,7 +55,7 @@ export class MemoryResultCache extends ResultCache {
 
   override set(
     key: string,
-    result: CallResult,
+    result: Succeeded,
     ages: Pick<CacheAges, 'freshMs' | 'staleMs' | 'version'> & { storedAt?: EpochMs },
   ): void {
     const { version } = ages;
@@ -98,7 +98,7 @@ function scopeName({ tenantId, source }: CacheScope): string {
 }
 
 /** Estimates the characters of a result as JSON; stops counting just above `limit`. */
-function roughSize(result: CallResult, limit: number): number {
+function roughSize(result: Succeeded, limit: number): number {
   let size = result.text.length;
   const open: (Json | undefined)[] = [result.output, result.metadata, result.content ?? null];
   while (open.length > 0 && size <= limit) {
@@ -120,18 +120,18 @@ function roughSize(result: CallResult, limit: number): number {
 
 /** Session results of one process. */
 export class MemorySessionResults extends SessionResults {
-  readonly #results = new LRUCache<string, { result: CallResult; endsAt: Milliseconds }>({ max: MAX_SESSION_RESULTS });
+  readonly #results = new LRUCache<string, { result: Succeeded; endsAt: Milliseconds }>({ max: MAX_SESSION_RESULTS });
 
   constructor(private readonly clock: Clock) {
     super();
   }
 
-  override get(sessionKey: string, resultKey: string): CallResult | undefined {
+  override get(sessionKey: string, resultKey: string): Succeeded | undefined {
     const entry = this.#results.get(`${sessionKey} ${resultKey}`);
     return entry && entry.endsAt > this.clock.monotonic() ? entry.result : undefined;
   }
 
-  override put(sessionKey: string, resultKey: string, result: CallResult, ttlMs: Milliseconds): void {
+  override put(sessionKey: string, resultKey: string, result: Succeeded, ttlMs: Milliseconds): void {
     this.#results.set(`${sessionKey} ${resultKey}`, { result, endsAt: this.clock.monotonic() + ttlMs });
   }
 }

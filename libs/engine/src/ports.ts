@@ -8,6 +8,7 @@ import type {
   JsonObject,
   MicroUsd,
   Milliseconds,
+  Succeeded,
 } from '@toolfleet/contracts';
 import type {
   BudgetLimitsReply,
@@ -22,6 +23,7 @@ import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
 import type { SelectExpression } from '@toolfleet/schema/select';
 import type { ActiveCall, Call } from './call.js';
+import type { ShownCall } from './redact-call.js';
 import type { KeptHandle } from './result-handle.js';
 
 /** A result that a port may give synchronously. The engine awaits promises only: an await costs a turn of the event loop. */
@@ -94,7 +96,7 @@ export abstract class BudgetPort {
 
 /** A cached result. */
 export interface CachedResult {
-  result: CallResult;
+  result: Succeeded;
   storedAt: EpochMs;
 }
 
@@ -138,15 +140,15 @@ export abstract class ResultCache {
   abstract get(key: string, scope: CacheScope): MaybePromise<CacheLookup>;
   /** A result no older than the `staleMs` it was stored with. */
   abstract getStale(key: string, scope: CacheScope): MaybePromise<CachedResult | undefined>;
-  abstract set(key: string, result: CallResult, ages: CacheAges): void;
+  abstract set(key: string, result: Succeeded, ages: CacheAges): void;
   /** Drops all results of a scope. Resolves when lookups of all replicas see it, or after a short time-out. */
   abstract drop(scope: CacheScope): MaybePromise<void>;
 }
 
 /** Results of earlier calls of a session. */
 export abstract class SessionResults {
-  abstract get(sessionKey: string, resultKey: string): MaybePromise<CallResult | undefined>;
-  abstract put(sessionKey: string, resultKey: string, result: CallResult, ttlMs: Milliseconds): void;
+  abstract get(sessionKey: string, resultKey: string): MaybePromise<Succeeded | undefined>;
+  abstract put(sessionKey: string, resultKey: string, result: Succeeded, ttlMs: Milliseconds): void;
 }
 
 /** What an expression selects. */
@@ -183,7 +185,7 @@ export abstract class ResultShelf {
 export abstract class Executor {
   /**
    * Must stop its work when `call.signal` is aborted.
-   * @throws ToolError when the attempt could not run (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with `details.started === false`
+   * @throws ToolError when the attempt could not run (EXECUTOR_UNAVAILABLE, QUEUE_FULL, …); with the fact `begun: 'no'`
    *   when it provably never began
    */
   abstract execute(call: Call): Promise<ExecResponse>;
@@ -213,14 +215,12 @@ export abstract class Audit {
   abstract finished(record: AuditRecord): void;
   /** Called before the wait for a retry. */
   retrying(_event: {
-    tool: string;
+    call: ShownCall;
     callId: string;
     attempt: number;
     maxAttempts: number;
     delayMs: Milliseconds;
     error: string;
-    /** What the caller sent, so that a log can redact it in `error`. */
-    rawArguments: JsonObject;
   }): void {}
 }
 

@@ -1,5 +1,7 @@
 import {
-  blankResult,
+  failedWith,
+  isToolError,
+  succeeded,
   CATALOGUE,
   ToolError,
   toToolError,
@@ -9,6 +11,7 @@ import {
   type ErrorClass,
   type ErrorCode,
   type ExecutionFailure,
+  type Failed,
   type JsonObject,
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
@@ -22,8 +25,8 @@ const MAX_TEXT_CHARS = 6_000;
 const MAX_TOOL_CHARS = 200;
 
 /** A failed result without output. `error` may be anything that was thrown; unknown errors become INTERNAL. */
-export function failed(error: unknown, fields: Partial<CallResult> = {}): CallResult {
-  return blankResult({ failure: toFailure(toToolError(error)), ...fields });
+export function failed(error: unknown, fields: Partial<Omit<Failed, 'ok' | 'failure'>> = {}): Failed {
+  return failedWith(toFailure(toToolError(error)), fields);
 }
 
 /** True for a failure that refused the call before its tool ran; entry points report it as an error status. */
@@ -37,9 +40,9 @@ export function isRefusal(failure: ExecutionFailure): boolean {
  */
 export function finishCall({ coercions, dropped, waitedMs }: ActiveCall, result: CallResult): CallResult {
   const { failure } = result;
-  if (failure && !result.ok && isRefusal(failure)) {
-    const { message, details, retryAfterMs } = failure;
-    throw new ToolError(failure.code, { message, details, retryAfterMs });
+  if (failure && isRefusal(failure)) {
+    const { message, details, facts, retryAfterMs } = failure;
+    throw new ToolError(failure.code, { message, details, facts, retryAfterMs });
   }
   if (coercions.length === 0 && dropped.length === 0 && waitedMs === 0) return result;
   const metadata: JsonObject = { ...result.metadata };
@@ -85,16 +88,19 @@ export function contentBytes({ content }: Pick<CallResult, 'content'>): number {
 }
 
 function toShownUsage(result: CallResult): CallBody['usage'] {
-  const { microUsd, replayed } = result.usage;
+  const {
+    usage: { microUsd },
+    replayOf,
+  } = result;
   const usage: CallBody['usage'] = { tokens: shownTokens(result), cost_usd: toUsd(microUsd) };
-  if (replayed) usage.replayed = true;
+  if (replayOf !== undefined) usage.replayed = true;
   return usage;
 }
 
 function toMetadata(result: CallResult): JsonObject {
   const { failure, timing } = result;
   const metadata: JsonObject = {
-    ...result.metadata,
+    ...shownMetadata(result),
     provenance: result.provenance,
     attempts: result.attempts,
     timing: {
@@ -103,15 +109,47 @@ function toMetadata(result: CallResult): JsonObject {
       execute_ms: Math.round(timing.execute_ms),
     },
   };
-  if (!failure) return metadata;
-  metadata.code = failure.code;
-  metadata.error_type = failure.errorType;
-  metadata.retryable = failure.retryable;
-  metadata.chargeable = CATALOGUE[failure.code].charge !== 'nothing';
-  metadata.suggestion = suggestionFor(failure.code, failure.errorType);
-  if (failure.retryAfterMs !== undefined) metadata.retry_after_ms = failure.retryAfterMs;
-  if (failure.details) metadata.details = failure.details;
+  return failure ? { ...metadata, ...failureMetadata(failure) } : metadata;
+}
+
+/** What the tool reported about a result, and what the engine knows about its origin. */
+export function shownMetadata({ metadata, replaced, replayOf }: CallResult): JsonObject {
+  if (!replaced && replayOf === undefined) return metadata;
+  return {
+    ...metadata,
+    ...(replaced && { replaced_code: replaced.code, replaced_error: replaced.message }),
+    ...(replayOf !== undefined && { idempotent_replay: true, replayed_call_id: replayOf }),
+  };
+}
+
+function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: ExecutionFailure): JsonObject {
+  const metadata: JsonObject = {
+    code,
+    error_type: errorType,
+    retryable,
+    chargeable: CATALOGUE[code].charge !== 'nothing',
+    suggestion: suggestionFor(code, errorType),
+  };
+  if (retryAfterMs !== undefined) metadata.retry_after_ms = retryAfterMs;
+  if (details) metadata.details = details;
   return metadata;
+}
+
+/**
+ * Shows callers that expect no failures the explanation of one as a success, for GRACEFUL_ERROR_AS_SUCCESS. Only the answer
+ * changes: log, ledger, metrics, caches and journal have the failure.
+ * @throws ToolError when the call was refused for another reason than that its tool could not be reached
+ */
+export async function shownAsSuccess(tool: string, run: Promise<CallResult>): Promise<CallResult> {
+  const result = await run.catch((thrown: unknown) => {
+    // Of the refusals only those that mean "the tool could not be reached".
+    if (!isToolError(thrown) || thrown.entry.replaceable !== true) throw thrown;
+    return explainFailure(tool, failed(thrown));
+  });
+  if (result.ok) return result;
+  const { ok: _ok, failure, ...outcome } = result;
+  const metadata = { ...outcome.metadata, ...failureMetadata(failure), fallback: 'graceful_error' };
+  return succeeded({ ...outcome, metadata });
 }
 
 const SUGGESTIONS: Record<ErrorClass, string> = {
@@ -131,7 +169,7 @@ function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
  * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and a suggestion. The
  * message also has what the tool itself wrote, such as a traceback.
  */
-export function explainFailure(tool: string, result: CallResult): CallResult {
+export function explainFailure<R extends CallResult>(tool: string, result: R): R {
   const { failure, text } = result;
   if (!failure) return result;
   const { code, errorType, message } = failure;

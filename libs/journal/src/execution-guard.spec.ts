@@ -39,7 +39,7 @@ describe('ExecutionGuard', () => {
     await claim(message(1));
     const second = await claim(message(1, 2)).catch((error: unknown) => error);
     expect(second).toMatchObject(refused);
-    expect(second, 'the attempt that has the claim may have begun').not.toHaveProperty('details.started');
+    expect(second, 'the attempt that has the claim may have begun').not.toHaveProperty('facts');
   });
 
   it('refuses without a journal and proves that nothing began', async () => {
@@ -48,11 +48,13 @@ describe('ExecutionGuard', () => {
     const gate = new JournalGuard({ claim: fails, finish: fails }, new FakeClock(0));
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
-      details: { reason: 'journal_away', started: false },
+      details: { reason: 'journal_away' },
+      facts: { begun: 'no' },
       cause: gone,
     });
     await expect(new IdempotentOnlyGuard().run(message(1), begins)).rejects.toMatchObject({
-      details: { reason: 'no_journal', started: false },
+      details: { reason: 'no_journal' },
+      facts: { begun: 'no' },
     });
   });
 

@@ -79,7 +79,7 @@ export class JournalGuard extends ExecutionGuard {
       throw notStarted(message, 'The call journal is unavailable', 'journal_away', cause);
     }
     if (claimed) return;
-    // No `started: false` here: the attempt that has the claim may have begun.
+    // Not `begun: 'no'`: the attempt that has the claim may have begun.
     const details = { tool: message.tool, reason: 'claim_refused' };
     throw new ToolError('EXECUTOR_UNAVAILABLE', { message: 'Another attempt of this call has the claim', details });
   }
@@ -106,8 +106,8 @@ export class IdempotentOnlyGuard extends ExecutionGuard {
 }
 
 function notStarted(message: ExecMessage, text: string, reason: string, cause?: unknown): ToolError {
-  const details = { tool: message.tool, reason, started: false };
-  return new ToolError('EXECUTOR_UNAVAILABLE', { message: text, details, cause });
+  const details = { tool: message.tool, reason };
+  return new ToolError('EXECUTOR_UNAVAILABLE', { message: text, details, facts: { begun: 'no' }, cause });
 }
 
 /** By then a live gateway has stored the outcome: it waits at most 2 s for the journal. */

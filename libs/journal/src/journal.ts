@@ -1,5 +1,5 @@
 import {
-  blankResult,
+  failedWith,
   ToolError,
   type CallResult,
   type CallState,
@@ -153,5 +153,5 @@ export function resolveKey(
 export function unknownOutcome(callId: string, tool?: string): CallResult {
   const message = `It is not known whether ${tool ? `'${tool}'` : 'the call'} took effect`;
   const error = new ToolError('OUTCOME_UNKNOWN', { message, details: { call_id: callId } });
-  return blankResult({ failure: toFailure(error), attempts: 1 });
+  return failedWith(toFailure(error), { attempts: 1 });
 }

@@ -1,3 +1,5 @@
+import { failedWith, ToolError } from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
 import { outcome } from '@toolfleet/testing/conformance/journal';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
@@ -41,11 +43,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const results = {
   ok: outcome(),
-  failed: outcome({ ok: false }),
-  unknown: outcome({
-    ok: false,
-    failure: { code: 'OUTCOME_UNKNOWN', errorType: 'internal_error', message: 'u', retryable: false },
-  }),
+  failed: failedWith(toFailure(new ToolError('TOOL_ERROR'))),
+  unknown: failedWith(toFailure(new ToolError('OUTCOME_UNKNOWN'))),
 };
 
 function apply(record: JournalRecord, doing: Step, now: number): Move {

@@ -39,7 +39,7 @@ export interface JobQueueOptions<D extends JobData = JobData> {
 export type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' | 'completed' | 'failed', number>;
 
 const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
-const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
+export const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
 const RETRY_AFTER_MS = 1_000;
 
 /** Adds jobs to a queue, cancels them and reads their records. Hides BullMQ. */
@@ -135,6 +135,17 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     }
   }
 
+  /** Removes a job that no worker has; false when one has it or it has ended. @throws ToolError SERVICE_UNAVAILABLE */
+  async withdraw(jobId: string): Promise<boolean> {
+    const { state } = await this.record(jobId);
+    if (state !== 'waiting' && state !== 'active') return false;
+    try {
+      return (await this.#queue.remove(jobId)) === 1;
+    } catch (error) {
+      throw unavailable(this.name, error);
+    }
+  }
+
   /**
    * Removes a job with its data and result, whatever its state. A running one is cancelled and stays until it has ended.
    * @throws ToolError SERVICE_UNAVAILABLE
@@ -165,21 +176,19 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Reads the record of a job without its data, which may be large. */
   async record(jobId: string): Promise<JobRecord<R>> {
     try {
-      const [value, reason, finishedOn, processedOn, timestamp] = await this.#redis.hmget(
-        jobKey(this.name, jobId),
-        'returnvalue',
-        'failedReason',
-        'finishedOn',
-        'processedOn',
-        'timestamp',
-      );
+      const key = jobKey(this.name, jobId);
+      const [[value, reason, finishedOn, processedOn, timestamp], locks] = await Promise.all([
+        this.#redis.hmget(key, 'returnvalue', 'failedReason', 'finishedOn', 'processedOn', 'timestamp'),
+        this.#redis.exists(`${key}:lock`),
+      ]);
+      const isHeld = locks > 0;
       if (finishedOn) {
         const finishedAt = Number(finishedOn);
-        if (reason) return { state: 'failed', error: parseFailure(reason), finishedAt };
-        return { state: 'completed', result: parse<R>(value), finishedAt };
+        if (reason) return { state: 'failed', isHeld, error: parseFailure(reason), finishedAt };
+        return { state: 'completed', isHeld, result: parse<R>(value), finishedAt };
       }
-      if (!timestamp) return { state: 'unknown' };
-      return { state: processedOn ? 'active' : 'waiting' };
+      if (!timestamp) return { state: 'unknown', isHeld };
+      return { state: processedOn ? 'active' : 'waiting', isHeld };
     } catch (error) {
       throw unavailable(this.name, error);
     }

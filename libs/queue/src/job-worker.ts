@@ -2,12 +2,12 @@ import { DelayedError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
-import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
-import { SlotReport } from './worker-slots.js';
+import { SlotReport, SlotShares } from './worker-slots.js';
 
 export interface JobWorkerOptions<D extends JobData, R> {
   queue: string;
@@ -21,8 +21,15 @@ export interface JobWorkerOptions<D extends JobData, R> {
   handler: JobHandler<D, R>;
   clock?: Clock;
   metrics?: Metrics;
+  /**
+   * The share of a job, such as its tenant. One share holds at most all slots but one; set it for jobs that hold their slot while
+   * they wait for something else.
+   */
+  shareOf?: (data: D) => string;
   /** Shortest time that a job needs; a job with less time left fails with DEADLINE_EXCEEDED when it is taken. */
   leastMs?: (data: D) => Milliseconds;
+  /** How often a job may lose its worker before it fails as WORKER_LOST. Default 1: a job may be what ends workers. */
+  maxLost?: number;
   /** Each job starts its own trace, linked to the caller's; for jobs without a waiting process. Default false: it continues the trace. */
   startsTrace?: boolean;
   /** Aborted when the service begins to drain: no job is taken from then on, even while other components still drain. */
@@ -35,17 +42,17 @@ export interface JobWorkerOptions<D extends JobData, R> {
 
 /** With these times a job of a killed worker runs again after about 6.5 s; with BullMQ's default of 30 s it took 61 s. */
 const LOCK_MS = 5_000;
+const RENEW_MS = 1_500;
 const STALLED_CHECK_MS = 2_500;
 /** Longest wait of `stop` for handlers that ignore their signal. */
 const STOP_MS = 1_000;
 /** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
 const RETRY_MS = 1_000;
 /** A job whose worker died twice fails as WORKER_LOST instead of being retried indefinitely. */
-const MAX_STALLED = 1;
+const MAX_LOST = 1;
 
 /** A started job. */
 interface StartedJob<R> {
-  abort: AbortController;
   result: Promise<R>;
 }
 
@@ -63,10 +70,13 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly #worker: Worker<D, R>;
   readonly #running = new Map<string, StoppableJob>();
   readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
+  /** Runs in this process by job id. */
+  readonly #runs = new Map<string, StartedJob<R>>();
   readonly #replies: JobReplies<D, R>;
   readonly #cancels: CancelledJobs;
   readonly #questions: JobQuestions<D> | undefined;
   readonly #slots: SlotReport;
+  readonly #shares: SlotShares;
   #started = false;
   #closing: Promise<void> | undefined;
 
@@ -77,17 +87,21 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
     if (options.asks)
       this.#questions = new JobQuestions(options.publisher, options.redis.duplicate(), options.queue, this.#clock);
-    this.#worker = new Worker<D, R>(options.queue, (job, token, signal) => this.#process(job, token, signal), {
+    this.#worker = new Worker<D, R>(options.queue, (job, token) => this.#process(job, token), {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
       autorun: false,
       concurrency: options.concurrency,
       lockDuration: LOCK_MS,
+      // BullMQ renews locks by job id. A suspended worker that loses a job and takes it again would end the renewal of the second
+      // lock with the first.
+      skipLockRenewal: true,
       stalledInterval: STALLED_CHECK_MS,
-      maxStalledCount: MAX_STALLED,
+      maxStalledCount: options.maxLost ?? MAX_LOST,
       runRetryDelay: RETRY_MS,
       skipWaitingForReady: true,
     });
+    this.#shares = new SlotShares(options.concurrency);
     this.#slots = new SlotReport(options.publisher, options.queue, this.#clock, () => ({
       busy: this.#running.size,
       total: options.concurrency,
@@ -145,12 +159,10 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
   }
 
-  async #process(job: Job<D, R>, token: string | undefined, lockLost: AbortSignal | undefined): Promise<R> {
-    const { abort, result } = this.#start(job);
-    const onLost = () => abort.abort(new ToolError('CANCELLED', { cause: lockLost?.reason }));
-    lockLost?.addEventListener('abort', onLost, { once: true });
+  async #process(job: Job<D, R>, token: string | undefined): Promise<R> {
+    const stopRenewing = this.#renewLock(job, token ?? '');
     try {
-      return await result;
+      return await this.#start(job).result;
     } catch (error) {
       if (error instanceof RetryLater) {
         await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
@@ -160,21 +172,60 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       const failure = new Error(formatFailure(error, job.data.call_id));
       failure.stack = '';
       throw failure;
+    } finally {
+      stopRenewing();
     }
+  }
+
+  /** Renews the lock of a job until it is lost or the returned function is called. */
+  #renewLock(job: Job<D, R>, token: string): CancelTimer {
+    let cancelTimer: CancelTimer = () => undefined;
+    let isOver = false;
+    const schedule = (): void => {
+      cancelTimer = this.#clock.after(RENEW_MS, () => {
+        // While Redis is unavailable the lock may expire; the next renewal tells.
+        const renewed = job.extendLock(token, LOCK_MS).catch(() => 1);
+        void renewed.then((held) => held === 1 && !isOver && schedule());
+      });
+    };
+    schedule();
+    return () => {
+      isOver = true;
+      cancelTimer();
+    };
   }
 
   /**
    * Starts a job as soon as it is taken. BullMQ calls the processor only after another request to Redis for the next job. A job that
-   * BullMQ will fail without running it (its workers died) is never started.
+   * BullMQ will fail without running it (its workers died) is never started. A worker that was suspended, lost a job and takes it
+   * again still runs it; the second taking shares that run.
    */
   #start(job: Job<D, R>): StartedJob<R> {
-    const known = this.#startedJobs.get(job);
-    if (known) return known;
-    const abort = new AbortController();
-    const started = { abort, result: this.#run(job, abort) };
-    started.result.catch(() => undefined); // `#process` awaits the result later
+    const jobId = job.id as string;
+    const known = this.#startedJobs.get(job) ?? this.#runs.get(jobId);
+    if (known) {
+      this.#startedJobs.set(job, known);
+      return known;
+    }
+    const result = this.#runInSlot(job).finally(() => this.#runs.delete(jobId));
+    const started = { result };
+    result.catch(() => undefined); // `#process` awaits the result later
     this.#startedJobs.set(job, started);
+    this.#runs.set(jobId, started);
     return started;
+  }
+
+  /** @throws RetryLater when the share of the job has all the slots it may have */
+  async #runInSlot(job: Job<D, R>): Promise<R> {
+    const share = this.options.shareOf?.(job.data);
+    if (share === undefined) return this.#run(job, new AbortController());
+    const { parkedMs } = this.#shares.take(share, job);
+    if (parkedMs !== undefined) throw new RetryLater(parkedMs);
+    try {
+      return await this.#run(job, new AbortController());
+    } finally {
+      this.#shares.free(share);
+    }
   }
 
   async #run(job: Job<D, R>, abort: AbortController): Promise<R> {

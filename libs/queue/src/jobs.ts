@@ -1,6 +1,6 @@
 import { toToolError, type EpochMs, type Milliseconds, type ToolError } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
-import { errorBody, errorFromBody, type ErrorBody } from '@toolfleet/contracts/wire';
+import { errorFromBody, internalErrorBody, type InternalErrorBody } from '@toolfleet/contracts/wire';
 
 /** The fields of a job's data that this library uses. `ExecJob` of libs/contracts is such a job. */
 export interface JobData {
@@ -21,6 +21,8 @@ export type JobState = 'waiting' | 'active' | 'completed' | 'failed' | 'unknown'
 /** The record of a job. */
 export interface JobRecord<R> {
   state: JobState;
+  /** Whether a worker has the job now; false also for a job that was taken and put back, or whose worker died. */
+  isHeld: boolean;
   result?: R;
   error?: ToolError;
   /** Epoch ms. */
@@ -31,7 +33,10 @@ export interface JobRecord<R> {
 export interface JobRun<D extends JobData> {
   readonly jobId: string;
   readonly data: D;
-  /** Aborted at the deadline, on cancellation and when the lock is lost. The reason is a ToolError. */
+  /**
+   * Aborted at the deadline, on cancellation and when the worker stops. The reason is a ToolError. A run whose lock is lost goes
+   * on: its result is sent, and another worker may run the job as well.
+   */
   readonly signal: AbortSignal;
   /** Deadline by this process's wall clock; undefined if the job has none. */
   readonly deadlineAt: EpochMs | undefined;
@@ -42,8 +47,8 @@ export interface JobRun<D extends JobData> {
   /** Sends progress to the waiting process, at most once. */
   progress(progress: JobProgress): void;
   /**
-   * Asks the waiting process something and resolves to its answer. The question is repeated until it is answered, so the other
-   * side has to answer a repeated one the same way. Stays pending when the run is aborted.
+   * Asks the waiting process something and resolves to its answer. A question that is lost, or whose waiting process is, is
+   * repeated, so the other side has to answer a repeated one the same way. Stays pending when the run is aborted.
    */
   ask(question: unknown): Promise<unknown>;
 }
@@ -68,9 +73,11 @@ export type JobHandler<D extends JobData, R> = (run: JobRun<D>) => Promise<R>;
 /** Messages on a reply channel. */
 export type ReplyMessage<R> =
   | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: R }
-  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
+  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: InternalErrorBody }
   | ({ type: 'progress'; job_id: string; call_id: string } & JobProgress)
-  | { type: 'ask'; job_id: string; call_id: string; ask_id: string; answer_channel: string; question: unknown };
+  | { type: 'ask'; job_id: string; call_id: string; ask_id: string; answer_channel: string; question: unknown }
+  /** Instead of a question that was sent before and has no answer yet: questions may be large. */
+  | { type: 'remind'; job_id: string; call_id: string; ask_id: string; answer_channel: string };
 
 /** How long a job record is kept (`CALL_RESULT_TTL_SECONDS`). */
 export const DEFAULT_RETENTION_SECONDS = 86_400;
@@ -101,7 +108,7 @@ export const jobKey = (queue: string, jobId: string): string => `${QUEUE_PREFIX}
 
 /** An error as text for BullMQ's `failedReason`. */
 export function formatFailure(error: unknown, callId?: string): string {
-  return JSON.stringify(errorBody(toToolError(error), callId));
+  return JSON.stringify(internalErrorBody(toToolError(error), callId));
 }
 
 /** The error in a `failedReason`. BullMQ's own texts for a job whose workers died become WORKER_LOST. */
@@ -110,7 +117,7 @@ export function parseFailure(reason: string): ToolError {
     return errorFromBody({ code: 'WORKER_LOST', error: 'The worker died while running this call' });
   }
   try {
-    return errorFromBody(JSON.parse(reason) as ErrorBody);
+    return errorFromBody(JSON.parse(reason) as InternalErrorBody);
   } catch {
     return errorFromBody({ code: 'INTERNAL', error: reason });
   }

@@ -1,20 +1,26 @@
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
-import type { JobQueue } from './job-queue.js';
+import { ALL_STATES, type JobQueue } from './job-queue.js';
 
 /** Shorter than the polling interval of autoscalers (5 s). */
 const REFRESH_MS = 2_000;
+/** Older values are not shown: autoscalers and alerts would act on a queue that nothing can read. */
+const STALE_MS = 30_000;
 
 /** Lifecycle component that updates `toolfleet_queue_jobs` and `toolfleet_queue_oldest_job_age_seconds`. */
 export class QueueMetrics {
   readonly name = 'queue metrics';
   #cancel: CancelTimer | undefined;
+  /** When each queue was last read, on the monotonic clock. */
+  readonly #readAt = new Map<string, number>();
 
   constructor(
     private readonly queues: readonly Pick<JobQueue, 'name' | 'counts' | 'oldestAgeMs'>[],
     private readonly metrics: Metrics,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    metrics.onScrape(() => this.#dropStale());
+  }
 
   async start(): Promise<void> {
     await this.refresh();
@@ -34,13 +40,23 @@ export class QueueMetrics {
           this.metrics.queueJobs.set({ queue: queue.name, state }, count);
         }
         this.metrics.queueOldestAge.set({ queue: queue.name }, ageMs / 1_000);
+        this.#readAt.set(queue.name, this.clock.monotonic());
       }),
     );
   }
 
+  #dropStale(): void {
+    for (const [queue, readAt] of this.#readAt) {
+      if (this.clock.monotonic() - readAt <= STALE_MS) continue;
+      for (const state of ALL_STATES) this.metrics.queueJobs.remove({ queue, state });
+      this.metrics.queueOldestAge.remove({ queue });
+      this.#readAt.delete(queue);
+    }
+  }
+
   #schedule(): void {
     this.#cancel = this.clock.after(REFRESH_MS, () => {
-      // While Redis is unavailable the last values stay; the readiness of the service shows the outage.
+      // While Redis is unavailable the last values stay for `STALE_MS`; the readiness of the service shows the outage.
       void this.refresh()
         .catch(() => undefined)
         .finally(() => this.#schedule());

@@ -59,7 +59,13 @@ afterEach(async () => {
 
 async function work(
   handler: (run: JobRun<SpecJob>) => Promise<unknown>,
-  options: { concurrency?: number; leastMs?: number; draining?: AbortSignal } = {},
+  options: {
+    concurrency?: number;
+    leastMs?: number;
+    draining?: AbortSignal;
+    asks?: boolean;
+    shareOf?: (job: SpecJob) => string;
+  } = {},
 ) {
   const worker = new JobWorker<SpecJob, unknown>({
     queue: name,
@@ -69,6 +75,8 @@ async function work(
     concurrency: options.concurrency ?? 4,
     handler,
     draining: options.draining,
+    asks: options.asks,
+    shareOf: options.shareOf,
     ...(options.leastMs === undefined ? {} : { leastMs: () => options.leastMs as number }),
   });
   workers.push(worker);
@@ -99,6 +107,101 @@ describe('a queued call', () => {
     await work(async ({ jobId }) => redis.del(`${jobKey(name, jobId)}:lock`));
     expect(await replies.submit(queue, job('c2'), soon())).toBe(1);
     expect(await queue.record(toJobId('c2', 1))).toMatchObject({ state: 'active' });
+  });
+
+  it('that its worker lost and takes again runs once, and keeps its second lock', async () => {
+    let runs = 0;
+    const key = jobKey(name, toJobId('c-lost-lock', 1));
+    await work(async () => {
+      runs += 1;
+      await redis.del(`${key}:lock`);
+      await eventually('it is taken again', () => redis.exists(`${key}:lock`).then(Boolean), { timeoutMs: 15_000 });
+      // Longer than a lock that is not renewed.
+      await clock.sleep(6_000);
+      return 'done';
+    });
+    expect(await replies.submit(queue, job('c-lost-lock'), soon(40_000))).toBe('done');
+    await expect
+      .poll(() => queue.record(toJobId('c-lost-lock', 1)))
+      .toMatchObject({ state: 'completed', result: 'done' });
+    expect(runs).toBe(1);
+  });
+
+  it('of one share leaves a slot to the jobs of others', async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let most = 0;
+    let running = 0;
+    await work(
+      async ({ data }) => {
+        if (data.work === 'quick') return 'quick';
+        most = Math.max(most, (running += 1));
+        await released;
+        running -= 1;
+        return 'slow';
+      },
+      { concurrency: 3, shareOf: ({ work: share }) => share },
+    );
+    const slow = Array.from({ length: 5 }, (_, index) =>
+      replies.submit(queue, job(`c-slow-${index}`, { work: 'slow' }), soon(30_000)),
+    );
+    await eventually('two of them run', () => running === 2);
+    for (let index = 0; index < 3; index += 1)
+      expect(await replies.submit(queue, job(`c-quick-${index}`, { work: 'quick' }), soon())).toBe('quick');
+    expect(most).toBe(2);
+    release();
+    expect(await Promise.all(slow)).toEqual(slow.map(() => 'slow'));
+  });
+
+  it('of one share has the only slot of a worker', async () => {
+    await work(async () => 'done', { concurrency: 1, shareOf: () => 'one' });
+    expect(await replies.submit(queue, job('c-one'), soon())).toBe('done');
+  });
+
+  it('that must not start any more is removed while it waits, and goes on while it runs', async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let runs = 0;
+    const run = () => {
+      runs += 1;
+      return released.then(() => 'done');
+    };
+    await work(run, { concurrency: 1 });
+    const revoked = new AbortController();
+    const options = { ...soon(20_000), startUntil: revoked.signal };
+    const running = replies.submit(queue, job('c-running'), options);
+    await eventually('it runs', () => runs === 1);
+    const waiting = replies.submit(queue, job('c-waiting'), options).catch((error: unknown) => error);
+    await eventually('it waits', async () => (await queue.counts()).wait === 1);
+    revoked.abort(new ToolError('UNAUTHENTICATED'));
+    expect(await waiting).toMatchObject({ code: 'UNAUTHENTICATED', facts: { begun: 'no' } });
+    release();
+    expect(await running).toBe('done');
+    expect(runs).toBe(1);
+  });
+
+  it('asks with a message that is sent once, however long its answer takes', async () => {
+    const listener = redis.duplicate();
+    const sizes: number[] = [];
+    listener.on('pmessage', (_pattern, _channel, text: string) => sizes.push(text.length));
+    await listener.connect();
+    await listener.psubscribe('*reply*');
+    await work(({ ask }) => ask('x'.repeat(10_000)), { asks: true });
+    const onAsk = () => clock.sleep(4_500).then(() => 'answered');
+    expect(await replies.submit(queue, job('c-ask'), { ...soon(20_000), onAsk })).toBe('answered');
+    expect(sizes.filter((size) => size > 10_000)).toHaveLength(1);
+    expect(sizes.length).toBeGreaterThan(2);
+    await closeRedis(listener);
+  });
+
+  it('asks again with the whole question when the waiting process missed it', async () => {
+    await work(({ ask }) => ask({ a: 1 }), { asks: true });
+    let asked = 0;
+    const onAsk = async (question: unknown) => {
+      // As if the first message had been lost.
+      if ((asked += 1) === 1) throw new Error('lost');
+      return question;
+    };
+    expect(await replies.submit(queue, job('c-lost'), { ...soon(20_000), onAsk })).toEqual({ a: 1 });
+    expect(asked).toBe(2);
   });
 
   it('is taken again after its worker postponed it', async () => {
@@ -216,7 +319,11 @@ describe('stopping', () => {
     const orphaned = replies.submit(queue, job('g2'), soon(400)).catch((error: unknown) => error);
     await eventually('it is in work', () => worker.inFlight === 2);
     await redis.del(`{fleet}:${name}:slots`); // as it expires after a kill
-    expect(await orphaned).toMatchObject({ code: 'DEADLINE_EXCEEDED', details: { reason: 'no_workers' } });
+    expect(await orphaned).toMatchObject({
+      code: 'DEADLINE_EXCEEDED',
+      facts: { blame: 'executor' },
+      details: { reason: 'no_workers' },
+    });
   });
 
   it('aborting cancels the running job at its worker', async () => {

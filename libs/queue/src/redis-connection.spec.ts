@@ -26,11 +26,11 @@ describe('a connection', () => {
     };
     const wrong = part('wrong-password');
     await expect(wrong.start()).rejects.toThrow(/WRONGPASS/);
-    expect(wrong.ready()).toBe(false);
+    expect(await wrong.ready()).toBe(false);
     await wrong.stop();
     const right = part('right-password');
     await right.start();
-    expect(right.ready()).toBe(true);
+    expect(await right.ready()).toBe(true);
     await right.stop();
     await server.stop();
   });

@@ -3,6 +3,7 @@
  * running, and reconnect without limit. An outage is logged once when it starts and once when it ends.
  */
 import { readFileSync } from 'node:fs';
+import { TLSSocket } from 'node:tls';
 import { isDevelopment } from '@toolfleet/contracts';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
@@ -189,12 +190,29 @@ function primaries(client: Redis): Redis[] {
   return connection instanceof Cluster ? connection.nodes('master') : [client];
 }
 
-/** Lifecycle component (see libs/service) that opens, checks and closes a connection. */
+/**
+ * Lifecycle component (see libs/service) that opens, checks and closes a connection. It is ready while the server answers `PING`: a
+ * server that hangs keeps its connections, so their state shows nothing. Of a cluster one primary has to answer, because the keys of the
+ * others can still be used.
+ */
 export function redisComponent(
   client: Redis,
   url: string,
   name = 'redis',
-): { name: string; settings: readonly string[]; start(): Promise<void>; ready(): boolean; stop(): Promise<void> } {
+): {
+  name: string;
+  settings: readonly string[];
+  start(): Promise<void>;
+  ready(): Promise<boolean>;
+  expiresAt(): Date | undefined;
+  stop(): Promise<void>;
+} {
+  let probe: Promise<boolean> | undefined;
+  const ping = () =>
+    Promise.any(primaries(client).map((node) => node.ping())).then(
+      () => true,
+      () => false,
+    );
   return {
     name,
     settings: ['REDIS_URL', 'REDIS_PASSWORD', 'REDIS_TLS_CA'],
@@ -203,9 +221,23 @@ export function redisComponent(
       await requireNoEviction(client, url);
       if (durable.has(client)) await requireAppendOnlyFile(client, url);
     },
-    ready: () => client.status === 'ready',
+    async ready() {
+      if (client.status !== 'ready') return false;
+      // Shared, so that probes do not pile up on a connection that hangs; the caller has a deadline.
+      return (probe ??= ping().finally(() => (probe = undefined)));
+    },
+    expiresAt: () => peerExpiry(primaries(client).map((node) => node.stream)),
     stop: () => closeRedis(client),
   };
+}
+
+/** When the first certificate that these servers presented expires. */
+function peerExpiry(streams: readonly unknown[]): Date | undefined {
+  const ends = streams.flatMap((stream) =>
+    stream instanceof TLSSocket ? Date.parse(stream.getPeerCertificate().valid_to) : [],
+  );
+  const valid = ends.filter(Number.isFinite);
+  return valid.length === 0 ? undefined : new Date(Math.min(...valid));
 }
 
 /** Closes a connection after its pending commands. Never rejects, and does not wait if Redis is unavailable. */

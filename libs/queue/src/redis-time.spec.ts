@@ -1,3 +1,4 @@
+import { createMetrics } from '@toolfleet/telemetry';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,6 +24,19 @@ describe('the time of Redis', () => {
     clock.jumpWall(3_600_000);
     clock.advance(500);
     expect(time.now() - before).toBe(500);
+  });
+
+  it('shows how far the local clock is off', async () => {
+    const clock = new FakeClock();
+    const metrics = createMetrics({ version: '0', revision: 'spec' });
+    const time = new RedisTime(redis, clock, metrics);
+    const offset = async () =>
+      Number(/^toolfleet_store_clock_offset_seconds (\S+)$/m.exec(await metrics.scrape())?.[1]);
+    expect(await offset()).toBeNaN();
+    await time.refresh();
+    const before = await offset();
+    clock.jumpWall(90_000);
+    expect((await offset()) - before).toBeCloseTo(90, 2);
   });
 
   it('turns local instants into its own and back', async () => {

@@ -1,5 +1,6 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { Metrics } from '@toolfleet/telemetry';
 import type { Redis } from 'ioredis';
 
 /** Clocks drift by some tens of ppm, which is about a millisecond in 30 s. */
@@ -18,7 +19,12 @@ export class RedisTime {
   constructor(
     private readonly redis: Redis,
     private readonly clock: Clock,
-  ) {}
+    metrics?: Metrics,
+  ) {
+    metrics?.onScrape(() => {
+      if (this.known) metrics.storeClockOffset.set((this.clock.now() - this.now()) / 1_000);
+    });
+  }
 
   /** Reads the time and refreshes it until `stop`. */
   async start(): Promise<void> {

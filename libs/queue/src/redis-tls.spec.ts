@@ -1,6 +1,6 @@
 import { HAS_OPENSSL, makeCertificates, startTlsRedis, type TlsServer } from '@toolfleet/testing/tls-servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { closeRedis, connectRedis, openRedis } from './redis-connection.js';
+import { closeRedis, connectRedis, openRedis, redisComponent } from './redis-connection.js';
 import { toRedisOptions } from './redis-connection.js';
 
 describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
@@ -21,6 +21,7 @@ describe.skipIf(!HAS_OPENSSL)('Redis over TLS (needs openssl)', () => {
     const client = connect(server.url, certificates.ca);
     await openRedis(client, server.url);
     expect(await client.ping()).toBe('PONG');
+    expect(redisComponent(client, server.url).expiresAt()!.getTime()).toBeGreaterThan(Date.now());
     await closeRedis(client);
   });
 

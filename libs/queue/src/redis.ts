@@ -1,4 +1,4 @@
-/** `@toolfleet/queue/redis`: connections without BullMQ, for services that have no queue. */
+/** `@toolfleet/queue/redis`: what stores in Redis need, without BullMQ, for services that have no queue. */
 export {
   closeRedis,
   connectRedis,
@@ -13,3 +13,6 @@ export {
 } from './redis-connection.js';
 export { RedisTime } from './redis-time.js';
 export { workersAliveMs } from './worker-slots.js';
+export { leaseSize, TokenLeases } from './token-lease.js';
+export { orUnavailable, StoreHealth } from './store-health.js';
+export { defineScript, type Script, type ScriptArguments } from './redis-scripts.js';

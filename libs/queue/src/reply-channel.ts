@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { isJsonObject, ToolError, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { errorFromBody } from '@toolfleet/contracts/wire';
 import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
@@ -19,10 +19,20 @@ export interface SubmitOptions {
   /** Deadline by this process's wall clock. */
   deadlineAt: EpochMs;
   signal?: AbortSignal;
+  /**
+   * Time that a run may take, from the instant at which a worker first had the job; without a result 20 s later the wait ends.
+   * Default: until the deadline.
+   */
+  runMs?: Milliseconds;
+  /** Aborted when the job must not start any more. A job that no worker has is removed then; its reason is a ToolError. */
+  startUntil?: AbortSignal;
   priority?: number;
   onProgress?: (progress: JobProgress) => void;
-  /** Answers the questions of the job. Questions are repeated: the same one has to get the same answer. */
-  onAsk?: (question: unknown) => Promise<unknown>;
+  /**
+   * Answers the questions of the job. Questions are repeated: the same one has to get the same answer. `bytes` is the size of
+   * the message.
+   */
+  onAsk?: (question: unknown, bytes: number) => Promise<unknown>;
   /** Default `<call_id>-<attempt>`. */
   jobId?: string;
 }
@@ -33,17 +43,35 @@ interface PendingJob {
   readonly jobId: string;
   readonly since: number;
   readonly onProgress: ((progress: JobProgress) => void) | undefined;
-  readonly onAsk: ((question: unknown) => Promise<unknown>) | undefined;
+  readonly onAsk: SubmitOptions['onAsk'];
+  /** The latest questions by their id, which an acknowledged reminder refers to. */
+  readonly asked: Map<string, HeldQuestion>;
   missing: number;
+  readonly runMs: Milliseconds;
+  /** Monotonic instant at which a worker was first seen to have the job. */
+  heldSince: number | undefined;
+  giveUp(error: ToolError): void;
   resolve(value: unknown): void;
   reject(error: ToolError): void;
 }
 
+/** A question of a job. */
+interface HeldQuestion {
+  /** Absent until it is answered. */
+  answer?: { readonly value: unknown };
+}
+
+/** A job has at most eight questions open. */
+const MAX_HELD = 64;
 const CHECK_MS = 2_000;
 /** Time for a worker to reply to the cancellation of a running job with the usage up to then. */
 const CANCEL_REPLY_MS = 1_000;
+/** How often a job that must not start is tried to be removed. */
+const WITHDRAW_MS = 250;
 /** Time to learn whether a job had begun, before its caller is answered at the deadline. */
 const REMOVE_MS = 100;
+/** Time to notice that a worker is gone, and for another one to start the job again. */
+const RESTART_MS = 20_000;
 /** After this many consecutive reads without a record, Redis has lost the job. */
 const MISSING_LIMIT = 2;
 
@@ -108,7 +136,8 @@ export class ReplyChannel {
   /**
    * Adds a job and waits for its reply.
    * @throws ToolError what the handler threw; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
-   *   the signal fires, both with `details.started: false` if no worker had taken the job, `details.reason: 'no_workers'` if none is alive; WORKER_LOST when the workers of the job died or Redis lost it
+   *   the signal fires, both with the fact `begun: 'no'` if no worker had taken the job, and
+   *   `blame: 'executor'` if none is alive; WORKER_LOST when the workers of the job died or Redis lost it
    */
   async submit<D extends JobData, R>(queue: JobQueue<D, R>, data: D, options: SubmitOptions): Promise<R> {
     const jobId = options.jobId ?? toJobId(data.call_id, data.attempt ?? 1);
@@ -128,7 +157,11 @@ export class ReplyChannel {
         since: this.#clock.monotonic(),
         onProgress: options.onProgress,
         onAsk: options.onAsk,
+        asked: new Map(),
         missing: 0,
+        runMs: options.runMs ?? Infinity,
+        heldSince: undefined,
+        giveUp: (error) => giveUp(error),
         resolve: resolve as (value: unknown) => void,
         reject,
       });
@@ -143,8 +176,9 @@ export class ReplyChannel {
       Promise.all([queue.cancel(jobId), queue.workers()]).then(
         ([outcome, workers]) => {
           cancelLate();
-          if (outcome === 'removed') reject(notStarted(error));
-          else reject(workers.length > 0 ? error : withDetails(error, { reason: 'no_workers' }));
+          const pending = this.#pending.get(key);
+          if (outcome === 'removed') reject(pending ? neverHeld(pending, error) : error);
+          else reject(workers.length > 0 ? error : error.withFacts({ blame: 'executor' }, { reason: 'no_workers' }));
         },
         () => undefined,
       );
@@ -158,7 +192,8 @@ export class ReplyChannel {
       if (options.signal?.reason instanceof TimedOut) return giveUp(cancelled);
       queue.cancel(jobId).then(
         (outcome) => {
-          if (outcome === 'removed') this.#pending.get(key)?.reject(notStarted(cancelled));
+          const pending = this.#pending.get(key);
+          if (outcome === 'removed') pending?.reject(neverHeld(pending, cancelled));
           else if (outcome === 'finished') giveUp(cancelled);
           else stopWaitingForCancel = this.#clock.after(CANCEL_REPLY_MS, () => giveUp(cancelled));
         },
@@ -166,6 +201,8 @@ export class ReplyChannel {
       );
     };
     options.signal?.addEventListener('abort', onAbort, { once: true });
+    const onNoStart = (): void => void this.#withdraw(key, options.startUntil?.reason as ToolError);
+    options.startUntil?.addEventListener('abort', onNoStart, { once: true });
     try {
       const parent = data.traceparent ?? traceparent();
       const job = {
@@ -193,8 +230,21 @@ export class ReplyChannel {
       cancelTimer();
       stopWaitingForCancel();
       options.signal?.removeEventListener('abort', onAbort);
+      options.startUntil?.removeEventListener('abort', onNoStart);
       this.#pending.delete(key);
       reply.catch(() => undefined);
+    }
+  }
+
+  /** Removes a pending job while no worker has it; one that is lost by its worker is removed later. */
+  async #withdraw(key: string, reason: ToolError): Promise<void> {
+    for (;;) {
+      const pending = this.#pending.get(key);
+      if (!pending) return;
+      // While Redis is unavailable no worker takes it.
+      if (await pending.queue.withdraw(pending.jobId).catch(() => false))
+        return pending.reject(neverHeld(pending, reason));
+      await this.#clock.sleep(WITHDRAW_MS);
     }
   }
 
@@ -204,20 +254,45 @@ export class ReplyChannel {
     if (!pending) return;
     if (message.type === 'result') pending.resolve(message.reply);
     else if (message.type === 'error') pending.reject(errorFromBody(message.error));
-    else if (message.type === 'ask') this.#answer(pending, message);
+    else if (message.type === 'ask') void this.#answer(pending, message, text.length);
+    else if (message.type === 'remind') this.#reminded(pending, message);
     else {
       const { message: note, progress, total } = message;
       pending.onProgress?.({ message: note, progress, total });
     }
   }
 
-  #answer(pending: PendingJob, message: Extract<ReplyMessage<unknown>, { type: 'ask' }>): void {
-    const { job_id, ask_id, answer_channel, question } = message;
-    // A failure to answer leaves the question open; the job asks again.
-    pending
-      .onAsk?.(question)
-      .then((answer) => pending.queue.tell(answer_channel, { job_id, ask_id, answer }))
-      .catch(() => undefined);
+  async #answer(pending: PendingJob, message: Asking<'ask'>, bytes: number): Promise<void> {
+    const { asked, onAsk } = pending;
+    const { ask_id, question } = message;
+    const known = asked.get(ask_id);
+    if (known) return this.#tellAnswer(pending, message, known);
+    const held: HeldQuestion = {};
+    for (const oldest of asked.size >= MAX_HELD ? asked.keys().take(1) : []) asked.delete(oldest);
+    asked.set(ask_id, held);
+    try {
+      held.answer = { value: await onAsk?.(question, bytes) };
+      this.#tellAnswer(pending, message, held);
+    } catch {
+      // The question stays open; the job asks again.
+      asked.delete(ask_id);
+    }
+  }
+
+  #reminded(pending: PendingJob, message: Asking<'remind'>): void {
+    const { job_id, ask_id, answer_channel } = message;
+    const held = pending.asked.get(ask_id);
+    if (held?.answer) return this.#tellAnswer(pending, message, held);
+    pending.queue.tell(answer_channel, { job_id, ask_id, held: held !== undefined }).catch(() => undefined);
+  }
+
+  /** Sends an answer that is known. One that is lost is sent again after a reminder. */
+  #tellAnswer(
+    { queue }: PendingJob,
+    { job_id, ask_id, answer_channel }: Asking<'ask' | 'remind'>,
+    { answer }: HeldQuestion,
+  ) {
+    if (answer) queue.tell(answer_channel, { job_id, ask_id, answer: answer.value }).catch(() => undefined);
   }
 
   #schedule(): void {
@@ -239,6 +314,13 @@ export class ReplyChannel {
       if (record.state === 'completed') return pending.resolve(record.result);
       if (record.state === 'failed') return pending.reject(record.error ?? new ToolError('INTERNAL'));
       pending.missing = record.state === 'unknown' ? pending.missing + 1 : 0;
+      const now = this.#clock.monotonic();
+      if (record.isHeld) pending.heldSince ??= now;
+      // Its worker may be suspended, or wait for something that is gone.
+      if (now - (pending.heldSince ?? now) > pending.runMs + RESTART_MS)
+        pending.giveUp(
+          new ToolError('ATTEMPT_TIMED_OUT', { message: 'The worker of this call gave no result in time' }),
+        );
       // The job may have been submitted by a process that died; its worker asks that one until it learns of this one.
       if (pending.onAsk && record.state === 'active') {
         const reply_channel = this.#channels.get(pending.queue.name);
@@ -257,15 +339,13 @@ export class ReplyChannel {
   }
 }
 
+type Asking<T extends 'ask' | 'remind'> = Extract<ReplyMessage<unknown>, { type: T }>;
+
+/** The error for a job that was removed. One that a worker was seen to have had, and lost, may have begun. */
+const neverHeld = ({ heldSince }: PendingJob, error: ToolError): ToolError =>
+  heldSince === undefined ? error.withFacts({ begun: 'no' }) : error;
+
 const toKey = (queue: string, jobId: string): string => `${queue}/${jobId}`;
-
-function notStarted(error: ToolError): ToolError {
-  return withDetails(error, { started: false });
-}
-
-function withDetails({ code, message, cause }: ToolError, details: JsonObject): ToolError {
-  return new ToolError(code, { message, cause, details });
-}
 
 /** Undefined for text that is not a JSON object. */
 function parse(text: string): ReplyMessage<unknown> | undefined {

@@ -1,7 +1,7 @@
 /** The messages of a worker: cancellations it receives, and replies it sends. */
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
-import { errorBody } from '@toolfleet/contracts/wire';
+import { internalErrorBody } from '@toolfleet/contracts/wire';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import {
@@ -39,7 +39,7 @@ export class JobReplies<D extends JobData, R> {
   /** Sends the failure of a job. @param failure as stored in the record, see `formatFailure` */
   failure(job: AnsweredJob<D>, failure: Error): void {
     const { call_id, attempt = 1 } = job.data;
-    const error = errorBody(parseFailure(failure.message), call_id);
+    const error = internalErrorBody(parseFailure(failure.message), call_id);
     this.#publish(job.data, { type: 'error', job_id: job.id as string, call_id, attempt, error });
   }
 
@@ -56,16 +56,23 @@ export class JobReplies<D extends JobData, R> {
 /** A question without an answer. */
 interface OpenQuestion<D extends JobData> {
   job: AnsweredJob<D>;
-  message: ReplyMessage<never>;
+  /** The message as JSON. */
+  text: string;
+  /** The same without the question. */
+  reminder: string;
+  /** Whether a reminder was sent and not acknowledged. */
+  isReminded: boolean;
   answered: (answer: unknown) => void;
 }
 
-/** Messages are delivered at most once, so a question is repeated. */
-const ASK_AGAIN_MS = 2_000;
+/** Messages are delivered at most once, so the waiting process is reminded of a question. */
+const REMIND_MS = 2_000;
 
 /**
- * The questions that the running jobs of one worker put to the processes that wait for them. A process that took over a job
- * from one that died names its own channel on the channel of all workers; open and later questions then go there.
+ * The questions that the running jobs of one worker put to the processes that wait for them. The waiting process is reminded of
+ * a question until it answers; the whole question, which may have a megabyte, is sent again if the process does not hold it or
+ * does not acknowledge the reminder. A process that took over a job from one that died names its own channel on the channel of
+ * all workers; open and later questions then go there.
  */
 export class JobQuestions<D extends JobData> {
   readonly #own: string;
@@ -101,10 +108,11 @@ export class JobQuestions<D extends JobData> {
   /** Resolves to the answer. Stays pending once the job has ended. */
   ask(job: AnsweredJob<D>, question: unknown): Promise<unknown> {
     const [askId, job_id] = [randomUUID(), job.id as string];
-    const { call_id } = job.data;
-    const message = { type: 'ask' as const, job_id, call_id, ask_id: askId, answer_channel: this.#own, question };
+    const ids = { job_id, call_id: job.data.call_id, ask_id: askId, answer_channel: this.#own };
+    const text = JSON.stringify({ type: 'ask', ...ids, question } satisfies ReplyMessage<never>);
+    const reminder = JSON.stringify({ type: 'remind', ...ids } satisfies ReplyMessage<never>);
     return new Promise((answered) => {
-      const open = { job, message, answered };
+      const open = { job, text, reminder, isReminded: false, answered };
       this.#open.set(askId, open);
       this.#send(open);
     });
@@ -116,26 +124,44 @@ export class JobQuestions<D extends JobData> {
     for (const [askId, { job }] of this.#open) if (job.id === jobId) this.#open.delete(askId);
   }
 
-  #send({ job, message }: OpenQuestion<D>): void {
+  #send(open: OpenQuestion<D>): void {
+    open.isReminded = false;
+    this.#publish(open.job, open.text);
+  }
+
+  #remind(open: OpenQuestion<D>): void {
+    open.isReminded = true;
+    this.#publish(open.job, open.reminder);
+  }
+
+  #publish(job: AnsweredJob<D>, text: string): void {
     const channel = this.#moved.get(job.id as string) ?? job.data.reply_channel;
-    if (channel !== undefined) this.publisher.publish(channel, JSON.stringify(message)).catch(() => undefined);
+    if (channel !== undefined) this.publisher.publish(channel, text).catch(() => undefined);
   }
 
   #repeat(): void {
-    this.#cancelTimer = this.clock.after(ASK_AGAIN_MS, () => {
-      for (const open of this.#open.values()) this.#send(open);
+    this.#cancelTimer = this.clock.after(REMIND_MS, () => {
+      for (const open of this.#open.values()) {
+        if (open.isReminded) this.#send(open);
+        else this.#remind(open);
+      }
       this.#repeat();
     });
   }
 
   #onMessage(
     channel: string,
-    { ask_id: askId, job_id: jobId, reply_channel: moved, answer }: Record<string, unknown>,
+    { ask_id: askId, job_id: jobId, reply_channel: moved, answer, held }: Record<string, unknown>,
   ): void {
     if (channel === this.#own) {
       const open = this.#open.get(String(askId));
-      this.#open.delete(String(askId));
-      open?.answered(answer);
+      if (!open) return;
+      if (held === true) open.isReminded = false;
+      else if (held === false) this.#send(open);
+      else {
+        this.#open.delete(String(askId));
+        open.answered(answer);
+      }
     } else if (typeof jobId === 'string' && typeof moved === 'string' && this.#moved.get(jobId) !== moved) {
       const asked = [...this.#open.values()].filter(({ job }) => job.id === jobId);
       // A job without an open question learns it from the next announcement, which comes every two seconds.

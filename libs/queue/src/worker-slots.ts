@@ -12,6 +12,61 @@ const EVERY_MS = 5_000;
 /** A worker that missed three writes is gone. */
 const GONE_MS = 3 * EVERY_MS;
 
+/** How long a job that found no slot for its share waits before it is taken again; longer each time. */
+const PARK_MS = { first: 250, max: 5_000 };
+/** Parked jobs that a worker remembers per share. */
+const MAX_PARKED = 1_000;
+
+/** A job that was taken and put back. */
+interface ParkedJob {
+  id?: string;
+  /** When it was added. */
+  timestamp: number;
+  attemptsStarted: number;
+  promote(): Promise<void>;
+}
+
+/**
+ * Divides the slots of one worker between shares such as tenants: one share holds all of them but one, so that a share whose jobs
+ * wait for something else leaves a slot to the others. A worker with one slot gives it to any share. A job beyond is parked: it
+ * goes back to the queue, and is taken again when its share frees a slot, here or on another worker.
+ */
+export class SlotShares {
+  readonly #max: number;
+  readonly #held = new Map<string, number>();
+  /** Oldest first. */
+  readonly #parked = new Map<string, ParkedJob[]>();
+
+  constructor(slots: number) {
+    this.#max = Math.max(1, slots - 1);
+  }
+
+  /** Takes a slot, unless the share has as many as it may; then the job has to be put back for the returned time. */
+  take(share: string, job: ParkedJob): { parkedMs?: Milliseconds } {
+    const held = this.#held.get(share) ?? 0;
+    if (held < this.#max) {
+      this.#held.set(share, held + 1);
+      return {};
+    }
+    const parked = (this.#parked.get(share) ?? []).filter(({ id }) => id !== job.id);
+    const at = parked.findLastIndex(({ timestamp }) => timestamp <= job.timestamp) + 1;
+    this.#parked.set(share, parked.toSpliced(at, 0, job).slice(0, MAX_PARKED));
+    return { parkedMs: Math.min(PARK_MS.max, PARK_MS.first * 2 ** (job.attemptsStarted - 1)) };
+  }
+
+  /** Frees a slot. */
+  free(share: string): void {
+    const held = (this.#held.get(share) ?? 1) - 1;
+    if (held > 0) this.#held.set(share, held);
+    else this.#held.delete(share);
+    const [next, ...rest] = this.#parked.get(share) ?? [];
+    if (rest.length > 0) this.#parked.set(share, rest);
+    else this.#parked.delete(share);
+    // It may have been taken meanwhile, or removed.
+    next?.promote().catch(() => undefined);
+  }
+}
+
 /** One worker process of a queue. */
 export interface WorkerSlots {
   worker: string;

@@ -87,7 +87,9 @@ export interface ChildPoolOptions {
  * Runs jobs of unpredictable cost (patterns, queries, diffs and schemas of callers) in child processes, and kills a child that
  * exceeds its time or memory. A timer or worker thread would not be enough: a backtracking pattern blocks the event loop,
  * and a thread that runs out of memory may abort the whole process. Children start on demand, without environment, and stay
- * for a while. When all are busy, tenants take turns, and the jobs of a tenant wait in order of arrival.
+ * for a while. Tenants take turns, and the jobs of a tenant wait in order of arrival. One tenant uses at most all children but one,
+ * so that a job of another tenant waits for no slow one. A pool of one child has only the turns: a job then waits for at most one
+ * job of each other tenant.
  */
 export class ChildPool<Job extends object> {
   private readonly children = new Set<Child>();
@@ -131,13 +133,20 @@ export class ChildPool<Job extends object> {
     while (!this.closed) {
       const free = [...this.children].find((child) => !child.busy);
       if (!free && this.children.size >= this.options.size) return;
-      const waiting = this.queue.shift();
+      const waiting = this.queue.shift((tenant) => this.mayRun(tenant));
       if (!waiting) return;
       const child = free ?? this.start();
       child.stopIdleTimer?.();
       child.busy = { waiting, id: this.nextId++, stopTimer: () => {} };
       if (child.ready) this.send(child);
     }
+  }
+
+  private mayRun(tenant: string): boolean {
+    const most = Math.max(1, this.options.size - 1);
+    let running = 0;
+    for (const { busy } of this.children) if (busy?.waiting.bounds.tenant === tenant) running += 1;
+    return running < most;
   }
 
   private send(child: Child): void {

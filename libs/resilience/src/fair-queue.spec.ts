@@ -16,4 +16,12 @@ describe('fair queue', () => {
     queue.push('a', 'x');
     expect([queue.drain(), queue.drain()]).toEqual([['x'], []]);
   });
+
+  it('passes over owners that may not run, which keep their turn', () => {
+    const queue = new FairQueue<string>();
+    for (const item of ['a1', 'b1', 'b2']) queue.push(item.charAt(0), item);
+    expect(queue.shift((owner) => owner !== 'a')).toBe('b1');
+    expect(queue.shift(() => false)).toBeUndefined();
+    expect([queue.shift(), queue.shift()]).toEqual(['a1', 'b2']);
+  });
 });

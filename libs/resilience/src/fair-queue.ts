@@ -22,10 +22,14 @@ export class FairQueue<T> {
     else this.lines.set(owner, [item]);
   }
 
-  /** Removes the first item of the owner whose turn it is; undefined if the queue is empty. */
-  shift(): T | undefined {
+  /**
+   * Removes the first item of the owner whose turn it is; undefined if there is none.
+   * @param mayRun owners that it refuses keep their turn
+   */
+  shift(mayRun: (owner: string) => boolean = () => true): T | undefined {
     let next: string | undefined;
     for (const owner of this.lines.keys()) {
+      if (!mayRun(owner)) continue;
       if (next === undefined || this.lastTurn(owner) < this.lastTurn(next)) next = owner;
     }
     if (next === undefined) return undefined;

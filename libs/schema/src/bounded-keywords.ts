@@ -1,7 +1,7 @@
 import type { Ajv } from 'ajv';
 import type { Json } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
-import { chargeSteps } from './step-budget.js';
+import { chargeParts, chargeSteps } from './step-budget.js';
 
 /** Longest text that can be a URL (RFC 9110 section 4.1 recommends support for 8,000 octets). */
 const MAX_URL_CHARS = 8_192;
@@ -49,8 +49,9 @@ export function boundKeywords(ajv: Ajv): void {
 function areUnique(items: readonly Json[]): boolean {
   const seen = new Set<string>();
   for (const item of items) {
+    if (typeof item === 'object') chargeParts(item);
+    else chargeSteps(1 + (typeof item === 'string' ? item.length >> 4 : 0));
     const text = canonicalJson(item);
-    chargeSteps(1 + (text.length >> 6));
     if (seen.has(text)) return false;
     seen.add(text);
   }

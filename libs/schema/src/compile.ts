@@ -8,23 +8,24 @@ import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
 import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
-import { checkFanOut, checkSchemaSize, countNodes } from './schema-limits.js';
-import { addMeter, meteredSchema, StepsExhausted, withinSteps } from './step-budget.js';
+import { checkFanOut, checkSchemaSize } from './schema-limits.js';
+import { addMeter, meteredSchema, StepsExhausted, withinErrors, withinSteps } from './step-budget.js';
 
 /** Compiled schemas in the cache; a fleet of 5,000 tools fits. */
 const MAX_COMPILED = 5_000;
 /** Referenced subschemas with more keywords are compiled once, as functions. */
 const MAX_INLINED_KEYWORDS = 8;
-/** Values with more nodes are checked up to their first fault only: a million faults would be a million objects. */
-const MAX_EXPLAINED_NODES = 10_000;
 
 /** A compiled schema. Values are checked within a limit of steps. */
 export interface CompiledSchema {
   readonly schema: JsonObject;
-  /** Whether `value` is valid; also false when checking takes too long, which `errors` then reports. */
-  check(value: Json): boolean;
-  /** All faults of `value` as ajv reports them; empty when valid. */
-  errors(value: Json): ErrorObject[];
+  /**
+   * Whether `value` is valid; also false when checking takes too long, which `errors` then reports.
+   * @param steps limit; by default that of an event loop
+   */
+  check(value: Json, steps?: number): boolean;
+  /** All faults of `value` as ajv reports them, or the first one when there are many; empty when valid. */
+  errors(value: Json, steps?: number): ErrorObject[];
   /** Whether `value` is valid against the subschema at `pointer` (`/properties/x/anyOf/0`). */
   checkAt(pointer: string, value: Json): boolean;
 }
@@ -36,6 +37,7 @@ const options: Options = {
   verbose: true, // explain needs the failing value
   ownProperties: true, // an inherited "toString" is not a property of the value
   discriminator: false,
+  loopRequired: 20, // long lists are faster in a loop, because the engine does not optimise long functions
   inlineRefs: MAX_INLINED_KEYWORDS, // a large subschema with many references must not be compiled once per reference
   // The optimiser takes quadratic time.
   code: { optimize: false, regExp: regExp as unknown as NonNullable<Options['code']>['regExp'] & object },
@@ -98,25 +100,24 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
   const parts = new Map<string, ValidateFunction>();
   return {
     schema: original,
-    check(value) {
+    check(value, steps) {
       try {
-        return withinSteps(value, () => check(value) as boolean);
+        return withinSteps(() => check(value) as boolean, steps);
       } catch (error) {
         if (!(error instanceof StepsExhausted)) throw error;
         return false;
       }
     },
-    errors(value) {
+    errors(value, steps) {
       let first: ErrorObject[] = [];
       try {
-        return withinSteps(value, () => {
+        return withinSteps(() => {
           if (check(value)) return [];
           first = check.errors ?? [];
-          if (countNodes(value, MAX_EXPLAINED_NODES) > MAX_EXPLAINED_NODES) return first;
-          explain ??= compileIn(getValidator(dialectUri, 'full'), schema, key);
-          explain(value);
-          return explain.errors ?? first;
-        });
+          const all = (explain ??= compileIn(getValidator(dialectUri, 'full'), schema, key));
+          withinErrors(() => void all(value));
+          return all.errors ?? first;
+        }, steps);
       } catch (error) {
         if (!(error instanceof StepsExhausted)) throw error;
         return first.length > 0 ? first : [tooCostly(error)];

@@ -1,12 +1,12 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { nestingDepth, inexactNumber } from '@toolfleet/contracts/json-text';
+import { inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
 import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
 import { escapePointer, schemaAt } from './subschemas.js';
-import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
-import { StepsExhausted, withinSteps } from './step-budget.js';
+import { countNodes, MAX_ARGUMENT_DEPTH } from './schema-limits.js';
+import { chargeSteps, StepsExhausted, withinSteps } from './step-budget.js';
 
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {
@@ -38,6 +38,8 @@ interface Parameter {
 }
 
 const NONE: readonly never[] = [];
+/** Steps of refusing or dropping a name. */
+const NAME_STEPS = 2;
 /** Maximum number of dropped arguments that are listed. */
 const MAX_DROPPED = 100;
 
@@ -72,17 +74,16 @@ export class ArgumentReader {
    * @param view how the caller's toolset shows the tool: arguments that it hides are unknown to the caller
    */
   read(raw: JsonObject, view?: ToolView): ReadArguments {
-    if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH) {
-      return {
-        ok: false,
-        faults: [faultAt('', 'invalid', `Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`)],
-      };
-    }
+    if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH)
+      return refuseAll(`Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`);
+    // Bodies are counted before they are parsed; arguments of programs and of queued calls arrive by other ways.
+    if (countNodes(raw, MAX_BODY_NODES) > MAX_BODY_NODES)
+      return refuseAll(`Arguments have more than ${MAX_BODY_NODES} values`);
     try {
-      return withinSteps(raw, () => this.#read(raw, view));
+      return withinSteps(() => this.#read(raw, view));
     } catch (error) {
       if (!(error instanceof StepsExhausted)) throw error;
-      return { ok: false, faults: [faultAt('', 'invalid', `${error.message}: send smaller or simpler arguments`)] };
+      return refuseAll(`${error.message}: send smaller or simpler arguments`);
     }
   }
 
@@ -94,7 +95,7 @@ export class ArgumentReader {
     const sent = this.#unwrap(raw, made, view?.shownName ?? this.rules.toolName);
     const source = view?.arguments ? this.#setByView(sent, view.arguments, faults, dropped) : sent;
     let args = source;
-    const own = () => (args === source ? (args = { ...source }) : args);
+    const own = () => (args === source ? (args = this.#copy(source)) : args);
 
     for (const name of Object.keys(source)) {
       const value = source[name] as Json;
@@ -102,7 +103,8 @@ export class ArgumentReader {
       if (!parameter) {
         if (this.#unknown === 'keep') continue;
         this.#rejectUnknown(name, faults, dropped);
-        delete own()[name];
+        if (faults.length >= MAX_FAULTS) return { ok: false, faults };
+        own();
       } else if (value === null && !this.#allowsNull(parameter)) {
         delete own()[name]; // treated as absent: filled with the default, or reported below
         if (parameter.required) faults.push(emptyFault(name));
@@ -134,7 +136,16 @@ export class ArgumentReader {
     };
   }
 
+  /** A copy without the arguments that are not declared, unless they are kept. */
+  #copy(source: JsonObject): JsonObject {
+    if (this.#unknown === 'keep') return { ...source };
+    const copy: JsonObject = {};
+    for (const name of Object.keys(source)) if (this.#parameters.has(name)) setOwn(copy, name, source[name] as Json);
+    return copy;
+  }
+
   #rejectUnknown(name: string, faults: Fault[], dropped: string[]): void {
+    chargeSteps(NAME_STEPS);
     if (this.#unknown === 'refuse')
       faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${shorten(name)}'`));
     else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
@@ -198,6 +209,10 @@ export class ArgumentReader {
     made.push({ path: '', from: 'nested', to: 'object' });
     return inner;
   }
+}
+
+function refuseAll(message: string): ReadArguments {
+  return { ok: false, faults: [faultAt('', 'invalid', message)] };
 }
 
 function emptyFault(name: string): Fault {

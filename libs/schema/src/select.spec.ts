@@ -36,6 +36,9 @@ describe('select', () => {
     ['items[?price >', /EOF.* at position 14$/, 14],
     ['a.b[0]) | c', /position 6$/, 6],
     ['a."b', /position 2$/, 2],
+    ['"a".b["c', /position 6$/, 6],
+    [`"a".b.'c'.#`, /position 10$/, 10],
+    [`${'a.'.repeat(400)}b.9`, /position 802$/, 802],
     ['nope(@)', /unknown function nope\(\)/, 0],
     [`${'['.repeat(13)}a${']'.repeat(13)}`, /deeper than 12 levels at position 12$/, 12],
     ['a'.repeat(1_001), /longer than 1000/, undefined],
@@ -50,6 +53,19 @@ describe('select', () => {
     expect(refused).toBeInstanceOf(SelectRefused);
     expect((refused as SelectRefused).message).toMatch(message);
     expect((refused as SelectRefused).position).toBe(position);
+  });
+
+  it('finds the position of an error in a long expression in milliseconds, and remembers a refusal', () => {
+    const invalid = (index: number): string => `{${'a:b,'.repeat(240)}${index}`;
+    const refuse = (count: number) => {
+      const from = process.threadCpuUsage();
+      for (let index = 0; index < 60; index += 1)
+        expect(() => readSelect(invalid(index % count))).toThrow(SelectRefused);
+      const { user, system } = process.threadCpuUsage(from);
+      return (user + system) / 1_000;
+    };
+    expect(refuse(60)).toBeLessThan(1_000); // compiling every prefix took 3 s
+    expect(refuse(60)).toBeLessThan(100);
   });
 
   it('parses the worst expression of the allowed nesting in milliseconds', () => {

@@ -33,7 +33,8 @@ export class SelectRefused extends Error {
 /** The fields of a node of either syntax tree that checks read. */
 type Node = Readonly<Record<string, unknown>>;
 
-const known = new LRUCache<string, SelectExpression>({ max: MAX_CACHED });
+/** Compiled expressions, and refused ones with the reason. */
+const known = new LRUCache<string, SelectExpression | SelectRefused>({ max: MAX_CACHED });
 
 /**
  * Compiles an expression to check it: its syntax, its length and nesting, the names of its functions and the patterns of JSONPath's
@@ -42,16 +43,24 @@ const known = new LRUCache<string, SelectExpression>({ max: MAX_CACHED });
  */
 export function readSelect(sent: string): SelectExpression {
   const expression = sent.trim();
-  const checked = known.get(expression);
-  if (checked) return checked;
   if (expression.length > MAX_SELECT_CHARS) throw new SelectRefused(`longer than ${MAX_SELECT_CHARS} characters`);
-  checkNesting(expression);
-  const language = expression.startsWith('$') ? 'jsonpath' : 'jmespath';
-  if (language === 'jsonpath') checkJsonpath(expression);
-  else checkJmespath(expression);
-  const select: SelectExpression = { expression, language };
-  known.set(expression, select);
-  return select;
+  const checked = known.get(expression) ?? compileOrRefuse(expression);
+  known.set(expression, checked);
+  if (checked instanceof SelectRefused) throw checked;
+  return checked;
+}
+
+function compileOrRefuse(expression: string): SelectExpression | SelectRefused {
+  try {
+    checkNesting(expression);
+    const language = expression.startsWith('$') ? 'jsonpath' : 'jmespath';
+    if (language === 'jsonpath') checkJsonpath(expression);
+    else checkJmespath(expression);
+    return { expression, language };
+  } catch (error) {
+    if (error instanceof SelectRefused) return error;
+    throw error;
+  }
 }
 
 /**
@@ -88,18 +97,29 @@ function parseDocument(text: string): Json {
 /** Counts brackets outside quotes, before a parser sees the expression. */
 function checkNesting(expression: string): void {
   let depth = 0;
+  for (const { sign, at } of withoutQuotes(expression)) {
+    if ('([{'.includes(sign)) {
+      depth += 1;
+      if (depth > MAX_BRACKETS) throw new SelectRefused(`brackets nested deeper than ${MAX_BRACKETS} levels`, at);
+    } else if (')]}'.includes(sign)) depth -= 1;
+  }
+}
+
+/** The characters outside quotes, and the quote that opens a text which never ends. */
+function* withoutQuotes(expression: string): Generator<{ sign: string; at: number }> {
+  let opened = 0;
   let quote = '';
   for (let at = 0; at < expression.length; at += 1) {
     const sign = expression.charAt(at);
     if (quote !== '') {
       if (sign === '\\') at += 1;
       else if (sign === quote) quote = '';
-    } else if (sign === '"' || sign === "'" || sign === '`') quote = sign;
-    else if ('([{'.includes(sign)) {
-      depth += 1;
-      if (depth > MAX_BRACKETS) throw new SelectRefused(`brackets nested deeper than ${MAX_BRACKETS} levels`, at);
-    } else if (')]}'.includes(sign)) depth -= 1;
+    } else if (sign === '"' || sign === "'" || sign === '`') {
+      quote = sign;
+      opened = at;
+    } else yield { sign, at };
   }
+  if (quote !== '') yield { sign: quote, at: opened };
 }
 
 /** Functions of RFC 9535 with their number of arguments; the library would answer unknown ones with "false". */
@@ -156,29 +176,39 @@ function checkJmespath(expression: string): void {
 }
 
 /**
- * Where an expression is wrong: the library's errors have no position. Its parser reads from left to right, so the wrong token is the
- * last one of the shortest prefix that fails with the same message.
+ * Where an expression is wrong: the library's errors have no position. Its lexer and parser read from left to right, so a prefix
+ * fails with the same message if and only if it includes the wrong token.
  */
 function findJmespathError(expression: string, message: string): number {
-  const reason = (prefix: string, read: (text: string) => unknown): string | undefined => {
+  const isSame = (read: (text: string) => unknown, end: number): boolean => {
     try {
-      read(prefix);
-      return undefined;
+      read(expression.slice(0, end));
+      return false;
     } catch (error) {
-      return (error as Error).message;
+      return (error as Error).message === message;
     }
   };
-  if (reason(expression, jmespath.tokenize) !== undefined) {
-    let end = expression.length - 1;
-    while (end > 0 && reason(expression.slice(0, end), jmespath.tokenize) !== undefined) end -= 1;
-    return Math.max(0, end);
+  if (isSame(jmespath.tokenize, expression.length)) {
+    const last = [...withoutQuotes(expression)].at(-1);
+    if (last && '"\'`'.includes(last.sign)) return last.at;
+    return firstIndex(expression.length, (index) => isSame(jmespath.tokenize, index + 1));
   }
+  if (message.includes('EOF')) return expression.length;
   const starts = jmespath.tokenize(expression).map(({ start }) => start);
-  for (const [index, start] of starts.entries()) {
-    const end = starts[index + 1] ?? expression.length;
-    if (reason(expression.slice(0, end), jmespath.compile) === message && !message.includes('EOF')) return start;
+  const wrong = firstIndex(starts.length, (index) => isSame(jmespath.compile, starts[index + 1] ?? expression.length));
+  return starts[wrong] ?? expression.length;
+}
+
+/** The first index for which a condition holds that also holds for all later ones; `count` if there is none. */
+function firstIndex(count: number, holds: (index: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
   }
-  return expression.length;
+  return low;
 }
 
 /** Visits every node of a syntax tree; the nesting of brackets bounds its depth. */

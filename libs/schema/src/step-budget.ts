@@ -1,4 +1,4 @@
-import { _, type Ajv, type CodeKeywordDefinition } from 'ajv';
+import { _, Name, type Ajv, type CodeKeywordDefinition } from 'ajv';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { countNodes } from './schema-limits.js';
 import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './subschemas.js';
@@ -11,16 +11,18 @@ import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './su
  * One counter per process is enough: validation is synchronous, so at most one runs at a time.
  */
 let left = Number.POSITIVE_INFINITY;
+let errorsLeft = Number.POSITIVE_INFINITY;
 let counting = false;
 
-/** Steps that every validation gets, about 5 ms. Values need a few steps per part. */
-const MIN_STEPS = 100_000;
-/** Steps per part of a larger value: a union of 30 forms whose members are checked one by one needs about this many. */
-const STEPS_PER_PART = 64;
-/** About 100 ms: more than parsing the largest NATS message takes. */
-const MAX_STEPS = 2_000_000;
-/** UTF-16 units of text that count as one part of a value. */
-const PART_CHARS = 64;
+/**
+ * Steps of a validation on an event loop. A step is work of at most about 100 ns, so this is 20 ms, and 50 ms on a slow core.
+ * An array of 20,000 objects with two members fits.
+ */
+export const LOOP_STEPS = 200_000;
+/** Error objects of a validation that reports all errors. A failed union has several for each of its forms. */
+const MAX_ERRORS = 1_000;
+/** Steps of an error object. It takes about 300 bytes, so its share of the garbage collection counts as well. */
+const ERROR_STEPS = 10;
 
 /** A validation has used up its steps. */
 export class StepsExhausted extends Error {
@@ -36,24 +38,12 @@ export function chargeSteps(steps: number): void {
 }
 
 /**
- * Runs a validation of `value` with a limit of steps: a fixed number first, then one in proportion to the value. Nested
+ * Runs a validation with a limit of steps. Equal values and schemas take equal steps, whatever the machine does besides. Nested
  * validations share the steps of the outer one.
- * @param work may run twice, so it must have no side effects
  * @throws StepsExhausted and whatever `work` throws
  */
-export function withinSteps<T>(value: Json, work: () => T): T {
+export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
   if (counting) return work();
-  try {
-    return counted(MIN_STEPS, work);
-  } catch (error) {
-    if (!(error instanceof StepsExhausted)) throw error;
-    const limit = Math.min(MAX_STEPS, STEPS_PER_PART * countParts(value, MAX_STEPS / STEPS_PER_PART));
-    if (limit <= MIN_STEPS) throw error;
-    return counted(limit, work);
-  }
-}
-
-function counted<T>(limit: number, work: () => T): T {
   counting = true;
   left = limit;
   try {
@@ -64,50 +54,105 @@ function counted<T>(limit: number, work: () => T): T {
   }
 }
 
-/** Counts the parts of a value (values and names; long texts count as several), up to `most`. */
-function countParts(value: Json, most: number): number {
+/** Runs a validator that reports all errors and stops after `MAX_ERRORS`. @throws StepsExhausted */
+export function withinErrors(validate: () => void): void {
+  errorsLeft = MAX_ERRORS;
+  try {
+    validate();
+  } finally {
+    errorsLeft = Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Stops a validator that has collected too many errors. @throws StepsExhausted */
+function limitErrors(collected: number): void {
+  if (collected > MAX_ERRORS) throw new StepsExhausted();
+}
+
+/** Charges one error object. Generated code calls it right before it creates one. */
+function chargeError<T>(params: T): T {
+  errorsLeft -= 1;
+  if (errorsLeft < 0) throw new StepsExhausted();
+  chargeSteps(ERROR_STEPS);
+  return params;
+}
+
+/** Charges the parts of a value (values, names and their text) before work that visits all of them. @throws StepsExhausted */
+export function chargeParts(value: Json): void {
   const open: Json[] = [value];
-  let parts = 0;
-  for (let item = open.pop(); item !== undefined && parts < most; item = open.pop()) {
-    parts += 1;
-    if (typeof item === 'string') parts += item.length / PART_CHARS;
+  for (let item = open.pop(); item !== undefined; item = open.pop()) {
+    chargeSteps(PART_STEPS);
+    if (typeof item === 'string') chargeSteps(item.length >> TEXT_SHIFT);
     else if (Array.isArray(item)) for (const member of item) open.push(member);
     else if (typeof item === 'object' && item !== null) {
       for (const name of Object.keys(item)) {
-        parts += name.length / PART_CHARS;
+        chargeSteps(PART_STEPS + (name.length >> TEXT_SHIFT));
         open.push(item[name] as Json);
       }
     }
   }
-  return Math.min(parts, most);
 }
+
+/** Steps for each part of a value that is written as canonical JSON. */
+const PART_STEPS = 2;
+/** A step reads 32 UTF-16 units of text. */
+const TEXT_SHIFT = 5;
 
 /** Keyword that makes a compiled schema count its steps. Removed from schemas as they come in, then set in every part. */
 const METER = 'x-steps';
 
-/** Keywords whose own work grows with the number of members of an object. */
-const SIZED = ['additionalProperties', 'patternProperties', 'propertyNames', 'minProperties', 'maxProperties'] as const;
+/** Steps of applying one schema, without its subschemas and patterns, which charge for themselves. */
+interface Price {
+  base: number;
+  /** For each member of an object, or item of an array. */
+  member: number;
+  /** Whether the time grows with the length of a text. */
+  text: boolean;
+}
+
+/** The variable of generated code that counts the collected errors. */
+const ERROR_COUNT = new Name('errors');
 
 const meter: CodeKeywordDefinition = {
   keyword: METER,
   before: '$ref',
-  schemaType: 'number',
-  code({ gen, data, schema }) {
-    const charge = gen.scopeValue('func', { ref: chargeFor });
-    gen.code(_`${charge}(${schema as number}, ${data})`);
+  schemaType: 'object',
+  code({ gen, data, schema, it }) {
+    const { base, member, text } = schema as Price;
+    // Errors of types and of schemas `false` are not created by a keyword.
+    if (it.allErrors) gen.code(_`${gen.scopeValue('func', { ref: limitErrors })}(${ERROR_COUNT})`);
+    if (member === 0 && !text) {
+      gen.code(_`${gen.scopeValue('func', { ref: chargeSteps })}(${base})`);
+      return;
+    }
+    gen.code(_`${gen.scopeValue('func', { ref: chargeFor })}(${base}, ${member}, ${text}, ${data})`);
   },
 };
 
-/** Adds the keyword that counts steps to an ajv instance. */
+/** Makes an ajv instance count steps, those of error objects included. */
 export function addMeter(ajv: Ajv): void {
+  for (const rule of Object.values(ajv.RULES.all)) {
+    if (typeof rule !== 'object' || !rule.definition.error) continue;
+    const { params, ...error } = rule.definition.error;
+    // Ajv has no hook for errors, but evaluates `params` for every error object that it creates.
+    rule.definition.error = {
+      ...error,
+      params: (cxt) => {
+        const created = typeof params === 'function' ? params(cxt) : (params ?? _`{}`);
+        return _`${cxt.gen.scopeValue('func', { ref: chargeError })}(${created})`;
+      },
+    };
+  }
   ajv.addKeyword(meter);
 }
 
-/** @param weight of a schema, as `encodeWeight` returns it */
-function chargeFor(weight: number, value: Json): void {
-  let steps = weight >> 1;
-  if (typeof value === 'string') steps += value.length >> 6;
-  else if ((weight & 1) === 1 && isJsonObject(value)) steps += Object.keys(value).length;
+function chargeFor(base: number, member: number, text: boolean, value: Json): void {
+  let steps = base;
+  if (typeof value === 'string') {
+    if (text) steps += value.length >> TEXT_SHIFT;
+  } else if (member > 0 && typeof value === 'object' && value !== null) {
+    steps += member * (Array.isArray(value) ? value.length : Object.keys(value).length);
+  }
   chargeSteps(steps);
 }
 
@@ -128,21 +173,58 @@ export function meteredSchema(schema: JsonObject, ajv: Ajv): JsonObject {
     const target = referenceTarget(copy, node);
     if (target) open.push(target);
     open.push(...inPlaceParts(node), ...deeperParts(node));
-    if (Object.keys(node).some((keyword) => ajv.RULES.all[keyword] !== undefined)) node[METER] = encodeWeight(node);
+    if (Object.keys(node).some((keyword) => ajv.RULES.all[keyword] !== undefined)) node[METER] = { ...priceOf(node) };
   }
   return copy;
 }
 
-/** Twice the steps that applying a schema costs, plus 1 when its work grows with the members of an object. */
-function encodeWeight(node: JsonObject): number {
-  let sizes = 0;
-  for (const keyword of [...IN_PLACE_LISTS, 'required', 'properties', 'prefixItems', 'dependentRequired']) {
-    const value = node[keyword];
-    if (typeof value === 'object' && value !== null) sizes += Object.keys(value).length;
-  }
-  for (const keyword of ['enum', 'const'] as const) {
-    if (node[keyword] !== undefined) sizes += countNodes(node[keyword], 1_000_000);
-  }
-  const sized = SIZED.some((keyword) => node[keyword] !== undefined) || node['unevaluatedProperties'] !== undefined;
-  return 2 * (1 + (sizes >> 3)) + (sized ? 1 : 0);
+/** Keywords whose time grows with the members of a value, and the steps of each member. Measured, and rounded up. */
+const MEMBER_STEPS: Readonly<Record<string, number>> = {
+  additionalProperties: 2,
+  unevaluatedProperties: 3,
+  patternProperties: 1,
+  propertyNames: 4,
+  minProperties: 1,
+  maxProperties: 1,
+};
+/** Names and nodes of a keyword that are looked up or compared in one step. */
+const LOOKUPS_PER_STEP = 4;
+const FORMAT_STEPS = 5;
+/** Formats of dates are split into their parts. */
+const TIME_STEPS = 20;
+
+function priceOf(node: JsonObject): Price {
+  let lookups = 0;
+  for (const keyword of [...IN_PLACE_LISTS, 'required', 'properties', 'prefixItems']) lookups += sizeOf(node[keyword]);
+  for (const keyword of ['enum', 'const'] as const)
+    if (node[keyword] !== undefined) lookups += countNodes(node[keyword], 1_000_000);
+  // These are compiled to one long function, which the engine does not optimise.
+  for (const keyword of ['dependentRequired', 'dependencies'] as const)
+    if (node[keyword] !== undefined) lookups += 2 * LOOKUPS_PER_STEP * countNodes(node[keyword], 1_000_000);
+  let member = 0;
+  for (const [keyword, steps] of Object.entries(MEMBER_STEPS)) if (node[keyword] !== undefined) member += steps;
+  member += ERROR_STEPS * countFalse(node);
+  return {
+    base: 1 + Math.floor(lookups / LOOKUPS_PER_STEP) + formatSteps(node['format']),
+    member,
+    text: ['minLength', 'maxLength', 'format', 'enum', 'const'].some((keyword) => node[keyword] !== undefined),
+  };
 }
+
+function formatSteps(format: Json | undefined): number {
+  if (typeof format !== 'string') return 0;
+  return /date|time/.test(format) ? TIME_STEPS : FORMAT_STEPS;
+}
+
+/** Schemas `false` that create an error object for every member. Ajv compiles them without asking a keyword. */
+function countFalse(node: JsonObject): number {
+  let count = 0;
+  for (const keyword of ['items', 'additionalItems', 'unevaluatedItems', 'propertyNames', 'contains'] as const)
+    if (node[keyword] === false) count += 1;
+  for (const keyword of ['properties', 'patternProperties'] as const)
+    if (isJsonObject(node[keyword])) count += Object.values(node[keyword]).filter((part) => part === false).length;
+  return count;
+}
+
+const sizeOf = (value: Json | undefined): number =>
+  typeof value === 'object' && value !== null ? Object.keys(value).length : 0;

@@ -88,7 +88,7 @@ function send(response: ServerResponse, status: number, body: object): void {
 }
 
 /**
- * Tells the process that started this one where it listens: `{ service, pid, admin_port, …facts }` as an IPC message and as a file,
+ * Tells the process that started this one where it listens, and its faults: `{ service, pid, admin_port, …facts }` as an IPC message and as a file,
  * which is replaced atomically so that a reader never sees a part of it.
  */
 export class Announcer {

@@ -1,93 +1,112 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
-import type { JsonObject } from '@toolfleet/contracts';
-import { fleetFileReloader, readFleetFile } from './fleet-file.js';
+import type { FleetFile } from '@toolfleet/fleet-file';
+import { fleetFileReloader, loadFleetFile } from './fleet-file.js';
 import { ServiceFaults } from './service-faults.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-fleet-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const read = (content: string) => {
-  writeFileSync(join(folder, 'fleet.yaml'), content);
-  return readFleetFile(join(folder, 'fleet.yaml'));
-};
+const file = join(folder, 'fleet.yaml');
+const settings = { TOOLFLEET_CONFIG: [file], SHANNON_CONFIG_PATH: undefined, CONFIG_PATH: undefined };
 
-describe('the configuration file', () => {
-  it.each([
-    ['', {}],
-    ['# only a comment\n', {}],
-    ['{"a": [1, true, null]}', { a: [1, true, null] }],
-    ['key: ${VAR}\nday: 2020-01-01\n', { key: '${VAR}', day: '2020-01-01' }],
-    ['base: &b {x: 1}\nuse:\n  <<: *b\n  y: 2\n', { base: { x: 1 }, use: { x: 1, y: 2 } }],
-    ['yes: on\noctal: 010\n', { yes: 'on', octal: 10 }],
-  ])('reads %j', (content, expected) => expect(read(content)).toEqual(expected));
-
-  it.each([
-    ['- a list', /must be a mapping/],
-    ['a: [1', /not valid YAML/],
-    ['a: 1\na: 2', /not valid YAML: duplicated mapping key/],
-    ['x: !!js/function "f"', /not valid YAML/],
-  ])('refuses %j and says where', (content, message) => {
-    expect(() => read(content)).toThrow(message);
-    expect(() => read(content)).toThrow(expect.objectContaining({ startRefused: true }));
+describe('configuration files at the start', () => {
+  it('are joined, and an entry of a later file replaces one of an earlier file', () => {
+    const samples = join(folder, 'samples.yaml');
+    writeFileSync(samples, 'mcp_servers: { a: { url: "http://a" }, b: { url: "http://b" } }');
+    writeFileSync(file, 'mcp_servers: { b: { url: "http://c" } }\nbudget: { defaults: { max_cost_per_day: 1 } }');
+    const read = loadFleetFile({ ...settings, TOOLFLEET_CONFIG: [samples, file] });
+    expect(read.mcp.map(({ name, url }) => [name, url])).toEqual([
+      ['a', 'http://a'],
+      ['b', 'http://c'],
+    ]);
+    expect(read.budget).toEqual({ defaults: { max_cost_per_day: 1 } });
   });
 
-  it('names a missing file', () => {
-    expect(() => readFleetFile(join(folder, 'none.yaml'))).toThrow(/none\.yaml cannot be read: ENOENT/);
+  it('are named in an error when they have the wrong section', () => {
+    const wrong = join(folder, 'wrong.yaml');
+    writeFileSync(wrong, 'budgets: {}');
+    writeFileSync(file, 'budget: {}');
+    expect(() => loadFleetFile({ ...settings, TOOLFLEET_CONFIG: [file, wrong] })).toThrow(
+      `configuration file ${wrong}: budgets is an unknown key`,
+    );
   });
 
-  it('a prototype key is data', () => {
-    const document = read('__proto__: {polluted: 1}\n');
-    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-    expect(Object.keys(document)).toEqual(['__proto__']);
+  it('end the start when one is missing or invalid; without any, nothing is configured', () => {
+    const missing = { ...settings, TOOLFLEET_CONFIG: [join(folder, 'none.yaml')] };
+    expect(() => loadFleetFile(missing)).toThrow(/none\.yaml: cannot be read: ENOENT/);
+    expect(() => loadFleetFile(missing)).toThrow(expect.objectContaining({ startRefused: true }));
+    expect(loadFleetFile({ ...settings, TOOLFLEET_CONFIG: undefined }).isConfigured).toBe(false);
   });
 });
 
 describe('a configuration file that changes', () => {
+  const clock = new FakeClock();
+  const faults = new ServiceFaults(clock);
+  const logged: string[] = [];
+  const log = (_facts: object, message: string) => void logged.push(message);
+  const host = { service: 'builtin-executor', clock, faults, logger: { info: log, error: log } as never };
+  const applied: FleetFile['sub_agent'][] = [];
+  const day = (value: number | string) => writeFileSync(file, `sub_agent: { max_iterations: ${value} }`);
+  beforeEach(() => {
+    applied.length = 0;
+    logged.length = 0;
+    day(1);
+  });
+
   it('is applied once it is settled; one that is invalid, missing or rejected is a fault until it is corrected', async () => {
-    const file = join(folder, 'changing.yaml');
-    writeFileSync(file, 'a: 1');
-    const clock = new FakeClock();
-    const faults = new ServiceFaults(clock);
-    const logged: string[] = [];
-    const log = (_facts: object, message: string) => void logged.push(message);
-    const applied: JsonObject[] = [];
-    const reloader = fleetFileReloader(
-      { TOOLFLEET_CONFIG: file, SHANNON_CONFIG_PATH: undefined, CONFIG_PATH: undefined },
-      { clock, faults, logger: { info: log, error: log } as never },
-      (content) => {
-        if (content['a'] === 'bad') throw new RangeError('a must not be bad');
-        applied.push(content);
-      },
-    );
+    const apply = async (read: FleetFile) => {
+      if (read.sub_agent.max_iterations === 13) throw new RangeError('13 is refused');
+      applied.push(read.sub_agent);
+      return [];
+    };
+    const reloader = fleetFileReloader(settings, loadFleetFile(settings), { ...host, service: 'budget' }, apply);
     await reloader.start?.();
-    clock.advance(1_000);
-    writeFileSync(file, 'a: 2');
-    clock.advance(1_000);
+    await clock.run(1_000);
+    day(2);
+    await clock.run(1_000);
     expect(applied).toEqual([]);
-    clock.advance(5_000);
-    expect(applied).toEqual([{ a: 2 }]);
+    await clock.run(4_000);
+    expect(applied).toEqual([{ max_iterations: 2 }]);
     for (const [content, message] of [
-      ['a: [', 'not valid YAML'],
-      ['a: bad', 'a must not be bad'],
+      ['[', 'not valid YAML'],
+      ['13', '13 is refused'],
+      ['21', 'must be an integer from 1 to 20, not 21'],
+      ['1 }\nsub_agents: {', 'sub_agents is an unknown key; did you mean sub_agent?'],
     ] as const) {
-      writeFileSync(file, content);
+      day(content);
       const before = logged.length;
-      clock.advance(5_000);
-      expect(faults.list()).toMatchObject([
-        { subject: 'configuration file', message: expect.stringContaining(message) },
-      ]);
+      await clock.run(4_000);
+      const expected = { subject: 'configuration file', message: expect.stringContaining(message) };
+      expect(faults.list()).toMatchObject([expected]);
       expect(logged.slice(before)).toHaveLength(1);
     }
+    writeFileSync(file, '');
+    await clock.run(2_000);
+    expect(faults.list()).toMatchObject([{ message: expect.stringContaining('is empty') }]);
     rmSync(file);
-    clock.advance(2_000);
+    await clock.run(2_000);
     expect(faults.list()).toMatchObject([{ message: expect.stringContaining('ENOENT') }]);
-    writeFileSync(file, 'a: 2');
-    clock.advance(2_000);
-    expect([faults.list(), applied]).toEqual([[], [{ a: 2 }, { a: 2 }]]);
+    day(2);
+    await clock.run(2_000);
+    expect([faults.list(), applied]).toEqual([[], [{ max_iterations: 2 }, { max_iterations: 2 }]]);
     await reloader.stop?.();
     expect(clock.pending).toBe(0);
+  });
+
+  it('says which sections need a restart, until the change is undone', async () => {
+    const reloader = fleetFileReloader(settings, loadFleetFile(settings), host);
+    await reloader.start?.();
+    day(2);
+    await clock.run(3_000);
+    expect(faults.list()).toMatchObject([
+      { message: 'sub_agent changed; restart the builtin-executor service to apply it' },
+    ]);
+    day(1);
+    await clock.run(3_000);
+    expect(faults.list()).toEqual([]);
+    await reloader.stop?.();
   });
 });

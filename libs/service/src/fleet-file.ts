@@ -1,125 +1,120 @@
-import { readFileSync, statSync } from 'node:fs';
-import type { CancelTimer } from '@toolfleet/resilience';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
-import { CORE_SCHEMA, load, Type, YAMLException } from 'js-yaml';
+import type { Json } from '@toolfleet/contracts';
+import {
+  NO_FLEET_FILE,
+  parseFleetFiles,
+  readText,
+  SECTION_DOCS,
+  type FleetFile,
+  type FileText,
+} from '@toolfleet/fleet-file';
+import type { CancelTimer } from '@toolfleet/resilience';
 import type { ConfigTable, SettingsOf } from './config/define-config.js';
-import { path } from './config/field.js';
-import { FatalStartupError, oneLine, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
+import { list, path } from './config/field.js';
+import { oneLine, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
 
-/** Keys that name the configuration file; spread into the table of a service that reads it. */
+/** Keys that name the configuration files; spread into the table of a service that reads them. */
 export const FLEET_FILE_KEYS = {
-  TOOLFLEET_CONFIG: path({ optional: true, help: 'The configuration file of the fleet (YAML)' }),
+  TOOLFLEET_CONFIG: list({
+    optional: true,
+    help: 'The configuration file of the fleet (YAML); several are joined, an entry of a later one replaces one of an earlier one',
+  }),
   SHANNON_CONFIG_PATH: path({ optional: true, help: 'Older name of TOOLFLEET_CONFIG' }),
   CONFIG_PATH: path({ optional: true, help: 'Older name of TOOLFLEET_CONFIG; a directory means its shannon.yaml' }),
 } satisfies ConfigTable;
 
-/** JSON values and merge keys (`<<`); dates stay strings. */
-const SCHEMA = CORE_SCHEMA.extend({
-  implicit: [
-    new Type('tag:yaml.org,2002:merge', { kind: 'scalar', resolve: (data: unknown) => data === '<<' || data === null }),
-  ],
-});
-const MAX_BYTES = 4 * 1024 * 1024;
+type FleetFileSettings = SettingsOf<typeof FLEET_FILE_KEYS>;
 const RELOAD_EVERY_MS = 1_000;
 
-/** Path of the configuration file, or undefined when none is configured. */
-function fleetFilePath(settings: SettingsOf<typeof FLEET_FILE_KEYS>): string | undefined {
-  const named = settings.TOOLFLEET_CONFIG ?? settings.SHANNON_CONFIG_PATH ?? settings.CONFIG_PATH;
-  if (named === undefined) return undefined;
-  return statSync(named, { throwIfNoEntry: false })?.isDirectory() ? join(named, 'shannon.yaml') : named;
+/** Subject of the faults of the configuration file. */
+export const FLEET_FILE_FAULT = 'configuration file';
+
+/** Paths of the configuration files; empty when none is configured. */
+function fleetFilePaths(settings: FleetFileSettings): readonly string[] {
+  if (settings.TOOLFLEET_CONFIG !== undefined) return settings.TOOLFLEET_CONFIG;
+  const named = settings.SHANNON_CONFIG_PATH ?? settings.CONFIG_PATH;
+  if (named === undefined) return [];
+  return [statSync(named, { throwIfNoEntry: false })?.isDirectory() ? join(named, 'shannon.yaml') : named];
 }
 
-/** The configured file; an empty configuration when none is configured. @throws FatalStartupError as `readFleetFile` */
-export function loadFleetFile(settings: SettingsOf<typeof FLEET_FILE_KEYS>): JsonObject {
-  const file = fleetFilePath(settings);
-  return file === undefined ? {} : readFleetFile(file);
+/** The configured files; `NO_FLEET_FILE` when none is configured. @throws FleetFileError, which ends the start with exit code 78 */
+export function loadFleetFile(settings: FleetFileSettings): FleetFile {
+  const paths = fleetFilePaths(settings);
+  return paths.length === 0 ? NO_FLEET_FILE : parseFleetFiles(paths.map(readText));
 }
 
 /**
- * Reads a configuration file (YAML, which includes JSON). `${VAR}` is left as written; the executor that connects expands it. An empty
- * file is an empty configuration.
- * @throws FatalStartupError naming the file and, for YAML errors, the line
+ * Puts the sections into force that apply without a restart. A rejection is a fault, and is tried again.
+ * @returns faults of parts that are ignored
  */
-export function readFleetFile(file: string): JsonObject {
-  return parseFleetFile(file, readText(file));
-}
-
-function readText(file: string): string {
-  let source: string;
-  try {
-    source = readFileSync(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'error';
-    throw new FatalStartupError(`configuration file ${file} cannot be read: ${code}`);
-  }
-  if (source.length > MAX_BYTES)
-    throw new FatalStartupError(`configuration file ${file} is larger than ${MAX_BYTES} bytes`);
-  return source;
-}
-
-function parseFleetFile(file: string, source: string): JsonObject {
-  let document: unknown;
-  try {
-    document = load(source, { filename: file, schema: SCHEMA });
-  } catch (error) {
-    const reason = error instanceof YAMLException ? error.message.split('\n')[0] : String(error);
-    throw new FatalStartupError(`configuration file ${file} is not valid YAML: ${reason}`);
-  }
-  if (document === undefined || document === null) return {};
-  if (!isJsonObject(document))
-    throw new FatalStartupError(`configuration file ${file} must be a mapping at its top level`);
-  return document;
-}
+type ApplyFleetFile = (file: FleetFile) => Promise<readonly string[]> | void;
 
 /**
- * A component that reads the configuration file again every second and passes a changed one to `apply`. A file that cannot be
- * read or parsed, or that `apply` rejects by throwing, is reported as a fault, and what was in force stays. A changed file must
- * read the same twice in a row, because it may still be being written. Polling follows files that are replaced through symlinks,
- * as Kubernetes does it.
+ * A component that reads the configuration files again every second and passes changed ones to `apply`. Files that cannot be read
+ * or parsed, or have an unknown key, are reported as a fault, and what was in force stays. Changed files must read the same twice
+ * in a row, because they may still be being written. Polling follows files that are replaced through symlinks, as Kubernetes does it.
+ * A change of a section that the service reads at its start is a fault until the service is restarted or the change undone.
+ *
+ * @param loaded the content that the service was built from
  */
 export function fleetFileReloader(
-  settings: SettingsOf<typeof FLEET_FILE_KEYS>,
-  { clock, logger, faults }: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
-  apply: (file: JsonObject) => void,
+  settings: FleetFileSettings,
+  loaded: FleetFile,
+  { service, clock, logger, faults }: Pick<ServiceHost, 'service' | 'clock' | 'logger' | 'faults'>,
+  apply: ApplyFleetFile = () => undefined,
 ): LifecycleComponent {
-  const name = 'configuration file';
-  const file = fleetFilePath(settings);
-  if (file === undefined) return { name };
-  /** Text of the file that was read last, and of the one in force; undefined once a change was refused. */
-  let candidate: string | undefined;
-  let applied: string | undefined;
+  const name = FLEET_FILE_FAULT;
+  const files = fleetFilePaths(settings);
+  if (files.length === 0) return { name };
+  const same = (a: readonly FileText[] | undefined, b: readonly FileText[]) => JSON.stringify(a) === JSON.stringify(b);
+  /** Texts that were read last, and those in force; undefined once a change was refused. */
+  let candidate: FileText[] | undefined;
+  let applied: FileText[] | undefined;
   let refusal = '';
   let cancel: CancelTimer | undefined;
+  let stopped = false;
 
-  const reload = (): void => {
+  const reload = async (): Promise<void> => {
     try {
-      const text = readText(file);
-      const isSettled = text === candidate;
-      candidate = text;
-      if (!isSettled || text === applied) return;
-      apply(parseFleetFile(file, text));
-      applied = text;
+      const texts = files.map(readText);
+      const isSettled = same(candidate, texts);
+      candidate = texts;
+      if (!isSettled || same(applied, texts)) return;
+      const file = parseFleetFiles(texts);
+      const ignored = (await apply(file)) ?? [];
+      const changed = atStart(service).filter((section) => text(file[section]) !== text(loaded[section]));
+      const restarts = changed.map((section) => `${section} changed; restart the ${service} service to apply it`);
+      faults.set(name, [...restarts, ...ignored]);
+      applied = texts;
       refusal = '';
-      faults.set(name, []);
-      logger.info({ file }, 'the configuration file was read');
+      logger.info({ files, needs_restart: changed }, 'the configuration file was read');
     } catch (error) {
       const message = `a change is ignored, the previous content stays in force: ${oneLine(error)}`;
-      if (message !== refusal) logger.error({ file }, message);
+      if (message !== refusal) logger.error({ files }, message);
       refusal = message;
       applied = undefined;
       faults.set(name, [message]);
     }
   };
   const schedule = (): void => {
-    cancel = clock.after(RELOAD_EVERY_MS, () => {
-      reload();
-      schedule();
-    });
+    if (stopped) return;
+    cancel = clock.after(RELOAD_EVERY_MS, () => void reload().then(schedule));
   };
   return {
     name,
     start: async () => schedule(),
-    stop: async () => cancel?.(),
+    stop: async () => {
+      stopped = true;
+      cancel?.();
+    },
   };
 }
+
+/** Sections that a service reads at its start only. */
+function atStart(service: string): (keyof FleetFile)[] {
+  const sections = Object.entries(SECTION_DOCS).filter(([, { restart }]) => restart === service);
+  return sections.map(([section]) => section as keyof FleetFile);
+}
+
+const text = (section: FleetFile[keyof FleetFile]): string => JSON.stringify(section as Json);

@@ -2,6 +2,8 @@ export { AllowedEndpoints } from './allowed-endpoints.js';
 export {
   defineConfig,
   EGRESS_KEYS,
+  drainFaults,
+  drainTimeout,
   egressFaults,
   hostList,
   NATS_KEYS,
@@ -28,9 +30,9 @@ export {
 } from './config/field.js';
 export { environmentByPrefix, loadConfig } from './config/load-config.js';
 export { documentConfig } from './config/print-config.js';
-export { FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
+export { FLEET_FILE_FAULT, FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
 export { holdYoungGeneration } from './hold-young-generation.js';
-export { FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
+export { checkReady, FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
 export { microserviceComponent } from './nest-component.js';
 export {
   holdsSealed,

@@ -20,6 +20,8 @@ export interface LifecycleComponent {
   start?(): Promise<void>;
   /** Whether it can take work now. Called by `/health/ready`; must be cheap, and may take at most one second. */
   ready?(): boolean | Promise<boolean>;
+  /** When the certificate or key that it depends on expires; undefined if it uses none, or one without an end. */
+  expiresAt?(): Date | undefined;
   /** Stops taking work and finishes what is in flight. All components together have `DRAIN_TIMEOUT_MS`. */
   drain?(): Promise<void>;
   /** Closes everything. */

@@ -29,7 +29,7 @@ import type {
 } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 import { microserviceComponent } from './nest-component.js';
-import { startService, VERSION } from './start-service.js';
+import { VERSION } from './start-service.js';
 
 /** Settings that every executor has; without `REDIS_URL` it has no journal and runs idempotent tools only. */
 type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
@@ -71,11 +71,6 @@ export interface Executor {
 }
 
 type Redis = ReturnType<typeof import('@toolfleet/queue/redis').connectRedis>;
-
-/** Builds an executor, starts it and serves its subjects until the process stops. Never throws; see `startService`. */
-export async function runExecutor<T extends ConfigTable>(definition: ExecutorDefinition<T>): Promise<void> {
-  await startService(definition.config, (settings, host) => buildExecutor(definition, settings, host));
-}
 
 /** The components of an executor, in the order they start: brokers, what the app needs, the endpoints, the heartbeat. */
 export async function buildExecutor<T extends ConfigTable>(
@@ -126,7 +121,7 @@ export async function buildExecutor<T extends ConfigTable>(
   ];
 }
 
-/** What `runExecutor` gives to an app: the connections, and guarded ways out. Everything is closed with the service. */
+/** What `buildExecutor` gives to an app: the connections, and guarded ways out. Everything is closed with the service. */
 export class ExecutorDeps {
   private readonly clients: EgressClient[] = [];
   private readonly allowedEndpoints: AllowedEndpoints;

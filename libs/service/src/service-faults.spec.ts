@@ -30,3 +30,12 @@ it('bounds messages and subjects', () => {
   faults.set('vendor adapter 0', []);
   expect(faults.list()).toHaveLength(199);
 });
+
+it('counts faults by the class of their subjects, never by names that tenants choose', () => {
+  const faults = new ServiceFaults(new FakeClock());
+  faults.set('policy', ['one']);
+  faults.set('secret API_KEY_PEPPER', ['two']);
+  for (const id of ['a', 'b']) faults.set(`toolset ${id}`, ['ignored']);
+  faults.set('something new', ['three']);
+  expect(Object.fromEntries(faults.countByClass())).toEqual({ policy: 1, secret: 1, toolset: 2, other: 1 });
+});

@@ -6,6 +6,24 @@ const MAX_MESSAGE = 500;
 /** Most subjects. Names of registrations, which tenants choose, can be among them. */
 const MAX_SUBJECTS = 200;
 
+/** Subjects by their first words, for a label with few values; what follows can be a name that tenants choose. */
+const CLASSES = [
+  'policy',
+  'configuration file',
+  'source',
+  'toolset',
+  'plugins',
+  'tools of',
+  'vendor adapter',
+  'allowed endpoints',
+  'JWT keys',
+  'console',
+  'secret',
+] as const;
+
+const classOf = (subject: string): string =>
+  CLASSES.find((name) => subject === name || subject.startsWith(`${name} `)) ?? 'other';
+
 /**
  * What is wrong with configuration and policies of a running service, which works on with what it had: a policy that does not
  * parse after a reload, an entry of the configuration file that is ignored, a source that cannot be read. Shown in
@@ -36,6 +54,13 @@ export class ServiceFaults {
     if (after.length === 0) this.bySubject.delete(subject);
     else this.bySubject.set(subject, after);
     for (const listener of this.listeners) listener();
+  }
+
+  /** Number of present faults by class of subject. */
+  countByClass(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { subject } of this.list()) counts.set(classOf(subject), (counts.get(classOf(subject)) ?? 0) + 1);
+    return counts;
   }
 
   /** All present faults, by subject. */

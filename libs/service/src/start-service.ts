@@ -18,6 +18,7 @@ import {
 } from './lifecycle.js';
 import { releaseStartMemory } from './release-start-memory.js';
 import { ServiceFaults } from './service-faults.js';
+import { lastExpiry } from './certificate-expiry.js';
 import { classifyBuildError, classifyStartupError } from './startup-errors.js';
 
 type Components = Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
@@ -37,6 +38,8 @@ export async function startService<T extends ConfigTable>(
   config: ServiceConfig<T>,
   build: BuildComponents<T>,
 ): Promise<void> {
+  // Ledger, results, workspaces and temporary files are for this user only.
+  process.umask(0o077);
   const loaded = loadOrExit(config);
   const shared = loaded.settings as unknown as SharedSettings;
   const logger = createLogger({
@@ -74,6 +77,8 @@ function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConf
   }
 }
 
+const MS_PER_DAY = 86_400_000;
+
 /** A message that already names a variable needs no hint at the file. */
 const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
 
@@ -99,6 +104,7 @@ class ServiceRun {
   ) {
     this.#metrics = createMetrics({ version: VERSION, revision: settings.TOOLFLEET_REVISION }, { defaults: true });
     this.#announcer = new Announcer(service, settings.TOOLFLEET_PORT_FILE);
+    faults.onChange(() => this.#announcer.announce({ faults: faults.list().map((fault) => ({ ...fault })) }));
     this.#admin = new AdminServer(
       {
         started: () => this.#started,
@@ -129,6 +135,8 @@ class ServiceRun {
     const file = Object.keys(FLEET_FILE_KEYS).find((key) => shown[key] !== undefined);
     this.#components = await this.#build(build, showSettings, file);
     this.#metrics.onScrape(() => this.#measureReady());
+    this.#metrics.onScrape(() => this.#measureFaults());
+    this.#metrics.onScrape(() => this.#measureExpiry());
     await startComponents(this.#components, tools, (component) => this.#startedComponents.push(component));
     this.secrets.watch();
     releaseStartMemory();
@@ -201,6 +209,22 @@ class ServiceRun {
     const { parts } = await this.#checkReady();
     for (const { name, ready } of this.#components) {
       if (ready) this.#metrics.componentReady.set({ component: name }, parts[name] ? 1 : 0);
+    }
+  }
+
+  #measureFaults(): void {
+    this.#metrics.faults.reset();
+    for (const [subject, count] of this.faults.countByClass()) this.#metrics.faults.set({ subject }, count);
+  }
+
+  #measureExpiry(): void {
+    this.#metrics.expiry.reset();
+    const show = (subject: string, at: Date | undefined) => {
+      if (at) this.#metrics.expiry.set({ subject }, (at.getTime() - this.clock.now()) / MS_PER_DAY);
+    };
+    for (const component of this.#components) show(component.name, component.expiresAt?.());
+    for (const [key, value] of Object.entries(this.settings)) {
+      if (key.endsWith('_TLS_CA') && typeof value === 'string') show(key, lastExpiry(value));
     }
   }
 

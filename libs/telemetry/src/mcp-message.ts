@@ -21,13 +21,12 @@ export function describeMessage({ method, params }: McpMessage): MessageFacts {
   return { method: knownMethod(method), tool };
 }
 
-/** Attributes of the span of a message. */
-export function messageAttributes(message: McpMessage, { method, tool }: MessageFacts): Record<string, string> {
+/** Attributes of the span of a message. The receiver adds the name of the tool once it is known to exist. */
+export function messageAttributes(message: McpMessage, { method }: MessageFacts): Record<string, string> {
   const attributes: Record<string, string> = { [ATTR.mcpMethod]: method };
   const { id, params } = message;
   if (typeof id === 'string' || typeof id === 'number') attributes[ATTR.jsonrpcRequestId] = String(id);
   if (method === 'tools/call') attributes[ATTR.operationName] = EXECUTE_TOOL;
-  if (tool !== undefined) attributes[ATTR.toolName] = tool;
   const uri = method.startsWith('resources/') ? readText(params, 'uri') : undefined;
   if (uri !== undefined) attributes[ATTR.mcpResourceUri] = uri;
   return attributes;

@@ -2,6 +2,8 @@ import { LABEL, SIGNALS, type ATTR, type AttributeKey, type PrometheusName } fro
 
 export const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const HOP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+/** Few, because the series exist for each class and outcome. */
+const EXECUTOR_BUCKETS = [0.01, 0.1, 1, 10, 60];
 const WAIT_BUCKETS = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /** One metric of the catalogue. `labels` are closed lists or names from the registry, never ids, paths, tenants or error texts. */
@@ -120,6 +122,43 @@ export const METRICS = {
     type: 'gauge',
     labels: ['component'],
     help: '1 while a component of the process is ready, else 0: connections to stores, servers, workers; and the ledger, which readiness does not include',
+  }),
+  faults: entry({
+    name: 'toolfleet_faults',
+    type: 'gauge',
+    labels: ['subject'],
+    help: 'Present faults of configuration, policy, sources and secrets, by class of subject (docs/operations.md)',
+  }),
+  expiry: entry({
+    name: 'toolfleet_expiry_days',
+    type: 'gauge',
+    labels: ['subject'],
+    help: 'Days until the certificate of a store, the last certificate of a CA file or the last signing key of the JWT issuer expires',
+  }),
+  storeClockOffset: entry({
+    name: 'toolfleet_store_clock_offset_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Clock of this process minus the clock of Redis',
+  }),
+  requestsRejected: entry({
+    name: 'toolfleet_requests_rejected_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Requests rejected before they became calls: unauthenticated, auth_unavailable, key_limit, connection_limit',
+  }),
+  executorDuration: entry({
+    name: 'toolfleet_executor_duration_seconds',
+    type: 'histogram',
+    labels: ['executor', 'status'],
+    help: 'Time of calls at their executor, by executor class and outcome',
+    buckets: EXECUTOR_BUCKETS,
+  }),
+  purgeAge: entry({
+    name: 'toolfleet_purge_age_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest purge that has not finished; 0 without one',
   }),
   eventStreams: entry({
     name: 'toolfleet_event_streams',

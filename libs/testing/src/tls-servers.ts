@@ -9,20 +9,45 @@ import { tmpdir } from 'node:os';
 /** A broker and its address. */
 export type TlsServer = BrokerProcess & { readonly url: string };
 
-/** Redis with its plain port closed. */
-export async function startTlsRedis({ ca, cert, key }: Certificates): Promise<TlsServer> {
-  const broker = await startBroker({
-    name: 'redis-server',
-    programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
-    args: (port, folder) => [
-      ...['--port', '0', '--tls-port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
-      ...['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca, '--tls-auth-clients', 'no'],
-      ...['--maxmemory-policy', 'noeviction'],
-    ],
-    serves: shakesHands,
+/**
+ * Redis with its plain port closed.
+ * @param users lines of its ACL file, in which the default user stays the one that may do everything
+ */
+export async function startTlsRedis(certificates: Certificates, users: readonly string[] = []): Promise<TlsServer> {
+  const broker = await startRedisProgram(async (port, folder) => {
+    const acl = join(folder, 'users.acl');
+    await writeFile(acl, `${['user default on nopass ~* &* +@all', ...users].join('\n')}\n`);
+    return [...tlsArgs(certificates, port, folder), '--save', '', '--maxmemory-policy', 'noeviction', '--aclfile', acl];
   });
   return Object.assign(broker, { url: `rediss://127.0.0.1:${broker.port}` });
 }
+
+/** One Sentinel with a password, over TLS only. It watches the server at `primaryPort` as `fleet`. */
+export async function startTlsSentinel(
+  certificates: Certificates,
+  primaryPort: number,
+  password: string,
+): Promise<TlsServer> {
+  const broker = await startRedisProgram(async (port, folder) => {
+    const file = join(folder, 'sentinel.conf');
+    await writeFile(file, `sentinel monitor fleet 127.0.0.1 ${primaryPort} 1\nrequirepass ${password}\n`);
+    return [file, '--sentinel', ...tlsArgs(certificates, port, folder), '--tls-replication', 'yes'];
+  });
+  return Object.assign(broker, { url: `rediss+sentinel://127.0.0.1:${broker.port}/fleet` });
+}
+
+const startRedisProgram = (args: (port: number, folder: string) => Promise<string[]>): Promise<BrokerProcess> =>
+  startBroker({
+    name: 'redis-server',
+    programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
+    args,
+    serves: shakesHands,
+  });
+
+const tlsArgs = ({ ca, cert, key }: Certificates, port: number, folder: string): string[] => [
+  ...['--port', '0', '--tls-port', String(port), '--bind', '127.0.0.1', '--dir', folder],
+  ...['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca, '--tls-auth-clients', 'no'],
+];
 
 /** NATS that demands TLS of every client. */
 export async function startTlsNats({ cert, key }: Certificates): Promise<TlsServer> {

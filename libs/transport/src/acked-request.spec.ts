@@ -373,7 +373,7 @@ describe('an executor whose event loop was blocked', () => {
     const refused = await ask(['late1', 'late2', 'late3'], 800);
     expect(refused).toEqual(
       Array.from({ length: 3 }, () =>
-        expect.objectContaining({ code: 'QUEUE_FULL', details: { reason: 'executor_late', started: false } }),
+        expect.objectContaining({ code: 'QUEUE_FULL', details: { reason: 'executor_late' }, facts: { begun: 'no' } }),
       ),
     );
     expect(runs.filter((id) => id.startsWith('late'))).toEqual([]);

@@ -11,8 +11,15 @@ import {
   type ErrorCode,
   type Json,
 } from '@toolfleet/contracts';
-import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
-import { ERROR_CODE_HEADER, ERROR_HEADER, errorBody, errorFromBody } from '@toolfleet/contracts/wire';
+import {
+  hasTooManyNodes,
+  inexactNumber,
+  inexactNumberMessage,
+  isNestedTooDeep,
+  MAX_BODY_DEPTH,
+  TOO_MANY_NODES,
+} from '@toolfleet/contracts/json-text';
+import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
 /** Headers of an outgoing message; values must not contain line breaks. */
 export type OutgoingHeaders = Readonly<Record<string, string>>;
@@ -105,9 +112,14 @@ export function parseLenient(data: Uint8Array): unknown {
   }
 }
 
-/** The body of a request. @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number that would lose digits */
-export function decodeRequest(data: Uint8Array): unknown {
+/**
+ * The body of a request.
+ * @param fromOutside the sender may be outside the fleet, so the names and values of the body are limited
+ * @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number that would lose digits; PAYLOAD_TOO_LARGE
+ */
+export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
+  if (fromOutside && hasTooManyNodes(data)) throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
   const json = decodeText(data);
   let body: Json;
   try {
@@ -143,7 +155,7 @@ export function toErrorReply(error: unknown, callId?: string): { headers: Outgoi
   const message = known.message.replace(/[^\x20-\x7e]+/g, ' ').slice(0, HEADER_MESSAGE_MAX);
   return {
     headers: { [ERROR_HEADER]: message, [ERROR_CODE_HEADER]: String(known.entry.http) },
-    body: Buffer.from(JSON.stringify(errorBody(known, callId))),
+    body: Buffer.from(JSON.stringify(internalErrorBody(known, callId))),
   };
 }
 

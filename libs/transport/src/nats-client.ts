@@ -163,11 +163,19 @@ export class NatsClient {
     name: string;
     settings: readonly string[];
     start(): Promise<void>;
-    ready(): boolean;
+    ready(): Promise<boolean>;
+    expiresAt(): Date | undefined;
     stop(): Promise<void>;
   } {
     const settings = ['NATS_URL', 'NATS_USER', 'NATS_PASSWORD', 'NATS_TLS_CA'];
-    return { name, settings, start: () => this.connect(), ready: () => this.connected, stop: () => this.close() };
+    return {
+      name,
+      settings,
+      start: () => this.connect(),
+      ready: () => this.link.answers(),
+      expiresAt: () => this.link.certificateExpiry,
+      stop: () => this.close(),
+    };
   }
 
   #send<T>(

@@ -3,6 +3,7 @@
  * event-loop tick leaves in one write (the package writes per microtask, and each write costs every process on the way a read), and
  * headers are encoded once.
  */
+import { TLSSocket } from 'node:tls';
 import {
   connect,
   createInbox,
@@ -59,6 +60,7 @@ export class NatsLink {
   #connection: NatsConnection | undefined;
   #connected = false;
   #closing = false;
+  #probe: Promise<boolean> | undefined;
   #tick: (() => void)[] = [];
   readonly #listeners: ((state: ConnectionState) => void)[] = [];
   readonly #flushTick = (): void => {
@@ -97,6 +99,15 @@ export class NatsLink {
   /** True while messages can be sent. */
   get connected(): boolean {
     return this.#connected && !this.#closing;
+  }
+
+  /** When the certificate of the server expires; undefined without TLS. */
+  get certificateExpiry(): Date | undefined {
+    // Not public API of the package; without it the figure is not shown.
+    const { protocol } = (this.#connection ?? {}) as { protocol?: { transport?: { socket?: unknown } } };
+    const socket = protocol?.transport?.socket;
+    const end = socket instanceof TLSSocket ? Date.parse(socket.getPeerCertificate().valid_to) : Number.NaN;
+    return Number.isNaN(end) ? undefined : new Date(end);
   }
 
   /** Largest message the server takes, headers included, in bytes. */
@@ -179,6 +190,22 @@ export class NatsLink {
         if (!subscription.isClosed() && this.#connected) await subscription.drain();
       },
     };
+  }
+
+  /**
+   * Whether the server answers a ping; pending until it does, or until the connection breaks. A server that hangs stays connected for
+   * up to `PING_INTERVAL_MS * MAX_PINGS_OUT`.
+   */
+  answers(): Promise<boolean> {
+    if (!this.connected || !this.#connection) return Promise.resolve(false);
+    // Shared, so that probes do not pile up on a connection that hangs.
+    return (this.#probe ??= this.#connection
+      .flush()
+      .then(
+        () => this.connected,
+        () => false,
+      )
+      .finally(() => (this.#probe = undefined)));
   }
 
   /** Resolves when the server has received everything sent so far. */

@@ -25,7 +25,7 @@ interface NatsStrategyOptions {
   queue: string;
   /** Compiles the `schema` of an endpoint (libs/schema). */
   compile?: (schema: JsonObject) => BodyCheck;
-  /** Calls arrive here from outside the fleet, so those without a trace may begin one. Default false. */
+  /** Calls arrive here from outside the fleet: those without a trace may begin one, and their bodies are limited. Default false. */
   isEntryPoint?: boolean;
   /**
    * Authenticates the sender before the body is parsed, so that a message of an unknown sender costs no more than its headers. A
@@ -184,7 +184,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     let sentReply: SentReply | undefined;
     try {
       if (this.options.admit) await this.options.admit(context);
-      const body = decodeRequest(message.data);
+      const body = decodeRequest(message.data, this.options.isEntryPoint);
       // A schema sees an empty body as null, which JSON has a value for.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
@@ -299,7 +299,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
 function tooLate(): ToolError {
   return new ToolError('QUEUE_FULL', {
     message: 'The executor was blocked and the call waited too long',
-    details: { reason: 'executor_late', started: false },
+    details: { reason: 'executor_late' },
+    facts: { begun: 'no' },
     retryAfterMs: BUSY_RETRY_MS,
   });
 }

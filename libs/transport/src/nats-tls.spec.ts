@@ -25,6 +25,7 @@ describe.skipIf(!HAS_OPENSSL)('NATS over TLS (needs openssl)', () => {
     });
     connection.publish('spec', Buffer.from('over TLS'));
     expect(await heard).toBe('over TLS');
+    expect(connection.certificateExpiry!.getTime()).toBeGreaterThan(Date.now());
     await connection.close();
   });
 

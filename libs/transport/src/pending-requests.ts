@@ -158,5 +158,6 @@ export function noResponders(subject: string, metrics: Metrics | undefined): Too
   return new ToolError('EXECUTOR_UNAVAILABLE', {
     message: `No service listens on ${subject}`,
     details: { reason: 'no_responders', subject },
+    facts: { begun: 'no', noResponders: true },
   });
 }

@@ -234,6 +234,7 @@ describe('errors', () => {
     await expect(client.request('t.nobody', {}, { timeoutMs: 5_000 })).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'no_responders' },
+      facts: { begun: 'no', noResponders: true },
     });
   });
 

@@ -59,7 +59,7 @@ export default {
       name: 'the result cache',
       reliance:
         'an idempotent call with the same arguments, in any order and nesting, is answered from the cache and marked',
-      expected: { first: absent, again: 'true', provenance: 'cache', attempts: 0 },
+      expected: { first: absent, again: true, provenance: 'cache', attempts: 0 },
       async see(fleet) {
         const json = fleet.fresh();
         const call = (args) => fleet.call('json_process', args);
@@ -190,7 +190,7 @@ export default {
         const answers = await Promise.all(Array.from({ length: 5 }, () => fleet.call('probe_repeatable', { key })));
         return {
           runs: answers.map(({ body }) => body.output.runs),
-          shared: answers.map(({ body }) => body.metadata.coalesced === true || body.metadata.from_cache === 'true'),
+          shared: answers.map(({ body }) => body.metadata.coalesced === true || body.metadata.from_cache === true),
         };
       },
       needs: 'own',

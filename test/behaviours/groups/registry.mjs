@@ -150,7 +150,7 @@ export default {
     {
       name: 'an unknown setting of a source',
       reliance: '400 that names the field and what was probably meant',
-      expected: { status: 400, body: { error: /unknown field idempotentt.*idempotent\b/ } },
+      expected: { status: 400, body: { error: /idempotentt is an unknown key.*idempotent\b/ } },
       see: (fleet) =>
         fleet.http('/api/v1/sources/mcp', {
           body: {
@@ -177,7 +177,7 @@ export default {
     {
       name: 'cache_ttl_seconds of an idempotent function endpoint',
       reliance: 'its results are cached',
-      expected: { idempotent: true, from_cache: 'true', requests: 1 },
+      expected: { idempotent: true, from_cache: true, requests: 1 },
       async see(fleet) {
         const name = await register(fleet, 'echo', { idempotent: true, cache_ttl_seconds: 60 });
         const metadata = (await fleet.http(`/tools/${name}/metadata`)).body;

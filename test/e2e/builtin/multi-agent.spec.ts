@@ -104,8 +104,10 @@ describe('tasks', () => {
   it('reach the dangerous tools that policy allows, on behalf of an internal caller', async () => {
     await fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'files' });
     await fleet.untilListed(['file_read']);
-    const keyWith = async (roles: string[]): Promise<string> =>
-      (await fleet.ask({ path: '/api/v1/keys', body: { client: 'service', roles } })).body.token;
+    const keyWith = async (roles: string[]): Promise<string> => {
+      const body = { tenant_id: 'acme', client: 'service', roles, tier: 'wide' };
+      return (await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey })).body.token;
+    };
     const nats = await NatsClient.connect({ url: fleet.nats.url, name: 'internal' });
     const write = async (roles: string[], path: string): Promise<string> => {
       const tasks = [task('writer', `CALL file_write ${JSON.stringify({ path, content: 'b' })}`, 'SAY {results}')];

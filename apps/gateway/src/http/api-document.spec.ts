@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { RequestMethod } from '@nestjs/common';
 import type { JsonObject } from '@toolfleet/contracts';
 import { expect, it } from 'vitest';
-import { GatewayModule, type GatewayModuleDeps } from '../gateway.module.js';
+import { GatewayModule, type GatewayModuleDeps } from '../wiring/gateway.module.js';
 import { apiDocument } from './api-document.js';
 
 /** Routes below /api/v1 as the controllers declare them, in the form of the document. */

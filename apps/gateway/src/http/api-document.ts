@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
 import { RESULT_FORMATS } from '@toolfleet/engine/batch';
 import { SCHEMA_STYLES } from '@toolfleet/schema';
-import { TOOL_DETAILS } from '../catalog/find-tools.js';
+import { TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
 import { answer, inPath, inQuery, list, operation, ref, text } from './openapi-parts.js';
 import { LIST_FORMATS } from './tools.controller.js';
 import { OPERATOR_PATHS, OPERATOR_SCHEMAS } from './operator-document.js';

@@ -4,10 +4,14 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Clock, SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { EventStreams } from './event-streams.js';
+import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, type CallEvent, type StoredCall } from '../async/async-calls.js';
+import { AsyncCalls, type CallEvent, type StoredCall } from '@toolfleet/results';
 import { CallsController } from './calls.controller.js';
+import { MemoryAccount } from '../server/memory-account.js';
+
+/** A tenant may have 16 MiB. */
+const MEMORY = new MemoryAccount({ maxBodyBytes: 1, maxBytes: 64 * 1024 * 1024 });
 
 const ended: StoredCall = {
   callId: 'ended',
@@ -54,7 +58,7 @@ class AnyCaller {
   controllers: [CallsController],
   providers: [
     { provide: AsyncCalls, useValue: store },
-    { provide: EventStreams, useValue: new EventStreams({ maxStreams: 500, maxStreamsPerTenant: 100 }) },
+    { provide: EventStreams, useValue: new EventStreams({ maxStreams: 500, maxStreamsPerTenant: 100 }, MEMORY) },
     { provide: Clock, useValue: new SystemClock() },
     { provide: Readiness, useValue: { draining: new AbortController().signal } },
     { provide: APP_GUARD, useClass: AnyCaller },

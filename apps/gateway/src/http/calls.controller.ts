@@ -3,11 +3,11 @@ import { ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
-import { Caller } from '../auth/auth.guard.js';
-import { eventFrame, EventStreams, type EventStream } from './event-streams.js';
+import { Caller } from '../server/guards.js';
+import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '../async/async-calls.js';
-import { sendFile } from './send-file.js';
+import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '@toolfleet/results';
+import { sendFile } from '../server/send-file.js';
 
 /** Interval in which an open stream looks for new events. */
 const POLL_MS = 200;

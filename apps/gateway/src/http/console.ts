@@ -5,8 +5,8 @@ import { gzipSync } from 'node:zlib';
 import { ToolError } from '@toolfleet/contracts';
 import type { ServiceHost } from '@toolfleet/service';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Mounted } from '../gateway-server.js';
-import { sendError } from './error.filter.js';
+import type { Mounted } from '../server/gateway-server.js';
+import { sendError } from '../server/error.filter.js';
 
 /**
  * Serves the files of the web console (half a megabyte), which are read into memory when the gateway starts. A request is

@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
-import { OperatorOnly, Caller } from '../auth/auth.guard.js';
-import { FleetView, ToolLimits } from '../fleet-state/fleet-view.js';
+import { OperatorOnly, Caller } from '../server/guards.js';
+import { FleetView, ToolLimits } from '../operator/fleet-view.js';
 
 /** The state of the fleet. Views that show the work of other tenants are for operators. */
 @Controller('api/v1')

@@ -1,7 +1,8 @@
 import { Controller, Get, Headers, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { VERSION, type LifecycleComponent } from '@toolfleet/service';
-import { Public } from '../auth/auth.guard.js';
+import type { Clock } from '@toolfleet/resilience';
+import { checkReady, VERSION, type LifecycleComponent } from '@toolfleet/service';
+import { Public } from '../server/guards.js';
 import { apiDocument } from './api-document.js';
 
 const API = apiDocument(VERSION);
@@ -15,11 +16,12 @@ export class Readiness {
   constructor(
     private readonly components: readonly LifecycleComponent[],
     readonly draining: AbortSignal,
+    private readonly clock: Clock,
   ) {}
 
   async ready(): Promise<boolean> {
-    const states = await Promise.all(this.components.map((component) => component.ready?.() ?? true));
-    return states.every(Boolean) && !this.draining.aborted;
+    const state = { started: true, draining: this.draining.aborted, clock: this.clock };
+    return (await checkReady(this.components, state)).ready;
   }
 }
 

@@ -4,10 +4,10 @@ import { CALL_FIELDS, requestFields, type CallFields } from '@toolfleet/contract
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { PROJECT_HEADER, Projects } from '../auth/projects.js';
-import type { GuardedRequest } from '../auth/auth.guard.js';
-import type { BatchSender } from '../tool-calls.js';
-import type { CallIdCarrier } from './error.filter.js';
+import { PROJECT_HEADER, Projects } from '@toolfleet/access';
+import type { GuardedRequest } from '../server/guards.js';
+import type { BatchSender } from '../calls/tool-calls.js';
+import type { CallIdCarrier } from '../server/error.filter.js';
 
 /** A request behind the guard. */
 export type HttpRequest = FastifyRequest & GuardedRequest & CallIdCarrier;

@@ -1,15 +1,13 @@
 import { IsArray, IsIn, IsInt, IsOptional, IsString, MaxLength, Min, MinLength } from 'class-validator';
-import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
 import { MCP_MODES, ToolError, type McpMode, type Principal } from '@toolfleet/contracts';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
-import { ApiKeys, type KeyView } from '../auth/api-keys.js';
-import { toKeySpec } from '../auth/key-request.js';
-import { AdminOnly, Caller } from '../auth/auth.guard.js';
-import { isOperator, isAdmin } from '../auth/roles.js';
-import { orUnavailable } from '../engine/store-health.js';
-import { readerFor } from './request-body.js';
-import { RequestLimits } from '../auth/key-limits.js';
+import type { FastifyReply } from 'fastify';
+import { ApiKeys, type KeyView, toKeySpec, isOperator, isAdmin, RequestLimits } from '@toolfleet/access';
+import { AdminOnly, Caller } from '../server/guards.js';
+import { orUnavailable } from '@toolfleet/queue/redis';
+import { readerFor } from '../server/request-body.js';
 
 /** Body of `POST /api/v1/keys`. */
 class CreateKeyBody {
@@ -62,16 +60,25 @@ class CreateKeyBody {
   @IsIn(MCP_MODES)
   mcp_mode?: McpMode;
 
-  /** Lifetime of the key in seconds; without one it is valid until revoked. */
+  /** Lifetime of the key in seconds; without one it is valid until revoked, or until the caller's credential expires. */
   @IsOptional()
   @IsInt()
   @Min(60)
   expires_in_seconds?: number;
 }
 
+/** Query of `DELETE /api/v1/keys/:id`. */
+class RevokeQuery {
+  /** Revokes all keys made with it, too. */
+  @IsOptional()
+  @IsIn(['true', 'false'])
+  children?: 'true' | 'false';
+}
+
 const STORE = 'The store of keys';
 
 const readBody = readerFor(CreateKeyBody);
+const readRevokeQuery = readerFor(RevokeQuery);
 
 /** API keys of an administrator's tenant, for operators of all tenants. The token of a key is shown once, when it is created. */
 @AdminOnly()
@@ -121,11 +128,25 @@ export class KeysController {
     return { ...toKeyBody(key), token };
   }
 
+  /** Answers 204; with `children`, the ids of the revoked keys. */
   @Delete(':id')
   @HttpCode(204)
-  async revoke(@Caller() caller: Principal, @Param('id') id: string): Promise<void> {
-    if (!(await orUnavailable(STORE, this.keys.revoke(id, tenantScope(caller)))))
-      throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+  async revoke(
+    @Caller() caller: Principal,
+    @Param('id') id: string,
+    @Query() query: unknown,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const scope = tenantScope(caller);
+    const withChildren = readRevokeQuery(query).children === 'true';
+    const revoking: Promise<string[] | boolean | undefined> = withChildren
+      ? this.keys.revokeWithChildren(id, scope)
+      : this.keys.revoke(id, scope);
+    const revoked = await orUnavailable(STORE, revoking);
+    if (!revoked) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+    if (!withChildren) return undefined;
+    reply.status(200);
+    return { revoked };
   }
 }
 
@@ -144,6 +165,8 @@ function toKeyBody(key: KeyView) {
     toolset: key.toolset ?? null,
     tier: key.tier ?? null,
     mcp_mode: key.mcpMode ?? null,
+    parent_id: key.parentId ?? null,
+    created_by: key.createdBy,
     created_at: new Date(key.createdAt).toISOString(),
     expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
     revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),

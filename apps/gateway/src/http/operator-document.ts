@@ -175,7 +175,11 @@ export const OPERATOR_PATHS: JsonObject = {
           toolset: { ...text, description: 'Toolset to bind the key to: name, or name@version' },
           tier: text,
           mcp_mode: { enum: [...MCP_MODES] },
-          expires_in_seconds: { type: 'integer', minimum: 60 },
+          expires_in_seconds: {
+            type: 'integer',
+            minimum: 60,
+            description: "Default: until revoked, or until the caller's credential expires",
+          },
         },
       },
       answers: { '201': answer('The key with its token', ref('ApiKey')) },
@@ -184,8 +188,14 @@ export const OPERATOR_PATHS: JsonObject = {
   '/api/v1/keys/{id}': {
     delete: operation('revokeKey', {
       summary: 'Revokes a key within 5 s (admin)',
-      parameters: [inPath('id')],
-      answers: { '204': { description: 'Revoked' } },
+      parameters: [
+        inPath('id'),
+        inQuery('children', 'Revokes all keys created with it, directly or through others', { type: 'boolean' }),
+      ],
+      answers: {
+        '200': answer('Ids of the revoked keys (with `children`)', record({ revoked: list(text) })),
+        '204': { description: 'Revoked' },
+      },
     }),
   },
 };
@@ -304,6 +314,8 @@ export const OPERATOR_SCHEMAS: JsonObject = {
     toolset: { anyOf: [text, { type: 'null' }] },
     tier: nullable('string'),
     mcp_mode: nullable('string'),
+    parent_id: nullable('string'),
+    created_by: text,
     created_at: text,
     expires_at: nullable('string'),
     revoked_at: nullable('string'),

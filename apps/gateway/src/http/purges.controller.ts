@@ -1,10 +1,10 @@
 import { Body, Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { IsBoolean, IsOptional, IsString, MaxLength, MinLength } from 'class-validator';
-import { AdminOnly, Caller } from '../auth/auth.guard.js';
-import { orUnavailable } from '../engine/store-health.js';
-import { Purges, type PurgeRecord } from '../purge/purges.js';
-import { readerFor } from './request-body.js';
+import { AdminOnly, Caller } from '../server/guards.js';
+import { orUnavailable } from '@toolfleet/queue/redis';
+import { Purges, type PurgeRecord } from '../operator/purges.js';
+import { readerFor } from '../server/request-body.js';
 
 /** Body of `POST /api/v1/purges`. */
 class PurgeBody {

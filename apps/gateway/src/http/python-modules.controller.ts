@@ -1,10 +1,10 @@
 import { Body, Controller, Get, Param, Put } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { IsArray, IsString } from 'class-validator';
-import { AdminOnly, Caller } from '../auth/auth.guard.js';
-import { requireOperator } from '../auth/roles.js';
-import { PythonModules } from '../engine/redis-python-modules.js';
-import { readerFor } from './request-body.js';
+import { AdminOnly, Caller } from '../server/guards.js';
+import { requireOperator } from '@toolfleet/access';
+import { PythonModules } from '@toolfleet/engine-adapters';
+import { readerFor } from '../server/request-body.js';
 
 /** Body of `PUT /api/v1/python/modules/:level`. */
 class ModulesBody {

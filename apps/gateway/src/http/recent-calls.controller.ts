@@ -4,12 +4,12 @@ import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
 import { Matches, IsOptional } from 'class-validator';
 import type { FastifyReply } from 'fastify';
-import { Caller } from '../auth/auth.guard.js';
-import { type StoredRecentCall, RecentCallsFeed } from '../recent-calls/recent-calls.js';
-import { isOperator } from '../auth/roles.js';
-import { LogLinks } from '../recent-calls/log-links.js';
-import { readerFor } from './request-body.js';
-import { eventFrame, EventStreams } from './event-streams.js';
+import { Caller } from '../server/guards.js';
+import { type StoredRecentCall, RecentCallsFeed } from '@toolfleet/records';
+import { isOperator } from '@toolfleet/access';
+import { LogLinks } from './log-links.js';
+import { readerFor } from '../server/request-body.js';
+import { eventFrame, EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 
 const DEFAULT_LIMIT = 100;

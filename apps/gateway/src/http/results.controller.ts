@@ -2,9 +2,9 @@ import { Controller, Get, Param, Query, Res } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
-import { Caller } from '../auth/auth.guard.js';
-import { ResultReader } from '../results/result-reader.js';
-import { readerFor } from './request-body.js';
+import { Caller } from '../server/guards.js';
+import { type ResultPart, ResultReader } from '@toolfleet/results';
+import { readerFor } from '../server/request-body.js';
 
 /** Query of `GET /api/v1/results/:handle`. */
 class PartQuery {
@@ -41,8 +41,9 @@ export class ResultsController {
     @Param('handle') handle: string,
     @Query() query: unknown,
     @Res({ passthrough: true }) reply: FastifyReply,
-  ) {
-    const { select, offset, limit, session_id: session } = readQuery(query);
+  ): Promise<ResultPart> {
+    const { select, offset, limit, session_id: id } = readQuery(query);
+    const session = id === undefined ? undefined : { id, userId: principal.userId };
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
     return this.results.read({ principal, session, signal: gone.signal }, handle, {

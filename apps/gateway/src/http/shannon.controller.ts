@@ -21,13 +21,11 @@ import {
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
-import { formatTool, toolMetadata } from '@toolfleet/engine';
+import { formatTool, toolMetadata, ToolList, ToolSearch } from '@toolfleet/catalog';
 import type { FastifyReply } from 'fastify';
-import { Caller } from '../auth/auth.guard.js';
-import { BatchCalls, ToolCalls } from '../tool-calls.js';
-import { ToolList } from '../catalog/tool-list.js';
-import { ToolSearch } from '../catalog/tool-search.js';
-import { readBatchBody, readerFor, ToolsetQuery } from './request-body.js';
+import { Caller } from '../server/guards.js';
+import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { readBatchBody, readerFor, ToolsetQuery } from '../server/request-body.js';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */

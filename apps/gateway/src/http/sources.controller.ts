@@ -12,9 +12,8 @@ import type {
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
-import { AdminOnly, Caller, Public } from '../auth/auth.guard.js';
-import { RegisterAuth } from '../auth/register-auth.js';
-import { isOperator, requireOperator } from '../auth/roles.js';
+import { AdminOnly, Caller, Public } from '../server/guards.js';
+import { RegisterAuth, isOperator, requireOperator } from '@toolfleet/access';
 import type { HttpRequest } from './http-call.js';
 
 /** Time to fetch and convert a large document. */

@@ -1,21 +1,28 @@
 import { IsIn, IsOptional, IsString, Length, Matches, MaxLength } from 'class-validator';
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
-import { formatTool, TOOL_FORMATS, type ToolFormat } from '@toolfleet/engine';
+import {
+  formatTool,
+  TOOL_FORMATS,
+  type ToolFormat,
+  briefTool,
+  findTools,
+  namedTools,
+  ToolList,
+  type ToolPage,
+  ToolSearch,
+  ToolInventory,
+} from '@toolfleet/catalog';
 import { RESULT_FORMATS, type ResultFormat } from '@toolfleet/engine/batch';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { type RegisteredTool, TOOL_DETAILS, type ToolDetail } from '@toolfleet/contracts/tool-definition';
 import type { FastifyReply } from 'fastify';
-import { bodyObject, readBatchBody, readerFor, ToolsetQuery } from './request-body.js';
-import { Caller } from '../auth/auth.guard.js';
-import { BatchCalls, ToolCalls } from '../tool-calls.js';
-import { briefTool, findTools, namedTools, TOOL_DETAILS, type ToolDetail } from '../catalog/find-tools.js';
-import { ToolList, type ToolPage } from '../catalog/tool-list.js';
-import { ToolSearch } from '../catalog/tool-search.js';
-import { MAX_STUBS, toolStubs } from '../engine/tool-signature.js';
+import { bodyObject, readBatchBody, readerFor, ToolsetQuery } from '../server/request-body.js';
+import { Caller } from '../server/guards.js';
+import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { MAX_STUBS, toolStubs } from '@toolfleet/programs';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
-import { ToolInventory } from '../catalog/tool-inventory.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
 type ExecuteToolBody = CallFieldsOn<'http'> & { arguments: JsonObject };

@@ -15,10 +15,10 @@ import {
 } from '@toolfleet/contracts/toolset';
 import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsInt, IsOptional, IsString, Matches, MaxLength, Min, MinLength } from 'class-validator';
-import { AdminOnly, Caller } from '../auth/auth.guard.js';
-import { isOperator, requireOperator } from '../auth/roles.js';
-import { ToolList } from '../catalog/tool-list.js';
-import { readerFor } from './request-body.js';
+import { AdminOnly, Caller } from '../server/guards.js';
+import { isOperator, requireOperator } from '@toolfleet/access';
+import { ToolList } from '@toolfleet/catalog';
+import { readerFor } from '../server/request-body.js';
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
@@ -168,6 +168,10 @@ function toId(
       message: 'The name of a toolset needs 1 to 64 letters, digits, "_" and "-"',
       details: { fields: ['name'] },
     });
+  }
+  if (access === 'write' && caller.toolset?.bound && caller.toolset.name === name) {
+    // It decides what the credential may call. A tenant's own toolset would also replace a shared one of this name.
+    throw new ToolError('PERMISSION_DENIED', { message: `Your key is bound to toolset ${name} and cannot change it` });
   }
   if (visibility === 'fleet') {
     if (access === 'write') requireOperator(caller, 'visibility fleet');

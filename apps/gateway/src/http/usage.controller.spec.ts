@@ -4,7 +4,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
-import { CallAccess } from '../auth/call-access.js';
+import { CallAccess } from '@toolfleet/access';
 import { UsageController } from './usage.controller.js';
 
 const figures = { limit_micro_usd: 1_000_000, spent_micro_usd: 500_000, held_micro_usd: 0 };

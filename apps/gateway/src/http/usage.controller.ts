@@ -5,9 +5,9 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
-import { Caller } from '../auth/auth.guard.js';
-import { CallAccess, seesTenantTotals } from '../auth/call-access.js';
-import { readerFor } from './request-body.js';
+import { Caller } from '../server/guards.js';
+import { CallAccess, seesTenantTotals } from '@toolfleet/access';
+import { readerFor } from '../server/request-body.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

@@ -1,18 +1,10 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { isJsonObject, toToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { type RegisteredTool, TOOL_DETAILS, type ToolDetail } from '@toolfleet/contracts/tool-definition';
 import { argumentsInvalid } from '@toolfleet/engine';
 import { ArgumentReader, type SchemaStyle } from '@toolfleet/schema';
-import {
-  briefTool,
-  findTools,
-  MAX_NAMES,
-  namedTools,
-  TOOL_DETAILS,
-  type CallersTools,
-  type ToolDetail,
-} from '../catalog/find-tools.js';
-import { toolStubs } from '../engine/tool-signature.js';
+import { briefTool, findTools, MAX_NAMES, namedTools, type CallersTools } from '@toolfleet/catalog';
+import { toolStubs } from '@toolfleet/programs';
 import { renderRefusal } from './render-result.js';
 import { renderTool } from './rendered-catalog.js';
 import type { NamedCall } from './tool-call.js';

@@ -1,9 +1,9 @@
 import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import type { Projects } from '../auth/projects.js';
-import type { ToolPredicate } from '../catalog/tool-list.js';
-import type { EventStreams } from '../http/event-streams.js';
+import type { Projects } from '@toolfleet/access';
+import type { ToolPredicate } from '@toolfleet/catalog';
+import type { EventStreams } from '../server/event-streams.js';
 import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
 import type { OperationMetrics } from './operation.js';

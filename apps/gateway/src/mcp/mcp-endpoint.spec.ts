@@ -7,6 +7,10 @@ import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { call, closeAll, closing, connect, serveEndpoint, holdCalls, success, tool, TOOLS } from './mcp.fixture.js';
 import type { Task, TaskStore } from './tasks.js';
+import { MemoryAccount } from '../server/memory-account.js';
+
+/** A tenant may have 16 MiB. */
+const MEMORY = new MemoryAccount({ maxBodyBytes: 1, maxBytes: 64 * 1024 * 1024 });
 
 afterEach(closeAll);
 
@@ -247,13 +251,13 @@ describe('access', () => {
   });
 
   it('ends only the subscriptions of a revoked credential, with a final chunk', async () => {
-    const { EventStreams } = await import('../http/event-streams.js');
+    const { EventStreams } = await import('../server/event-streams.js');
     const open = new Map<() => void, string>();
     const watch = ({ userId }: Principal, onVoid: () => void): (() => void) => {
       open.set(onVoid, userId);
       return () => void open.delete(onVoid);
     };
-    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 }, { watch });
+    const streams = new EventStreams({ maxStreams: 5, maxStreamsPerTenant: 5 }, MEMORY, { watch });
     const { url } = await serveEndpoint({ streams });
     const [mine, theirs] = [await subscribe(url, 'alice'), await subscribe(url, 'bob')];
     for (const [onVoid, who] of open) if (who === 'alice') onVoid();
@@ -263,8 +267,8 @@ describe('access', () => {
   });
 
   it('limits the streams of each tenant', async () => {
-    const { EventStreams } = await import('../http/event-streams.js');
-    const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 });
+    const { EventStreams } = await import('../server/event-streams.js');
+    const streams = new EventStreams({ maxStreams: 2, maxStreamsPerTenant: 1 }, MEMORY);
     const { url } = await serveEndpoint({ streams });
     const listen = (who: string) => subscribe(url, who);
     const first = await listen('alice');

@@ -2,10 +2,12 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import {
   createMcpHandler,
   InMemoryServerEventBus,
+  INVALID_REQUEST,
   type McpHandlerRequestOptions,
   type McpHttpHandler,
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
+import { hasTooManyNodes, TOO_MANY_NODES } from '@toolfleet/contracts/json-text';
 import { errorBody } from '@toolfleet/contracts/wire';
 import {
   isJsonObject,
@@ -16,11 +18,10 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { challenge, protectedResourceMetadata } from '../auth/credential.js';
-import { PROJECT_HEADER } from '../auth/projects.js';
-import type { Mounted } from '../gateway-server.js';
-import { takeOverReply } from '../http/connections.js';
-import { leaveUnread } from '../http/request-body.js';
+import { challenge, protectedResourceMetadata, PROJECT_HEADER } from '@toolfleet/access';
+import type { Mounted } from '../server/gateway-server.js';
+import { takeOverReply } from '../server/connections.js';
+import { leaveUnread } from '../server/request-body.js';
 import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
@@ -218,6 +219,10 @@ export class McpEndpoint implements Mounted {
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
+    if (bytes && hasTooManyNodes(bytes)) {
+      writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, TOO_MANY_NODES));
+      return Promise.resolve();
+    }
     const body = parseBody(bytes);
     return Operation.serve(this.deps, raw, body, async (operation) => {
       request.operation = operation;

@@ -1,11 +1,20 @@
 /** An MCP endpoint over a scripted engine, and clients for it: for the specs in this folder. */
 import type { AddressInfo } from 'node:net';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { ToolError, type CallRequest, type CallResult, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  failedWith,
+  succeeded,
+  ToolError,
+  type CallRequest,
+  type CallResult,
+  type JsonObject,
+  type Principal,
+  type Succeeded,
+} from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
-import { openRequestState, sealRequestState, SignedTokens } from '../auth/signed-tokens.js';
+import { openRequestState, sealRequestState, SignedTokens } from '@toolfleet/access';
 import type { McpEndpointDeps, McpEndpointOptions } from './mcp-deps.js';
 import { McpEndpoint } from './mcp-endpoint.js';
 
@@ -62,16 +71,7 @@ export function holdCalls(): () => void {
 /** What the policy wants a person to approve before `careful` runs. */
 export const QUESTION = 'Really delete everything?';
 
-export const success = (output: CallResult['output'], text = ''): CallResult => ({
-  ok: true,
-  output,
-  text,
-  provenance: 'live',
-  usage: { tokens: 0, microUsd: 0 },
-  metadata: {},
-  timing: { queue_ms: 0, wait_ms: 0, execute_ms: 1 },
-  attempts: 1,
-});
+export const success = (output: CallResult['output'], text = ''): Succeeded => succeeded({ output, text, attempts: 1 });
 
 /** The scripted engine: the outcome by tool name. */
 async function engine(request: CallRequest): Promise<CallResult> {
@@ -92,16 +92,12 @@ async function engine(request: CallRequest): Promise<CallResult> {
         ],
       };
     case 'fails':
-      return {
-        ...success(null),
-        ok: false,
-        failure: {
-          code: 'UPSTREAM_ERROR',
-          errorType: 'network_error',
-          message: 'HTTP 404: no such order',
-          retryable: false,
-        },
-      };
+      return failedWith({
+        code: 'UPSTREAM_ERROR',
+        errorType: 'network_error',
+        message: 'HTTP 404: no such order',
+        retryable: false,
+      });
     case 'broke':
       throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded' });
     case 'wrong':

@@ -1,6 +1,6 @@
 import { createMetrics, OTHER_LABEL } from '@toolfleet/telemetry';
 import { afterEach, expect, it } from 'vitest';
-import { ToolsetView } from '../catalog/toolset-view.js';
+import { ToolsetView } from '../../../../libs/catalog/src/toolset-view.js';
 import { call, closeAll, connect, serveEndpoint, success, tool } from './mcp.fixture.js';
 
 afterEach(closeAll);

@@ -18,7 +18,7 @@ import {
   type RecordedSpan,
   type SpanFailure,
 } from '@toolfleet/telemetry';
-import { originalOf } from '../catalog/toolset-view.js';
+import { originalOf } from '@toolfleet/catalog';
 
 /** Where the durations of operations go. */
 export interface OperationMetrics {

@@ -1,6 +1,6 @@
 import { ToolError, type CallBody, type CallRequest, type CallState, type Principal } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import type { StoredCall } from '../async/async-calls.js';
+import type { StoredCall } from '@toolfleet/results';
 import { QueueTasks } from './queue-tasks.js';
 
 const alice: Principal = { tenantId: 'acme', userId: 'a', roles: [], tools: ['*'], via: 'local' };

@@ -6,8 +6,8 @@ import {
   type ResultReading,
 } from '@toolfleet/contracts';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
-import type { AsyncCalls, StoredCall } from '../async/async-calls.js';
-import type { ToolCalls } from '../tool-calls.js';
+import type { AsyncCalls, StoredCall } from '@toolfleet/results';
+import type { ToolCalls } from '../calls/tool-calls.js';
 import { renderStoredResult } from './render-result.js';
 import type { Task, TaskStatus, TaskStore } from './tasks.js';
 

@@ -8,7 +8,8 @@ import {
   type ToolError,
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
-import { HANDLE, SELECTION } from '@toolfleet/engine';
+import { HANDLE, SELECTION } from '@toolfleet/catalog';
+import { shownMetadata } from '@toolfleet/engine';
 
 /**
  * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
@@ -16,7 +17,8 @@ import { HANDLE, SELECTION } from '@toolfleet/engine';
  */
 export function renderResult(callId: string, result: CallResult): CallToolResult {
   if (!result.ok) return renderFailure(callId, result.failure, result.text, result.content);
-  const metadata = Object.keys(result.metadata).length > 0 ? result.metadata : undefined;
+  const known = shownMetadata(result);
+  const metadata = Object.keys(known).length > 0 ? known : undefined;
   return {
     content: renderContent(result),
     structuredContent: structured(result),
@@ -36,7 +38,7 @@ export function renderStoredResult(body: CallBody): CallToolResult {
   const meta = body.success
     ? { provenance, metadata }
     : { code, error_type, retryable, suggestion, details, retry_after_ms };
-  const failure = { content: body.content, text: body.text || (body.error ?? ''), output: null };
+  const failure = { content: body.content, text: body.text || (body.error ?? ''), output: null, metadata: {} };
   return {
     content: renderContent(body.success ? body : failure),
     structuredContent: body.success ? structured(body) : undefined,
@@ -79,12 +81,14 @@ function renderContent({
   content,
   text,
   output,
-}: Pick<CallResult, 'content' | 'text' | 'output'>): CallToolResult['content'] {
+  metadata,
+}: Pick<CallResult, 'content' | 'text' | 'output' | 'metadata'>): CallToolResult['content'] {
   if (content?.length) return toBlocks(content);
   // A model that reads only the text gets the whole result, unless it is too large.
   if (text.length > CUT_CHARS && typeof output === 'object' && output !== null) {
     const json = JSON.stringify(output);
-    if (json.length > text.length) return [{ type: 'text', text: json }];
+    const note = typeof metadata['disclaimer'] === 'string' ? `${metadata['disclaimer']} ` : '';
+    if (json.length > text.length) return [{ type: 'text', text: `${note}${json}` }];
   }
   if (text !== '' || output === null) return [{ type: 'text', text }];
   return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];

@@ -1,6 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, type Tool } from '@modelcontextprotocol/server';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { formatTool } from '@toolfleet/engine';
+import { formatTool } from '@toolfleet/catalog';
 import type { SchemaStyle } from '@toolfleet/schema';
 
 /** One page of `tools/list`. */

@@ -11,8 +11,8 @@ import {
 import { errorBody } from '@toolfleet/contracts/wire';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import type { FastifyRequest } from 'fastify';
-import { TOOLSET_HEADER } from '../auth/auth.guard.js';
-import { hostName, LOOPBACK_NAMES, originName } from '../auth/loopback.js';
+import { TOOLSET_HEADER } from '../server/guards.js';
+import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';
 import type { McpEndpointOptions } from './mcp-deps.js';
 import type { Operation } from './operation.js';
 import type { Exchange } from './session.js';

@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from '@modelcontextprotocol/server';
 import { isJsonObject, isToolError, type Principal } from '@toolfleet/contracts';
 import { RESULT_URI } from '@toolfleet/engine';
-import type { PartRequest, ResultReader } from '../results/result-reader.js';
+import type { PartRequest, ResultReader } from '@toolfleet/results';
 
 /** Reads kept results in parts. */
 export type ReadResult = ResultReader['read'];
@@ -22,10 +22,10 @@ export function installResultResources(server: Server, read: ReadResult, princip
   server.setRequestHandler('resources/read', async ({ params }, context) => {
     const { uri } = params;
     const { handle, part } = readUri(uri);
-    const session = isJsonObject(params._meta) ? params._meta['session_id'] : undefined;
+    const id = isJsonObject(params._meta) ? params._meta['session_id'] : undefined;
     const caller = {
       principal,
-      session: typeof session === 'string' ? session : undefined,
+      session: typeof id === 'string' ? { id, userId: principal.userId } : undefined,
       signal: context.mcpReq.signal,
     };
     const found = await read(caller, handle, part).catch((error: unknown) => {

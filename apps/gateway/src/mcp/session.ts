@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isInitializeRequest } from '@modelcontextprotocol/server';
 import { isJsonObject, type ExchangeSession, type Json } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
-import type { ProjectContext } from '../auth/projects.js';
+import type { ProjectContext } from '@toolfleet/access';
 import { supportsForms } from './elicitation.js';
 
 /**

@@ -1,7 +1,7 @@
 /** An MCP client in code mode, over both revisions, by URL and by key, on the fast path and through the SDK. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { TOOL_DETAILS } from '../catalog/find-tools.js';
-import type { ToolPredicate } from '../catalog/tool-list.js';
+import { TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
+import type { ToolPredicate } from '@toolfleet/catalog';
 import { call, closeAll, connect, serveEndpoint, tool, TOOLS } from './mcp.fixture.js';
 
 afterEach(closeAll);

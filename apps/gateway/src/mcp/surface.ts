@@ -2,8 +2,8 @@ import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcon
 import { toToolError, type McpMode, type Principal, type ResultReading } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { callsTools } from '@toolfleet/engine';
-import type { CallersTools } from '../catalog/find-tools.js';
-import { toolExpression } from '../engine/tool-signature.js';
+import type { CallersTools } from '@toolfleet/catalog';
+import { toolExpression } from '@toolfleet/programs';
 import { CALL_TOOL, CODE_SURFACE, readInnerCall, runCatalogTool, SEARCH_SURFACE } from './catalog-tools.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';

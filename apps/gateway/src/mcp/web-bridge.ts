@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST } from '@modelcontextprotocol/server';
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
-import { drained } from '../http/connections.js';
+import { drained } from '../server/connections.js';
 
 /** Headers that describe the connection, and credentials, which have served their purpose before the SDK runs. */
 const DROPPED = new Set([

@@ -1,12 +1,11 @@
 import { Controller } from '@nestjs/common';
 import type { AcceptedBody, CallBody, CallMessage, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { formatTool } from '@toolfleet/engine';
+import { formatTool, ToolList } from '@toolfleet/catalog';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
-import { AsyncCalls } from '../async/async-calls.js';
-import { BatchCalls, ToolCalls } from '../tool-calls.js';
-import { ToolList } from '../catalog/tool-list.js';
+import { AsyncCalls } from '@toolfleet/results';
+import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 import {
   BATCH_SCHEMA,
   CALL_SCHEMA,
@@ -17,7 +16,7 @@ import {
   SPEND_SCHEMA,
 } from './call.schema.js';
 import { NatsCalls, toOrigin } from './nats-calls.js';
-import { SpendSlices } from '../engine/spend-slices.js';
+import { SpendSlices } from '@toolfleet/engine-adapters';
 
 /**
  * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own

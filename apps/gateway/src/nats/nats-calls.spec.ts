@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
-import { ApiKeys } from '../auth/api-keys.js';
-import { makeAuthenticate } from '../auth/authenticate.js';
-import { issueDelegation, SignedTokens } from '../auth/signed-tokens.js';
+import { ApiKeys, makeAuthenticate, SignedTokens, VerifiedCache } from '@toolfleet/access';
+import { issueDelegation } from '../../../../libs/access/src/signed-tokens.js';
 import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 import { natsPrincipal } from './nats-calls.js';
-import { VerifiedCache } from '../auth/verified-cache.js';
 
 const refusal = { code: 'UNAUTHENTICATED' };
 

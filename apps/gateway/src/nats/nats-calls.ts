@@ -7,16 +7,14 @@ import {
   type Principal,
   isReservedTenant,
   LOCAL_TENANT,
+  type ToolError,
 } from '@toolfleet/contracts';
 import { requestFields } from '@toolfleet/contracts/call-fields';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
-import type { RequestLimits } from '../auth/key-limits.js';
-import type { Authenticate } from '../auth/authenticate.js';
-import { Projects } from '../auth/projects.js';
-import { readCredential, unauthenticated } from '../auth/credential.js';
-import type { BatchSender } from '../tool-calls.js';
+import { type RequestLimits, type Authenticate, Projects, readCredential, unauthenticated } from '@toolfleet/access';
+import type { BatchSender } from '../calls/tool-calls.js';
 
 /** Turns NATS messages into call requests: authenticates the sender, counts the message, sets rights and deadline. */
 export class NatsCalls {
@@ -114,6 +112,8 @@ interface NatsTrust {
   local: boolean;
   /** Must be false unless the server runs `deploy/nats.conf`; otherwise anyone could publish on a tenant's subject. */
   trustTenantSubjects: boolean;
+  /** Called for a sender that is refused without a look at its credential. */
+  onRefused?: () => void;
 }
 
 const VERBS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
@@ -125,23 +125,23 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
  * @throws ToolError UNAUTHENTICATED, also for a key of one tenant on the subject of another
  */
 export async function natsPrincipal(caller: NatsCaller, trust: Omit<NatsTrust, 'selectToolset'>): Promise<Principal> {
-  const tenantId = readTenant(caller.subject);
+  const tenantId = readTenant(caller.subject, trust);
   const credential = readCredential(caller.authorization, caller.apiKey ?? []);
   if (credential) {
     const principal = await trust.authenticate(credential);
-    if (tenantId !== undefined && tenantId !== principal.tenantId) throw unauthenticated();
+    if (tenantId !== undefined && tenantId !== principal.tenantId) throw refused(trust);
     return principal;
   }
   if (tenantId !== undefined) {
-    if (!trust.trustTenantSubjects || isReservedTenant(tenantId)) throw unauthenticated();
+    if (!trust.trustTenantSubjects || isReservedTenant(tenantId)) throw refused(trust);
     return { tenantId, userId: `nats:${tenantId}`, roles: [], tools: ['*'], via: 'nats_subject' };
   }
-  if (!trust.local) throw unauthenticated();
+  if (!trust.local) throw refused(trust);
   return { tenantId: LOCAL_TENANT, userId: 'nats', roles: [], tools: ['*'], via: 'local' };
 }
 
 /** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. @throws ToolError UNAUTHENTICATED for other subjects */
-function readTenant(subject: string): string | undefined {
+function readTenant(subject: string, trust: Pick<NatsTrust, 'onRefused'>): string | undefined {
   // For tools of the fleet with a delegation token; tenants have no subject for it.
   if (subject === SUBJECTS.toolSpend) return undefined;
   for (const verb of VERBS) {
@@ -151,5 +151,11 @@ function readTenant(subject: string): string | undefined {
       if (TENANT_PATTERN.test(tenant)) return tenant;
     }
   }
-  throw unauthenticated();
+  throw refused(trust);
+}
+
+/** Refusals of `authenticate` are counted there. */
+function refused({ onRefused }: Pick<NatsTrust, 'onRefused'>): ToolError {
+  onRefused?.();
+  return unauthenticated();
 }

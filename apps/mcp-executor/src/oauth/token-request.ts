@@ -109,8 +109,7 @@ export function toTokenError(error: unknown): ToolError {
   const reason = redact(code === undefined || message.startsWith(code) ? message : `${code}: ${message}`);
   const text = `The authorization server returned no token: ${reason.slice(0, MAX_REASON)}`;
   const isTemporary = code !== undefined && TEMPORARY.has(code) && !/^HTTP 4(?!08|29)/.test(message);
-  if (isTemporary)
-    return new ToolError('NETWORK_ERROR', { message: text, details: { delivered: false }, cause: error });
+  if (isTemporary) return new ToolError('NETWORK_ERROR', { message: text, facts: { delivered: false }, cause: error });
   return new ToolError('AUTH_NOT_CONFIGURED', {
     message: text,
     details: code === undefined ? { state: 'auth_failed' } : { state: 'auth_failed', oauth_error: code },

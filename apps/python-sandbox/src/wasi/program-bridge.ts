@@ -5,10 +5,18 @@ import type { Clock } from '@toolfleet/resilience/clock';
 import type { ProgramRun } from '../python/guest-protocol.js';
 import { HostStop } from './captured-output.js';
 
-/** Longest request of a program, in bytes. */
+/** Maximum size of a request of a program, and of all requests of a run, in bytes. */
 const MAX_REQUEST_BYTES = 1024 * 1024;
+const MAX_ALL_BYTES = 64 * MAX_REQUEST_BYTES;
 /** Requests of one run; a program that floods the device is stopped. The gateway allows fewer. */
 const MAX_REQUESTS = 10_000;
+/**
+ * Requests without an answer. The next one waits in the guest's memory, which is bounded, so every other process holds at
+ * most so many of each run. The gateway makes no more calls at a time.
+ */
+const MAX_OPEN = 8;
+/** Bytes of them; a larger request goes alone, so that no process parses megabytes at a time. */
+const MAX_OPEN_BYTES = 256 * 1024;
 const NEWLINE = 10;
 const BLOCK_BYTES = 32;
 const NS_PER_MS = 1_000_000n;
@@ -57,8 +65,13 @@ export class ProgramBridge {
   private readonly encoder = new TextEncoder();
   private request: Uint8Array = new Uint8Array(0);
   private answer: Uint8Array = new Uint8Array(0);
+  /** Answers that have arrived and that the guest has not read. */
+  private readonly unread: string[] = [];
   private taken = 0;
   private asked = 0;
+  private askedBytes = 0;
+  /** Bytes of the requests since the last instant without an open one. */
+  private openBytes = 0;
   private elapsedNs = 0n;
   private blocks = 0;
   private random: Uint8Array = new Uint8Array(0);
@@ -69,24 +82,40 @@ export class ProgramBridge {
     private readonly run: number,
   ) {}
 
-  /** Takes what the guest writes; sends each complete line. @throws HostStop for a line that is too long */
+  /**
+   * Takes what the guest writes; sends each complete line, and blocks while too many are unanswered.
+   * @throws HostStop for a line that is too long, and for too many
+   */
   write(bytes: Uint8Array): void {
     let rest = bytes;
     for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
-      const line = Buffer.concat([this.request, rest.subarray(0, end)]).toString();
+      const line = Buffer.concat([this.request, rest.subarray(0, end)]);
       this.request = new Uint8Array(0);
       rest = rest.subarray(end + 1);
+      this.askedBytes += line.length;
+      if (line.length > MAX_REQUEST_BYTES || this.askedBytes > MAX_ALL_BYTES || this.asked >= MAX_REQUESTS)
+        throw new HostStop('output_limit');
+      this.waitForCredit(line.length);
       this.asked += 1;
-      if (line.length > MAX_REQUEST_BYTES || this.asked > MAX_REQUESTS) throw new HostStop('output_limit');
-      this.channel.ask(line);
+      this.channel.ask(line.toString());
     }
     if (this.request.length + rest.length > MAX_REQUEST_BYTES) throw new HostStop('output_limit');
     if (rest.length > 0) this.request = Buffer.concat([this.request, rest]);
   }
 
+  private waitForCredit(bytes: number): void {
+    for (;;) {
+      const open = this.asked - this.taken;
+      if (open === 0) this.openBytes = 0;
+      if (open === 0 || (open < MAX_OPEN && this.openBytes + bytes <= MAX_OPEN_BYTES)) break;
+      this.unread.push(this.nextAnswer());
+    }
+    this.openBytes += bytes;
+  }
+
   /** At least one byte of an answer, and at most `most`; blocks until there is one. Terminating the thread ends the wait. */
   read(most: number): Uint8Array {
-    if (this.answer.length === 0) this.answer = this.encoder.encode(`${this.nextAnswer()}\n`);
+    if (this.answer.length === 0) this.answer = this.encoder.encode(`${this.unread.shift() ?? this.nextAnswer()}\n`);
     const part = this.answer.subarray(0, most);
     this.answer = this.answer.subarray(part.length);
     return part;

@@ -344,6 +344,6 @@ describe('multi_agent with the scripted model', () => {
     ]);
     expect(usage?.tokens).toBeGreaterThan(0);
     // Nothing goes on behind this answer: the call is not one whose outcome is unknown.
-    expect(failure).toMatchObject({ code: 'CANCELLED', details: { stopped: true } });
+    expect(failure).toMatchObject({ code: 'CANCELLED', facts: { begun: 'ended' } });
   });
 });

@@ -104,7 +104,7 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
 function stoppedBy(reason: unknown): ToolError {
   const code = isToolError(reason) && reason.code === 'DEADLINE_EXCEEDED' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED';
   const message = code === 'CANCELLED' ? 'Cancelled by the caller; all tasks have stopped' : 'No time left';
-  return new ToolError(code, { message, details: { stopped: true } });
+  return new ToolError(code, { message, facts: { begun: 'ended' } });
 }
 
 /** The part of the remaining ms in which tasks may work. */

@@ -165,7 +165,7 @@ const PAGE_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Marks errors of an address that the caller chose (`details.target: "chosen_by_caller"`). They say nothing about the tool, and
+ * Marks errors of an address that the caller chose (`blame: 'caller'`). They say nothing about the tool, and
  * the gateway's breaker ignores them; otherwise a caller that requests dead hosts would open the breaker for all callers.
  */
 async function withCallerChosenTarget<T>(work: () => Promise<T>): Promise<T> {
@@ -173,11 +173,6 @@ async function withCallerChosenTarget<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     if (!isToolError(error) || !PAGE_ERRORS.has(error.code)) throw error;
-    throw new ToolError(error.code, {
-      message: error.message,
-      details: { ...error.details, target: 'chosen_by_caller' },
-      cause: error.cause,
-      retryAfterMs: error.retryAfterMs,
-    });
+    throw error.withFacts({ blame: 'caller' });
   }
 }

@@ -103,7 +103,7 @@ describe('fetch_page', () => {
       code: 'UPSTREAM_ERROR',
       message: 'HTTP 404: Nothing here',
       // the address is the caller's: the calls of others must not suffer from it
-      details: { target: 'chosen_by_caller' },
+      facts: { blame: 'caller' },
     });
     routes.set('/busy', (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end());
     expect(await catchToolError(fetchOne({ url: `${origin}/busy` }))).toMatchObject({

@@ -1,12 +1,6 @@
 /** Class of a failure as models and metrics see it. */
 export type ErrorClass = 'timeout' | 'invalid_arguments' | 'tool_not_found' | 'network_error' | 'internal_error';
 
-/**
- * What a failed call costs: `nothing` where the fleet refused it or could not deliver it; its `cost` (what the tool reports, else
- * its price) where the executor worked on it; the whole `reservation` where it is unknown.
- */
-type FailureCharge = 'nothing' | 'cost' | 'reservation';
-
 /** Everything about one error code. */
 export interface ErrorEntry {
   /** `request`: refused before the tool ran, with the HTTP status. `execution`: the tool ran and failed, reported in-band with 200. */
@@ -14,24 +8,84 @@ export interface ErrorEntry {
   http: number;
   class: ErrorClass;
   retryable: boolean;
-  /** What a call that failed with this code costs. */
-  charge: FailureCharge;
+  /**
+   * What a call that failed with this code costs: `nothing` where the fleet refused it or could not deliver it; its `cost` (as
+   * reported by the tool, else its price) where the executor worked on it; the whole `reservation` where the cost is unknown.
+   */
+  charge: 'nothing' | 'cost' | 'reservation';
   /** What the caller (a person or a model) can do. */
   hint: string;
+  /** Who failed: the caller, the tool or its upstream, the executor, or another part of the fleet. The last two use up the error budget. */
+  blame: 'caller' | 'tool' | 'executor' | 'fleet';
+  /** True: the effect may or may not have happened. False: the code is the tool's answer, or nothing ran. */
+  leavesOutcomeOpen: boolean;
+  /**
+   * `by_rule`: the tool's retry rule decides. `redeliver`: the attempt probably never ran, so an idempotent tool gets one more.
+   * `never`: the outcome would be the same, or the effect could happen twice.
+   */
+  retry: 'by_rule' | 'redeliver' | 'never';
+  /** What it says about the tool to its circuit breaker. `if_retryable`: a failure if the executor marked it as retryable, else an answer of the tool. */
+  breaker: 'success' | 'failure' | 'ignored' | 'if_retryable';
+  /** The tool could not be reached, so a stale result or stub data may replace the failure. An answer of the tool is never replaced. */
+  replaceable: boolean | 'if_retryable';
 }
 
-const request = (http: number, errorClass: ErrorClass, retryable: boolean, hint: string) =>
-  ({ origin: 'request', http, class: errorClass, retryable, charge: 'nothing', hint }) as const;
-const execution = (errorClass: ErrorClass, retryable: boolean, charge: FailureCharge, hint: string) =>
-  ({ origin: 'execution', http: 200, class: errorClass, retryable, charge, hint }) as const;
+/** The columns that most codes of one origin share. */
+type Traits = Pick<ErrorEntry, 'blame' | 'charge' | 'leavesOutcomeOpen' | 'retry' | 'breaker' | 'replaceable'>;
+
+const COMMON = { leavesOutcomeOpen: false, retry: 'by_rule', breaker: 'success', replaceable: false } as const;
+
+const request = (
+  http: number,
+  errorClass: ErrorClass,
+  retryable: boolean,
+  hint: string,
+  traits: Partial<Omit<Traits, 'charge'>> = {},
+): ErrorEntry => ({
+  origin: 'request',
+  http,
+  class: errorClass,
+  retryable,
+  hint,
+  ...COMMON,
+  blame: 'caller',
+  charge: 'nothing',
+  ...traits,
+});
+
+const execution = (
+  errorClass: ErrorClass,
+  retryable: boolean,
+  hint: string,
+  traits: Partial<Traits> = {},
+): ErrorEntry => ({
+  origin: 'execution',
+  http: 200,
+  class: errorClass,
+  retryable,
+  hint,
+  ...COMMON,
+  blame: 'tool',
+  charge: 'cost',
+  ...traits,
+});
+
+const NEVER = { retry: 'never' } as const;
+const NEVER_IGNORED = { retry: 'never', breaker: 'ignored' } as const;
 
 /**
- * Every error code with its status, class, retryability, charge and hint. No other place decides any of these; a test compares
- * `docs/errors.md` with it.
+ * Every error code with its status, class, retryability, charge and hint, and with its consequences for blame, retry, breaker and
+ * substitutes. No other place classifies codes; a test compares `docs/errors.md` with it.
  */
 export const CATALOGUE = {
-  REQUEST_INVALID: request(400, 'invalid_arguments', false, 'Correct the named fields of the request.'),
-  ARGUMENTS_INVALID: request(400, 'invalid_arguments', false, 'Check the format and types of the named arguments.'),
+  REQUEST_INVALID: request(400, 'invalid_arguments', false, 'Correct the named fields of the request.', NEVER),
+  ARGUMENTS_INVALID: request(
+    400,
+    'invalid_arguments',
+    false,
+    'Check the format and types of the named arguments.',
+    NEVER,
+  ),
   SPEC_INVALID: request(422, 'invalid_arguments', false, 'Correct the OpenAPI document at the named place.'),
   SOURCE_REFUSED: request(
     422,
@@ -40,23 +94,25 @@ export const CATALOGUE = {
     'Correct the registration as described in the message, or retry when the server is reachable.',
   ),
   UNAUTHENTICATED: request(401, 'internal_error', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
-  BUDGET_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher limit.'),
-  TOKEN_LIMIT_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher token limit.'),
+  BUDGET_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher limit.', NEVER),
+  TOKEN_LIMIT_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher token limit.', NEVER),
   PERMISSION_DENIED: request(403, 'internal_error', false, 'Use a credential that may call this tool.'),
   TOOL_DANGEROUS: request(403, 'internal_error', false, 'Dangerous tools are reserved for internal callers.'),
   TOOL_QUARANTINED: request(403, 'internal_error', false, 'An administrator must approve the changed tool.'),
-  POLICY_DENIED: request(403, 'internal_error', false, 'A policy rule forbids this call with these arguments.'),
+  POLICY_DENIED: request(403, 'internal_error', false, 'A policy rule forbids this call with these arguments.', NEVER),
   APPROVAL_REQUIRED: request(
     403,
     'internal_error',
     false,
     'A person must approve this call: make it over MCP with a client that supports elicitation, and answer its question.',
+    NEVER,
   ),
   APPROVAL_DECLINED: request(
     403,
     'internal_error',
     false,
     'A person declined this call; ask that person what to do instead.',
+    NEVER,
   ),
   TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
   NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
@@ -66,10 +122,17 @@ export const CATALOGUE = {
     'internal_error',
     true,
     'The first call with this key is still running; retry later or use Prefer: wait.',
+    NEVER_IGNORED,
   ),
   TOOL_NAME_CONFLICT: request(409, 'invalid_arguments', false, 'Choose another name or set name_prefix.'),
   PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
-  IDEMPOTENCY_MISMATCH: request(422, 'invalid_arguments', false, 'Use a new idempotency key for other arguments.'),
+  IDEMPOTENCY_MISMATCH: request(
+    422,
+    'invalid_arguments',
+    false,
+    'Use a new idempotency key for other arguments.',
+    NEVER_IGNORED,
+  ),
   RATE_LIMITED: request(429, 'internal_error', true, 'Wait, then retry the same call.'),
   PROGRAM_LIMIT: request(
     429,
@@ -83,66 +146,106 @@ export const CATALOGUE = {
     true,
     'Call synchronously and without an idempotency key, wait until stored results expire, or ask for a larger quota.',
   ),
-  INTERNAL: request(500, 'internal_error', true, 'Internal error; report the call_id.'),
+  INTERNAL: request(500, 'internal_error', true, 'Internal error; report the call_id.', {
+    blame: 'executor',
+    leavesOutcomeOpen: true,
+    breaker: 'failure',
+    replaceable: true,
+  }),
   EXECUTOR_UNAVAILABLE: request(
     502,
     'network_error',
     true,
     'The service that runs this tool is unavailable; retry later.',
+    {
+      blame: 'executor',
+      leavesOutcomeOpen: true,
+      retry: 'redeliver',
+      breaker: 'failure',
+      replaceable: true,
+    },
   ),
-  BREAKER_OPEN: request(503, 'network_error', true, 'The tool is currently failing; retry later.'),
-  QUEUE_FULL: request(503, 'internal_error', true, 'The fleet is busy; retry later.'),
-  BUDGET_UNAVAILABLE: request(503, 'internal_error', true, 'The budget service is unavailable; retry later.'),
-  SERVICE_UNAVAILABLE: request(503, 'internal_error', true, 'A service of the fleet is unavailable; retry later.'),
-  DEADLINE_EXCEEDED: request(504, 'timeout', true, 'Give the call more time, or retry later.'),
+  BREAKER_OPEN: request(503, 'network_error', true, 'The tool is currently failing; retry later.', {
+    ...NEVER_IGNORED,
+    replaceable: true,
+  }),
+  QUEUE_FULL: request(503, 'internal_error', true, 'The fleet is busy; retry later.', {
+    blame: 'fleet',
+    breaker: 'ignored',
+    replaceable: true,
+  }),
+  BUDGET_UNAVAILABLE: request(503, 'internal_error', true, 'The budget service is unavailable; retry later.', {
+    ...NEVER_IGNORED,
+    blame: 'fleet',
+  }),
+  SERVICE_UNAVAILABLE: request(503, 'internal_error', true, 'A service of the fleet is unavailable; retry later.', {
+    blame: 'fleet',
+    leavesOutcomeOpen: true,
+    breaker: 'ignored',
+    replaceable: true,
+  }),
+  DEADLINE_EXCEEDED: request(504, 'timeout', true, 'Give the call more time, or retry later.', {
+    ...NEVER_IGNORED,
+    blame: 'fleet',
+    leavesOutcomeOpen: true,
+  }),
 
-  ATTEMPT_TIMED_OUT: execution('timeout', true, 'cost', 'Retry later or simplify the request.'),
-  CANCELLED: execution('timeout', true, 'cost', 'Retry the call if it is still needed.'),
-  OUTCOME_UNKNOWN: execution(
-    'internal_error',
-    false,
-    'reservation',
-    'Check whether the call took effect before you retry it.',
-  ),
+  ATTEMPT_TIMED_OUT: execution('timeout', true, 'Retry later or simplify the request.', {
+    leavesOutcomeOpen: true,
+    breaker: 'failure',
+    replaceable: true,
+  }),
+  CANCELLED: execution('timeout', true, 'Retry the call if it is still needed.', {
+    ...NEVER_IGNORED,
+    leavesOutcomeOpen: true,
+  }),
+  OUTCOME_UNKNOWN: execution('internal_error', false, 'Check whether the call took effect before you retry it.', {
+    ...NEVER_IGNORED,
+    blame: 'fleet',
+    charge: 'reservation',
+  }),
   UPSTREAM_ERROR: execution(
     'network_error',
     false,
-    'cost',
     'Read the upstream message; correct the arguments or retry later.',
+    {
+      breaker: 'if_retryable',
+      replaceable: 'if_retryable',
+    },
   ),
-  NETWORK_ERROR: execution('network_error', true, 'nothing', 'The upstream is unreachable; retry later.'),
-  EGRESS_REFUSED: execution('network_error', false, 'nothing', 'The address is not on the allowlist of the fleet.'),
-  RESULT_TOO_LARGE: execution('internal_error', false, 'cost', 'Narrow the request so that the result is smaller.'),
-  EXECUTION_FAILED: execution('internal_error', false, 'cost', 'Read the message and correct the request.'),
-  SANDBOX_ERROR: execution('internal_error', false, 'cost', 'Read the Python error and correct the code.'),
-  MEMORY_EXCEEDED: execution('internal_error', false, 'cost', 'Use less memory.'),
-  OUTPUT_LIMIT: execution('internal_error', false, 'cost', 'Print or return less.'),
-  SANDBOX_POLICY: execution(
-    'internal_error',
-    false,
-    'nothing',
-    'Use only the allowed modules and builtins of this strictness.',
-  ),
-  SANDBOX_CRASHED: execution(
-    'internal_error',
-    false,
-    'cost',
-    'The interpreter terminated abnormally; simplify the code.',
-  ),
-  WORKER_LOST: execution(
-    'internal_error',
-    false,
-    'cost',
-    'The worker died while running this; do not retry it unchanged.',
-  ),
+  NETWORK_ERROR: execution('network_error', true, 'The upstream is unreachable; retry later.', {
+    charge: 'nothing',
+    breaker: 'failure',
+    replaceable: true,
+  }),
+  EGRESS_REFUSED: execution('network_error', false, 'The address is not on the allowlist of the fleet.', {
+    ...NEVER,
+    charge: 'nothing',
+  }),
+  RESULT_TOO_LARGE: execution('internal_error', false, 'Narrow the request so that the result is smaller.', NEVER),
+  EXECUTION_FAILED: execution('internal_error', false, 'Read the message and correct the request.'),
+  SANDBOX_ERROR: execution('internal_error', false, 'Read the Python error and correct the code.'),
+  MEMORY_EXCEEDED: execution('internal_error', false, 'Use less memory.'),
+  OUTPUT_LIMIT: execution('internal_error', false, 'Print or return less.'),
+  SANDBOX_POLICY: execution('internal_error', false, 'Use only the allowed modules and builtins of this strictness.', {
+    charge: 'nothing',
+  }),
+  SANDBOX_CRASHED: execution('internal_error', false, 'The interpreter terminated abnormally; simplify the code.'),
+  WORKER_LOST: execution('internal_error', false, 'The worker died while running this; do not retry it unchanged.', {
+    ...NEVER,
+    blame: 'executor',
+    leavesOutcomeOpen: true,
+    breaker: 'failure',
+    replaceable: true,
+  }),
   AUTH_NOT_CONFIGURED: execution(
     'internal_error',
     false,
-    'nothing',
     'The operator must configure credentials for this upstream.',
+    { ...NEVER, charge: 'nothing' },
   ),
-  TOOL_ERROR: execution('internal_error', false, 'cost', 'Read the message and correct the request.'),
-} as const satisfies Record<string, ErrorEntry>;
+  TOOL_ERROR: execution('internal_error', false, 'Read the message and correct the request.'),
+} satisfies Record<string, ErrorEntry>;
 
 /** A code of the catalogue. */
 export type ErrorCode = keyof typeof CATALOGUE;

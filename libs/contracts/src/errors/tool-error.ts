@@ -1,12 +1,36 @@
 import { isJsonObject, type Json, type JsonObject } from '../json.js';
 import { CATALOGUE, type ErrorCode, type ErrorEntry } from './catalogue.js';
 
+/**
+ * What the fleet knows about one failure beyond its code. Decides what the call is charged, whether it is sent again and what
+ * breakers count, so only the fleet's own code sets it: nothing that a tool or an upstream reports can. An absent fact is as the
+ * catalogue says of the code.
+ */
+export interface FailureFacts {
+  /** `no`: the attempt provably never began; it is free and may be sent again. `ended`: its executor ended it, so its outcome is known. */
+  begun?: 'no' | 'ended';
+  /** Whether the request may have reached the upstream before the connection failed. */
+  delivered?: boolean;
+  /** `caller`: the target was the caller's choice. `target`: the upstream failed. `executor`: the executor did not respond. */
+  blame?: 'caller' | 'target' | 'executor';
+  /** No executor is subscribed. The broker reports that at once, so no breaker has to. */
+  noResponders?: true;
+  /** HTTP status of the upstream. */
+  status?: number;
+}
+
+/** True for an HTTP status that says that an upstream is failing or overloaded; any other is an answer. */
+export function isServerFault(status: number): boolean {
+  return status >= 500 || status === 408 || status === 429;
+}
+
 /** What an error carries in addition to its code. */
 interface ToolErrorOptions {
   /** For people; default: the hint of the code. */
   message?: string;
-  /** For programs: fields, limits, locations. Never secrets. */
+  /** Shown to programs: fields, limits, locations. Never secrets, and never read by the fleet to decide anything. */
   details?: JsonObject;
+  facts?: FailureFacts;
   /** Earliest useful retry in milliseconds; sent as `Retry-After`. */
   retryAfterMs?: number;
   cause?: unknown;
@@ -23,6 +47,7 @@ const DEFAULT_MESSAGES: Partial<Record<ErrorCode, string>> = { CANCELLED: 'The c
 export class ToolError extends Error {
   readonly code: ErrorCode;
   readonly details?: JsonObject;
+  readonly facts?: Readonly<FailureFacts>;
   readonly retryAfterMs?: number;
 
   constructor(code: ErrorCode, options: ToolErrorOptions = {}) {
@@ -33,7 +58,19 @@ export class ToolError extends Error {
     this.name = 'ToolError';
     this.code = code;
     if (options.details) this.details = boundedDetails(options.details);
+    if (options.facts) this.facts = options.facts;
     if (options.retryAfterMs !== undefined) this.retryAfterMs = Math.max(0, Math.ceil(options.retryAfterMs));
+  }
+
+  /** The same error with more known about it. */
+  withFacts(facts: FailureFacts, details?: JsonObject): ToolError {
+    return new ToolError(this.code, {
+      message: this.message,
+      details: details ? { ...this.details, ...details } : this.details,
+      facts: { ...this.facts, ...facts },
+      retryAfterMs: this.retryAfterMs,
+      cause: this.cause,
+    });
   }
 
   /** The catalogue's entry of this code. */

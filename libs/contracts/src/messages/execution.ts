@@ -1,10 +1,20 @@
-import { blankResult, type CallContext, type CallResult, type ExecutionFailure } from '../call.js';
-import { CATALOGUE, type ErrorCode } from '../errors/catalogue.js';
+import {
+  ENGINE_METADATA,
+  failedWith,
+  succeeded,
+  type CallContext,
+  type CallResult,
+  type ExecutionFailure,
+  type Failed,
+  type Succeeded,
+  type Usage,
+} from '../call.js';
+import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
-import type { EpochMs, Milliseconds } from '../units.js';
-import type { ErrorBody } from '../wire.js';
+import { toMicroUsd, type EpochMs, type Milliseconds } from '../units.js';
+import type { InternalErrorBody } from '../wire.js';
 
 /**
  * Everything that a tool can observe of a call, equal in all attempts. Two calls share a result (cache, single flight, session
@@ -67,8 +77,10 @@ export function sessionHeaders(context: CallContext): Record<string, string> {
 }
 
 /** Response of an executor: the outcome of one attempt. The engine adds provenance and number of attempts. */
-export type ExecResponse = Pick<CallResult, 'ok' | 'output' | 'text' | 'metadata'> &
-  Partial<Pick<CallResult, 'failure' | 'content' | 'usage'>> & {
+export type ExecResponse = Pick<Succeeded, 'output' | 'text' | 'metadata'> &
+  Partial<Pick<Succeeded, 'content' | 'usage'>> & {
+    ok: boolean;
+    failure?: ExecutionFailure;
     /** Milliseconds that the executor worked. */
     execute_ms?: Milliseconds;
     queue_ms?: Milliseconds;
@@ -115,7 +127,7 @@ export type Strictness = 'lenient' | 'standard' | 'strict';
 /** Message on the reply channel of a job. */
 export type JobReply =
   | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecResponse }
-  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: ErrorBody }
+  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: InternalErrorBody }
   | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
 
 /**
@@ -157,6 +169,7 @@ export function toFailure(error: ToolError): ExecutionFailure {
     message: error.message,
     retryable: error.entry.retryable,
     details: error.details,
+    facts: error.facts,
     retryAfterMs: error.retryAfterMs,
   };
 }
@@ -177,24 +190,36 @@ export function failedResponse(error: ToolError, text = ''): ExecResponse {
 }
 
 /**
- * The response of an executor as the result of a call. A response that failed without a failure becomes TOOL_ERROR.
+ * The response of an executor as the result of a call. A response that failed without a failure becomes TOOL_ERROR. The cost that a
+ * tool reports in `metadata.cost_usd` becomes its usage, and names that belong to the engine are dropped from its metadata.
  * @param executeMs time that the caller measured, for executors that report none
  */
 export function toCallResult(response: ExecResponse, executeMs: Milliseconds): CallResult {
-  const { ok, output, text, usage, metadata, content } = response;
-  const result = blankResult({
-    ok,
+  const { ok, output, text, content, metadata } = response;
+  const fields: Partial<Omit<Succeeded, 'ok' | 'provenance'>> = {
     output: output ?? null,
     text: text ?? '',
-    metadata: metadata ?? {},
+    metadata: toOwnMetadata(metadata),
     timing: { queue_ms: response.queue_ms ?? 0, wait_ms: 0, execute_ms: response.execute_ms ?? executeMs },
     attempts: 1,
-  });
-  if (usage) result.usage = usage;
-  if (content) result.content = content;
-  if (response.cache_ttl_ms !== undefined) result.cacheTtlMs = response.cache_ttl_ms;
-  if (!ok) result.failure = readFailure(response);
-  return result;
+  };
+  const usage = readUsage(response);
+  if (usage) fields.usage = usage;
+  if (content) fields.content = content;
+  if (response.cache_ttl_ms !== undefined) fields.cacheTtlMs = response.cache_ttl_ms;
+  return ok ? succeeded(fields) : failedWith(readFailure(response), fields as Partial<Omit<Failed, 'ok' | 'failure'>>);
+}
+
+function toOwnMetadata(metadata: JsonObject | undefined): JsonObject {
+  if (!metadata) return {};
+  if (!ENGINE_METADATA.some((name) => Object.hasOwn(metadata, name))) return metadata;
+  return Object.fromEntries(Object.entries(metadata).filter(([name]) => !ENGINE_METADATA.includes(name)));
+}
+
+function readUsage({ usage, metadata }: ExecResponse): Usage | undefined {
+  const usd = metadata?.cost_usd;
+  if (usage?.settled || typeof usd !== 'number' || !(usd > 0) || !Number.isFinite(usd)) return usage;
+  return { tokens: 0, ...usage, microUsd: toMicroUsd(usd) };
 }
 
 function readFailure({ failure, text, retry_after_ms }: ExecResponse): ExecutionFailure {
@@ -202,22 +227,12 @@ function readFailure({ failure, text, retry_after_ms }: ExecResponse): Execution
   return { ...found, retryAfterMs: found.retryAfterMs ?? retry_after_ms };
 }
 
-/** After these failures it is unknown whether the effect took place. All others are answers of the tool. */
-const LEAVES_OUTCOME_OPEN: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'ATTEMPT_TIMED_OUT',
-  'CANCELLED',
-  'DEADLINE_EXCEEDED',
-  'EXECUTOR_UNAVAILABLE',
-  'WORKER_LOST',
-  'INTERNAL',
-  'SERVICE_UNAVAILABLE',
-]);
-
-/**
- * True when a failure leaves open whether the effect took place. Executors add what they know to `details`: `stopped: true`
- * when they ended the work themselves, `delivered: true` when the connection broke after the request had been sent.
- */
-export function leavesOutcomeOpen({ code, details }: Pick<ExecutionFailure, 'code' | 'details'>): boolean {
-  if (code === 'NETWORK_ERROR') return details?.delivered === true;
-  return LEAVES_OUTCOME_OPEN.has(code) && details?.stopped !== true;
+/** True when a failure leaves open whether the effect took place. */
+export function leavesOutcomeOpen({ code, facts = {} }: Pick<ExecutionFailure, 'code' | 'facts'>): boolean {
+  if (facts.begun !== undefined || facts.delivered === false) return false;
+  if (code === 'NETWORK_ERROR') return facts.delivered === true;
+  return CATALOGUE[code].leavesOutcomeOpen;
 }
+
+/** A job as the gateway adds it. The queue adds the reply channel, the job id and the instants, which are in Redis TIME. */
+export type NewExecJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;

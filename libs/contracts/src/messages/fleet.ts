@@ -1,4 +1,5 @@
 import type { Milliseconds } from '../units.js';
+import type { Binding } from '../tool-definition.js';
 
 /**
  * `breaker.changed.<service>`: a breaker opened. Replicas of the service may open theirs for at most this time, and never for
@@ -70,3 +71,49 @@ export interface FleetStatus {
 export const MAX_REPORTED_BREAKERS = 100;
 /** Most faults in one message. */
 export const MAX_REPORTED_FAULTS = 50;
+
+/**
+ * How a call ended: `refused` before its tool ran, `cancelled` by its caller, `tool_error` because of the tool or its upstream,
+ * `system_error` because of the fleet. Only `system_error` uses up the error budget.
+ */
+export type CallStatus = 'success' | 'tool_error' | 'refused' | 'cancelled' | 'system_error';
+
+/** An attempt that failed and was made again. */
+export interface RetriedAttempt {
+  /** Counted from 1. */
+  attempt: number;
+  /** Message of its failure, without values that the caller sent. */
+  error: string;
+  /** Wait before the next attempt. */
+  delay_ms: number;
+}
+
+/** A finished call as operators' views show it, without arguments and results. */
+export interface RecentCall {
+  call_id: string;
+  /** The call of the tool that made this one. */
+  parent_call_id?: string;
+  /** Instant of its end, epoch ms. */
+  ended_at: number;
+  tenant_id: string;
+  user_id: string;
+  /** Id of the API key that made it; absent for calls without one. */
+  key_id?: string;
+  tool: string;
+  /** Kind of binding; absent if the tool was not found. */
+  kind?: Binding['kind'];
+  door: string;
+  origin: string;
+  status: CallStatus;
+  code?: string;
+  /** Message of the failure, without values that the caller sent. */
+  error?: string;
+  provenance?: string;
+  attempts: number;
+  /** The attempts before the last one; absent when there were none. */
+  retried?: RetriedAttempt[];
+  duration_ms: number;
+  stages: CallStages;
+  cost_usd: number;
+  trace_id?: string;
+}

@@ -6,7 +6,7 @@ import { failed } from '../result.js';
 import { judge } from './breaker.js';
 
 const upstream = (status: number, retryable: boolean) => {
-  const result = failed(new ToolError('UPSTREAM_ERROR', { details: { status } }));
+  const result = failed(new ToolError('UPSTREAM_ERROR', { facts: { status } }));
   return { ...result, failure: { ...result.failure!, retryable } };
 };
 
@@ -23,7 +23,7 @@ test.each([
 });
 
 test('an upstream error without a status counts if it is retryable', () => {
-  const { details: _status, ...failure } = upstream(0, true).failure;
+  const { facts: _status, ...failure } = upstream(0, true).failure;
   const result = { ...failed(new ToolError('UPSTREAM_ERROR')), failure };
   expect(judge(result)).toBe('failure');
   expect(judge({ ...result, failure: { ...failure, retryable: false } })).toBe('success');
@@ -44,15 +44,15 @@ test('every other failure is a success, a failure or ignored', () => {
 
 test('failures of a target that the caller chose are ignored', () => {
   for (const code of ['NETWORK_ERROR', 'ATTEMPT_TIMED_OUT', 'UPSTREAM_ERROR'] as const) {
-    const details = { target: 'chosen_by_caller', ...(code === 'UPSTREAM_ERROR' ? { status: 500 } : {}) };
-    expect(judge(failed(new ToolError(code, { details })))).toBe('ignored');
+    const facts = { blame: 'caller', ...(code === 'UPSTREAM_ERROR' ? { status: 500 } : {}) } as const;
+    expect(judge(failed(new ToolError(code, { facts })))).toBe('ignored');
   }
 });
 
 test('an executor that is not running does not open the breaker', async () => {
-  const gone = new ToolError('EXECUTOR_UNAVAILABLE', { details: { reason: 'no_responders', subject: 'exec.mcp' } });
+  const gone = new ToolError('EXECUTOR_UNAVAILABLE', { facts: { begun: 'no', noResponders: true } });
   expect(judge(failed(gone))).toBe('ignored');
-  expect(judge(failed(new ToolError('EXECUTOR_UNAVAILABLE', { details: { started: false } })))).toBe('failure');
+  expect(judge(failed(new ToolError('EXECUTOR_UNAVAILABLE', { facts: { begun: 'no' } })))).toBe('failure');
 });
 
 const WINDOW = 20;

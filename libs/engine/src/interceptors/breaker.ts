@@ -1,4 +1,4 @@
-import { ToolError, type CallResult } from '@toolfleet/contracts';
+import { CATALOGUE, isServerFault, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { Interceptor } from '../call.js';
@@ -30,10 +30,12 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
       },
     );
     if (!outcome.refused) return outcome.value;
+    const isExecutors = executorFaults.get(call.tool.name);
     return failed(
       new ToolError('BREAKER_OPEN', {
         message: `Circuit breaker open for ${call.tool.name} (too many failures)`,
-        details: { tool: call.tool.name, ...(executorFaults.get(call.tool.name) ? { cause: 'executor' } : {}) },
+        details: { tool: call.tool.name, ...(isExecutors ? { cause: 'executor' } : {}) },
+        facts: isExecutors ? { blame: 'executor' } : undefined,
         retryAfterMs: outcome.retryAfterMs,
       }),
     );
@@ -44,39 +46,18 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
  * Judges what the outcome of a call says about its tool. Counted as failures: the tool could not be reached, did not answer in
  * time, or answered 5xx, 408 or 429. What a tool reports about its input (4xx, an error in the code it ran) proves that it works.
  * Ignored: a time-out of an attempt that had less time than its tool may take (`deadlineShortened`); a target that the caller
- * chose, such as the address of a page; and an executor that is not running (`no_responders`), because the broker reports that at
+ * chose, such as the address of a page; and an executor that is not running, because the broker reports that at
  * once and an open breaker would refuse calls for half a minute after the executor is back.
  */
-export function judge(result: CallResult, deadlineShortened = false): BreakerJudgement {
-  const { failure } = result;
+export function judge({ failure }: CallResult, deadlineShortened = false): BreakerJudgement {
   if (!failure) return 'success';
-  if (failure.details?.target === 'chosen_by_caller') return 'ignored';
-  switch (failure.code) {
-    case 'ATTEMPT_TIMED_OUT':
-      return deadlineShortened ? 'ignored' : 'failure';
-    case 'EXECUTOR_UNAVAILABLE':
-      return failure.details?.reason === 'no_responders' ? 'ignored' : 'failure';
-    case 'NETWORK_ERROR':
-    case 'WORKER_LOST':
-    case 'INTERNAL':
-      return 'failure';
-    case 'UPSTREAM_ERROR': {
-      const status = failure.details?.status;
-      if (typeof status !== 'number') return failure.retryable ? 'failure' : 'success';
-      return status >= 500 || status === 408 || status === 429 ? 'failure' : 'success';
-    }
-    case 'OUTCOME_UNKNOWN': // a broken connection is the tool's failure, a cancelled call is not
-      return failure.details?.after === 'NETWORK_ERROR' ? 'failure' : 'ignored';
-    case 'CANCELLED':
-    case 'QUEUE_FULL':
-    case 'BREAKER_OPEN': // the executor's breaker for the target
-    case 'CALL_IN_PROGRESS':
-    case 'IDEMPOTENCY_MISMATCH':
-    case 'SERVICE_UNAVAILABLE':
-    case 'BUDGET_UNAVAILABLE':
-    case 'DEADLINE_EXCEEDED':
-      return 'ignored';
-    default:
-      return 'success';
-  }
+  const { code, facts = {}, retryable } = failure;
+  if (facts.blame === 'caller' || facts.noResponders) return 'ignored';
+  if (code === 'ATTEMPT_TIMED_OUT' && deadlineShortened) return 'ignored';
+  if (facts.status !== undefined) return isServerFault(facts.status) ? 'failure' : 'success';
+  // A connection that broke leaves the outcome unknown and is the target's failure; a cancelled call is not.
+  if (code === 'OUTCOME_UNKNOWN' && facts.blame === 'target') return 'failure';
+  const { breaker: judgement } = CATALOGUE[code];
+  if (judgement !== 'if_retryable') return judgement;
+  return retryable ? 'failure' : 'success';
 }

@@ -35,7 +35,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
     try {
       const outcome = await next(reservedCall);
       reported = outcome.usage;
-      result = call.active.isReplay ? outcome : withCharge(reservedCall, outcome);
+      result = outcome.replayOf === undefined ? withCharge(reservedCall, outcome) : outcome;
       return result;
     } finally {
       if (result && reported && isExecution(result)) {

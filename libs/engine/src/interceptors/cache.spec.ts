@@ -28,7 +28,7 @@ describe('cache, single flight and session dedupe', () => {
       provenance: 'cache',
       attempts: 0,
       usage: { microUsd: 0 },
-      metadata: { from_cache: 'true' },
+      metadata: { from_cache: true },
     });
     expect(executor.calls).toHaveLength(1);
     expect(budget.spent).toBe(4_000);

@@ -1,4 +1,4 @@
-import { costNothing, type CallResult } from '@toolfleet/contracts';
+import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
 import type { Call, Interceptor, Next } from '../call.js';
 import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
 import type { ToolLatencies } from './load-shedding.js';
@@ -69,11 +69,11 @@ function freshnessMs({ plan }: Call, { cacheTtlMs }: CallResult): number | undef
   return cacheTtlMs === 0 ? undefined : (cacheTtlMs ?? 0);
 }
 
-function toCachedResult(result: CallResult, ageMs: number): CallResult {
+function toCachedResult(result: Succeeded, ageMs: number): Succeeded {
   return {
     ...result,
     provenance: 'cache',
     ...costNothing(),
-    metadata: { ...result.metadata, from_cache: 'true', cache_age_ms: Math.max(0, Math.round(ageMs)) },
+    metadata: { ...result.metadata, from_cache: true, cache_age_ms: Math.max(0, Math.round(ageMs)) },
   };
 }

@@ -34,8 +34,10 @@ describe('breaker and fallback', () => {
       output: 'old',
       provenance: 'stale_cache',
       usage: { microUsd: 0 },
-      metadata: { fallback: 'stale_cache', cache_age_ms: 600_000, replaced_code: 'NETWORK_ERROR' },
+      metadata: { fallback: 'stale_cache', cache_age_ms: 600_000 },
+      replaced: { code: 'NETWORK_ERROR' },
     });
+    expect(await call()).toMatchObject({ text: expect.stringMatching(/^Not a live result: .* 10 min ago\. done$/) });
     expect(audit.records[1]).toMatchObject({ ok: true, provenance: 'stale_cache' });
     clock.advance(1_800_000);
     expect(await call()).toMatchObject({ ok: false });
@@ -76,12 +78,15 @@ describe('breaker and fallback', () => {
   });
 
   test('GRACEFUL_ERROR_AS_SUCCESS shows explained failures as successes', async () => {
-    const { call } = anEngine({}, new ScriptedExecutor(down), { asSuccess: true });
-    expect(await call()).toMatchObject({
-      ok: true,
-      metadata: { fallback: 'graceful_error' },
-      failure: { code: 'NETWORK_ERROR' },
-    });
+    const engine = anEngine({ cost_per_use_micro_usd: 100 }, new ScriptedExecutor(down), { asSuccess: true });
+    for (const asked of [1, 2]) {
+      const result = await engine.call();
+      expect(result).toMatchObject({ ok: true, metadata: { fallback: 'graceful_error', code: 'NETWORK_ERROR' } });
+      expect(JSON.parse(result.text)).toMatchObject({ error: 'network_error' });
+      expect(engine.executor.calls, 'no failure is cached').toHaveLength(asked);
+    }
+    expect(engine.audit.records).toMatchObject([{ ok: false, code: 'NETWORK_ERROR' }, { ok: false }]);
+    expect(engine.budget.settled).toMatchObject([{ row: { success: false } }, { row: { success: false } }]);
   });
 
   test.each<[string, () => ReturnType<typeof okReply>]>([

@@ -1,33 +1,26 @@
-import type { CallResult, ErrorCode, ExecutionFailure } from '@toolfleet/contracts';
+import {
+  CATALOGUE,
+  costNothing,
+  type CallResult,
+  type ExecutionFailure,
+  type Failed,
+  type Milliseconds,
+  type Substituted,
+} from '@toolfleet/contracts';
 import type { Call, Interceptor } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { explainFailure, isRefusal } from '../result.js';
 import { toCacheScope } from './cache.js';
 
-/** Failures that mean "the tool could not be reached or did not answer". The answer of a tool itself is never replaced. */
-const REPLACEABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'ATTEMPT_TIMED_OUT',
-  'NETWORK_ERROR',
-  'UPSTREAM_ERROR',
-  'EXECUTOR_UNAVAILABLE',
-  'BREAKER_OPEN',
-  'QUEUE_FULL',
-  'SERVICE_UNAVAILABLE',
-  'WORKER_LOST',
-  'INTERNAL',
-]);
-
-const DISCLAIMER = 'Substitute data, not a live result: the tool could not be reached.';
-
 /**
  * Replaces the result of a tool that could not be reached: by a stale cached result, else by the tool's stub, else by an explanation.
- * Each substitute is marked in the metadata, because a model would take an unmarked one for the truth. What a tool itself reports
- * as a failure is explained and not marked, unless it is shown as a success.
+ * Each substitute is marked in its text and metadata, because a model would take an unmarked one for the truth. What a tool itself
+ * reports as a failure is explained and not marked.
  */
-export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>): Interceptor {
+export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'clock'>): Interceptor {
   return async (call, next) => {
     const result = await next(call);
-    if (!result.failure) return result;
+    if (result.ok) return result;
     if (isReplaceable(result.failure)) {
       const instead = (await staleResult(ports, call, result)) ?? stubResult(call, result);
       if (instead) {
@@ -35,62 +28,67 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings'
         return instead;
       }
     }
-    if (isRefusal(result.failure) && !ports.settings.gracefulErrorAsSuccess) return result;
+    if (isRefusal(result.failure)) return result;
     ports.meter.fellBack(call.tool, 'graceful_error');
     const explained = explainFailure(call.tool.name, result);
-    const { gracefulErrorAsSuccess } = ports.settings;
-    if (!gracefulErrorAsSuccess && !isReplaceable(result.failure)) return explained;
-    const metadata = { ...explained.metadata, fallback: 'graceful_error' };
-    return { ...explained, ok: gracefulErrorAsSuccess, metadata };
+    if (!isReplaceable(result.failure)) return explained;
+    return { ...explained, metadata: { ...explained.metadata, fallback: 'graceful_error' } };
   };
 }
 
-function isReplaceable(failure: ExecutionFailure): boolean {
-  if (!REPLACEABLE.has(failure.code)) return false;
-  return failure.code !== 'UPSTREAM_ERROR' || failure.retryable; // a 404 is an answer of the tool, a 503 is not
+function isReplaceable({ code, retryable }: ExecutionFailure): boolean {
+  const { replaceable } = CATALOGUE[code];
+  return replaceable === 'if_retryable' ? retryable : replaceable;
 }
 
 async function staleResult(
   ports: Pick<EnginePorts, 'cache' | 'clock'>,
   call: Call,
-  failedResult: CallResult,
-): Promise<CallResult | undefined> {
+  failedResult: Failed,
+): Promise<Substituted | undefined> {
   if (!call.plan.idempotent || !call.identity.isShareable || call.request.cache !== undefined) return undefined;
   const stale = await ports.cache.getStale(call.identity.resultKey, toCacheScope(call));
   if (!stale) return undefined;
-  return substitute(failedResult, {
+  const ageMs = Math.max(0, Math.round(ports.clock.now() - stale.storedAt));
+  const note = `Not a live result: the tool could not be reached, and this is its answer of ${toAge(ageMs)} ago.`;
+  return substitute(failedResult, 'stale_cache', note, {
     ...stale.result,
-    provenance: 'stale_cache',
-    metadata: {
-      ...stale.result.metadata,
-      fallback: 'stale_cache',
-      cache_age_ms: Math.max(0, Math.round(ports.clock.now() - stale.storedAt)),
-    },
+    metadata: { ...stale.result.metadata, fallback: 'stale_cache', cache_age_ms: ageMs },
   });
 }
 
-function stubResult(call: Call, failedResult: CallResult): CallResult | undefined {
+/** `90 s`, `12 min`: in seconds below two minutes. */
+function toAge(ms: Milliseconds): string {
+  return ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+function stubResult(call: Call, failedResult: Failed): Substituted | undefined {
   const stub = call.tool.stub_data;
   if (stub === undefined) return undefined;
-  return substitute(failedResult, {
-    ...failedResult,
-    ok: true,
+  return substitute(failedResult, 'stub', 'Substitute data, not a live result: the tool could not be reached.', {
     output: stub,
-    text: `${DISCLAIMER} ${typeof stub === 'string' ? stub : JSON.stringify(stub)}`,
-    provenance: 'stub',
-    metadata: { fallback: 'stub_data', disclaimer: DISCLAIMER },
+    text: typeof stub === 'string' ? stub : JSON.stringify(stub),
+    metadata: { fallback: 'stub_data' },
   });
 }
 
-/** Names the replaced failure in the metadata. A substitute is free. */
-function substitute(failedResult: CallResult, result: CallResult): CallResult {
-  const { failure: _failure, ...rest } = result;
-  const failure = failedResult.failure as ExecutionFailure;
+/** The substitute for a failed result. It is free, and whatever a model reads of it begins with the note. */
+function substitute(
+  { failure, timing, attempts }: Failed,
+  provenance: Substituted['provenance'],
+  note: string,
+  { output, text, metadata, content }: Pick<CallResult, 'output' | 'text' | 'metadata' | 'content'>,
+): Substituted {
   return {
-    ...rest,
-    usage: { tokens: 0, microUsd: 0 },
-    metadata: { ...result.metadata, replaced_code: failure.code, replaced_error: failure.message },
-    timing: failedResult.timing,
-    attempts: failedResult.attempts,
+    ...costNothing(),
+    ok: true,
+    provenance,
+    replaced: failure,
+    output,
+    text: `${note} ${text}`,
+    metadata: { ...metadata, disclaimer: note },
+    content: content?.length ? [{ type: 'text', text: note }, ...content] : undefined,
+    timing,
+    attempts,
   };
 }

@@ -81,11 +81,5 @@ export async function answerDuplicate(
 
 /** The outcome of the first call, with its charge, marked as such. An outcome that its executor stored has no charge yet. */
 function toReplay(call: Call, outcome: CallResult, firstCallId: string): CallResult {
-  const first = withCharge(call, outcome);
-  call.active.isReplay = true;
-  return {
-    ...first,
-    usage: { ...first.usage, replayed: true },
-    metadata: { ...first.metadata, idempotent_replay: true, replayed_call_id: firstCallId },
-  };
+  return { ...withCharge(call, outcome), replayOf: firstCallId };
 }

@@ -81,7 +81,7 @@ describe('journal and idempotency keys', () => {
       effect,
       new ScriptedExecutor((given) => {
         journal.claim(given.callId, given.fence);
-        return failedReply('NETWORK_ERROR', { message: 'broke off', details: { delivered } });
+        return failedReply('NETWORK_ERROR', { message: 'broke off', facts: { delivered } });
       }),
     );
     const { failure } = await call();
@@ -113,7 +113,7 @@ describe('journal and idempotency keys', () => {
     );
     await call({ callId: 'c-1', ...key });
     const replay = await call({ callId: 'c-2', ...key, rawArguments: { a: '1' } });
-    expect(replay).toMatchObject({ output: 'first', metadata: { idempotent_replay: true, replayed_call_id: 'c-1' } });
+    expect(replay).toMatchObject({ output: 'first', replayOf: 'c-1' });
     expect(executor.calls).toHaveLength(1);
     expect(budget.spent).toBe(10);
   });
@@ -142,7 +142,7 @@ describe('journal and idempotency keys', () => {
     await clock.run(100);
     await expect(call(key)).rejects.toMatchObject({ code: 'CALL_IN_PROGRESS', retryAfterMs: 1_000 });
     const waiting = call({ ...key, idempotencyWaitMs: 5_000 });
-    expect(await over(clock, 2_000, waiting)).toMatchObject({ output: 'first', metadata: { idempotent_replay: true } });
+    expect(await over(clock, 2_000, waiting)).toMatchObject({ output: 'first', replayOf: expect.any(String) });
     expect(await first).toMatchObject({ output: 'first' });
     expect(executor.calls).toHaveLength(1);
   });

@@ -1,5 +1,4 @@
 import {
-  blankResult,
   isToolError,
   ToolError,
   type CallResult,
@@ -115,18 +114,23 @@ function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {
 
 /** Marks the failure for the retry step: no executor has claimed the call, and none can any more. */
 function asNotStarted(result: CallResult): CallResult {
-  if (result.failure?.code !== 'EXECUTOR_UNAVAILABLE') return result;
-  return { ...result, failure: { ...result.failure, details: { ...result.failure.details, started: false } } };
+  if (result.ok || result.failure.code !== 'EXECUTOR_UNAVAILABLE') return result;
+  return { ...result, failure: { ...result.failure, facts: { ...result.failure.facts, begun: 'no' } } };
 }
 
-function unknownOutcome(call: Call, state: CallState | undefined, result = blankResult()): CallResult {
-  const { failure, timing, metadata } = result;
+function unknownOutcome(call: Call, state: CallState | undefined, result?: CallResult): CallResult {
+  const { failure, timing, metadata } = result ?? {};
   const details: JsonObject = { call_id: call.callId };
   if (state) details.state = state;
   if (failure) details.after = failure.code;
   const message = `It is not known whether '${call.tool.name}' took effect${failure ? `: ${failure.message}` : ''}`;
-  const error = new ToolError('OUTCOME_UNKNOWN', { message, details });
-  return failed(error, { timing, metadata, attempts: 1 });
+  const isTargets = failure?.code === 'NETWORK_ERROR';
+  const error = new ToolError('OUTCOME_UNKNOWN', {
+    message,
+    details,
+    facts: isTargets ? { blame: 'target' } : undefined,
+  });
+  return failed(error, { ...(timing && { timing }), ...(metadata && { metadata }), attempts: 1 });
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */

@@ -99,7 +99,7 @@ describe('retry', () => {
         : { kind, collection: 'c', baseUrl: 'http://x', operationId: 'o', method: 'GET', path: '/', plan: {} };
     const settings = { attempts: { mcp: 2, openapi: 2, [kind]: attempts } };
     const run = async (tool: Partial<RegisteredTool>, code: 'NETWORK_ERROR' | 'EXECUTOR_UNAVAILABLE') => {
-      const reply = () => failedReply(code, { details: { started: false } });
+      const reply = () => failedReply(code, code === 'NETWORK_ERROR' ? {} : { facts: { begun: 'no' } });
       const { call, clock, executor } = anEngine({ binding, ...tool }, new ScriptedExecutor(reply), { settings });
       await over(
         clock,
@@ -126,7 +126,7 @@ describe('retry', () => {
     ['that never reached an executor', 'EXECUTOR_UNAVAILABLE'],
     ['that a late executor refused', 'QUEUE_FULL'],
   ] as const)('an attempt %s is sent again for every tool', async (_, code) => {
-    const unavailable = () => failedReply(code, { details: { started: false } });
+    const unavailable = () => failedReply(code, { facts: { begun: 'no' } });
     const { call, clock } = anEngine({ idempotent: false }, new ScriptedExecutor(unavailable, () => okReply('second')));
     expect(await over(clock, 5_000, call())).toMatchObject({ ok: true, output: 'second', attempts: 2 });
   });

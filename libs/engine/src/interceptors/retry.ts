@@ -1,4 +1,4 @@
-import type { CallResult, ErrorClass, ErrorCode, ExecutionFailure } from '@toolfleet/contracts';
+import { CATALOGUE, type CallResult, type ErrorClass, type ExecutionFailure } from '@toolfleet/contracts';
 import type { RegisteredTool, RetryPolicy } from '@toolfleet/contracts/tool-definition';
 import { retry as runWithRetries, RetryBudget, type Backoff, type RetryVerdict } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
@@ -33,13 +33,12 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
           if (!budget.withdraw()) return false;
           ports.meter.retried(tool);
           ports.audit.retrying({
-            tool: tool.name,
+            call: active,
             callId,
             attempt,
             maxAttempts: Math.max(plan.retry.maxAttempts, REDELIVERY_ATTEMPTS),
             delayMs,
             error: outcome.failure?.message ?? '',
-            rawArguments: call.request.rawArguments,
           });
           active.waitedMs += delayMs;
           return true;
@@ -76,28 +75,6 @@ export interface RetryRule {
   /** Error classes that are retried; `any` is every failure of an execution. */
   on: ReadonlySet<ErrorClass> | 'any';
 }
-
-/** Never retried, whatever the policy: the outcome would be the same, or the effect could happen twice. */
-const NEVER_RETRIED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'ARGUMENTS_INVALID',
-  'REQUEST_INVALID',
-  'POLICY_DENIED',
-  'APPROVAL_REQUIRED',
-  'APPROVAL_DECLINED',
-  'BUDGET_EXCEEDED',
-  'TOKEN_LIMIT_EXCEEDED',
-  'BUDGET_UNAVAILABLE',
-  'BREAKER_OPEN',
-  'CANCELLED',
-  'OUTCOME_UNKNOWN',
-  'EGRESS_REFUSED',
-  'AUTH_NOT_CONFIGURED',
-  'RESULT_TOO_LARGE',
-  'WORKER_LOST',
-  'CALL_IN_PROGRESS',
-  'IDEMPOTENCY_MISMATCH',
-  'DEADLINE_EXCEEDED',
-]);
 
 const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error']);
 /** Attempts, the first included, of a call that never reached an executor; and the waits between them. */
@@ -153,20 +130,15 @@ export function retryBackoff(
   attempt: number,
 ): Backoff | undefined {
   const { retry: rule, idempotent } = plan;
-  if (request.noRetry || NEVER_RETRIED.has(failure.code)) return undefined;
-  const neverStarted = didNotStart(failure);
-  if (failure.code === 'EXECUTOR_UNAVAILABLE' || neverStarted) {
+  const { retry: repeats } = CATALOGUE[failure.code];
+  if (request.noRetry || repeats === 'never') return undefined;
+  const neverBegan = failure.facts?.begun === 'no';
+  if (repeats === 'redeliver' || neverBegan) {
     const isLast = attempt >= Math.max(rule.maxAttempts, REDELIVERY_ATTEMPTS);
-    return !isLast && (idempotent || neverStarted) ? REDELIVERY_BACKOFF : undefined;
+    return !isLast && (idempotent || neverBegan) ? REDELIVERY_BACKOFF : undefined;
   }
   if (attempt >= rule.maxAttempts) return undefined;
   if (rule.on === 'any') return rule.backoff;
   const mayPass = failure.retryable || failure.errorType === 'internal_error';
   return rule.on.has(failure.errorType) && mayPass ? rule.backoff : undefined;
-}
-
-/** True when the attempt provably never began, so that repeating it is safe for every tool. */
-function didNotStart({ code, details = {} }: ExecutionFailure): boolean {
-  if (code === 'QUEUE_FULL') return details.started === false;
-  return code === 'EXECUTOR_UNAVAILABLE' && (details.started === false || details.reason === 'no_responders');
 }

@@ -1,4 +1,4 @@
-import { costNothing, type CallResult } from '@toolfleet/contracts';
+import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
 import type { Call, Interceptor, Next } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -29,11 +29,11 @@ export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'setti
   }
 }
 
-function toRepeatedResult(result: CallResult): CallResult {
+function toRepeatedResult(result: Succeeded): Succeeded {
   return {
     ...result,
     provenance: 'cache',
     ...costNothing(),
-    metadata: { ...result.metadata, from_cache: 'true', repeated_in_session: true },
+    metadata: { ...result.metadata, from_cache: true, repeated_in_session: true },
   };
 }

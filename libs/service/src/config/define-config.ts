@@ -29,6 +29,16 @@ export interface ServiceConfig<T extends ConfigTable = ConfigTable> {
   check?(settings: SettingsOf<T>): readonly ConfigFault[];
 }
 
+/** The key `DRAIN_TIMEOUT_MS`, for services that need another default. */
+export function drainTimeout(defaultMs: number): Field<number> {
+  return durationMs({
+    default: defaultMs,
+    min: 0,
+    max: 600_000,
+    help: 'Longest wait for work in flight after SIGTERM; keep it below the grace period of the platform',
+  });
+}
+
 /** Keys every service has. */
 export const SHARED_KEYS = {
   ADMIN_HOST: text({ default: '127.0.0.1', help: 'Address of the admin server; 0.0.0.0 in images' }),
@@ -55,12 +65,7 @@ export const SHARED_KEYS = {
     optional: true,
     help: 'File in which the service writes its ports and pid once it listens',
   }),
-  DRAIN_TIMEOUT_MS: durationMs({
-    default: 15_000,
-    min: 0,
-    max: 600_000,
-    help: 'Longest wait for work in flight after SIGTERM; keep it below the grace period of the platform',
-  }),
+  DRAIN_TIMEOUT_MS: drainTimeout(15_000),
   OTEL_EXPORTER_OTLP_ENDPOINT: url({
     optional: true,
     schemes: ['http', 'https'],
@@ -154,6 +159,31 @@ export function egressFaults<K extends string = never>(
     }));
 }
 
+/**
+ * The rule that the drain lasts at least as long as the longest call. A local fleet may end sooner.
+ * @param key the setting that limits calls
+ */
+export function drainFaults(settings: SharedSettings, key: string, longestMs: number): ConfigFault[] {
+  if (isDevelopment(settings.ENVIRONMENT) || !(settings.DRAIN_TIMEOUT_MS < longestMs)) return [];
+  const remedy = `raise it together with the grace period of the platform, or lower ${key}`;
+  return [
+    {
+      key: 'DRAIN_TIMEOUT_MS',
+      message: `must be at least ${longestMs} ms, as ${key} lets calls last that long`,
+      remedy,
+    },
+  ];
+}
+
+/** Local mode admits callers without a tenant and with a key that everyone on the machine can read. */
+function localFaults({ TOOLFLEET_LOCAL: local, ENVIRONMENT: environment }: SharedSettings): ConfigFault[] {
+  if (!local || isDevelopment(environment)) return [];
+  const remedy = 'unset it, or set ENVIRONMENT=development';
+  return [
+    { key: 'TOOLFLEET_LOCAL', message: `is for ENVIRONMENT=development, dev or test, not "${environment}"`, remedy },
+  ];
+}
+
 /** Settings of every service. */
 export type SharedSettings = SettingsOf<typeof SHARED_KEYS>;
 
@@ -175,6 +205,6 @@ export function defineConfig<const T extends ConfigTable>(
     service,
     table: { ...SHARED_KEYS, ...table } as T & typeof SHARED_KEYS,
     ownKeys: Object.keys(table),
-    check: options.check,
+    check: (settings) => [...localFaults(settings as unknown as SharedSettings), ...(options.check?.(settings) ?? [])],
   };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CallResult } from '@toolfleet/contracts';
+import { failedWith, succeeded, type ErrorCode, type ExecutionFailure, type Succeeded } from '@toolfleet/contracts';
 import type { Journal, JournalRequest } from '@toolfleet/journal';
 import { describe, expect, test } from 'vitest';
 
@@ -10,25 +10,17 @@ export interface JournalUnderTest {
   now(): number;
 }
 
-/** A result to store. */
-export function outcome(parts: Partial<CallResult> = {}): CallResult {
-  return {
-    ok: true,
-    output: { done: true },
-    text: 'done',
-    provenance: 'live',
-    usage: { tokens: 0, microUsd: 0 },
-    metadata: {},
-    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 1 },
-    attempts: 1,
-    ...parts,
-  };
+/** A success to store. */
+export function outcome(parts: Partial<Succeeded> = {}): Succeeded {
+  const timing = { queue_ms: 0, wait_ms: 0, execute_ms: 1 };
+  return succeeded({ output: { done: true }, text: 'done', timing, attempts: 1, ...parts });
 }
 
-const UNKNOWN = outcome({
-  ok: false,
-  failure: { code: 'OUTCOME_UNKNOWN', errorType: 'internal_error', message: 'unknown', retryable: false },
-});
+const toFailure = (code: ErrorCode): ExecutionFailure => {
+  return { code, errorType: 'internal_error', message: 'failed', retryable: false };
+};
+const UNKNOWN = failedWith(toFailure('OUTCOME_UNKNOWN'), { attempts: 1 });
+const FAILED = failedWith(toFailure('TOOL_ERROR'), { attempts: 1 });
 
 /** What every adapter of the journal has to do: claims, fences, idempotency keys, late outcomes. */
 export function journalConformance(name: string, make: () => Promise<JournalUnderTest>): void {
@@ -100,7 +92,7 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
         await subject.journal.claim(entry.callId, 1);
       }
       expect(await subject.journal.finish(first.callId, 'current', outcome())).toBe(true);
-      expect(await subject.journal.finish(first.callId, 1, outcome({ ok: false }))).toBe(false);
+      expect(await subject.journal.finish(first.callId, 1, FAILED)).toBe(false);
       expect(await subject.journal.finish(second.callId, 'current', UNKNOWN)).toBe(true);
       expect(await subject.journal.finish(second.callId, 'current', UNKNOWN)).toBe(false);
       expect((await subject.journal.read(second.callId))?.state).toBe('outcome_unknown');

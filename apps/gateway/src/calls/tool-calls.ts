@@ -1,0 +1,139 @@
+import {
+  ToolError,
+  type AcceptedBody,
+  type CallBody,
+  type CallRequest,
+  type CallResult,
+  type CallRecord,
+  type EpochMs,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
+import { callBody, type ExecuteCall } from '@toolfleet/engine';
+import {
+  callRecord,
+  readBatch,
+  renderAnswers,
+  runBatch,
+  toResultFormat,
+  type BatchAnswer,
+  type BatchItem,
+  type ResultFormat,
+} from '@toolfleet/engine/batch';
+import type { Clock } from '@toolfleet/resilience';
+import type { CallFields } from '@toolfleet/contracts/call-fields';
+import type { AsyncCalls } from '@toolfleet/results';
+import type { Toolsets } from '@toolfleet/catalog';
+import type { RequestLimits, ShowAllowance } from '@toolfleet/access';
+
+/** The answer to one call. */
+interface CallAnswer {
+  body: CallBody;
+  /** Whether this is the outcome of an earlier call with the same idempotency key. */
+  replayed: boolean;
+}
+
+/** What every entry point does with a call request: runs it now, or accepts it for later. */
+export class ToolCalls {
+  constructor(
+    private readonly executeCall: ExecuteCall,
+    private readonly async: AsyncCalls,
+    private readonly toolsets: Pick<Toolsets, 'resolve'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Runs a call and returns the engine's result, for entry points with their own format. @throws ToolError when it is refused */
+  execute(request: CallRequest): Promise<CallResult> {
+    return this.executeCall(request);
+  }
+
+  /** Runs a call to its end. @throws ToolError when the call is refused */
+  async run(request: CallRequest): Promise<CallAnswer> {
+    const from = this.clock.monotonic();
+    const result = await this.executeCall(request);
+    const { replayOf } = result;
+    // A replay has the id of the first call.
+    const body = callBody(replayOf ?? request.callId, result, this.clock.monotonic() - from);
+    return { body, replayed: replayOf !== undefined };
+  }
+
+  /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */
+  async accept(request: CallRequest): Promise<AcceptedBody> {
+    // Refuses at once what would fail later: unknown tool, permissions, arguments, policy.
+    await this.executeCall({ ...request, admitOnly: true });
+    // The record of the call names the original tool, which decides who may see it.
+    await this.async.accept(await this.toolsets.resolve(request));
+    return { call_id: request.callId, status: 'accepted' };
+  }
+}
+
+/** The sender of a batch, when the batch must have ended, and where to show what is left of the sender's request limits. */
+export interface BatchSender {
+  caller: Principal;
+  deadlineAt: EpochMs;
+  showAllowance?: ShowAllowance;
+}
+
+/** Builds the request of one item. `fields` are those of the item over those of the batch; `source` is the item as received. */
+type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source: JsonObject) => CallRequest;
+
+/** Runs the batches of HTTP and NATS: at most `parallelism` calls at once, answers in order; a failure does not affect other items. */
+export class BatchCalls {
+  constructor(
+    private readonly executeCall: ExecuteCall,
+    private readonly parallelism: number,
+    private readonly clock: Clock,
+    private readonly limits: Pick<RequestLimits, 'countBatch'>,
+    /** Largest result of a call in the shape of a model provider that is returned whole. */
+    private readonly modelBytes?: number,
+  ) {}
+
+  /**
+   * Runs a batch and returns its answers in order, as `renderAnswers` describes.
+   * @param shared fields for all items, and how the batch runs (`parallel`, `max_parallel`)
+   * @throws ToolError REQUEST_INVALID for a malformed batch, RATE_LIMITED if it exceeds the limits of the caller
+   */
+  async run<T>(
+    items: unknown,
+    { parallel, max_parallel: maxParallel, ...shared }: CallFields,
+    from: BatchSender,
+    requestFor: RequestMaker,
+    render: (body: CallBody, answer: BatchAnswer) => T,
+    format?: ResultFormat,
+  ): Promise<(T | JsonObject)[]> {
+    const batch = readBatch(items);
+    const parallelism = this.#parallelism(parallel, maxParallel);
+    await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
+    const makeRequest = (item: BatchItem, args: JsonObject, index: number) => {
+      const request = requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
+      if (request.inlineBytes !== undefined || !(format ?? toResultFormat(item.source))) return request;
+      return { ...request, inlineBytes: this.modelBytes };
+    };
+    const limits = { parallelism, deadlineAt: from.deadlineAt, clock: this.clock };
+    return renderAnswers(await runBatch(this.executeCall, batch, makeRequest, limits), render, format);
+  }
+
+  /** Runs a batch and returns call records, like `run`. */
+  records(
+    items: unknown,
+    shared: CallFields,
+    from: BatchSender,
+    requestFor: RequestMaker,
+    format?: ResultFormat,
+  ): Promise<(CallRecord | JsonObject)[]> {
+    return this.run(items, shared, from, requestFor, callRecord, format);
+  }
+
+  #parallelism(parallel = true, maxParallel?: number): number {
+    if (parallel) return Math.min(maxParallel ?? this.parallelism, this.parallelism);
+    if (maxParallel === undefined || maxParallel === 1) return 1;
+    const message = `Invalid request: max_parallel must be absent or 1 with parallel false, not ${maxParallel}`;
+    throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['parallel', 'max_parallel'] } });
+  }
+}
+
+/** An item without its own idempotency key gets that of the batch with its position, so that a repeated batch is replayed. */
+function fieldsOfItem(shared: CallFields, { fields }: BatchItem, index: number): CallFields {
+  const ofPosition = shared.idempotency_key === undefined ? undefined : `${shared.idempotency_key}#${index}`;
+  return { ...shared, ...fields, idempotency_key: fields.idempotency_key ?? ofPosition };
+}

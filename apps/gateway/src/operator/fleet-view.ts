@@ -1,0 +1,202 @@
+import { isJsonObject, type Principal } from '@toolfleet/contracts';
+import type { FleetStatus, BreakerStatus, ServiceFault } from '@toolfleet/contracts/fleet';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { Clock } from '@toolfleet/resilience';
+import type { NatsClient } from '@toolfleet/transport';
+import type { JobQueue } from '@toolfleet/queue';
+import { rateKey, toolRate, type RateLimiter } from '@toolfleet/engine';
+import { isOperator } from '@toolfleet/access';
+import type { ToolList } from '@toolfleet/catalog';
+import { orUnavailable } from '@toolfleet/queue/redis';
+
+/** Most processes remembered; fleets are far smaller. */
+const MOST = 2_000;
+const LONGEST_TTL_MS = 60_000;
+
+/** A process with a recent heartbeat. */
+interface SeenProcess extends FleetStatus {
+  /** Milliseconds since its last heartbeat. */
+  age_ms: number;
+}
+
+/** Remembers the heartbeats of gateways and executors (`fleet.status`) until their TTL has passed. */
+export class FleetWatch {
+  readonly #seen = new Map<string, { status: FleetStatus; at: number }>();
+
+  constructor(
+    private readonly nats: Pick<NatsClient, 'subscribe'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Subscribes to heartbeats; the connection must be open. */
+  follow(): void {
+    this.nats.subscribe(SUBJECTS.fleetStatus, ({ body }) => {
+      if (isStatus(body)) this.note(body);
+    });
+  }
+
+  /** Records one heartbeat. */
+  note(status: FleetStatus): void {
+    const id = `${status.service}/${status.instance}`;
+    if (this.#seen.size >= MOST && !this.#seen.has(id)) this.#forgetGone();
+    if (this.#seen.size < MOST || this.#seen.has(id)) this.#seen.set(id, { status, at: this.clock.monotonic() });
+  }
+
+  /** Live processes, ordered by service. */
+  processes(): SeenProcess[] {
+    this.#forgetGone();
+    const now = this.clock.monotonic();
+    return [...this.#seen.values()]
+      .map(({ status, at }) => ({ ...status, age_ms: Math.round(now - at) }))
+      .toSorted((a, b) => (a.service < b.service ? -1 : a.service > b.service ? 1 : 0));
+  }
+
+  /** Number of live processes of a service. */
+  count(service: string): number {
+    this.#forgetGone();
+    return [...this.#seen.values()].filter(({ status }) => status.service === service).length;
+  }
+
+  #forgetGone(): void {
+    const now = this.clock.monotonic();
+    for (const [id, { status, at }] of this.#seen) {
+      if (now - at > Math.min(status.ttl_ms, LONGEST_TTL_MS)) this.#seen.delete(id);
+    }
+  }
+}
+
+function isStatus(body: unknown): body is FleetStatus {
+  if (!isJsonObject(body)) return false;
+  const { service, instance, ttl_ms: ttl, breakers } = body;
+  return (
+    typeof service === 'string' && typeof instance === 'string' && typeof ttl === 'number' && Array.isArray(breakers)
+  );
+}
+
+const GATEWAY = 'gateway';
+
+/** A breaker that is not closed, and the number of processes that report it. */
+export interface TroubledBreaker extends BreakerStatus {
+  /** `tool` at gateways, `target` (base URL or server) at executors. */
+  protects: 'tool' | 'target';
+  service: string;
+  instances: number;
+}
+
+/** A fault, and the number of processes of the service that report it. */
+export interface ReportedFault extends ServiceFault {
+  service: string;
+  instances: number;
+}
+
+/** The state of queues, executors and breakers as operators see it. */
+export class FleetView {
+  constructor(
+    private readonly watch: FleetWatch,
+    private readonly queues: readonly Pick<JobQueue, 'name' | 'counts' | 'oldestAgeMs' | 'workers'>[],
+    private readonly list: ToolList,
+  ) {}
+
+  /** All queues with their jobs by state, age of the oldest waiting job, and workers with their slots. */
+  queuesNow() {
+    return orUnavailable(
+      'The queues',
+      Promise.all(
+        this.queues.map(async (queue) => {
+          const [jobs, ageMs, workers] = await Promise.all([queue.counts(), queue.oldestAgeMs(), queue.workers()]);
+          return { queue: queue.name, jobs, oldest_age_ms: ageMs, slots: sumSlots(workers), workers };
+        }),
+      ),
+    );
+  }
+
+  /** All processes with slots for requests. */
+  executorsNow() {
+    return this.watch
+      .processes()
+      .filter(({ slots }) => slots !== undefined)
+      .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
+  }
+
+  /** What is wrong with configuration and policies of running services, once for all processes of a service. */
+  faultsNow(): ReportedFault[] {
+    const found = new Map<string, ReportedFault>();
+    for (const { service, faults } of this.watch.processes()) {
+      for (const { subject, message, since } of faults ?? []) {
+        const id = JSON.stringify([service, subject, message]);
+        const known = found.get(id);
+        const first = known && known.since < since ? known.since : since;
+        found.set(id, { service, subject, message, since: first, instances: (known?.instances ?? 0) + 1 });
+      }
+    }
+    return [...found.values()];
+  }
+
+  /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
+  async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
+    const all = isOperator(caller);
+    const mine = all ? undefined : new Set((await this.list.originals(caller)).map((tool) => tool.name));
+    const found = new Map<string, TroubledBreaker>();
+    for (const { service, breakers } of this.watch.processes()) {
+      const protects = service === GATEWAY ? 'tool' : 'target';
+      for (const breaker of breakers) {
+        if (!all && (protects === 'target' || !mine?.has(breaker.key))) continue;
+        const { tenant_id: tenant } = breaker;
+        if (!all && tenant !== undefined && tenant !== caller.tenantId) continue;
+        const id = JSON.stringify([service, breaker.key, tenant ?? null]);
+        const known = found.get(id);
+        // Processes may disagree for moments; the worst state is shown.
+        const worse = !known || (breaker.state === 'open' && breaker.open_for_ms > known.open_for_ms);
+        found.set(id, {
+          ...(worse ? breaker : known),
+          protects,
+          service,
+          instances: (known?.instances ?? 0) + 1,
+        });
+      }
+    }
+    return [...found.values()];
+  }
+}
+
+function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: number; total: number } {
+  return {
+    busy: workers.reduce((sum, { busy }) => sum + busy, 0),
+    total: workers.reduce((sum, { total }) => sum + total, 0),
+  };
+}
+
+/** Most buckets read for one answer; further tools are listed without the remaining tokens. */
+const MOST_LOOKED_AT = 200;
+
+/** Calls per minute of a tool for a tenant. */
+export interface ToolLimit {
+  tool: string;
+  per_minute: number;
+  /** Null: not read. */
+  left: number | null;
+}
+
+/** Rate limits of the tools a caller may use, with what its tenant has left. Reading them takes no tokens. */
+export class ToolLimits {
+  constructor(
+    private readonly list: ToolList,
+    private readonly limiter: RateLimiter,
+  ) {}
+
+  /** Limited tools by name. */
+  async of(caller: Principal): Promise<ToolLimit[]> {
+    const tools = await this.list.originals(caller);
+    const limited = tools.flatMap((tool) => {
+      const rate = toolRate(tool);
+      return rate ? [{ name: tool.name, rate }] : [];
+    });
+    return Promise.all(
+      limited.map(async ({ name, rate }, index) => ({
+        tool: name,
+        per_minute: rate.perPeriod,
+        left: index < MOST_LOOKED_AT ? await this.limiter.peek(rateKey(caller.tenantId, name), rate) : null,
+      })),
+    );
+  }
+}

@@ -1,0 +1,323 @@
+import { randomUUID } from 'node:crypto';
+import {
+  OPERATOR_TENANT,
+  TENANT_ID_PATTERN,
+  ToolError,
+  type EpochMs,
+  type Milliseconds,
+  type Principal,
+} from '@toolfleet/contracts';
+import { isPlainId } from '@toolfleet/contracts/text';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { CHAINED, type Logger } from '@toolfleet/telemetry';
+import { administers, isOperator } from '@toolfleet/access';
+
+/** Whose data a purge removes: those of a tenant, or of one of its users. */
+export interface PurgeScope {
+  tenantId: string;
+  userId?: string;
+}
+
+/** What a caller asks for. */
+export interface PurgeRequest extends PurgeScope {
+  /** Only counts. */
+  dryRun: boolean;
+  /** Must repeat what `confirmation` gives, unless it is a dry run. */
+  confirm?: string;
+}
+
+export type PurgeCounts = Record<string, number>;
+
+/** A purge with its progress. */
+export interface PurgeRecord extends PurgeScope {
+  id: string;
+  dryRun: boolean;
+  /** Replaces the tenant or user in the ledger. */
+  pseudonym: string;
+  requestedBy: string;
+  requestedAt: EpochMs;
+  state: 'running' | 'done';
+  /** Names of the finished steps. */
+  done: string[];
+  /** What was removed, or would be, by kind. */
+  counts: PurgeCounts;
+  /** What was there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
+  remaining: PurgeCounts;
+  /** API keys of the scope, which name their calls. Collected before they are deleted. */
+  keyIds: string[];
+  /** Why the last attempt stopped; it is repeated. */
+  error?: string;
+  finishedAt?: EpochMs;
+}
+
+/** What a step works with. */
+export interface PurgeTask extends PurgeScope {
+  dryRun: boolean;
+  pseudonym: string;
+  keyIds: readonly string[];
+  /** Counts what was removed, or would be. Await it after each batch: a purge that is killed loses the count of one batch only. */
+  count(kind: string, amount: number): Promise<void>;
+}
+
+/** Removes the data of one store, or counts them. May be interrupted anywhere and repeated. */
+export interface PurgeStep {
+  name: string;
+  run(task: PurgeTask): Promise<void>;
+}
+
+/** Keeps purges with their progress. Injected by type; see RedisPurgeStore. */
+export abstract class PurgeStore {
+  abstract create(record: PurgeRecord): Promise<void>;
+  abstract get(id: string): Promise<PurgeRecord | undefined>;
+  /** Ids of purges that have not ended. */
+  abstract open(): Promise<string[]>;
+  abstract finishStep(id: string, step: string): Promise<void>;
+  abstract count(id: string, field: 'counts' | 'remaining', kind: string, amount: number): Promise<void>;
+  abstract setKeyIds(id: string, keyIds: readonly string[]): Promise<void>;
+  abstract clearRemaining(id: string): Promise<void>;
+  abstract fail(id: string, error: string): Promise<void>;
+  abstract finish(id: string, at: EpochMs): Promise<void>;
+  /** Takes or renews the right to work on a purge. False: another gateway has it. */
+  abstract lease(id: string, holder: string): Promise<boolean>;
+  abstract release(id: string, holder: string): Promise<void>;
+}
+
+interface PurgesDeps {
+  store: PurgeStore;
+  steps: readonly PurgeStep[];
+  /** Ids of the API keys of a scope. */
+  keyIds(scope: PurgeScope): Promise<string[]>;
+  clock: Clock;
+  logger: Pick<Logger, 'info' | 'warn'>;
+  /** Receives the age of the oldest purge that has not finished, in ms; 0 without one. */
+  onAge?: (ageMs: Milliseconds) => void;
+  /** Interval in which open purges are looked for, and leases renewed. */
+  pollMs?: Milliseconds;
+}
+
+/** A quarter of the life of a lease. */
+const POLL_MS = 5_000;
+
+/**
+ * Purges: the steps run in order on one gateway, in the background. A purge whose gateway dies, or whose step fails, is continued by
+ * any gateway from the first step that is not finished. At the end all steps count again, so that the record shows what calls
+ * wrote meanwhile. Requests and ends are in the audit log.
+ */
+export class Purges {
+  readonly name = 'purges';
+  readonly #holder = randomUUID();
+  readonly #running = new Map<string, Promise<void>>();
+  #cancelPoll: CancelTimer | undefined;
+  #stopped = false;
+
+  constructor(private readonly deps: PurgesDeps) {}
+
+  get #pollMs(): Milliseconds {
+    return this.deps.pollMs ?? POLL_MS;
+  }
+
+  async start(): Promise<void> {
+    this.#schedule();
+  }
+
+  /** Stops after the current batch of work; another gateway continues. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelPoll?.();
+    await Promise.all(this.#running.values());
+  }
+
+  /**
+   * Starts a purge and returns its record.
+   * @throws ToolError REQUEST_INVALID without the confirmation, PERMISSION_DENIED
+   */
+  async request(caller: Principal, request: PurgeRequest): Promise<PurgeRecord> {
+    checkRights(caller, request);
+    checkScope(request);
+    const wanted = confirmation(request);
+    if (!request.dryRun && request.confirm !== wanted) {
+      throw new ToolError('REQUEST_INVALID', {
+        message: `A purge cannot be undone; send "confirm": "${wanted}", or "dry_run": true to count what it would remove`,
+        details: { fields: ['confirm'] },
+      });
+    }
+    const id = randomUUID();
+    const record: PurgeRecord = {
+      id,
+      tenantId: request.tenantId,
+      userId: request.userId,
+      dryRun: request.dryRun,
+      pseudonym: `purged-${id.slice(0, 18)}`,
+      requestedBy: caller.userId,
+      requestedAt: this.deps.clock.now(),
+      state: 'running',
+      done: [],
+      counts: {},
+      remaining: {},
+      keyIds: [],
+    };
+    // The audit log first: a purge that starts is in it.
+    const { tenantId: tenant_id, userId: user_id, keyId: key_id } = caller;
+    this.deps.logger.info({ audit: CHAINED, tenant_id, user_id, key_id, ...shown(record) }, 'purge requested');
+    await this.deps.store.create(record);
+    this.#continue(id);
+    return record;
+  }
+
+  /** @throws ToolError NOT_FOUND, also for purges that the caller could not have requested */
+  async get(caller: Principal, id: string): Promise<PurgeRecord> {
+    const record = await this.deps.store.get(id);
+    if (record && mayPurge(caller, record)) return record;
+    throw new ToolError('NOT_FOUND', { message: `No purge '${id}'` });
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#cancelPoll = this.deps.clock.after(this.#pollMs, () => {
+      this.deps.store
+        .open()
+        .then(async (ids) => {
+          for (const id of ids) this.#continue(id);
+          await this.#measureAge(ids);
+        })
+        .catch(() => undefined) // Redis is down: the next poll asks again
+        .finally(() => this.#schedule());
+    });
+  }
+
+  async #measureAge(ids: readonly string[]): Promise<void> {
+    const { clock, store, onAge } = this.deps;
+    const records = await Promise.all(ids.map((id) => store.get(id)));
+    const ages = records.flatMap((record) =>
+      record?.state === 'running' ? Math.max(0, clock.now() - record.requestedAt) : [],
+    );
+    onAge?.(Math.max(0, ...ages));
+  }
+
+  #continue(id: string): void {
+    if (this.#stopped || this.#running.has(id)) return;
+    const run = this.#run(id)
+      .catch((error: unknown) => this.deps.logger.warn({ purge: id, error }, 'a purge stopped and will be continued'))
+      .finally(() => this.#running.delete(id));
+    this.#running.set(id, run);
+  }
+
+  async #run(id: string): Promise<void> {
+    const { store, clock } = this.deps;
+    if (!(await store.lease(id, this.#holder))) return;
+    let cancelRenewal: CancelTimer = () => {};
+    let isOver = false;
+    const renew = () => {
+      if (isOver) return;
+      cancelRenewal = clock.after(this.#pollMs, () => {
+        void store
+          .lease(id, this.#holder)
+          .catch(() => false)
+          .finally(renew);
+      });
+    };
+    renew();
+    try {
+      await this.#work(id);
+    } catch (error) {
+      if (!(error instanceof Stopped)) await store.fail(id, reasonFor(error));
+      if (!(error instanceof Stopped)) throw error;
+    } finally {
+      isOver = true;
+      cancelRenewal();
+      await store.release(id, this.#holder).catch(() => undefined);
+    }
+  }
+
+  async #work(id: string): Promise<void> {
+    const { store, steps, clock, logger } = this.deps;
+    const record = await store.get(id);
+    if (record?.state !== 'running') return;
+    let { keyIds } = record;
+    if (record.done.length === 0) {
+      // Those of an interrupted attempt are deleted already.
+      keyIds = [...new Set([...keyIds, ...(await this.deps.keyIds(record))])];
+      await store.setKeyIds(id, keyIds);
+    }
+    for (const step of steps) {
+      if (record.done.includes(step.name)) continue;
+      await this.#step(step, { ...record, keyIds }, 'counts');
+      await store.finishStep(id, step.name);
+    }
+    if (!record.dryRun) {
+      await store.clearRemaining(id);
+      for (const step of steps) await this.#step(step, { ...record, keyIds, dryRun: true }, 'remaining');
+    }
+    await store.finish(id, clock.now());
+    const ended = await store.get(id);
+    if (ended) {
+      const { counts, remaining } = ended;
+      logger.info({ audit: CHAINED, ...shown(ended), counts, remaining }, 'purge finished');
+    }
+  }
+
+  async #step(step: PurgeStep, record: PurgeRecord, field: 'counts' | 'remaining'): Promise<void> {
+    const count = async (kind: string, amount: number): Promise<void> => {
+      if (amount > 0) await this.deps.store.count(record.id, field, kind, amount);
+      if (this.#stopped) throw new Stopped();
+    };
+    try {
+      await step.run({ ...record, count });
+    } catch (error) {
+      if (error instanceof Stopped) throw error;
+      throw new StepFailed(step.name, error);
+    }
+  }
+}
+
+/** The gateway stops; another one continues. */
+class Stopped extends Error {}
+
+class StepFailed extends Error {
+  constructor(step: string, cause: unknown) {
+    super(`${step}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
+}
+
+function reasonFor(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, 500);
+}
+
+/** What a caller repeats to confirm a purge: `acme`, or `acme/ann` for a user. */
+export function confirmation({ tenantId, userId }: PurgeScope): string {
+  return userId === undefined ? tenantId : `${tenantId}/${userId}`;
+}
+
+/** Operators purge tenants; administrators the users of their own tenant. */
+function mayPurge(caller: Principal, { tenantId, userId }: PurgeScope): boolean {
+  return userId === undefined ? isOperator(caller) : administers(caller, tenantId);
+}
+
+function checkRights(caller: Principal, scope: PurgeScope): void {
+  if (!mayPurge(caller, scope)) {
+    const role = scope.userId === undefined ? 'operator' : 'admin of that tenant';
+    throw new ToolError('PERMISSION_DENIED', { message: `This purge needs the role ${role}.`, details: { role } });
+  }
+  if (scope.userId === undefined && scope.tenantId === OPERATOR_TENANT)
+    throw new ToolError('REQUEST_INVALID', {
+      message: 'The tenant of the operators cannot be purged; purge its users',
+      details: { fields: ['tenant_id'] },
+    });
+}
+
+/** Ids are compared, never matched: `*` would be the name of a tenant or user that cannot exist. */
+function checkScope({ tenantId, userId }: PurgeScope): void {
+  const fields = [
+    ...(TENANT_ID_PATTERN.test(tenantId) ? [] : ['tenant_id']),
+    ...(userId === undefined || (isPlainId(userId) && /^(?!\s*$)[^*]*$/.test(userId)) ? [] : ['user_id']),
+  ];
+  if (fields.length === 0) return;
+  throw new ToolError('REQUEST_INVALID', {
+    message: `${fields.join(' and ')} must be one id, without wildcards`,
+    details: { fields },
+  });
+}
+
+function shown({ id, tenantId, userId, dryRun, pseudonym }: PurgeRecord) {
+  return { purge: id, purged_tenant: tenantId, purged_user: userId, dry_run: dryRun, pseudonym };
+}

@@ -1,0 +1,84 @@
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import type { NatsClient } from '@toolfleet/transport';
+import { type ApiKeys, toMaker } from '@toolfleet/access';
+import type { SearchHistory } from '@toolfleet/catalog';
+import type { RecentCalls } from '@toolfleet/records';
+import type { StoredResults } from '@toolfleet/results';
+import type { PurgeStep } from './purges.js';
+
+interface StepDeps {
+  keys: Pick<ApiKeys, 'erase' | 'list'>;
+  /** The step of `scannedKeys`. */
+  calls: PurgeStep;
+  recentCalls: Pick<RecentCalls, 'erase'> | undefined;
+  searches: Pick<SearchHistory, 'erase'> | undefined;
+  results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
+  largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
+  nats: Pick<NatsClient, 'request'>;
+}
+
+/** The stores in the order in which they are purged: keys first, so that callers stop; the ledger last, because calls end in it. */
+export function purgeSteps({ keys, calls, recentCalls, searches, results, largeResults, nats }: StepDeps): PurgeStep[] {
+  const steps: PurgeStep[] = [
+    {
+      name: 'keys',
+      async run({ tenantId, userId, keyIds, dryRun, count }) {
+        if (!dryRun) return count('keys', await keys.erase(keyIds));
+        const found = await keys.list(tenantId);
+        await count('keys', found.filter((key) => userId === undefined || key.userId === userId).length);
+      },
+    },
+    servicePurge('definitions', SUBJECTS.registryPurge, nats),
+    calls,
+    {
+      name: 'recent_calls',
+      async run({ tenantId, userId, keyIds, dryRun, count }) {
+        const isOwn = (call: { tenant_id: string; user_id: string; key_id?: string }) =>
+          call.tenant_id === tenantId &&
+          (userId === undefined || call.user_id === userId || keyIds.includes(call.key_id ?? ''));
+        if (recentCalls) await count('recent_calls', await recentCalls.erase(tenantId, isOwn, dryRun));
+      },
+    },
+    {
+      name: 'tool_searches',
+      async run({ tenantId, userId, keyIds, dryRun, count }) {
+        const callers =
+          userId === undefined
+            ? undefined
+            : [toMaker({ userId }), ...keyIds.map((keyId) => toMaker({ userId, keyId }))];
+        if (searches) await count('tool_searches', await searches.erase(tenantId, callers, dryRun));
+      },
+    },
+    {
+      // Those of a user go with the records that refer to them.
+      name: 'stored_results',
+      async run({ tenantId, userId, dryRun, count }) {
+        if (userId !== undefined) return;
+        if (largeResults) await count('stored_results', await largeResults.eraseTenant(tenantId, dryRun));
+        await count('result_accounts', await results.erase(tenantId, dryRun));
+      },
+    },
+    servicePurge('workspaces', SUBJECTS.workspacePurge, nats),
+    servicePurge('ledger', SUBJECTS.budgetPurge, nats),
+  ];
+  return steps;
+}
+
+/** Time for the reply of a service beyond the turn it takes. */
+const REPLY_MS = 20_000;
+
+/** A step that another service does, turn by turn. */
+function servicePurge(name: string, subject: string, nats: Pick<NatsClient, 'request'>): PurgeStep {
+  return {
+    name,
+    async run({ tenantId, userId, dryRun, pseudonym, count }) {
+      const message: PurgeMessage = { tenant_id: tenantId, user_id: userId, dry_run: dryRun, pseudonym };
+      for (let more = true; more;) {
+        const reply = await nats.request<PurgeReply>(subject, message, { timeoutMs: PURGE_TURN_MS + REPLY_MS });
+        for (const [kind, amount] of Object.entries(reply.counts)) await count(kind, amount);
+        ({ more } = reply);
+      }
+    },
+  };
+}

@@ -1,0 +1,152 @@
+import type { Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { ToolError } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
+import { holdUnsent } from './memory-account.js';
+
+/** Limits of connections. */
+export interface ConnectionLimits {
+  /** Longest time for a whole request to arrive, body included, in ms. */
+  requestTimeoutMs: number;
+  /** Longest idle time of a connection between two requests, in ms. */
+  keepAliveMs: number;
+  /** Open connections of this process. */
+  maxConnections: number;
+  /** Open connections from one address; 0 = no limit, for a proxy that limits by itself. */
+  maxConnectionsPerAddress: number;
+}
+
+/** Time for the headers of a request to arrive. */
+const HEADERS_TIMEOUT_MS = 15_000;
+/** Interval in which Node checks for late requests. */
+const LOOK_MS = 1_000;
+
+/** Options of `http.createServer` for these limits. */
+export function serverOptions({ requestTimeoutMs }: ConnectionLimits) {
+  return {
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
+    connectionsCheckingInterval: LOOK_MS,
+  };
+}
+
+/** Closes new connections beyond the limits; open ones are not affected. */
+export function limitConnections(server: Server, limits: ConnectionLimits, onRefused: () => void): void {
+  server.maxConnections = limits.maxConnections;
+  server.on('drop', onRefused);
+  if (limits.maxConnectionsPerAddress === 0) return;
+  const open = new Map<string, number>();
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? '';
+    const count = (open.get(address) ?? 0) + 1;
+    if (count > limits.maxConnectionsPerAddress) {
+      onRefused();
+      return void socket.destroy();
+    }
+    open.set(address, count);
+    socket.once('close', () => {
+      const left = open.get(address)! - 1;
+      if (left > 0) open.set(address, left);
+      else open.delete(address);
+    });
+  });
+}
+
+/** A client that does not read its answer for this long is disconnected, because unread answers occupy memory. */
+const STALLED_MS = 20_000;
+/** Shorter answers fit into the socket buffers. */
+const LARGE = 64 * 1024;
+
+/** Disconnects clients that stop reading an answer. Node restarts the timeout whenever the client reads some of it. */
+export function closeStalledAnswers(fastify: FastifyInstance): void {
+  fastify.addHook('onSend', (_request, reply, payload, done) => {
+    const isLarge = (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > LARGE;
+    if (isLarge) closeWhenStalled(reply.raw);
+    done(null, payload);
+  });
+}
+
+/** Disconnects the client of a complete answer, written or about to be written, if it stops reading. */
+function closeWhenStalled(out: ServerResponse): void {
+  const { socket } = out;
+  if (!socket || out.writableFinished) return;
+  socket.setTimeout(STALLED_MS);
+  // Node sets the timeout of idle connections; a pipelined request that still runs must have none.
+  out.once('finish', () => {
+    if (socket.timeout === STALLED_MS) socket.setTimeout(0);
+  });
+}
+
+/** Resolves when the client has read what was written, or the connection has ended. A stalled connection is closed. */
+export function drained(out: ServerResponse, stalledMs = STALLED_MS): Promise<void> {
+  const { socket } = out;
+  if (out.destroyed || !socket || !out.writableNeedDrain) return Promise.resolve();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  // On timeout Node destroys the socket, because there is no listener for 'timeout'.
+  socket.setTimeout(stalledMs);
+  const done = (): void => {
+    out.off('drain', done).off('close', done);
+    socket.setTimeout(0);
+    resolve();
+  };
+  out.on('drain', done).on('close', done);
+  return promise;
+}
+
+/** Requests of one connection that wait for the response before them; a client that sends more is disconnected. */
+const MAX_PIPELINED = 32;
+
+/**
+ * Serves the requests of a connection one after the other. Node passes on every pipelined request at once, so that one connection
+ * could make the process hold the responses of hundreds. Install it before all other hooks.
+ */
+export function serveInOrder(fastify: FastifyInstance): void {
+  const connections = new WeakMap<Socket, { last: ServerResponse; waiting: number }>();
+  fastify.addHook('onRequest', (request, reply, done) => {
+    const { socket } = request.raw;
+    const known = connections.get(socket);
+    const before = known?.last;
+    if (!known || !before || before.closed) {
+      if (known) known.last = reply.raw;
+      else connections.set(socket, { last: reply.raw, waiting: 0 });
+      return done();
+    }
+    known.waiting += 1;
+    known.last = reply.raw;
+    if (known.waiting > MAX_PIPELINED) return void socket.destroy();
+    before.once('close', () => {
+      known.waiting -= 1;
+      if (!socket.destroyed) done();
+    });
+  });
+}
+
+const FAULT = JSON.stringify(errorBody(new ToolError('INTERNAL')));
+
+/**
+ * Takes a reply over from Fastify, which ends Fastify's error handling for it. If `work` throws, the reply ends with 500 if
+ * nothing was sent yet, else by closing the connection, so that no client mistakes half an answer for a complete one. No
+ * other code may call `hijack()`.
+ */
+export async function takeOverReply(
+  reply: FastifyReply,
+  work: (raw: ServerResponse) => Promise<void> | void,
+  onFault?: (error: unknown) => void,
+): Promise<void> {
+  reply.hijack();
+  const { raw } = reply;
+  try {
+    await work(raw);
+  } catch (error) {
+    onFault?.(error);
+    if (!raw.headersSent && !raw.destroyed)
+      raw.writeHead(500, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(FAULT) }).end(FAULT);
+  } finally {
+    if (!raw.writableEnded) raw.destroy();
+    else {
+      closeWhenStalled(raw);
+      holdUnsent(reply);
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import type { ServerResponse } from 'node:http';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { FastifyReply } from 'fastify';
+import type { CredentialWatch } from '@toolfleet/access';
+import { takeOverReply, drained } from './connections.js';
+import type { MemoryAccount } from './memory-account.js';
+
+/** One server-sent event. */
+interface ServerEvent {
+  id: string;
+  type: string;
+  data: unknown;
+}
+
+/** Formats an event (HTML, section 9.2 Server-sent events). */
+export function eventFrame({ id, type, data }: ServerEvent): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+/** Limits of the open streams of one gateway. */
+interface StreamLimits {
+  /** Open streams of all tenants. */
+  maxStreams: number;
+  /** Open streams of one tenant. */
+  maxStreamsPerTenant: number;
+  /** Time in ms after which a client that reads nothing is disconnected. Default 20,000. */
+  stalledMs?: number;
+}
+
+const RETRY_MS = 5_000;
+
+/**
+ * All event streams of a gateway: of calls, of recent calls, of MCP subscriptions. The number of streams is limited per tenant.
+ * Unread bytes wait in this process and count in the account of its memory: a stream that would exceed the share of its tenant is
+ * closed, and its client resumes. A stream ends within 5 s of the revocation or expiry of the credential
+ * that opened it.
+ */
+export class EventStreams {
+  /** Open streams by tenant. */
+  readonly #tenants = new Map<string, number>();
+  #open = 0;
+
+  constructor(
+    private readonly limits: StreamLimits,
+    private readonly memory: MemoryAccount,
+    private readonly credentials?: Pick<CredentialWatch, 'watch'>,
+  ) {}
+
+  /** Open streams. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /**
+   * Counts a new stream of this caller.
+   * @param onVoid must end the stream: its credential was revoked or has expired
+   * @returns a function that ends the count
+   * @throws ToolError QUEUE_FULL when there are too many streams
+   */
+  enter(caller: Principal, onVoid: () => void): () => void {
+    const { tenantId } = caller;
+    const { maxStreams, maxStreamsPerTenant } = this.limits;
+    const openOfTenant = this.#tenants.get(tenantId) ?? 0;
+    if (this.#open >= maxStreams) throw tooMany(`${maxStreams} event streams are open`);
+    if (openOfTenant >= maxStreamsPerTenant) throw tooMany(`Your tenant has ${maxStreamsPerTenant} open event streams`);
+    this.#tenants.set(tenantId, openOfTenant + 1);
+    this.#open += 1;
+    const unwatch = this.credentials?.watch(caller, onVoid);
+    let isOpen = true;
+    return () => {
+      if (!isOpen) return;
+      isOpen = false;
+      unwatch?.();
+      this.#open -= 1;
+      const left = this.#tenants.get(tenantId)! - 1;
+      if (left > 0) this.#tenants.set(tenantId, left);
+      else this.#tenants.delete(tenantId);
+    };
+  }
+
+  /**
+   * Answers with a stream of server-sent events that ends with `work`.
+   * @throws ToolError QUEUE_FULL, before the answer begins
+   */
+  async serve(caller: Principal, reply: FastifyReply, work: (stream: EventStream) => Promise<void>): Promise<void> {
+    const voided = new AbortController();
+    const leave = this.enter(caller, () => voided.abort());
+    try {
+      await takeOverReply(reply, async (raw) => {
+        raw.writeHead(200, {
+          ...(reply.getHeaders() as Record<string, string>),
+          'Content-Type': 'text/event-stream; charset=utf-8',
+          'Cache-Control': 'no-store',
+          // Keeps proxies from buffering the events.
+          'X-Accel-Buffering': 'no',
+        });
+        await work(new EventStream(raw, this.memory, caller.tenantId, voided.signal, this.limits.stalledMs));
+        raw.end();
+      });
+    } finally {
+      leave();
+    }
+  }
+}
+
+/** One stream of server-sent events. */
+export class EventStream {
+  constructor(
+    private readonly raw: ServerResponse,
+    private readonly memory: MemoryAccount,
+    private readonly tenantId: string,
+    private readonly voided: AbortSignal,
+    private readonly stalledMs: number | undefined,
+  ) {
+    // A client that reads nothing would delay an orderly end.
+    voided.addEventListener('abort', () => raw.writableNeedDrain && raw.destroy(), { once: true });
+  }
+
+  /** Whether the client has disconnected, or the credential that opened the stream is no longer valid. */
+  get closed(): boolean {
+    return this.raw.destroyed || this.voided.aborted;
+  }
+
+  /** Writes one frame; resolves when the client has read it, so that at most one frame per stream waits. */
+  async send(frame: string): Promise<void> {
+    if (this.closed) return;
+    const bytes = Buffer.byteLength(frame);
+    // A single frame may be as large as a result, so the first is always admitted.
+    if (this.memory.held(this.tenantId) > 0 && this.memory.refusal(this.tenantId, bytes)) {
+      this.raw.destroy();
+      return;
+    }
+    this.memory.hold(this.tenantId, bytes);
+    try {
+      if (!this.raw.write(frame)) await drained(this.raw, this.stalledMs);
+    } finally {
+      this.memory.release(this.tenantId, bytes);
+    }
+  }
+}
+
+const tooMany = (message: string): ToolError => new ToolError('QUEUE_FULL', { message, retryAfterMs: RETRY_MS });

@@ -1,0 +1,108 @@
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { DynamicModule } from '@nestjs/common';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
+import type { NatsStrategy } from '@toolfleet/transport';
+import { toRequestError, sendError } from './error.filter.js';
+import { admitBeforeBody, type AuthenticateSender, answerWrongMethods } from './admit-request.js';
+import {
+  limitConnections,
+  serverOptions,
+  type ConnectionLimits,
+  closeStalledAnswers,
+  serveInOrder,
+} from './connections.js';
+import { limitMemory, type MemoryAccount } from './memory-account.js';
+import { acceptJsonBodies } from './request-body.js';
+
+/** Longest segment of a path: aliases of OpenAPI tools contain an operationId. */
+const MAX_PARAM_LENGTH = 300;
+
+/** Where the public server listens. */
+interface ListenAddress {
+  host: string;
+  port: number;
+  maxBodyBytes: number;
+  /** Bytes of request bodies and unread responses. */
+  memory: MemoryAccount;
+  connections: ConnectionLimits;
+  /** Called for each connection beyond the limits. */
+  onConnectionRefused: () => void;
+}
+
+/** Routes on the same Fastify instance that are not Nest controllers. */
+export interface Mounted {
+  /** Before the server listens. */
+  mount(fastify: FastifyInstance): Promise<void>;
+  /** Called while the server closes: finishes calls, then ends streams, which would keep the server open. */
+  drain(): Promise<void>;
+}
+
+/** The HTTP server and the NATS endpoints. They start last and drain first, so that every answer is still sent. */
+export class GatewayServer implements LifecycleComponent {
+  readonly name = 'entry points';
+  readonly settings = ['GATEWAY_HOST', 'GATEWAY_PORT'];
+  private app: NestFastifyApplication | undefined;
+
+  constructor(
+    private readonly module: DynamicModule,
+    private readonly strategy: NatsStrategy,
+    private readonly address: ListenAddress,
+    private readonly host: ServiceHost,
+    private readonly prove: AuthenticateSender,
+    private readonly mounted: readonly Mounted[] = [],
+  ) {}
+
+  async start(): Promise<void> {
+    const { host, port, maxBodyBytes, memory, connections } = this.address;
+    const app = await NestFactory.create<NestFastifyApplication>(
+      this.module,
+      // While draining, requests on open connections are still served; their answers close the connections.
+      new FastifyAdapter({
+        bodyLimit: maxBodyBytes,
+        http: serverOptions(connections),
+        requestTimeout: connections.requestTimeoutMs,
+        keepAliveTimeout: connections.keepAliveMs,
+        return503OnClosing: false,
+        forceCloseConnections: 'idle',
+        routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+        frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+          sendError(reply, request.url, toRequestError(error)),
+      }),
+      { logger: false, abortOnError: false, bodyParser: false },
+    );
+    const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+    limitConnections(fastify.server, connections, this.address.onConnectionRefused);
+    serveInOrder(fastify);
+    answerWrongMethods(fastify);
+    admitBeforeBody(fastify, this.prove, this.host.clock);
+    limitMemory(fastify, memory, maxBodyBytes, this.host.clock);
+    closeStalledAnswers(fastify);
+    acceptJsonBodies(fastify, maxBodyBytes);
+    for (const part of this.mounted) await part.mount(fastify);
+    app.connectMicroservice({ strategy: this.strategy });
+    await app.startAllMicroservices();
+    try {
+      await app.listen(port, host);
+    } catch (error) {
+      await app.close();
+      throw error;
+    }
+    this.app = app;
+    const bound = app.getHttpServer().address() as { port: number };
+    this.host.announce({ port: bound.port });
+  }
+
+  ready(): boolean {
+    return this.app !== undefined;
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
+  }
+
+  async stop(): Promise<void> {
+    await this.app?.close();
+  }
+}

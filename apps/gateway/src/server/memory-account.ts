@@ -1,0 +1,172 @@
+import { Transform } from 'node:stream';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import { errorBody } from '@toolfleet/contracts/wire';
+import type { Clock } from '@toolfleet/resilience';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { sendError } from './error.filter.js';
+import { carriesBody, isSmallBody, leaveUnread } from './request-body.js';
+
+const RETRY_MS = 1_000;
+/** One tenant may have this part of the memory, but at least one body of the largest size. */
+const TENANT_SHARE = 1 / 4;
+/** Shorter responses fit into the buffers of the socket. */
+const SMALL_RESPONSE = 64 * 1024;
+
+/** Limits of the bytes that a process holds for callers. */
+export interface MemoryLimits {
+  /** Maximum size of one body. */
+  maxBodyBytes: number;
+  /** All request bodies and unread responses above 64 KiB, and the unread events of streams. */
+  maxBytes: number;
+}
+
+/** Counts the bytes that callers make this process hold, in total and per tenant: request bodies, unread responses and events. */
+export class MemoryAccount {
+  readonly #tenants = new Map<string, number>();
+  readonly #tenantBytes: number;
+  #total = 0;
+
+  constructor(private readonly limits: MemoryLimits) {
+    this.#tenantBytes = Math.max(limits.maxBodyBytes, Math.floor(limits.maxBytes * TENANT_SHARE));
+  }
+
+  /** Bytes that are counted now. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Bytes of one tenant that are counted now. */
+  held(tenantId: string): number {
+    return this.#tenants.get(tenantId) ?? 0;
+  }
+
+  /** Why more bytes of a tenant do not fit; undefined if they do. */
+  refusal(tenantId: string, bytes: number): ToolError | undefined {
+    if (this.held(tenantId) + bytes > this.#tenantBytes) {
+      const message = `Requests and unread responses of this tenant exceed ${this.#tenantBytes} bytes in this gateway; read responses, or retry later`;
+      return new ToolError('RATE_LIMITED', { message, retryAfterMs: RETRY_MS });
+    }
+    if (this.#total + bytes > this.limits.maxBytes) {
+      const message = `Requests and unread responses of all callers exceed ${this.limits.maxBytes} bytes; retry later`;
+      return new ToolError('QUEUE_FULL', { message, retryAfterMs: RETRY_MS });
+    }
+    return undefined;
+  }
+
+  /** Counts bytes of a tenant. @returns why they do not fit; then nothing is counted */
+  add(tenantId: string, bytes: number): ToolError | undefined {
+    const refusal = this.refusal(tenantId, bytes);
+    if (!refusal) this.hold(tenantId, bytes);
+    return refusal;
+  }
+
+  /** Counts bytes that exist already, even beyond the limits: then the next requests are refused. */
+  hold(tenantId: string, bytes: number): void {
+    this.#tenants.set(tenantId, this.held(tenantId) + bytes);
+    this.#total += bytes;
+  }
+
+  release(tenantId: string, bytes: number): void {
+    const left = this.held(tenantId) - bytes;
+    if (left > 0) this.#tenants.set(tenantId, left);
+    else this.#tenants.delete(tenantId);
+    this.#total -= bytes;
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The account of a server that bounds its memory. */
+    memory?: MemoryAccount;
+  }
+}
+
+/** Who sent a request: both entry points prove it before the body is read. */
+type ProvedRequest = FastifyRequest & { principal?: Principal; mcpCaller?: Principal };
+
+const tenantOf = (request: ProvedRequest): string => (request.principal ?? request.mcpCaller)?.tenantId ?? '';
+
+/**
+ * Bounds the memory that requests and responses of authenticated callers take together. Bodies up to 64 KiB are not counted, because
+ * connection limits bound them, but they are refused while their tenant is beyond its share. Install it before routes are added.
+ */
+export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, maxBodyBytes: number, clock: Clock): void {
+  fastify.decorate('memory', memory);
+  countRequests(fastify, memory, maxBodyBytes, clock);
+  countResponses(fastify, memory);
+}
+
+/**
+ * Counts request bodies as they arrive, so that a declared length takes no memory from others. A body that does not fit is answered
+ * with 429 or 503 and `Retry-After`, and its rest is left unread.
+ */
+function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyBytes: number, clock: Clock): void {
+  fastify.addHook('preParsing', (request: ProvedRequest, reply, payload, done) => {
+    const { raw } = request;
+    // Fastify refuses a body whose declared length is too large before it reads any of it.
+    const isRefused = Number(raw.headers['content-length'] ?? 0) > maxBodyBytes;
+    if (isRefused || !carriesBody(raw)) return done(null, payload);
+    const tenantId = tenantOf(request);
+    if (isSmallBody(raw)) {
+      const refusal = memory.refusal(tenantId, 0);
+      return refusal ? sendError(reply, request.url, refusal) : done(null, payload);
+    }
+    let held = 0;
+    reply.raw.once('close', () => memory.release(tenantId, held));
+    const counted = new Transform({
+      transform(chunk: Buffer, _encoding, next) {
+        if (reply.sent || reply.raw.destroyed) return next();
+        const refusal = memory.add(tenantId, chunk.length);
+        if (!refusal) {
+          held += chunk.length;
+          return next(null, chunk);
+        }
+        // The parser keeps waiting for an end that never comes; the response has left without it.
+        payload.unpipe(counted);
+        leaveUnread(raw, clock);
+        sendError(reply, request.url, refusal);
+      },
+    });
+    payload.once('error', (error) => counted.destroy(error));
+    done(null, payload.pipe(counted));
+  });
+}
+
+/**
+ * Counts large responses until the client has read them. One that does not fit is replaced by 429 or 503 if the request can be
+ * repeated without effect (GET); any other response is sent, because its call has run.
+ */
+function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
+  fastify.addHook('onSend', (request: ProvedRequest, reply, payload, done) => {
+    const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
+    if (!isWhole || payload.length <= SMALL_RESPONSE) return done(null, payload);
+    const bytes = Buffer.byteLength(payload);
+    const tenantId = tenantOf(request);
+    // A single response may be larger than the share, so the first is always sent.
+    const isRepeatable = request.method === 'GET' && memory.held(tenantId) > 0;
+    const refusal = isRepeatable ? memory.refusal(tenantId, bytes) : undefined;
+    if (refusal) {
+      const seconds = Math.ceil((refusal.retryAfterMs ?? RETRY_MS) / 1_000);
+      void reply.status(refusal.entry.http).headers({
+        'Content-Type': 'application/json; charset=utf-8',
+        'Retry-After': String(seconds),
+      });
+      reply.removeHeader('Content-Length').removeHeader('Content-Disposition');
+      return done(null, JSON.stringify(errorBody(refusal)));
+    }
+    holdUntilClosed(reply, memory, tenantId, bytes);
+    done(null, payload);
+  });
+}
+
+/** Counts the bytes that a response written past Fastify left in this process, until its client has read them. */
+export function holdUnsent(reply: FastifyReply): void {
+  const { raw, server } = reply;
+  const bytes = raw.writableLength + (raw.socket?.writableLength ?? 0);
+  if (bytes > SMALL_RESPONSE && server.memory) holdUntilClosed(reply, server.memory, tenantOf(reply.request), bytes);
+}
+
+function holdUntilClosed({ raw }: FastifyReply, memory: MemoryAccount, tenantId: string, bytes: number): void {
+  memory.hold(tenantId, bytes);
+  raw.once('close', () => memory.release(tenantId, bytes));
+}

@@ -1,0 +1,162 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import {
+  hasTooManyNodes,
+  inexactNumber,
+  inexactNumberMessage,
+  isNestedTooDeep,
+  MAX_BODY_DEPTH,
+  TOO_MANY_NODES,
+} from '@toolfleet/contracts/json-text';
+import type { FastifyInstance } from 'fastify';
+import { IsOptional, IsString, getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
+import { readCallFields, rejectUnknownFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import type { Clock } from '@toolfleet/resilience';
+
+/** `application/json` and types such as `application/vnd.api+json`, with parameters. */
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/**
+ * Accepts JSON bodies only. Keys such as `__proto__` are data, as over NATS and MCP: JSON.parse makes them own properties, and
+ * tools refuse undeclared ones.
+ */
+export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number): void {
+  const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser(JSON_TYPE, options, async (_request: unknown, body: Buffer) => readJson(body));
+  fastify.addContentTypeParser(
+    '*',
+    options,
+    async (request: { headers: { 'content-type'?: string } }, body: Buffer) => {
+      if (body.length === 0) return undefined;
+      const sent = request.headers['content-type'];
+      throw invalid(`Content-Type must be application/json${sent === undefined ? '' : `, not '${sent}'`}`);
+    },
+  );
+}
+
+/** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID, PAYLOAD_TOO_LARGE */
+export function readJson(body: Buffer): Json | undefined {
+  if (body.length === 0) return undefined;
+  // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
+  if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
+  if (hasTooManyNodes(body)) throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
+  const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
+  const text = body.toString('utf8', start);
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+  } catch (error) {
+    throw invalid(`The request body is not JSON: ${(error as Error).message}`);
+  }
+  if (isNestedTooDeep(value, body.length))
+    throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
+  const inexact = inexactNumber(text);
+  if (inexact !== undefined) throw invalid(inexactNumberMessage(inexact));
+  return value;
+}
+
+const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
+
+/**
+ * Builds the reader of a DTO class: it refuses unknown fields (mass assignment) and checks declared ones with class-validator.
+ * It is shallow and leaves `arguments` as parsed; Nest's ValidationPipe would walk the whole tree. Build it once per class.
+ * @throws ToolError REQUEST_INVALID (the reader) naming all invalid fields
+ */
+export function readerFor<T extends object>(Dto: new () => T): (body: unknown) => T {
+  // Not class-validator's `whitelist`, which admits an own "__proto__" key because its table is a plain object.
+  const declared = new Set(
+    getMetadataStorage()
+      .getTargetValidationMetadatas(Dto, '', false, false)
+      .map((metadata) => metadata.propertyName),
+  );
+  return (body) => {
+    const source = bodyObject(body);
+    rejectUnknownFields(Object.keys(source).filter((key) => !declared.has(key)));
+    const dto = Object.assign(new Dto(), source);
+    const faults = validateSync(dto);
+    if (faults.length > 0) throw invalidFields(faults);
+    return dto;
+  };
+}
+
+/** Query of every route that shows or calls tools. `ToolsetGuard` has already read it. */
+export class ToolsetQuery {
+  @IsOptional()
+  @IsString()
+  toolset?: string;
+}
+
+/** @throws ToolError REQUEST_INVALID unless the body is a JSON object */
+export function bodyObject(body: unknown): JsonObject {
+  if (isJsonObject(body)) return body;
+  throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
+}
+
+/** Body of a batch: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
+interface BatchBody {
+  /** Read by the engine. */
+  calls: unknown;
+  fields: CallFieldsOn<'http-batch'>;
+}
+
+/** @throws ToolError REQUEST_INVALID */
+export function readBatchBody(body: unknown): BatchBody {
+  if (Array.isArray(body)) return { calls: body, fields: {} };
+  const source = bodyObject(body);
+  const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
+  if (source.calls !== undefined && source.tool_calls !== undefined)
+    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
+  return { calls: source.calls ?? source.tool_calls, fields };
+}
+
+function invalidFields(faults: ValidationError[]): ToolError {
+  const fields = faults.map((fault) => fault.property);
+  const reasons = faults.flatMap((fault) => Object.values(fault.constraints ?? {}));
+  return new ToolError('REQUEST_INVALID', {
+    message: `Invalid request: ${reasons.join('; ')}`,
+    details: { fields, reasons },
+  });
+}
+
+/** Time for which the connection of a refused body stays open. */
+const LINGER_MS = 2_000;
+/** Node discards the rest of a smaller body after the answer, and the connection stays usable. */
+const SMALL_BYTES = 64 * 1024;
+
+/** Whether a request has a body (RFC 9112 section 6.3). */
+export function carriesBody({ headers }: IncomingMessage): boolean {
+  if (headers['transfer-encoding'] !== undefined) return true;
+  return headers['content-length'] !== undefined && headers['content-length'] !== '0';
+}
+
+/** Whether the declared length is at most 64 KiB; also true for requests without a body. */
+export function isSmallBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BYTES;
+}
+
+/**
+ * Leaves the rest of a large body unread and closes the connection a little later, when the client has read its answer. Call
+ * it before the answer is sent. Node discards small bodies itself.
+ */
+export function leaveUnread(body: IncomingMessage, clock: Clock): void {
+  if (isSmallBody(body)) return;
+  // Node reads and drops the whole body after the answer unless reading has begun; this reads one buffer.
+  body.read(0);
+  const cancel = clock.after(LINGER_MS, () => body.socket.destroy());
+  body.once('close', cancel);
+}
+
+/**
+ * Reads and drops what a client still sends, for at most two seconds: if the connection ended right after an early answer, the
+ * client would see a broken pipe instead of the answer.
+ */
+export async function discardBody(body: IncomingMessage, clock: Clock): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const cancel = clock.after(LINGER_MS, resolve);
+  body.once('end', resolve).once('close', resolve).resume();
+  if (!body.readableEnded && !body.destroyed) await promise;
+  cancel();
+}

@@ -1,0 +1,57 @@
+import { connectRedis, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
+import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import { NatsClient, toNatsOptions } from '@toolfleet/transport';
+import type { GatewayConfig } from '../gateway.config.js';
+
+/** Connections of a gateway to NATS and Redis. They are opened when their components start, not here. */
+export type Brokers = ReturnType<typeof connectBrokers>;
+
+/**
+ * Redis has three connections: `redis` for the many small commands of calls, which it sends in batches, `queues` for BullMQ, and
+ * `blocking` for commands that wait on the server and would hold up all others.
+ */
+export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics }: ServiceHost) {
+  const connect = (name: string, options: { role: 'commands' | 'blocking'; autoPipelining?: boolean }) =>
+    connectRedis(settings.REDIS_URL, { name, ...toRedisOptions(settings), log: logger, ...options });
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics });
+  const redis = connect('gateway', { role: 'commands', autoPipelining: true });
+  const queues = connect('gateway-queues', { role: 'commands' });
+  const blocking = connect('gateway-waiting', { role: 'blocking' });
+  const time = new RedisTime(redis, clock, metrics);
+  const connections: LifecycleComponent[] = [
+    nats.asComponent(),
+    redisComponent(redis, settings.REDIS_URL),
+    redisComponent(queues, settings.REDIS_URL, 'redis for queues'),
+    redisComponent(blocking, settings.REDIS_URL, 'redis for waiting'),
+  ];
+  return {
+    nats,
+    redis,
+    queues,
+    blocking,
+    time,
+    /** What has to be connected before the gateway can take calls. */
+    connections,
+    components: [
+      ...connections,
+      { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
+    ] satisfies LifecycleComponent[],
+  };
+}
+
+/** How long the record of a finished job stays, with its data and reply. */
+export const FINISHED_JOB_SECONDS = 60;
+
+/**
+ * Options all queues of a gateway share. A job that succeeded stays only for `FINISHED_JOB_SECONDS`: the waiting gateway has
+ * the reply, or reads it at once, and the result is kept elsewhere.
+ */
+export function queueOptions(settings: GatewayConfig, { queues, time }: Pick<Brokers, 'queues' | 'time'>) {
+  return {
+    redis: queues,
+    time,
+    maxLength: settings.QUEUE_MAX_WAITING,
+    retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
+    completedSeconds: FINISHED_JOB_SECONDS,
+  };
+}

@@ -1,0 +1,30 @@
+import { DEFAULT_SETTINGS } from '@toolfleet/engine';
+import { loadConfig } from '@toolfleet/service';
+import { expect, test } from 'vitest';
+import { engineSettings, toolBreakerRule } from './engine-settings.js';
+import { gatewayConfig } from '../gateway.config.js';
+
+const REQUIRED = { GATEWAY_TOKEN_SECRET: 's'.repeat(32), API_KEY_PEPPER: 'p'.repeat(16) };
+const read = (env: Record<string, string> = {}) => loadConfig(gatewayConfig, { ...REQUIRED, ...env }).settings;
+
+test('uses the documented defaults when nothing is configured', () => {
+  expect(engineSettings(read())).toEqual(DEFAULT_SETTINGS);
+  expect(toolBreakerRule(read())).toEqual({
+    errorRate: { threshold: 0.5, windowMs: 30_000, minCalls: 20 },
+    recoveryMs: 30_000,
+  });
+});
+
+test.each([
+  [{ GATEWAY_MAX_CALLS: '7' }, { maxConcurrentCalls: 7 }],
+  [{ RESULT_CACHE_TTL_SECONDS: '0' }, { cacheTtlMs: 0, sessionTtlMs: 0 }],
+  [{ RESULT_STALE_SECONDS: '60' }, { staleTtlMs: 60_000 }],
+  [{ OPENAPI_TIMEOUT_SECONDS: '4' }, { openapiTimeoutMs: 4_000 }],
+  [{ MCP_TIMEOUT_SECONDS: '5' }, { mcpTimeoutMs: 5_000 }],
+  [{ MCP_RETRIES: '1' }, { attempts: { mcp: 1, openapi: 3 } }],
+  [{ OPENAPI_RETRIES: '5' }, { attempts: { mcp: 3, openapi: 5 } }],
+  [{ TOOL_TIMEOUT_SECONDS: '6' }, { defaultTimeoutMs: 6_000 }],
+  [{ WASI_TIMEOUT_SECONDS: '9' }, { pythonMaxTimeoutMs: 9_000 }],
+  [{ TOOL_PARALLELISM: '2' }, { parallelism: 2 }],
+  [{ GRACEFUL_ERROR_AS_SUCCESS: 'true' }, { gracefulErrorAsSuccess: true }],
+])('%j becomes %j', (env, settings) => expect(engineSettings(read(env))).toMatchObject(settings));

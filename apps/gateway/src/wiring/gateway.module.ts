@@ -1,0 +1,82 @@
+import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
+import { Clock } from '@toolfleet/resilience';
+import { AuthGuard, KeyLimitGuard, ToolsetGuard } from '../server/guards.js';
+import type { Authenticate, RequestLimits } from '@toolfleet/access';
+import type { Toolsets } from '@toolfleet/catalog';
+import { CallsController } from '../http/calls.controller.js';
+import { ErrorFilter } from '../server/error.filter.js';
+import { FleetController } from '../http/fleet.controller.js';
+import { HealthController } from '../http/health.controller.js';
+import { KeysController, MeController } from '../http/keys.controller.js';
+import { PurgesController } from '../http/purges.controller.js';
+import { PythonModulesController } from '../http/python-modules.controller.js';
+import { ResultsController } from '../http/results.controller.js';
+import { RecentCallsController } from '../http/recent-calls.controller.js';
+import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
+import {
+  QuarantineController,
+  ShannonSourcesController,
+  SourceRegistrations,
+  SourcesController,
+} from '../http/sources.controller.js';
+import { CatalogController, ToolsController } from '../http/tools.controller.js';
+import { ToolsetsController } from '../http/toolsets.controller.js';
+import { UsageController } from '../http/usage.controller.js';
+import { CallEndpoint, SpendEndpoint } from '../nats/call.endpoint.js';
+
+const CONTROLLERS = [
+  ToolsController,
+  ShannonSourcesController,
+  ShannonController,
+  CallsController,
+  ResultsController,
+  UsageController,
+  KeysController,
+  PurgesController,
+  PythonModulesController,
+  MeController,
+  CatalogController,
+  RecentCallsController,
+  FleetController,
+  SourcesController,
+  QuarantineController,
+  ToolsetsController,
+  HealthController,
+  CallEndpoint,
+  SpendEndpoint,
+];
+
+/** What wiring.ts hands to Nest. */
+export interface GatewayModuleDeps {
+  clock: Clock;
+  authenticate: Authenticate;
+  toolsets: Toolsets;
+  limits: RequestLimits;
+  /** Local mode: smoke-test endpoints are served. */
+  local: boolean;
+  /** Long-lived objects; controllers and endpoints inject each by its class. */
+  instances: readonly object[];
+}
+
+/**
+ * The Nest side of the gateway: HTTP controllers and NATS endpoints, and what every request passes through. Nest builds these
+ * and what only they use; it injects `instances`, which wiring.ts has built, by their classes.
+ */
+@Module({})
+export class GatewayModule {
+  static with({ clock, authenticate, toolsets, limits, local, instances }: GatewayModuleDeps): DynamicModule {
+    const providers: Provider[] = [
+      { provide: Clock, useValue: clock },
+      ...instances.map((instance) => ({ provide: instance.constructor, useValue: instance })),
+      SourceRegistrations,
+      { provide: APP_FILTER, useClass: ErrorFilter },
+      // Guards run in this order: requests are counted once their caller is known.
+      { provide: APP_GUARD, useValue: new AuthGuard(authenticate) },
+      { provide: APP_GUARD, useValue: new KeyLimitGuard(limits) },
+      { provide: APP_GUARD, useValue: new ToolsetGuard(toolsets) },
+    ];
+    const controllers = local ? [...CONTROLLERS, MockFunctionController] : CONTROLLERS;
+    return { module: GatewayModule, controllers, providers };
+  }
+}

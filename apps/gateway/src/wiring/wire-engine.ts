@@ -1,0 +1,202 @@
+import type { ExecResponse, NewExecJob, PythonJobPolicy } from '@toolfleet/contracts/execution';
+import { QUEUES } from '@toolfleet/contracts/subjects';
+import {
+  LeasedBudget,
+  policyComponent,
+  BudgetClient,
+  CallSpans,
+  Audits,
+  CallLog,
+  CallMetrics,
+  limiterFallback,
+  executorTable,
+  QueueExecutor,
+  RemoteExecutor,
+  PythonModules,
+  redisProbeLease,
+  RedisRateLimiter,
+  RedisResultCache,
+  ToolLabels,
+} from '@toolfleet/engine-adapters';
+import { makeExecuteCall, MemorySessionResults, type ExecuteCall } from '@toolfleet/engine';
+import { JobQueue, ReplyChannel } from '@toolfleet/queue';
+import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import { traceHeaders } from '@toolfleet/telemetry';
+import { SharedBreakers, subjectClass } from '@toolfleet/transport';
+import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@toolfleet/access';
+import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
+import { type DefinitionCache, RegistryResolver, withToolsets, type Toolsets } from '@toolfleet/catalog';
+import type { GatewayConfig } from '../gateway.config.js';
+import { RedisRecentCalls, CallRecorder } from '@toolfleet/records';
+import { ResultExecutor } from '@toolfleet/results';
+import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
+import { engineSettings, toolBreakerRule } from './engine-settings.js';
+import type { Results } from './wire-results.js';
+
+/** What runs every call: `executeCall`, and the adapters of its ports that others use as well. */
+export type Engine = ReturnType<typeof wireEngine>;
+
+interface EngineDeps {
+  brokers: Brokers;
+  tokens: SignedTokens;
+  /** Notices revoked credentials of calls that wait for a worker. */
+  credentials: Pick<CredentialWatch, 'during'>;
+  definitions: DefinitionCache;
+  toolsets: Toolsets;
+  /** Section `code_execution` of the configuration file. */
+  python: PythonJobPolicy;
+  /** Number of live gateways, this one included. */
+  gateways: () => number;
+  /** What the calls of programs need besides the engine itself. */
+  programs: Omit<ProgramPorts, 'clock' | 'executeCall' | 'shelf'>;
+  results: Results;
+}
+
+/** Joins the engine's ports (libs/engine) with their adapters, in the order in which a call meets them. */
+export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: EngineDeps) {
+  const { clock, logger, metrics } = host;
+  const { redis, nats } = deps.brokers;
+  const { kept, largeResults, journal, shelf, selector } = deps.results;
+  // The one circle of the wiring: programs are run by the engine, and their calls run in it.
+  const executors = wireExecutors(settings, host, deps, (request) => executeCall(request));
+  const policy = policyComponent(settings, host);
+  const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
+  const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
+  const breakers: SharedBreakers = new SharedBreakers({
+    scope: 'gateway',
+    rule: toolBreakerRule(settings),
+    clock,
+    nats,
+    mayProbe: redisProbeLease(redis, clock),
+    onTransition: ({ key }) => callMetrics.breakerChanged(key, breakers.map.getState(key)),
+  });
+  const budgetClient = wireBudget(host, deps.brokers);
+  const budget = new LeasedBudget(budgetClient, clock);
+  const rateLimiter = new RedisRateLimiter(redis, clock, {
+    gateways: deps.gateways,
+    onLocalDecision: limiterFallback(metrics, clock),
+  });
+  const recentCalls =
+    settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
+  const recorder = recentCalls && new CallRecorder(recentCalls, clock);
+  const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
+  const engine = engineSettings(settings);
+  const engineCall: ExecuteCall = makeExecuteCall({
+    catalog: new RegistryResolver(deps.definitions),
+    policy: policy.policy,
+    cache: new RedisResultCache(redis, clock, { results: kept }),
+    rateLimiter,
+    budget,
+    journal,
+    executorFor: executors.executorFor,
+    breakers: breakers.map,
+    audit: recorder ? new Audits([callLog, recorder]) : callLog,
+    tracer: new CallSpans(settings.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT),
+    meter: callMetrics,
+    sessionResults: new MemorySessionResults(clock),
+    selector,
+    shelf,
+    clock,
+    settings: engine,
+  });
+  const executeCall = withToolsets(engineCall, deps.toolsets);
+  const components: LifecycleComponent[] = [
+    policy.component,
+    breakers.asComponent(),
+    executors.replies,
+    ...(largeResults ? [largeResults] : []),
+    selector,
+    { name: 'recent calls', drain: async () => recorder?.flush() },
+    {
+      name: 'settlements',
+      drain: () => {
+        budget.endLeases();
+        return budgetClient.drain(settings.DRAIN_TIMEOUT_MS);
+      },
+    },
+  ];
+  return {
+    executeCall,
+    settings: engine,
+    breakers,
+    budget,
+    rateLimiter,
+    /** Undefined when no recent calls are kept. */
+    recentCalls,
+    callLog,
+    toolLabels,
+    queues: executors.queues,
+    pythonModules: executors.pythonModules,
+    components,
+  };
+}
+
+/** Where tools run: executors behind NATS subjects, and the queues of Python and of agents. */
+function wireExecutors(
+  settings: GatewayConfig,
+  { clock, logger, metrics }: ServiceHost,
+  { brokers, tokens, credentials, programs, results, python: configured }: EngineDeps,
+  executeCall: ExecuteCall,
+) {
+  const replies = new ReplyChannel({
+    redis: brokers.blocking,
+    queues: [QUEUES.pythonRuns, QUEUES.programRuns, QUEUES.agentRuns],
+    clock,
+  });
+  const issueToken = delegationIssuer(tokens, clock);
+  const newQueue = (name: string) =>
+    new JobQueue<NewExecJob, ExecResponse>({
+      name,
+      ...queueOptions(settings, brokers),
+      retentionSeconds: FINISHED_JOB_SECONDS,
+      shareOf: (job) => job.tenant_id,
+    });
+  const queues: Record<string, JobQueue<NewExecJob, ExecResponse>> = {
+    [QUEUES.pythonRuns]: newQueue(QUEUES.pythonRuns),
+    [QUEUES.programRuns]: newQueue(QUEUES.programRuns),
+    [QUEUES.agentRuns]: newQueue(QUEUES.agentRuns),
+  };
+  const raiseFence = async (callId: string) => {
+    const bumped = await results.journal.bump(callId);
+    return 'fence' in bumped ? bumped.fence : undefined;
+  };
+  const pythonModules = new PythonModules(brokers.redis, configured, logger);
+  const python = () => pythonModules.policy();
+  const queueDeps = {
+    clock,
+    issueToken,
+    credentials,
+    traceHeaders,
+    python,
+    pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB,
+  };
+  const executorFor = executorTable({
+    remote: (subject) => {
+      // rate() sees no increase in a series that starts above 0.
+      metrics.natsNoResponders.inc({ subject_class: subjectClass(subject) }, 0);
+      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken);
+    },
+    queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
+    programs: (name) =>
+      new ProgramExecutor(queues[name]!, replies, {
+        ...queueDeps,
+        ports: { clock, executeCall, shelf: results.shelf, ...programs },
+        maxPerTenant: settings.GATEWAY_PROGRAMS_PER_TENANT,
+      }),
+    results: () => new ResultExecutor(results.reader),
+  });
+  return { executorFor, replies, queues: Object.values(queues), pythonModules };
+}
+
+function wireBudget({ clock, logger, metrics }: ServiceHost, { nats }: Brokers): BudgetClient {
+  return new BudgetClient(
+    nats,
+    clock,
+    (message) => logger.warn(message),
+    (refused) => {
+      metrics.budgetSettlementRefused.inc(refused.length);
+      for (const { call_id, field } of refused)
+        logger.error({ call_id, field }, 'the settlement of a call was refused');
+    },
+  );
+}

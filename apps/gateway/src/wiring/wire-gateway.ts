@@ -1,0 +1,359 @@
+import { QUEUES } from '@toolfleet/contracts/subjects';
+import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
+import { validateMessage } from '@toolfleet/schema';
+import { fleetFileReloader, loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
+import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
+import { wireResults, type Results } from './wire-results.js';
+import { CallAccess } from '@toolfleet/access';
+import { wireAuth, type Auth } from './wire-auth.js';
+import { connectBrokers, type Brokers } from './brokers.js';
+import {
+  DefinitionCache,
+  CatalogChanges,
+  RegistrySource,
+  RedisSearchHistory,
+  ToolInventory,
+  ToolList,
+  wireSearch,
+  Toolsets,
+} from '@toolfleet/catalog';
+import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
+import { wireEngine, type Engine } from './wire-engine.js';
+import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
+import { RedisState } from '../operator/redis-state.js';
+import { GatewayServer } from '../server/gateway-server.js';
+import type { GatewayConfig } from '../gateway.config.js';
+import { GatewayModule } from './gateway.module.js';
+import { MountedConsole } from '../http/console.js';
+import { MemoryAccount } from '../server/memory-account.js';
+import { EventStreams } from '../server/event-streams.js';
+import { Readiness } from '../http/health.controller.js';
+import { HttpCalls } from '../http/http-call.js';
+import { wireMcp } from './wire-mcp.js';
+import { NatsCalls } from '../nats/nats-calls.js';
+import { LogLinks } from '../http/log-links.js';
+import { wirePurges } from './wire-purges.js';
+import type { Purges } from '../operator/purges.js';
+import { RecentCallsFeed, RedisRecentCalls } from '@toolfleet/records';
+import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+
+/**
+ * Puts a gateway together, room by room. Plain functions build what lives as long as the process: connections, sign-in, the
+ * engine, queues. Nest (gateway.module.ts) builds what serves a request: controllers, endpoints, guards and the error filter.
+ * Components start in the order of the list and are drained and stopped in reverse.
+ */
+export function wireGateway(settings: GatewayConfig, host: ServiceHost): LifecycleComponent[] {
+  const brokers = connectBrokers(settings, host);
+  const file = loadFleetFile(settings);
+  const python = pythonPolicy(file.code_execution);
+  const auth = wireAuth(settings, host, brokers, file);
+  const catalog = wireCatalog(settings, host, brokers, python);
+  const watch = new FleetWatch(brokers.nats, host.clock);
+  const results = wireResults(settings, host, brokers, catalog.access);
+  const engine = wireEngine(settings, host, {
+    brokers,
+    python,
+    tokens: auth.tokens,
+    credentials: auth.watch,
+    definitions: catalog.definitions,
+    toolsets: catalog.toolsets,
+    // Its own first heartbeat may not be back yet.
+    gateways: () => Math.max(1, watch.count('gateway')),
+    programs: {
+      authenticate: async (token) => {
+        const principal = await auth.authenticate({ kind: 'bearer', token });
+        await auth.limits.count(principal);
+        return principal;
+      },
+      search: async (principal, query, limit) =>
+        (await catalog.search.rank(principal, query, limit)).map(({ tool }) => tool),
+      describe: (principal, name) => catalog.list.one(principal, name),
+    },
+    results,
+  });
+  const calls = wireCalls(settings, host, { brokers, auth, catalog, engine, results });
+  const fleet = wireFleetState(host, { brokers, catalog, engine, calls, watch });
+  const purges = wirePurges(settings, host, {
+    brokers,
+    keys: auth.keys,
+    engine,
+    results,
+    catalog,
+    queues: fleet.queues,
+  });
+  const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet, purges });
+  return [
+    engine.callLog.asComponent(), // starts first and stops last: every call is logged
+    ...brokers.components,
+    fleetFileReloader(settings, file, host),
+    ...catalog.components,
+    ...auth.components,
+    ...engine.components,
+    ...fleet.components,
+    ...calls.components,
+    purges,
+    server, // opens last and drains first, so that every answer is still sent
+  ];
+}
+
+/** A call runs in other processes, so it does not end the gateways that are lost. */
+const MAX_LOST_GATEWAYS = 10;
+/** One gateway per interval learns from the searches of a tenant. */
+const LEARN_EVERY_MS = 50_000;
+
+type Catalog = ReturnType<typeof wireCatalog>;
+
+/** Which tools there are, and which of them and of their calls a caller may see. */
+function wireCatalog(
+  settings: GatewayConfig,
+  host: ServiceHost,
+  { nats, redis }: Brokers,
+  python: ReturnType<typeof pythonPolicy>,
+) {
+  const { clock } = host;
+  const source = new RegistrySource(nats, withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB), [READ_RESULT]);
+  const definitions = new DefinitionCache(source, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const changes = new CatalogChanges();
+  const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const list = new ToolList(definitions, toolsets);
+  const recentCalls = new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS);
+  const searching = wireSearch(settings, host, {
+    list,
+    historyStore: new RedisSearchHistory(redis, LEARN_EVERY_MS),
+    recentCalls: (tenantId) => recentCalls.read({ tenantId }, settings.GATEWAY_RECENT_CALLS),
+  });
+  const components: LifecycleComponent[] = [
+    { name: 'catalog changes', start: async () => changes.follow(nats, definitions, toolsets) },
+    ...searching.components,
+  ];
+  return {
+    definitions,
+    toolsets,
+    changes,
+    list,
+    search: searching.search,
+    searchHistory: searching.history,
+    access: new CallAccess(definitions),
+    components,
+  };
+}
+
+type Calls = ReturnType<typeof wireCalls>;
+
+interface CallsDeps {
+  brokers: Brokers;
+  auth: Auth;
+  catalog: Catalog;
+  engine: Engine;
+  results: Results;
+}
+
+/** What entry points do with a call request: run it, run a batch, or accept it for later; and the worker for what was accepted. */
+function wireCalls(
+  settings: GatewayConfig,
+  { clock, logger, metrics, draining }: ServiceHost,
+  { brokers, auth, catalog, engine, results }: CallsDeps,
+) {
+  const { queues, blocking, time, nats } = brokers;
+  const { executeCall } = engine;
+  const { queue, store, generation, journal, asyncCalls } = results;
+  const worker = new JobWorker<AsyncCallJob, unknown>({
+    queue: QUEUES.toolCalls,
+    redis: blocking,
+    publisher: queues,
+    time,
+    clock,
+    metrics,
+    concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
+    shareOf: (job) => job.tenant_id,
+    startsTrace: true,
+    maxLost: MAX_LOST_GATEWAYS,
+    draining,
+    handler: callWorker({
+      executeCall,
+      store,
+      status: auth.status,
+      journal,
+      generation,
+      isIdempotent: async (name, tenantId) => (await catalog.definitions.get(name, tenantId))?.idempotent === true,
+      clock,
+      publish: (subject, body) =>
+        nats.connected
+          ? nats.publish(subject, body)
+          : logger.warn({ subject }, 'result not published: NATS is disconnected'),
+    }),
+    onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
+  });
+  return {
+    asyncCalls,
+    results: results.reader,
+    toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
+    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, modelBytes(settings)),
+    queue,
+    components: [worker] satisfies LifecycleComponent[],
+  };
+}
+
+/** Largest result of a call in the shape of a model provider: such an answer holds the text of a result, which is never longer. */
+function modelBytes({ RESULT_INLINE_KB }: GatewayConfig): number {
+  return Math.min(RESULT_INLINE_KB * 1_024, 6_000);
+}
+
+type FleetState = ReturnType<typeof wireFleetState>;
+
+/** What the console and operators see besides tools: recent calls, queues, executors, breakers, limits; and metrics of stores. */
+function wireFleetState(
+  { clock, metrics, faults }: ServiceHost,
+  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch },
+) {
+  const { catalog, engine, calls, watch } = deps;
+  const { nats, redis } = deps.brokers;
+  const queues = [...engine.queues, calls.queue] as unknown as JobQueue[];
+  const components: LifecycleComponent[] = [
+    { name: 'state of the fleet', start: async () => watch.follow() },
+    new Heartbeat(nats, clock, {
+      service: 'gateway',
+      breakers: () => engine.breakers.status(),
+      faults,
+    }),
+    new QueueMetrics(queues, metrics, clock),
+    new RedisState(redis, metrics, clock),
+  ];
+  return {
+    view: new FleetView(watch, queues, catalog.list),
+    limits: new ToolLimits(catalog.list, engine.rateLimiter),
+    recentCalls: new RecentCallsFeed(engine.recentCalls, catalog.access, clock),
+    queues,
+    components,
+  };
+}
+
+interface ServerDeps {
+  brokers: Brokers;
+  auth: Auth;
+  catalog: Catalog;
+  engine: Engine;
+  calls: Calls;
+  fleet: FleetState;
+  purges: Purges;
+}
+
+/** The entry points: HTTP, NATS, MCP, and the web console's files. */
+function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
+  const { clock, metrics } = host;
+  const { brokers, auth, catalog, engine, calls, fleet } = deps;
+  const { nats } = brokers;
+  const maxBodyBytes = settings.GATEWAY_MAX_BODY_BYTES;
+  const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
+  const streams = new EventStreams(
+    {
+      maxStreams: settings.GATEWAY_MAX_STREAMS,
+      maxStreamsPerTenant: settings.GATEWAY_MAX_STREAMS_PER_TENANT,
+    },
+    memory,
+    auth.watch,
+  );
+  metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
+  const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets);
+  const module = GatewayModule.with({
+    clock,
+    authenticate: auth.authenticate,
+    toolsets: catalog.toolsets,
+    limits: auth.limits,
+    local: settings.TOOLFLEET_LOCAL,
+    instances: [
+      nats,
+      auth.keys,
+      auth.limits,
+      auth.registerAuth,
+      catalog.list,
+      new ToolInventory(catalog.definitions, catalog.list),
+      catalog.search,
+      catalog.definitions,
+      catalog.access,
+      calls.toolCalls,
+      calls.batches,
+      calls.asyncCalls,
+      calls.results,
+      fleet.view,
+      fleet.limits,
+      fleet.recentCalls,
+      new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
+      engine.pythonModules,
+      deps.purges,
+      streams,
+      natsCalls,
+      new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),
+      new SpendSlices(engine.budget, clock, engine.settings.leaseGraceMs),
+      new Readiness(brokers.connections, host.draining, clock),
+    ],
+  });
+  return new GatewayServer(
+    module,
+    strategy,
+    {
+      host: settings.GATEWAY_HOST,
+      onConnectionRefused: () => auth.rejections.count('connection_limit'),
+      port: settings.GATEWAY_PORT,
+      maxBodyBytes,
+      memory,
+      connections: {
+        requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+        keepAliveMs: settings.GATEWAY_KEEP_ALIVE_SECONDS * 1_000,
+        maxConnections: settings.GATEWAY_MAX_CONNECTIONS,
+        maxConnectionsPerAddress: settings.GATEWAY_MAX_CONNECTIONS_PER_ADDRESS,
+      },
+    },
+    host,
+    (request) => auth.registerAuth.prove(request.rawHeaders),
+    [
+      wireMcp(settings, host, {
+        ...auth,
+        ...catalog,
+        ...calls,
+        executeCall: engine.executeCall,
+        toolLabels: engine.toolLabels,
+        calls: calls.toolCalls,
+        nats,
+        streams,
+      }),
+      new MountedConsole(settings.CONSOLE_DIR, host),
+    ],
+  );
+}
+
+/** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */
+function wireNats(
+  settings: GatewayConfig,
+  { clock, logger }: ServiceHost,
+  nats: Brokers['nats'],
+  auth: Auth,
+  toolsets: Toolsets,
+) {
+  const natsCalls = new NatsCalls(
+    {
+      authenticate: auth.authenticate,
+      selectToolset: (principal, requested) => toolsets.select(principal, requested),
+      local: settings.TOOLFLEET_LOCAL,
+      onRefused: () => auth.rejections.count('unauthenticated'),
+      trustTenantSubjects: settings.GATEWAY_TRUST_TENANT_SUBJECTS || settings.TOOLFLEET_LOCAL,
+    },
+    clock,
+    settings.GATEWAY_CALL_TIMEOUT_MS,
+    auth.limits,
+    auth.projects,
+  );
+  const strategy = new NatsStrategy({
+    connection: nats,
+    queue: 'gateway',
+    isEntryPoint: true,
+    admit: (context) => natsCalls.admit(context),
+    // The engine decides which calls to refuse when there are too many: it is fair to tenants.
+    concurrency: settings.GATEWAY_MAX_CALLS,
+    clock,
+    compile: validateMessage,
+    onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
+  });
+  return { natsCalls, strategy };
+}

@@ -1,0 +1,103 @@
+import { isDevelopment } from '@toolfleet/contracts';
+import type { ExecuteCall } from '@toolfleet/engine';
+import { VERSION, type ServiceHost } from '@toolfleet/service';
+import type { NatsClient } from '@toolfleet/transport';
+import {
+  type Authenticate,
+  authenticateRequest,
+  type Projects,
+  type CredentialStatus,
+  openRequestState,
+  sealRequestState,
+  type SignedTokens,
+  type RequestLimits,
+} from '@toolfleet/access';
+import type { AsyncCalls, ResultReader } from '@toolfleet/results';
+import type { ToolCalls } from '../calls/tool-calls.js';
+import type { CatalogChanges, ToolList, ToolSearch, Toolsets } from '@toolfleet/catalog';
+import type { ToolLabels } from '@toolfleet/engine-adapters';
+import type { GatewayConfig } from '../gateway.config.js';
+import type { EventStreams } from '../server/event-streams.js';
+import { CallCancellations } from '../mcp/cancellation.js';
+import { ElicitationRelay } from '../mcp/elicitation.js';
+import { McpEndpoint } from '../mcp/mcp-endpoint.js';
+import { QueueTasks } from '../mcp/queue-tasks.js';
+
+/** The services of the gateway that the MCP endpoint works on. */
+interface McpWiringDeps {
+  authenticate: Authenticate;
+  tokens: SignedTokens;
+  limits: RequestLimits;
+  list: ToolList;
+  search: ToolSearch;
+  changes: CatalogChanges;
+  toolsets: Toolsets;
+  executeCall: ExecuteCall;
+  toolLabels: ToolLabels;
+  calls: ToolCalls;
+  asyncCalls: AsyncCalls;
+  nats: NatsClient;
+  streams: EventStreams;
+  status: CredentialStatus;
+  projects: Projects;
+  results: ResultReader;
+}
+
+/** Builds the MCP endpoint of this gateway. */
+export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWiringDeps): McpEndpoint {
+  const { clock, logger } = host;
+  const { authenticate, tokens, list, search } = deps;
+  return new McpEndpoint(
+    {
+      authenticate: async (rawHeaders) => {
+        const principal = await authenticateRequest(authenticate, rawHeaders);
+        await deps.limits.count(principal);
+        return principal;
+      },
+      countCalls: (principal, calls) => deps.limits.countBatch(principal, calls),
+      selectToolset: (principal, requested) => deps.toolsets.select(principal, requested),
+      toolsetInstructions: async ({ tenantId, toolset }) =>
+        toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
+      listTools: async (principal) => (await list.all(principal)).tools,
+      executeCall: deps.executeCall,
+      searchTools: async (principal, query, limit, isWanted) =>
+        (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),
+      onCatalogChanged: (changed) => deps.changes.subscribe(changed),
+      tasks: new QueueTasks(
+        deps.calls,
+        deps.asyncCalls,
+        settings.CALL_RESULT_TTL_SECONDS,
+        settings.RESULT_INLINE_KB * 1_024,
+      ),
+      elicitation: new ElicitationRelay(deps.nats),
+      cancellations: new CallCancellations(clock, deps.nats),
+      projects: deps.projects,
+      readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
+      requestState: {
+        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
+        open: (binding, token) => openRequestState(tokens, binding, token),
+      },
+      streams: deps.streams,
+      refusalOf: (principal) => deps.status.findRefusal(principal),
+      metrics: settings.METRICS_OTEL_NAMES
+        ? { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) }
+        : undefined,
+      clock,
+      onFault: (error) => logger.error({ error }, 'the MCP endpoint failed'),
+    },
+    {
+      version: VERSION,
+      publicUrl: settings.GATEWAY_PUBLIC_URL,
+      development: isDevelopment(settings.ENVIRONMENT),
+      issuer: settings.JWT_ISSUER,
+      allowedHosts: settings.MCP_ALLOWED_HOSTS,
+      allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
+      maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,
+      listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
+      surface: settings.MCP_SURFACE,
+      searchAbove: settings.MCP_SEARCH_ABOVE,
+      inlineBytes: settings.RESULT_INLINE_KB * 1_024,
+      maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+    },
+  );
+}

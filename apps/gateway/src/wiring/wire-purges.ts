@@ -1,0 +1,54 @@
+import { closeRedis, connectRedis, openRedis, toRedisOptions, type JobQueue } from '@toolfleet/queue';
+import type { ServiceHost } from '@toolfleet/service';
+import type { ApiKeys } from '@toolfleet/access';
+import type { Brokers } from './brokers.js';
+import type { SearchHistory } from '@toolfleet/catalog';
+import type { Engine } from './wire-engine.js';
+import type { GatewayConfig } from '../gateway.config.js';
+import type { Results } from './wire-results.js';
+import { Purges } from '../operator/purges.js';
+import { RedisPurgeStore } from '../operator/redis-purge-store.js';
+import { scannedKeys } from '../operator/redis-scan.js';
+import { purgeSteps } from '../operator/steps.js';
+
+interface PurgeDeps {
+  brokers: Brokers;
+  keys: ApiKeys;
+  engine: Pick<Engine, 'recentCalls'>;
+  results: Pick<Results, 'kept' | 'largeResults'>;
+  catalog: { searchHistory: SearchHistory | undefined };
+  queues: readonly JobQueue[];
+}
+
+/** Purges of tenants and users, with all stores that gateways know. */
+export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: PurgeDeps): Purges {
+  const { brokers, keys, engine, catalog, queues } = deps;
+  const { recentCalls } = engine;
+  const { kept: results, largeResults } = deps.results;
+  const connect = async () => {
+    const login = settings.REDIS_PURGE_PASSWORD && { username: 'purge', password: settings.REDIS_PURGE_PASSWORD };
+    const redis = connectRedis(settings.REDIS_URL, { name: 'gateway-purge', ...toRedisOptions(settings), ...login });
+    await openRedis(redis, settings.REDIS_URL);
+    return { redis, close: () => closeRedis(redis) };
+  };
+  const calls = scannedKeys({ connect, queues, results, large: largeResults });
+  return new Purges({
+    store: new RedisPurgeStore(brokers.redis),
+    steps: purgeSteps({
+      keys,
+      calls,
+      recentCalls,
+      searches: catalog.searchHistory,
+      results,
+      largeResults,
+      nats: brokers.nats,
+    }),
+    keyIds: async ({ tenantId, userId }) => {
+      const found = await keys.list(tenantId);
+      return found.filter((key) => userId === undefined || key.userId === userId).map((key) => key.id);
+    },
+    clock: host.clock,
+    logger: host.logger,
+    onAge: (ageMs) => host.metrics.purgeAge.set(ageMs / 1_000),
+  });
+}

@@ -1,0 +1,63 @@
+import type { CallAccess } from '@toolfleet/access';
+import { QUEUES } from '@toolfleet/contracts/subjects';
+import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
+import { JobQueue, StoreGeneration } from '@toolfleet/queue';
+import {
+  AsyncCalls,
+  CallResultShelf,
+  RedisCallStore,
+  RedisKeptResults,
+  ResultReader,
+  resultStore,
+  SelectPool,
+  type AsyncCallJob,
+} from '@toolfleet/results';
+import type { ServiceHost } from '@toolfleet/service';
+import type { GatewayConfig } from '../gateway.config.js';
+import { queueOptions, type Brokers } from './brokers.js';
+
+/** What keeps outcomes and results of calls, and reads them again. */
+export type Results = ReturnType<typeof wireResults>;
+
+/** Builds the stores of calls and results, and their readers. None of them runs a call, so they come before the engine. */
+export function wireResults(settings: GatewayConfig, host: ServiceHost, brokers: Brokers, access: CallAccess) {
+  const { clock } = host;
+  const { redis } = brokers;
+  const now = () => clock.now();
+  const largeResults = resultStore(settings, host);
+  const kept = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
+  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, kept, largeResults);
+  const handleTtlSeconds = settings.RESULT_HANDLE_TTL_SECONDS;
+  const handles = new RedisCallStore(redis, handleTtlSeconds, now, kept, largeResults);
+  const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, now, kept, largeResults);
+  const queue = new JobQueue<AsyncCallJob>({
+    name: QUEUES.toolCalls,
+    ...queueOptions(settings, brokers),
+    shareOf: (job) => job.tenant_id,
+  });
+  const generation = new StoreGeneration(redis);
+  const asyncCalls = new AsyncCalls({
+    queue,
+    store,
+    generation,
+    journal,
+    results: kept,
+    access,
+    clock,
+    maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,
+  });
+  const selector = new SelectPool(clock);
+  return {
+    kept,
+    /** Keeps large results outside Redis; undefined when none is configured. */
+    largeResults,
+    journal,
+    store,
+    queue,
+    generation,
+    asyncCalls,
+    selector,
+    reader: new ResultReader(asyncCalls, selector),
+    shelf: new CallResultShelf(handles, kept, clock, handleTtlSeconds * 1_000),
+  };
+}

@@ -1,0 +1,96 @@
+import type { Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
+import { administers } from './roles.js';
+
+/** The properties of a call that decide who has access to it. */
+export interface OwnedCall {
+  tenantId: string;
+  /** Name or alias of the tool, as it was called. */
+  tool: string;
+  /** `toMaker` the principal that made it; absent where that was not recorded. */
+  maker?: string;
+}
+
+/** The maker of a call: its API key, else its user. */
+export function toMaker({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
+  return keyId === undefined ? `user:${userId}` : `key:${keyId}`;
+}
+
+/** The definitions of the tools of a tenant, which decide who could have made a call. */
+export interface ToolDefinitions {
+  list(tenantId: string): Promise<{ tools: readonly RegisteredTool[] }>;
+}
+
+/** Whether a caller has access to a call, or to calls of a tool. */
+export interface AccessRule {
+  call(call: OwnedCall): boolean;
+  /** Whether the caller has access to all calls of this tool in its tenant. */
+  tool(name: string): boolean;
+}
+
+/**
+ * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
+ * key restricted to some tools or to a toolset must not learn what the others cost.
+ */
+export function seesTenantTotals(caller: Principal): boolean {
+  if (administers(caller, caller.tenantId)) return true;
+  return !caller.toolset && narrowGlobs(caller.tools, ['*']).includes('*');
+}
+
+/**
+ * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
+ * cancellation, tasks, recent calls, usage): calls it made, calls it could have made by its tool globs and roles, as
+ * administrator those of its tenant, as operator all. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
+ * made it.
+ */
+export class CallAccess {
+  readonly #byName = new WeakMap<readonly RegisteredTool[], ReadonlyMap<string, RegisteredTool>>();
+
+  constructor(private readonly cache: ToolDefinitions) {}
+
+  /** Whether a caller has access to one call. Definitions are read only if another caller made it. */
+  async may(caller: Principal, call: OwnedCall): Promise<boolean> {
+    if (isOwnCall(caller, call)) return true;
+    return call.tenantId === caller.tenantId && (await this.ruleFor(caller)).call(call);
+  }
+
+  /** The rule for many calls at once; it stays valid while definitions do not change. */
+  async ruleFor(caller: Principal): Promise<AccessRule> {
+    if (administers(caller, caller.tenantId)) {
+      return { call: (call) => administers(caller, call.tenantId), tool: () => true };
+    }
+    if (caller.toolset) return { tool: () => false, call: (call) => isOwnCall(caller, call) };
+    const definitions = await this.#definitions(caller.tenantId);
+    const tool = (name: string): boolean => couldCall(caller, name, definitions.get(name));
+    return {
+      tool,
+      call: (call) => isOwnCall(caller, call) || (call.tenantId === caller.tenantId && tool(call.tool)),
+    };
+  }
+
+  /** Tools by name and alias. Empty if the registry is unavailable and nothing is cached; then globs alone decide. */
+  async #definitions(tenantId: string): Promise<ReadonlyMap<string, RegisteredTool>> {
+    const listed = await this.cache.list(tenantId).catch(() => undefined);
+    if (!listed) return new Map();
+    let known = this.#byName.get(listed.tools);
+    if (!known) {
+      const named = (tool: RegisteredTool): [string, RegisteredTool][] =>
+        [...(tool.aliases ?? []), tool.name].map((name) => [name, tool]);
+      this.#byName.set(listed.tools, (known = new Map(listed.tools.flatMap(named))));
+    }
+    return known;
+  }
+}
+
+/** Whether the caller made a call, or administers the tenant that did. */
+export function isOwnCall(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
+  if (administers(caller, tenantId)) return true;
+  return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
+}
+
+/** The decision of the engine's `authorize`, without what depends on arguments or origin. */
+function couldCall(caller: Principal, name: string, tool: RegisteredTool | undefined): boolean {
+  if (!tool) return toolAllowed(caller.tools, name);
+  return mayUse(caller.tools, tool) && hasRequiredRole(caller, tool);
+}

@@ -1,0 +1,134 @@
+import { type EpochMs, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
+import type { Clock, CancelTimer } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
+import type { ApiKeys } from './api-keys.js';
+import { OPERATOR_KEY_ID } from './roles.js';
+import { VERIFIED_TTL_MS } from './verified-cache.js';
+
+const MAX_KEYS = 10_000;
+
+interface CredentialStatusDeps {
+  keys?: Pick<ApiKeys, 'isLive'>;
+  /** `GATEWAY_ADMIN_KEY` is set: work accepted from its holder may start. */
+  hasAdminKey: boolean;
+  clock: Clock;
+}
+
+/**
+ * Whether the credential of a principal is still valid, for work that outlives the request it came with: queued calls, tools
+ * that call tools, open streams. A revocation is noticed within 5 s, as everywhere.
+ */
+export class CredentialStatus {
+  /** Instants on the monotonic clock until which a key is known to be live. */
+  readonly #live = new LRUCache<string, number>({ max: MAX_KEYS });
+
+  constructor(private readonly deps: CredentialStatusDeps) {}
+
+  /**
+   * The error for work of a revoked or expired credential; undefined while the credential is valid.
+   * @throws ToolError SERVICE_UNAVAILABLE when its key cannot be looked up
+   */
+  async findRefusal(principal: Principal): Promise<ToolError | undefined> {
+    if (isOver(principal.expiresAt, this.deps.clock.now())) return voidCredential('has expired');
+    if (principal.keyId === undefined || (await this.#isLive(principal.keyId, principal.tenantId))) return undefined;
+    return voidCredential('was revoked');
+  }
+
+  async #isLive(keyId: string, tenantId: string): Promise<boolean> {
+    const { keys, hasAdminKey, clock } = this.deps;
+    if (keyId === OPERATOR_KEY_ID && tenantId === OPERATOR_TENANT) return hasAdminKey;
+    const known = `${tenantId}/${keyId}`;
+    const now = clock.monotonic();
+    if ((this.#live.get(known) ?? 0) > now) return true;
+    const isLive = (await keys?.isLive(keyId, tenantId)) ?? false;
+    if (isLive) this.#live.set(known, now + VERIFIED_TTL_MS);
+    return isLive;
+  }
+}
+
+const isOver = (expiresAt: EpochMs | undefined, now: EpochMs): boolean => expiresAt !== undefined && expiresAt <= now;
+
+const voidCredential = (what: string): ToolError =>
+  new ToolError('UNAUTHENTICATED', { message: `The credential that made this call ${what} before the call started.` });
+
+/**
+ * Interval in which credentials of open streams are checked. Together with `VERIFIED_TTL_MS`, for which a status is cached, a
+ * stream ends within 5 s of the revocation of its key.
+ */
+const CHECK_EVERY_MS = 500;
+/** A stream whose credential cannot be checked for this long ends as well. */
+const UNKNOWN_MS = 4_000;
+
+interface Watched {
+  principal: Principal;
+  onVoid: () => void;
+  /** Monotonic instant of the last check that found the credential valid. */
+  seenAt: number;
+}
+
+/** Watches the credentials of open streams with one timer, and reports each that is revoked or expires. */
+export class CredentialWatch {
+  readonly #watched = new Set<Watched>();
+  #cancelTimer: CancelTimer | undefined;
+
+  constructor(
+    private readonly status: Pick<CredentialStatus, 'findRefusal'>,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Number of watched credentials. */
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  /** Calls `onVoid` once when the credential is revoked or expires. @returns a function that ends the watch */
+  watch(principal: Principal, onVoid: () => void): () => void {
+    const watched: Watched = { principal, onVoid, seenAt: this.clock.monotonic() };
+    this.#watched.add(watched);
+    this.#schedule();
+    return () => {
+      this.#watched.delete(watched);
+      if (this.#watched.size === 0) this.#stop();
+    };
+  }
+
+  /** Runs work with a signal that aborts with UNAUTHENTICATED when the credential is revoked or expires. */
+  async during<T>(principal: Principal, work: (isValid: AbortSignal) => Promise<T>): Promise<T> {
+    const revoked = new AbortController();
+    const stop = this.watch(principal, () => revoked.abort(voidCredential('was revoked or has expired')));
+    try {
+      return await work(revoked.signal);
+    } finally {
+      stop();
+    }
+  }
+
+  #schedule(): void {
+    this.#cancelTimer ??= this.clock.after(CHECK_EVERY_MS, () => {
+      this.#cancelTimer = undefined;
+      // The next check does not wait for this one: a store that hangs must not keep streams open.
+      if (this.#watched.size > 0) this.#schedule();
+      for (const watched of this.#watched) void this.#check(watched);
+    });
+  }
+
+  #stop(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  async #check(watched: Watched): Promise<void> {
+    const now = this.clock.monotonic();
+    if (now - watched.seenAt > UNKNOWN_MS) return this.#end(watched);
+    try {
+      if (await this.status.findRefusal(watched.principal)) this.#end(watched);
+      else watched.seenAt = Math.max(watched.seenAt, now);
+    } catch {
+      // The key store is unavailable; `seenAt` bounds for how long that is tolerated.
+    }
+  }
+
+  #end(watched: Watched): void {
+    if (this.#watched.delete(watched)) watched.onVoid();
+  }
+}

@@ -1,0 +1,70 @@
+import type { Principal } from '@toolfleet/contracts';
+import { FakeClock } from '@toolfleet/testing';
+import { describe, expect, it } from 'vitest';
+import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
+import { ApiKeys } from './api-keys.js';
+import { PASSED_ON, toKeySpec, type KeyRequest } from './key-rights.js';
+
+const END = 10_000_000;
+const maker: Required<Omit<Principal, `parent${string}`>> = {
+  tenantId: 'acme',
+  userId: 'ada',
+  roles: ['admin', 'finance'],
+  tools: ['calc*', 'web_search'],
+  projects: ['web-*'],
+  toolset: { name: 'sup', version: 3, bound: 'to_version' },
+  tier: 'pro',
+  mcpMode: 'search',
+  via: 'api_key',
+  keyId: 'maker',
+  expiresAt: END,
+};
+
+describe('a key', () => {
+  it('has every right of its maker, which is given to it in one of its fields', async () => {
+    const store = new MemoryKeyStore();
+    const keys = new ApiKeys(store, { pepper: 'a-pepper-for-tests-0123', environment: 'test' }, new FakeClock(1_000));
+    const { keyId: _none, ...root } = maker;
+    const request = { client: 'c', userId: root.userId, roles: [...root.roles], mcpMode: root.mcpMode };
+    const { key, token } = await keys.issue(toKeySpec(root, request), 'ada');
+    const { principal } = await keys.verify(token);
+    expect(principal).toEqual({ ...root, keyId: key.id });
+    const passedOn = Object.entries(PASSED_ON).flatMap(([field, by]) => (by === null ? [] : [field]));
+    expect(Object.keys(principal).toSorted()).toEqual([...passedOn, 'via'].toSorted());
+  });
+
+  it.each<[KeyRequest, string]>([
+    [{ client: 'c', tenantId: 'globex' }, 'tenant_id'],
+    [{ client: 'c', roles: ['sales'] }, 'roles'],
+    [{ client: 'c', tools: ['calc*', '*'] }, 'tools'],
+    [{ client: 'c', projects: ['*'] }, 'projects'],
+    [{ client: 'c', toolset: 'sup' }, 'toolset'],
+    [{ client: 'c', toolset: 'sup@4' }, 'toolset'],
+    [{ client: 'c', tier: 'enterprise' }, 'tier'],
+    [{ client: 'c', expiresAt: END + 1 }, 'expires_in_seconds'],
+  ])('cannot be %j', (request, field) => {
+    expect(() => toKeySpec(maker, request)).toThrow(
+      expect.objectContaining({ code: 'PERMISSION_DENIED', details: { fields: [field] } }),
+    );
+  });
+
+  it('ends with its maker by default, also if an operator or a token makes it', () => {
+    for (const by of [maker, { ...maker, roles: ['operator'] }, { ...maker, via: 'jwt' as const, keyId: undefined }]) {
+      expect(toKeySpec(by, { client: 'c' }).expiresAt).toBe(END);
+      expect(toKeySpec(by, { client: 'c', expiresAt: END - 1 }).expiresAt).toBe(END - 1);
+    }
+  });
+
+  it('has no other parent than its maker', () => {
+    expect(toKeySpec(maker, { client: 'c', parentId: 'other' } as KeyRequest).parentId).toBe('maker');
+  });
+
+  it('of an administrator without projects has none', () => {
+    const { projects: _none, ...plain } = maker;
+    expect(toKeySpec(plain, { client: 'c' }).projects).toBeUndefined();
+    for (const project of ['shop', '*'])
+      expect(() => toKeySpec(plain, { client: 'c', projects: [project] })).toThrow(`Your key may not use ${project}.`);
+    const operator = { ...plain, roles: ['operator'] };
+    expect(toKeySpec(operator, { client: 'c', projects: ['shop'] }).projects).toEqual(['shop']);
+  });
+});

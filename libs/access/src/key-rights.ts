@@ -1,0 +1,108 @@
+import { OPERATOR_ROLE, ToolError, type Principal } from '@toolfleet/contracts';
+import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
+import type { KeySpec } from './api-keys.js';
+import { administers, isOperator } from './roles.js';
+
+/** A request for a new key. Rights that it does not name are those of its maker. */
+export type KeyRequest = Omit<KeySpec, 'tenantId' | 'parentId'> & { tenantId?: string | undefined };
+
+/** A field of a key by the wish of its maker, who cannot grant more than it holds. @throws ToolError PERMISSION_DENIED */
+type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F] | undefined) => KeySpec[F];
+
+/** For fields that grant nothing. */
+const asWanted = <T>(_maker: Principal, wanted: T): T => wanted;
+
+/**
+ * What a key can pass on, field by field. Only operators grant what they do not hold themselves: tenants, roles and tiers, and
+ * projects unless their own are limited.
+ */
+const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
+  tenantId(maker, wanted = maker.tenantId) {
+    if (!administers(maker, wanted)) deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
+    return wanted;
+  },
+  client: (_maker, wanted = '') => wanted,
+  // An administrator acts for the users of its tenant: it sees and cancels their calls, and purges their data.
+  userId: asWanted,
+  roles(maker, wanted = []) {
+    const lacking = isOperator(maker) ? [] : wanted.filter((role) => !maker.roles.includes(role));
+    if (lacking.includes(OPERATOR_ROLE)) deny('roles', 'Only operators can create operators.');
+    if (lacking.length > 0) deny('roles', `Your key lacks the roles ${lacking.join(', ')}.`);
+    return wanted;
+  },
+  tools(maker, wanted = [...maker.tools]) {
+    const covered = new Set(narrowGlobs(maker.tools, wanted));
+    const beyond = wanted.filter((glob) => !covered.has(glob));
+    if (beyond.length > 0) deny('tools', `Your key may not call ${beyond.join(', ')}.`);
+    return wanted;
+  },
+  projects(maker, wanted) {
+    // A key without projects may name none as a public caller, and any over NATS.
+    const { projects: held = isOperator(maker) ? ['*'] : undefined } = maker;
+    if (held?.includes('*')) return wanted;
+    const foreign = wanted?.filter((project) => !toolAllowed(held ?? [], project)) ?? [];
+    if (foreign.length > 0) deny('projects', `Your key may not use ${foreign.join(', ')}.`);
+    return wanted ?? held?.slice();
+  },
+  toolset({ toolset }, wanted) {
+    if (!toolset?.bound) return wanted;
+    const own = toolset.bound === 'to_version' ? `${toolset.name}@${toolset.version}` : toolset.name;
+    if (wanted !== undefined && wanted !== own) deny('toolset', `Your key is bound to toolset ${own}.`);
+    return own;
+  },
+  tier(maker, wanted) {
+    if (isOperator(maker)) return wanted;
+    if (wanted !== undefined && wanted !== maker.tier)
+      deny('tier', 'A tier other than your own needs the role operator.');
+    return maker.tier;
+  },
+  // Hides tools from MCP clients; which ones can be called is decided by `tools` and `toolset`.
+  mcpMode: asWanted,
+  expiresAt({ expiresAt }, wanted = expiresAt) {
+    if (expiresAt !== undefined && wanted !== undefined && wanted > expiresAt)
+      deny(
+        'expires_in_seconds',
+        `Your key ends at ${new Date(expiresAt).toISOString()}; it cannot create longer ones.`,
+      );
+    return wanted;
+  },
+  parentId: ({ keyId }) => keyId,
+};
+
+/**
+ * By which field of a key each right of a principal is passed on; null for what no key carries. A new field of `Principal` needs an
+ * entry here, and a new field of `KeySpec` a rule above: without them this file does not compile.
+ */
+export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySpec | null } = {
+  tenantId: 'tenantId',
+  userId: 'userId',
+  roles: 'roles',
+  tools: 'tools',
+  projects: 'projects',
+  toolset: 'toolset',
+  tier: 'tier',
+  mcpMode: 'mcpMode',
+  expiresAt: 'expiresAt',
+  keyId: 'parentId',
+  via: null,
+  // Of delegated callers, who create no keys.
+  parentCallId: null,
+  parentOrigin: null,
+  parentProject: null,
+  parentSpends: null,
+};
+
+/**
+ * Completes the request for a key by the rights of its maker.
+ * @throws ToolError PERMISSION_DENIED naming the field, if the request exceeds them
+ */
+export function toKeySpec(maker: Principal, request: KeyRequest): KeySpec {
+  const decide = <F extends keyof KeySpec>(field: F) =>
+    RULES[field](maker, (request as Partial<KeySpec>)[field]) as KeySpec[F];
+  const fields = Object.keys(RULES) as (keyof KeySpec)[];
+  return Object.fromEntries(fields.map((field) => [field, decide(field)])) as unknown as KeySpec;
+}
+
+function deny(field: string, message: string): never {
+  throw new ToolError('PERMISSION_DENIED', { message, details: { fields: [field] } });
+}

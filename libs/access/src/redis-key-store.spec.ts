@@ -1,0 +1,117 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startRedis } from '@toolfleet/testing';
+import type { ApiKeyRecord, KeyStore } from './api-keys.js';
+import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
+import { RedisKeyStore } from './redis-key-store.js';
+
+const NOW = 1_700_000_000_000;
+const key = (id: string, more: Partial<ApiKeyRecord> = {}): ApiKeyRecord => ({
+  id,
+  secretHash: `hash of ${id}`,
+  tenantId: 'acme',
+  userId: 'ann',
+  client: 'crm',
+  roles: ['dev'],
+  tools: ['*'],
+  createdAt: NOW,
+  createdBy: 'root',
+  ...more,
+});
+
+/** What every store of keys keeps. */
+function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void {
+  describe(`key store: ${name}`, () => {
+    let store: KeyStore;
+    beforeEach(async () => {
+      store = await open();
+    });
+
+    it('gives back what was stored, and null for an unknown id', async () => {
+      const full = key('aaaaaaaa', { tier: 'pro', parentId: 'operator', expiresAt: NOW + 1_000 });
+      expect(await store.create(full, NOW)).toBe('created');
+      expect(await store.find('aaaaaaaa')).toEqual(full);
+      expect(await store.find('bbbbbbbb')).toBeNull();
+    });
+
+    it('creates no key by one that has ended or is unknown', async () => {
+      await store.create(key('parent', { client: 'p', expiresAt: NOW + 10 }), NOW);
+      await store.create(key('leaver', { client: 'p' }), NOW);
+      expect(await store.create(key('a1', { parentId: 'parent' }), NOW + 9)).toBe('created');
+      expect(await store.create(key('a2', { parentId: 'parent' }), NOW + 10)).toBe('parent_ended');
+      expect(await store.create(key('a3', { parentId: 'unknown' }), NOW)).toBe('parent_ended');
+      await store.revoke('leaver', NOW);
+      expect(await store.create(key('a4', { parentId: 'leaver' }), NOW)).toBe('parent_ended');
+    });
+
+    it('refuses a taken id', async () => {
+      await store.create(key('aaaaaaaa'), NOW);
+      expect(await store.create(key('aaaaaaaa', { client: 'other' }), NOW)).toBe('id_taken');
+      expect((await store.find('aaaaaaaa'))?.client).toBe('crm');
+    });
+
+    it('keeps at most two live keys per tenant and client under concurrent requests', async () => {
+      const outcomes = await Promise.all(Array.from({ length: 10 }, (_, i) => store.create(key(`a${i}`), NOW)));
+      expect(outcomes.filter((outcome) => outcome === 'created')).toHaveLength(2);
+      expect(outcomes.filter((outcome) => outcome === 'too_many')).toHaveLength(8);
+      expect(await store.create(key('b1', { tenantId: 'other' }), NOW)).toBe('created');
+      expect(await store.create(key('c1', { client: 'other' }), NOW)).toBe('created');
+    });
+
+    it('counts neither revoked nor expired keys as live', async () => {
+      await store.create(key('a1', { expiresAt: NOW + 10 }), NOW);
+      await store.create(key('a2'), NOW);
+      expect(await store.create(key('a3'), NOW + 9)).toBe('too_many');
+      expect(await store.create(key('a3'), NOW + 10)).toBe('created');
+      await store.revoke('a2', NOW + 11);
+      expect(await store.create(key('a4'), NOW + 11)).toBe('created');
+      expect(await store.create(key('a5'), NOW + 11)).toBe('too_many');
+    });
+
+    it('revokes once: the first instant stays', async () => {
+      await store.create(key('a1'), NOW);
+      expect(await store.revoke('a1', NOW + 1)).toBe(true);
+      expect(await store.revoke('a1', NOW + 2)).toBe(true);
+      expect((await store.find('a1'))?.revokedAt).toBe(NOW + 1);
+      expect(await store.revoke('zz', NOW)).toBe(false);
+    });
+
+    it('notes the latest use and never undoes a revocation with it', async () => {
+      await store.create(key('a1'), NOW);
+      await store.revoke('a1', NOW + 1);
+      await store.touch('a1', NOW + 5);
+      await store.touch('a1', NOW + 3);
+      await store.touch('zz', NOW + 3);
+      expect(await store.find('a1')).toMatchObject({ lastUsedAt: NOW + 5, revokedAt: NOW + 1 });
+      expect(await store.find('zz')).toBeNull();
+    });
+
+    it('lists by tenant, oldest first', async () => {
+      await store.create(key('b1', { createdAt: NOW + 2 }), NOW);
+      await store.create(key('a1', { createdAt: NOW + 3 }), NOW);
+      await store.create(key('c1', { tenantId: 'other', createdAt: NOW + 1 }), NOW);
+      expect((await store.list('acme')).map(({ id }) => id)).toEqual(['b1', 'a1']);
+      expect((await store.list()).map(({ id }) => id)).toEqual(['c1', 'b1', 'a1']);
+      expect(await store.list('nobody')).toEqual([]);
+    });
+  });
+}
+
+keyStoreConformance('memory', async () => new MemoryKeyStore());
+
+describe('on a real Redis', () => {
+  let server: Awaited<ReturnType<typeof startRedis>>;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  keyStoreConformance('redis', async () => {
+    await redis.flushall();
+    return new RedisKeyStore(redis);
+  });
+});

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import type { Redis } from 'ioredis';
+import type { EpochMs } from '@toolfleet/contracts';
+import { type ApiKeyRecord, type CreateOutcome, KeyStore, MAX_LIVE_KEYS } from './api-keys.js';
+import { OPERATOR_KEY_ID } from './roles.js';
+
+/**
+ * Keys in Redis under the hash tag `{auth}`, one slot, so that every script runs on Redis Cluster:
+ * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` ids.
+ * Revocation and last use are separate fields: a late `touch` can never write an old record over a revocation.
+ */
+const KEYS = '{auth}:keys';
+const REVOKED = '{auth}:revoked';
+const USED = '{auth}:used';
+
+const CREATE_KEY = readFileSync(new URL('../lua/create-key.lua', import.meta.url), 'utf8');
+const REVOKE_KEY = readFileSync(new URL('../lua/revoke-key.lua', import.meta.url), 'utf8');
+const TOUCH_KEY = readFileSync(new URL('../lua/touch-key.lua', import.meta.url), 'utf8');
+const FIND_KEY = readFileSync(new URL('../lua/find-key.lua', import.meta.url), 'utf8');
+
+/** API keys in Redis, over the caller's connection. Redis errors are passed on, and callers fail closed. */
+export class RedisKeyStore extends KeyStore {
+  constructor(private readonly redis: Redis) {
+    super();
+  }
+
+  override async create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome> {
+    const client = clientKey(key);
+    const parent = key.parentId === OPERATOR_KEY_ID ? '' : (key.parentId ?? '');
+    const record = JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
+    const args = [key.id, record, now, MAX_LIVE_KEYS, parent];
+    return (await this.redis.eval(CREATE_KEY, 3, KEYS, REVOKED, client, ...args)) as CreateOutcome;
+  }
+
+  override async find(id: string): Promise<ApiKeyRecord | null> {
+    const [record, revoked, used] = (await this.redis.eval(FIND_KEY, 3, KEYS, REVOKED, USED, id)) as (string | null)[];
+    return record ? assemble(record, revoked, used) : null;
+  }
+
+  override async list(tenantId?: string): Promise<ApiKeyRecord[]> {
+    const [records, revoked, used] = await Promise.all([
+      this.redis.hgetall(KEYS),
+      this.redis.hgetall(REVOKED),
+      this.redis.hgetall(USED),
+    ]);
+    return Object.entries(records)
+      .map(([id, record]) => assemble(record, revoked[id], used[id]))
+      .filter((key) => tenantId === undefined || key.tenantId === tenantId)
+      .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  }
+
+  override async revoke(id: string, at: EpochMs): Promise<boolean> {
+    return (await this.redis.eval(REVOKE_KEY, 2, KEYS, REVOKED, id, at)) === 1;
+  }
+
+  override async erase(id: string): Promise<boolean> {
+    const key = await this.find(id);
+    if (!key) return false;
+    await this.redis.multi().srem(clientKey(key), id).hdel(REVOKED, id).hdel(USED, id).hdel(KEYS, id).exec();
+    return true;
+  }
+
+  override async touch(id: string, at: EpochMs): Promise<void> {
+    await this.redis.eval(TOUCH_KEY, 2, KEYS, USED, id, at);
+  }
+}
+
+const clientKey = ({ tenantId, client }: Pick<ApiKeyRecord, 'tenantId' | 'client'>): string =>
+  `{auth}:client:${tenantId}:${client}`;
+
+function assemble(record: string, revoked?: string | null, used?: string | null): ApiKeyRecord {
+  return {
+    ...(JSON.parse(record) as ApiKeyRecord),
+    revokedAt: revoked ? Number(revoked) : undefined,
+    lastUsedAt: used ? Number(used) : undefined,
+  };
+}

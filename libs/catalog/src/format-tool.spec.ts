@@ -1,0 +1,131 @@
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { aTool } from '@toolfleet/testing/engine-fixture';
+import { describe, expect, test } from 'vitest';
+import { formatTool, toolMetadata } from './format-tool.js';
+
+describe('formatTool', () => {
+  const tool = aTool({
+    cost_per_use_micro_usd: 4_000,
+    annotations: { title: 'Adder', readOnlyHint: true },
+    context_keys: ['project_id'],
+    session_aware: true,
+  });
+  const schema = tool.input_schema;
+
+  test('native, OpenAI, Anthropic, MCP', () => {
+    expect(formatTool(tool, 'native')).toEqual({
+      name: 'adder',
+      description: 'Adds two numbers',
+      category: 'data',
+      version: '1.0.0',
+      parameters: schema,
+      timeout_seconds: 30,
+      cost_per_use: 0.004,
+    });
+    expect(formatTool(tool, 'openai')).toEqual({
+      type: 'function',
+      function: { name: 'adder', description: 'Adds two numbers', parameters: schema },
+    });
+    expect(formatTool(tool, 'openai-responses')).toEqual({
+      type: 'function',
+      name: 'adder',
+      description: 'Adds two numbers',
+      parameters: schema,
+      strict: false,
+    });
+    expect(formatTool(tool, 'anthropic')).toEqual({
+      name: 'adder',
+      description: 'Adds two numbers',
+      input_schema: schema,
+    });
+    expect(formatTool(tool, 'mcp')).toEqual({
+      name: 'adder',
+      title: 'Adder',
+      description: 'Adds two numbers',
+      inputSchema: schema,
+      annotations: { title: 'Adder', readOnlyHint: true, idempotentHint: true },
+    });
+  });
+
+  test('Gemini, with references expanded and without empty parameters', () => {
+    const declaration = { name: 'adder', description: 'Adds two numbers' };
+    const point = { type: 'object', properties: { x: { type: 'integer', exclusiveMinimum: 0 } }, required: ['x'] };
+    const input_schema = {
+      type: 'object',
+      properties: { at: { $ref: '#/$defs/Point' } },
+      additionalProperties: false,
+      $defs: { Point: point },
+    };
+    expect(formatTool(aTool({ input_schema }), 'gemini')).toEqual({
+      ...declaration,
+      parameters: {
+        type: 'object',
+        properties: {
+          at: { type: 'object', properties: { x: { type: 'integer', minimum: 1 } }, required: ['x'] },
+        },
+      },
+    });
+    expect(formatTool(aTool({ input_schema: {} }), 'gemini')).toEqual(declaration);
+  });
+
+  test('the strict mode of OpenAI, where it can express the schema', () => {
+    const limit = { type: 'integer', default: 5 };
+    const input_schema = { type: 'object', properties: { query: { type: 'string' }, limit }, required: ['query'] };
+    const parameters = {
+      type: 'object',
+      properties: {
+        query: { type: 'string' },
+        limit: { type: ['integer', 'null'], description: '(default: 5)' },
+      },
+      required: ['query', 'limit'],
+      additionalProperties: false,
+    };
+    const strict = { name: 'adder', description: 'Adds two numbers', parameters, strict: true };
+    const searcher = aTool({ input_schema });
+    expect(formatTool(searcher, 'openai-strict')).toEqual({ type: 'function', function: strict });
+    expect(formatTool(searcher, 'openai-responses-strict')).toEqual({ type: 'function', ...strict });
+    const free = { type: 'object', properties: { labels: { type: 'object' } } };
+    expect(formatTool(aTool({ input_schema: free }), 'openai-responses-strict')).toMatchObject({
+      parameters: free,
+      strict: false,
+    });
+  });
+
+  test('adds properties to a schema without them, because some providers require them', () => {
+    expect(formatTool(aTool({ input_schema: {} }), 'anthropic').input_schema).toEqual({
+      type: 'object',
+      properties: {},
+    });
+  });
+
+  test('metadata contains every default', () => {
+    const { rate_limit: _, ...undeclared } = aTool();
+    expect(toolMetadata(undeclared)).toMatchObject({
+      rate_limit: 60,
+      rate_limit_mode: 'reject',
+      retry_policy: null,
+      cache_ttl_seconds: null,
+      stub_data: null,
+      timeout_seconds: 30,
+      memory_limit_mb: 128,
+      dangerous: false,
+      sandboxed: false,
+      session_aware: false,
+      requires_auth: false,
+      cost_per_use: 0,
+      author: null,
+    });
+  });
+
+  const operation = (method: string) => ({ kind: 'openapi', method }) as unknown as RegisteredTool['binding'];
+  test.each<[string, Partial<RegisteredTool>, boolean]>([
+    ['a GET', { binding: operation('GET') }, false],
+    ['a PUT', { binding: operation('PUT') }, true],
+    ['a DELETE', { binding: operation('delete') }, true],
+    ['a builtin tool that is not idempotent', { idempotent: false }, true],
+    ['a builtin tool', {}, false],
+    ['a builtin tool that writes', { annotations: { readOnlyHint: false } }, true],
+  ])('metadata says whether %s has effects', (_, more, expected) => {
+    expect(toolMetadata(aTool({ idempotent: true, ...more })).has_effects).toBe(expected);
+  });
+});

@@ -1,0 +1,216 @@
+import { isJsonObject, toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import {
+  DEFAULT_MEMORY_LIMIT_MB,
+  DEFAULT_RATE_LIMIT,
+  SHOWN_TIMEOUT_SECONDS,
+  type RegisteredTool,
+} from '@toolfleet/contracts/tool-definition';
+import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
+import { hasEffects, isSafeMethod } from '@toolfleet/engine';
+
+/** Renders a definition; `parameters` is its input schema as listed. */
+type Formatter = (tool: RegisteredTool, parameters: JsonObject, style: SchemaStyle) => JsonObject;
+
+/** Every format in which a definition can be listed. No format contains the context keys, which are not part of the input schema. */
+const FORMATTERS = {
+  native: toNative,
+  openai: (tool, parameters) => ({ type: 'function', function: toFunction(tool, parameters) }),
+  'openai-strict': (tool, parameters) => ({ type: 'function', function: toStrictFunction(tool, parameters) }),
+  // Strict mode, the default of this API, does not allow optional arguments.
+  'openai-responses': (tool, parameters) => ({ type: 'function', ...toFunction(tool, parameters), strict: false }),
+  'openai-responses-strict': (tool, parameters) => ({ type: 'function', ...toStrictFunction(tool, parameters) }),
+  anthropic: ({ name, description }, parameters) => ({ name, description, input_schema: parameters }),
+  gemini: toGemini,
+  mcp: toMcp,
+} satisfies Record<string, Formatter>;
+
+export type ToolFormat = keyof typeof FORMATTERS;
+/** Formats in which a definition can be listed. */
+export const TOOL_FORMATS = Object.keys(FORMATTERS) as readonly ToolFormat[];
+
+/**
+ * Renders a definition in the format that a model provider or client expects. Schemas of remote tools are listed without `$schema`,
+ * which some clients take for an unknown dialect; an author of a builtin tool or a plugin sets it on purpose.
+ * @param style `inline` expands references, for providers that refuse `$defs`
+ */
+export function formatTool(tool: RegisteredTool, format: ToolFormat, style: SchemaStyle = 'defs'): JsonObject {
+  const formatter: Formatter = FORMATTERS[format];
+  return formatter(tool, toParameters(tool, style), style);
+}
+
+const toFunction = ({ name, description }: RegisteredTool, parameters: JsonObject): JsonObject => ({
+  name,
+  description,
+  parameters,
+});
+
+/** A function of OpenAI's strict mode; one whose schema that mode cannot express is listed without it. */
+function toStrictFunction(tool: RegisteredTool, parameters: JsonObject): JsonObject {
+  const strict = derive(strictSchemas, parameters, toStrictSchema);
+  return { ...toFunction(tool, strict ?? parameters), strict: strict !== undefined };
+}
+
+/** A function declaration of Gemini, which refuses empty `parameters`. */
+function toGemini(tool: RegisteredTool): JsonObject {
+  const { name, description } = tool;
+  const parameters = derive(geminiSchemas, toParameters(tool, 'inline'), toGeminiSchema);
+  return parameters.properties === undefined ? { name, description } : { name, description, parameters };
+}
+
+/** The tool object of the public API. */
+function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
+  const shown: JsonObject = {
+    name: tool.name,
+    description: tool.description,
+    category: tool.category,
+    version: tool.version,
+    parameters,
+    timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
+    cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
+  };
+  if (!tool.available) shown.available = false;
+  if (tool.tags?.length) shown.tags = tool.tags;
+  return shown;
+}
+
+/** A tool as MCP clients see it. Only an object schema is a valid output schema in all protocol revisions. */
+function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle): JsonObject {
+  const annotations = toolAnnotations(tool);
+  const { title } = annotations;
+  const shown: JsonObject = { name: tool.name };
+  if (typeof title === 'string') shown.title = title;
+  shown.description = tool.description;
+  shown.inputSchema = inputSchema;
+  const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
+  if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
+  shown.annotations = annotations;
+  return shown;
+}
+
+/** Member of a structured result that is the selection of a call. */
+export const SELECTION = 'toolfleet_selection';
+/** Member of a structured result that is the handle of a kept result. */
+export const HANDLE = 'toolfleet_result';
+/** Keywords at the top of an output schema that would refuse an object with no other member than a selection. */
+const REFUSING = ['required', 'additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties'];
+/** Keywords at the top that may refuse it, depending on what they refer to. */
+const COMPOSING = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'const', 'enum'];
+const shaped = new WeakMap<JsonObject, JsonObject>();
+
+/**
+ * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result may be a
+ * selection or a handle, so nothing is required at the top level. Schemas whose top level refers to others, and schemas that are not
+ * objects in all protocol revisions, are not listed.
+ */
+function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined {
+  if (schema?.type !== 'object' || COMPOSING.some((keyword) => schema[keyword] !== undefined)) return undefined;
+  let listed = shaped.get(schema);
+  if (!listed) {
+    listed = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !REFUSING.includes(keyword)));
+    shaped.set(schema, listed);
+  }
+  return listed;
+}
+
+/**
+ * The annotations of a tool for MCP clients. Those of an operation follow from its HTTP method; an operation that is not safe may
+ * overwrite or delete. `idempotentHint` is what this fleet acts on, so a claim of an untrusted server does not appear in it.
+ */
+export function toolAnnotations({ annotations, binding, idempotent }: RegisteredTool): JsonObject {
+  const shown: JsonObject = {};
+  if (binding.kind === 'openapi') {
+    const isSafe = isSafeMethod(binding.method);
+    Object.assign(shown, { readOnlyHint: isSafe, destructiveHint: !isSafe, openWorldHint: true });
+  }
+  Object.assign(shown, annotations);
+  if (idempotent !== undefined) shown.idempotentHint = idempotent;
+  return shown;
+}
+
+/** Renders the properties of a tool with their defaults filled in. */
+export function toolMetadata(tool: RegisteredTool): JsonObject {
+  const optional = (value: Json | undefined) => value ?? null;
+  return {
+    name: tool.name,
+    version: tool.version,
+    description: tool.description,
+    category: tool.category,
+    author: optional(tool.author),
+    requires_auth: tool.requires_auth ?? false,
+    rate_limit: tool.rate_limit ?? DEFAULT_RATE_LIMIT,
+    timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
+    memory_limit_mb: tool.memory_limit_mb ?? DEFAULT_MEMORY_LIMIT_MB,
+    sandboxed: tool.sandboxed ?? false,
+    dangerous: tool.dangerous ?? false,
+    session_aware: tool.session_aware ?? false,
+    idempotent: tool.idempotent ?? false,
+    has_effects: hasEffects(tool),
+    retry_policy: optional(tool.retry_policy),
+    rate_limit_mode: tool.rate_limit_mode ?? 'reject',
+    cache_ttl_seconds: optional(tool.cache_ttl_seconds),
+    select: optional(tool.select),
+    stub_data: optional(tool.stub_data),
+    cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
+    tags: tool.tags ?? [],
+    input_examples: tool.input_examples ?? [],
+    source: { kind: tool.source.kind, name: tool.source.name },
+    revision: tool.revision,
+    available: tool.available,
+  };
+}
+
+/**
+ * The tool as its public callers can use it: without the argument values that `dangerous_when` refuses them. An argument whose
+ * default is such a value becomes required, because a call that omits it is refused.
+ */
+export function toPublicTool(tool: RegisteredTool): RegisteredTool {
+  const { dangerous_when: rules, input_schema: schema } = tool;
+  if (!rules?.length || !isJsonObject(schema.properties)) return tool;
+  const properties = { ...schema.properties };
+  const required = Array.isArray(schema.required) ? [...schema.required] : [];
+  for (const { argument, values } of rules) {
+    const property = properties[argument];
+    if (!isJsonObject(property)) continue;
+    const shown: JsonObject = { ...property };
+    const legal = property.type === 'boolean' ? [true, false] : property.enum;
+    if (Array.isArray(legal)) shown.enum = legal.filter((value) => !values.includes(value));
+    if (property.default !== undefined && values.includes(property.default)) {
+      delete shown.default;
+      if (!required.includes(argument)) required.push(argument);
+    }
+    properties[argument] = shown;
+  }
+  const isUsable = (example: JsonObject) =>
+    rules.every(({ argument, values }) => example[argument] === undefined || !values.includes(example[argument]));
+  return {
+    ...tool,
+    input_schema: { ...schema, properties, required },
+    input_examples: tool.input_examples?.filter(isUsable),
+  };
+}
+
+/** The input schema with `type` and `properties`, which some providers require. */
+function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
+  const schema = toListedSchema(tool, tool.input_schema, style);
+  return schema.type === 'object' && schema.properties
+    ? schema
+    : { ...schema, type: 'object', properties: schema.properties ?? {} };
+}
+
+/** Schemas in other forms by the listed one, which is replaced and never changed. */
+const inlined = new WeakMap<JsonObject, JsonObject>();
+const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
+const geminiSchemas = new WeakMap<JsonObject, JsonObject>();
+
+function derive<T>(known: WeakMap<JsonObject, T>, schema: JsonObject, make: (schema: JsonObject) => T): T {
+  if (!known.has(schema)) known.set(schema, make(schema));
+  return known.get(schema) as T;
+}
+
+function toListedSchema({ binding }: RegisteredTool, registered: JsonObject, style: SchemaStyle): JsonObject {
+  const isRemote = binding.kind === 'mcp' || binding.kind === 'openapi';
+  if (style === 'defs' && !isRemote) return registered;
+  const { $schema: _dialect, ...schema } = registered;
+  if (style === 'defs') return schema;
+  return derive(inlined, registered, () => inlineDefinitions(schema));
+}

@@ -1,0 +1,77 @@
+import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { authorize } from '@toolfleet/engine';
+import { formatTool, toolAnnotations, toolMetadata, toPublicTool } from './format-tool.js';
+import { mayUse } from '@toolfleet/engine/access';
+import { isAdmin } from '@toolfleet/access';
+import type { DefinitionCache } from './definition-cache.js';
+import type { ToolList } from './tool-list.js';
+import { hasToolset } from './toolsets.js';
+
+/**
+ * Tools with their properties, for operators' views. Callers see what they may call; administrators also see dangerous and
+ * quarantined tools, marked with the reason why they cannot be called. Callers with a toolset see its tools.
+ */
+export class ToolInventory {
+  constructor(
+    private readonly cache: DefinitionCache,
+    private readonly visible: ToolList,
+  ) {}
+
+  /** Properties without schemas, by name. */
+  async list(caller: Principal): Promise<{ tools: JsonObject[]; stale: boolean }> {
+    if (hasToolset(caller)) {
+      const { tools, stale } = await this.visible.all(caller);
+      return { tools: tools.map((tool) => shown(withAllTools(caller), tool)), stale };
+    }
+    const { tools, stale } = await this.cache.list(caller.tenantId);
+    return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
+  }
+
+  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */
+  async one(caller: Principal, name: string): Promise<JsonObject> {
+    const tool = hasToolset(caller)
+      ? await this.visible.one(caller, name)
+      : await this.cache.get(name, caller.tenantId);
+    if (!tool || !(hasToolset(caller) || isShown(caller, tool))) {
+      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
+    }
+    const { parameters } = formatTool(toPublicTool(tool), 'native');
+    return {
+      ...shown(hasToolset(caller) ? withAllTools(caller) : caller, tool),
+      parameters: parameters ?? {},
+      ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
+      annotations: toolAnnotations(tool),
+    };
+  }
+}
+
+/** The globs of the caller have already been applied to original names. */
+const withAllTools = (caller: Principal): Principal => ({ ...caller, tools: ['*'] });
+
+function isShown(caller: Principal, tool: RegisteredTool): boolean {
+  if (isAdmin(caller)) return true;
+  return mayUse(caller.tools, tool) && !tool.dangerous && !tool.quarantine;
+}
+
+function shown(caller: Principal, tool: RegisteredTool): JsonObject {
+  const refusal = findRefusal(caller, tool);
+  return {
+    ...toolMetadata(tool),
+    kind: tool.binding.kind,
+    shared: tool.tenant === undefined,
+    callable: refusal === undefined,
+    ...(refusal ? { not_callable_because: { code: refusal.code, reason: refusal.message } } : {}),
+  };
+}
+
+/** The error of a public call of this tool, whatever its arguments; undefined if it can be called. */
+function findRefusal(caller: Principal, tool: RegisteredTool): ToolError | undefined {
+  try {
+    authorize(caller, 'public', tool);
+    return undefined;
+  } catch (error) {
+    if (isToolError(error)) return error;
+    throw error;
+  }
+}

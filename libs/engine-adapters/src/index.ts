@@ -1,0 +1,13 @@
+export { Audits, CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
+export { BudgetClient } from './budget-client.js';
+export { CallSpans } from './call-spans.js';
+export { LeasedBudget } from './leased-budget.js';
+export { PythonModules } from './redis-python-modules.js';
+export { RedisRateLimiter } from './redis-rate-limiter.js';
+export { RedisResultCache } from './redis-result-cache.js';
+export { SpendSlices } from './spend-slices.js';
+export { ToolLabels } from './tool-labels.js';
+export { executorTable, QueueExecutor, RemoteExecutor } from './executors.js';
+export { policyComponent } from './policy/engine-policy.js';
+export { pythonPolicy, withPythonDefaults } from './python-policy.js';
+export { redisProbeLease } from './redis-probe-lease.js';

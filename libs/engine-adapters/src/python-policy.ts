@@ -1,0 +1,37 @@
+import { isJsonObject } from '@toolfleet/contracts';
+import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { FleetFile } from '@toolfleet/fleet-file';
+
+/** The sandbox policy of section `code_execution`. */
+export function pythonPolicy({
+  default_strictness: strictness = 'standard',
+  extra_allowed_modules: { standard = [], strict = [] } = {},
+}: FleetFile['code_execution']): PythonJobPolicy {
+  return { default_strictness: strictness, extra_allowed_modules: { standard, strict } };
+}
+
+/**
+ * Completes the definitions of sandbox tools with the settings of this fleet: the default strictness and the memory limit. The
+ * default is part of the definition so that the danger check, the policy, the time limit and every list see the strictness that
+ * will run.
+ * @param memoryLimitMb upper bound; a definition can only lower it
+ */
+export function withPythonDefaults(
+  { default_strictness: strictness }: Pick<PythonJobPolicy, 'default_strictness'>,
+  memoryLimitMb: number,
+): (tool: RegisteredTool) => RegisteredTool {
+  return (tool) => {
+    if (tool.binding.kind !== 'python') return tool;
+    const { input_schema: schema } = tool;
+    const properties = isJsonObject(schema.properties) ? { ...schema.properties } : {};
+    if (isJsonObject(properties.strictness)) {
+      properties.strictness = { ...properties.strictness, default: strictness };
+    }
+    return {
+      ...tool,
+      input_schema: { ...schema, properties },
+      memory_limit_mb: Math.min(tool.memory_limit_mb ?? memoryLimitMb, memoryLimitMb),
+    };
+  };
+}

@@ -1,0 +1,178 @@
+import { randomUUID } from 'node:crypto';
+import type { Cluster, Redis } from 'ioredis';
+import type { Succeeded, Milliseconds } from '@toolfleet/contracts';
+import {
+  MAX_CACHED_CHARS,
+  MemoryResultCache,
+  ResultCache,
+  type CacheAges,
+  type CachedResult,
+  type CacheLookup,
+  type CacheScope,
+} from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import type { KeptResults } from '@toolfleet/journal';
+import { sha256Hex } from '@toolfleet/schema';
+import { defineScript, StoreHealth, type Script } from '@toolfleet/queue/redis';
+import { readFileSync } from 'node:fs';
+
+const READ_CACHED = readFileSync(new URL('../lua/read-cached.lua', import.meta.url), 'utf8');
+
+/** Longest wait for Redis: a cache slower than this does not help. */
+const TIMEOUT_MS = 50;
+/** Longest wait until a drop is confirmed. */
+const DROP_TIMEOUT_MS = 250;
+/** Longer than any entry is kept (a day), so that no entry outlives the version that invalidates it. */
+const VERSION_TTL_MS = 25 * 3_600_000;
+type ReadReply = [text: string | null, leftMs: number, version: string];
+
+/** The stored entry. Its age is `kept_ms` minus the TTL that is left, so it needs no clock but that of Redis. */
+interface StoredEntry {
+  fresh_ms: Milliseconds;
+  kept_ms: Milliseconds;
+  /** Version of its scope when its call began; it is valid only while that is the current one. */
+  version: string;
+  result: Succeeded;
+}
+
+/** What Redis knows about a key. */
+interface SharedLookup {
+  entry?: CachedResult & { isFresh: boolean };
+  version: string;
+}
+
+/**
+ * Results shared by all gateways in Redis, behind a near cache in this process. Keys contain tenant, revision and arguments. Each
+ * scope (tenant and source) has a version in Redis, read together with the result: a call with effects replaces it, which
+ * invalidates the scope's entries for all gateways at once. A Redis that is down or slow is a miss; writes are not awaited.
+ */
+export class RedisResultCache extends ResultCache {
+  readonly #near: MemoryResultCache;
+  readonly #health: StoreHealth;
+  readonly #read: Script<ReadReply>;
+  readonly #results: Pick<KeptResults, 'keep'> | undefined;
+  /** Version keys that Redis has not confirmed to be replaced. Until then their scope is not looked up. */
+  readonly #unconfirmedDrops = new Set<string>();
+
+  /** @param options.results counts entries against the quota of their tenant */
+  constructor(
+    private readonly redis: Redis | Cluster,
+    private readonly clock: Clock,
+    options: { timeoutMs?: number; results?: Pick<KeptResults, 'keep'> } = {},
+  ) {
+    super();
+    this.#near = new MemoryResultCache(clock);
+    this.#results = options.results;
+    this.#health = new StoreHealth(clock, options.timeoutMs ?? TIMEOUT_MS);
+    this.#read = defineScript(redis, 'readCached', 2, READ_CACHED);
+  }
+
+  override get(key: string, scope: CacheScope): CacheLookup | Promise<CacheLookup> {
+    const { cached, version: local } = this.#near.get(key, scope);
+    if (scope.reach === 'process' || (scope.reach === 'near' && cached))
+      return { cached, version: joinVersions(local, undefined) };
+    return this.#getShared(key, scope, local).then((shared) => {
+      if (!shared) return { version: scope.reach === 'fleet' ? undefined : joinVersions(local, undefined) };
+      const { entry, version } = shared;
+      return { cached: entry?.isFresh ? entry : undefined, version: joinVersions(local, version) };
+    });
+  }
+
+  override async getStale(key: string, scope: CacheScope): Promise<CachedResult | undefined> {
+    const near = this.#near.getStale(key, scope);
+    if (near && scope.reach !== 'fleet') return near;
+    const shared = await this.#getShared(key, scope, this.#near.get(key, scope).version);
+    return shared ? shared.entry : near;
+  }
+
+  override set(key: string, result: Succeeded, ages: CacheAges): void {
+    const { scope, freshMs, staleMs } = ages;
+    const [local, shared] = splitVersions(ages.version);
+    this.#near.set(key, result, { freshMs, staleMs, version: local });
+    const kept_ms = Math.max(freshMs, staleMs);
+    if (scope.reach === 'process' || shared === undefined || kept_ms <= 0 || !this.#isRedisUp) return;
+    const entry: StoredEntry = { fresh_ms: freshMs, kept_ms, version: shared, result };
+    const text = JSON.stringify(entry);
+    if (text.length > MAX_CACHED_CHARS) return;
+    void this.#health.run(() => this.#write(entryKey(scope, key), text, kept_ms, scope.tenantId));
+  }
+
+  override async drop(scope: CacheScope): Promise<void> {
+    this.#near.drop(scope);
+    const key = versionKey(scope);
+    this.#unconfirmedDrops.add(key);
+    let cancelTimer = () => {};
+    const timeout = new Promise<void>((resolve) => (cancelTimer = this.clock.after(DROP_TIMEOUT_MS, resolve)));
+    await Promise.race([this.#replaceVersion(key), timeout]);
+    cancelTimer();
+  }
+
+  /** Sent even while Redis counts as down: a drop that is not sent would leave old results to other gateways. */
+  async #replaceVersion(key: string): Promise<void> {
+    try {
+      await this.redis.set(key, randomUUID(), 'PX', VERSION_TTL_MS);
+      this.#unconfirmedDrops.delete(key);
+    } catch {
+      // Sent again by the next lookup in this scope.
+    }
+  }
+
+  /** Writes an entry, unless the quota of its tenant has no room; then it stays in the near cache only. */
+  async #write(ref: string, text: string, ttlMs: Milliseconds, tenantId: string): Promise<void> {
+    const result = { tenantId, ref, bytes: Buffer.byteLength(text), keyed: false, ttlMs };
+    if (this.#results && !(await this.#results.keep(result))) return;
+    await this.redis.set(ref, text, 'PX', ttlMs);
+  }
+
+  get #isRedisUp(): boolean {
+    return this.redis.status === 'ready' && this.#health.isUp;
+  }
+
+  /**
+   * Reads a result and the version of its scope in one round trip.
+   * @returns undefined when Redis did not answer
+   */
+  async #getShared(key: string, scope: CacheScope, local: string): Promise<SharedLookup | undefined> {
+    if (!this.#isRedisUp) return undefined;
+    const ofScope = versionKey(scope);
+    if (this.#unconfirmedDrops.has(ofScope)) {
+      await this.#health.run(() => this.#replaceVersion(ofScope));
+      if (this.#unconfirmedDrops.has(ofScope)) return undefined;
+    }
+    const reply = await this.#health.run(() => this.#read(entryKey(scope, key), ofScope));
+    if (!reply) return undefined;
+    const [text, leftMs, version] = reply;
+    if (text === null) return { version };
+    const entry = JSON.parse(text) as StoredEntry;
+    if (entry.version !== version) return { version };
+    const ageMs = Math.max(0, entry.kept_ms - leftMs);
+    const storedAt = this.clock.now() - ageMs;
+    const freshMs = entry.fresh_ms - ageMs;
+    this.#near.set(key, entry.result, { freshMs, staleMs: leftMs, storedAt, version: local });
+    return { entry: { result: entry.result, storedAt, isFresh: freshMs > 0 }, version };
+  }
+}
+
+/** All keys of a scope are in one slot of a Redis cluster. */
+function scopePrefix({ tenantId, source }: CacheScope): string {
+  return `rc:{${encodeURIComponent(tenantId)}:${encodeURIComponent(source)}}`;
+}
+
+/** Hashed, because a key may contain what the caller sent. */
+function entryKey(scope: CacheScope, key: string): string {
+  return `${scopePrefix(scope)}:${sha256Hex(key)}`;
+}
+
+function versionKey(scope: CacheScope): string {
+  return `${scopePrefix(scope)}:version`;
+}
+
+/** The version of a lookup: that of the near cache, and that of Redis where it was read. */
+function joinVersions(local: string, shared: string | undefined): string {
+  return shared === undefined ? local : `${local}/${shared}`;
+}
+
+function splitVersions(version: string): [local: string, shared: string | undefined] {
+  const at = version.indexOf('/');
+  return at < 0 ? [version, undefined] : [version.slice(0, at), version.slice(at + 1)];
+}

@@ -1,0 +1,25 @@
+import type { CallStatus } from '@toolfleet/contracts/fleet';
+import type { AuditRecord } from './ports.js';
+import { CATALOGUE } from '@toolfleet/contracts';
+import { toCancellation } from './deadline.js';
+
+/**
+ * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, even
+ * if it may have taken effect before (OUTCOME_UNKNOWN), because the fleet did not fail.
+ */
+export function toCallStatus({
+  ok,
+  code,
+  call,
+  isExecutorFault,
+}: Pick<AuditRecord, 'ok' | 'code' | 'call' | 'isExecutorFault'>): CallStatus {
+  if (ok || code === undefined) return ok ? 'success' : 'tool_error';
+  if (code === 'CANCELLED') return 'cancelled';
+  if (code === 'OUTCOME_UNKNOWN' && wasCancelled(call.request.signal)) return 'cancelled';
+  const { blame, origin } = CATALOGUE[code];
+  if (isExecutorFault || blame === 'executor' || blame === 'fleet') return 'system_error';
+  return origin === 'request' ? 'refused' : 'tool_error';
+}
+
+const wasCancelled = ({ aborted, reason }: AbortSignal): boolean =>
+  aborted && toCancellation(reason).code === 'CANCELLED';

@@ -1,0 +1,144 @@
+import { isJsonObject, type CallRequest, type Json } from '@toolfleet/contracts';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { AuditRecord } from './ports.js';
+
+const MASK = '[argument]';
+/** Shortest string argument that is masked as a whole, in UTF-16 units. */
+const MIN_VALUE = 6;
+/** Shortest part of an argument that is masked: programs and encoded URLs show parts of their input. */
+const RUN = 16;
+/** Longest message that is returned, in UTF-16 units. */
+const MAX_MESSAGE = 4_096;
+/** UTF-16 units of the arguments that are compared with a message. */
+const MAX_COMPARED = 64 * 1024;
+/** JSON values searched for strings: a body of one megabyte can contain half a million numbers. */
+const MAX_VALUES = 250_000;
+
+/** Shown as the name of a tool that does not exist: a caller may have written anything there. */
+const UNKNOWN_TOOL = '[unknown]';
+
+/** The parts of a call that messages and records may show, and the definition that tells which names are not the caller's. */
+export interface ShownCall {
+  request: Pick<CallRequest, 'toolName' | 'rawArguments'>;
+  /** Absent: there is no such tool. */
+  tool?: Pick<RegisteredTool, 'name' | 'input_schema'>;
+}
+
+/** The name of a call's tool for logs, records and spans. */
+export function recordedTool({ tool }: Pick<ShownCall, 'tool'>): string {
+  return tool?.name ?? UNKNOWN_TOOL;
+}
+
+const redacted = new WeakMap<AuditRecord, string>();
+
+/** The redacted message of a failed call, or undefined for a call without an error; computed once per record. */
+export function redactedError(record: AuditRecord): string | undefined {
+  if (record.error === undefined) return undefined;
+  let text = redacted.get(record);
+  if (text === undefined) {
+    text = redactCall(record.error, record.call);
+    redacted.set(record, text);
+  }
+  return text;
+}
+
+/**
+ * Masks what the caller wrote in a message about its call: arguments, names of arguments that the tool does not have, and the
+ * name of a tool that does not exist. Tools and upstreams quote them in their errors, and people who read logs may not be allowed
+ * to read calls. Masks whole strings and every run of 16 characters of one of them. Message and strings are cut before they are
+ * compared, so the time is bounded for any input.
+ */
+export function redactCall(message: string, { request, tool }: ShownCall): string {
+  // One run more than is returned, so that a run that the cut splits is still masked.
+  const shown = message.slice(0, MAX_MESSAGE + RUN);
+  const hidden = new Uint8Array(shown.length);
+  const texts = comparedTexts(tool ? [] : [request.toolName], request.rawArguments, knownNames(tool));
+  for (const text of texts) hideOccurrences(shown, text, hidden);
+  hideRuns(shown, texts, hidden);
+  const masked = withMasks(shown, hidden, Math.min(shown.length, MAX_MESSAGE));
+  return message.length > MAX_MESSAGE ? `${masked}…` : masked;
+}
+
+function hideOccurrences(message: string, text: string, hidden: Uint8Array): void {
+  for (let at = message.indexOf(text); at >= 0; at = message.indexOf(text, at + text.length)) {
+    hidden.fill(1, at, at + text.length);
+  }
+}
+
+function hideRuns(message: string, texts: ReadonlySet<string>, hidden: Uint8Array): void {
+  if (message.length < RUN) return;
+  const startsByRun = new Map<string, number[]>();
+  for (let at = 0; at + RUN <= message.length; at += 1) {
+    const run = message.slice(at, at + RUN);
+    const starts = startsByRun.get(run);
+    if (starts) starts.push(at);
+    else startsByRun.set(run, [at]);
+  }
+  for (const text of texts) {
+    for (let at = 0; at + RUN <= text.length; at += 1) {
+      const run = text.slice(at, at + RUN);
+      const starts = startsByRun.get(run);
+      if (!starts) continue;
+      for (const start of starts) hidden.fill(1, start, start + RUN);
+      startsByRun.delete(run);
+    }
+  }
+}
+
+function withMasks(message: string, hidden: Uint8Array, length: number): string {
+  let result = '';
+  for (let at = 0; at < length;) {
+    const isHidden = hidden[at] === 1;
+    let end = at + 1;
+    while (end < length && (hidden[end] === 1) === isHidden) end += 1;
+    result += isHidden ? MASK : message.slice(at, end);
+    at = end;
+  }
+  return result;
+}
+
+/**
+ * The given texts, and the strings and unknown names of a value, cut to `MAX_COMPARED` in total. Iterative, because arguments that
+ * were refused may be nested to any depth.
+ */
+function comparedTexts(given: readonly string[], value: Json, known: ReadonlySet<string>): Set<string> {
+  const texts = new Set<string>();
+  const open: Json[] = [value, ...given];
+  let left = MAX_COMPARED;
+  for (let seen = 0; seen < MAX_VALUES && left > 0; seen += 1) {
+    const item = open.pop();
+    if (item === undefined) break;
+    if (typeof item === 'string') {
+      if (item.length < MIN_VALUE) continue;
+      texts.add(item.slice(0, left));
+      left -= item.length;
+    } else if (Array.isArray(item)) {
+      for (const member of item.slice(0, MAX_VALUES)) open.push(member);
+    } else if (isJsonObject(item)) {
+      for (const [name, member] of Object.entries(item).slice(0, MAX_VALUES)) {
+        open.push(member);
+        if (!known.has(name)) open.push(name);
+      }
+    }
+  }
+  return texts;
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+const namesByTool = new WeakMap<Pick<RegisteredTool, 'input_schema'>, ReadonlySet<string>>();
+
+/** Every name in the input schema of a tool, keywords included: messages about its arguments may show them. */
+function knownNames(tool: Pick<RegisteredTool, 'input_schema'> | undefined): ReadonlySet<string> {
+  if (!tool) return NO_NAMES;
+  let names = namesByTool.get(tool);
+  if (!names) {
+    const found = new Set<string>();
+    const open: Json[] = [tool.input_schema];
+    for (let part = open.pop(); part !== undefined; part = open.pop()) {
+      if (isJsonObject(part)) for (const name of Object.keys(part)) found.add(name);
+      if (typeof part === 'object' && part !== null) open.push(...Object.values(part));
+    }
+    namesByTool.set(tool, (names = found));
+  }
+  return names;
+}

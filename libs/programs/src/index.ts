@@ -1,0 +1,3 @@
+export type { ProgramPorts } from './program-calls.js';
+export { MAX_STUBS, toolExpression, toolStubs } from './tool-signature.js';
+export { ProgramExecutor } from './program-executor.js';

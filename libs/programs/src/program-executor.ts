@@ -1,0 +1,98 @@
+import type { Clock } from '@toolfleet/resilience';
+import { Executor, type Call, toExecMessage } from '@toolfleet/engine';
+import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
+import { type NewExecJob, type ExecResponse, failedResponse } from '@toolfleet/contracts/execution';
+import { PROGRAM_LIMITS, type ProgramPorts, ProgramCalls } from './program-calls.js';
+import type { CredentialWatch } from '@toolfleet/access';
+import { ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
+
+/** When a tenant with as many programs as it may have should try again. */
+const RETRY_MS = 1_000;
+
+interface Deps {
+  clock: Clock;
+  issueToken: (call: Call) => string | undefined;
+  /** Ends the wait for a worker when the credential of a call is revoked. */
+  credentials: Pick<CredentialWatch, 'during'>;
+  /** Headers of the active trace; undefined when no trace is recorded. */
+  traceHeaders: () => Readonly<Record<string, string>> | undefined;
+  ports: ProgramPorts;
+  /** Programs of a tenant in this process; 0 means no limit. Asynchronous programs have the slots of their queue. */
+  maxPerTenant: number;
+}
+
+/**
+ * Runs programs that call tools as jobs of their queue. The delegation of a run stays in this process: the sandbox sends
+ * numbered questions, and `ProgramCalls` answers them with the rights of the caller.
+ */
+export class ProgramExecutor extends Executor {
+  /** Programs with a caller that waits, by tenant. */
+  readonly #running = new Map<string, number>();
+
+  constructor(
+    private readonly queue: JobQueue<NewExecJob, ExecResponse>,
+    private readonly replies: ReplyChannel,
+    private readonly deps: Deps,
+  ) {
+    super();
+  }
+
+  override async execute(call: Call): Promise<ExecResponse> {
+    const { principal, acceptedAt } = call.request;
+    if (acceptedAt !== undefined) return this.#run(call);
+    const { tenantId } = principal;
+    const { maxPerTenant } = this.deps;
+    const running = this.#running.get(tenantId) ?? 0;
+    if (maxPerTenant > 0 && running >= maxPerTenant) {
+      throw new ToolError('QUEUE_FULL', {
+        message: `${running} programs of this tenant run; wait for one to end, or send it with mode "async"`,
+        details: { limit: maxPerTenant, setting: 'GATEWAY_PROGRAMS_PER_TENANT' },
+        retryAfterMs: RETRY_MS,
+      });
+    }
+    this.#running.set(tenantId, running + 1);
+    try {
+      return await this.#run(call);
+    } finally {
+      const left = (this.#running.get(tenantId) ?? 1) - 1;
+      if (left > 0) this.#running.set(tenantId, left);
+      else this.#running.delete(tenantId);
+    }
+  }
+
+  async #run(call: Call): Promise<ExecResponse> {
+    const { clock, issueToken, traceHeaders, credentials, ports } = this.deps;
+    const token = issueToken(call);
+    if (token === undefined) throw new ToolError('INTERNAL', { message: 'A program needs a delegation' });
+    const calls = new ProgramCalls(call, token, ports);
+    const { principal, acceptedAt } = call.request;
+    const job: NewExecJob = {
+      ...toExecMessage(call),
+      tenant_id: principal.tenantId,
+      timeout_ms: call.timeoutMs,
+      traceparent: traceHeaders()?.traceparent,
+      program: { seed: call.callId, started_at: acceptedAt ?? clock.now() },
+    };
+    try {
+      const response = await credentials.during(principal, (startUntil) =>
+        this.replies.submit(this.queue, job, {
+          deadlineAt: clock.now() + call.deadline.remainingMs(),
+          runMs: Math.min(call.timeoutMs, runMs(call)),
+          startUntil,
+          signal: call.signal,
+          onAsk: (question, bytes) => calls.answer(question, bytes),
+        }),
+      );
+      return calls.end(response);
+    } catch (error) {
+      // A lost or late program may have made calls: they are listed with its failure.
+      return calls.end(failedResponse(toToolError(error)));
+    }
+  }
+}
+
+/** Time that the run of a program may take, as the sandbox reads it. */
+function runMs({ arguments: args }: Call): Milliseconds {
+  const { timeout_seconds: seconds } = args;
+  return (typeof seconds === 'number' ? seconds : PROGRAM_LIMITS.runSeconds) * 1_000;
+}

@@ -1,0 +1,300 @@
+import {
+  type CallBody,
+  type CallProgress,
+  type CallState,
+  type EpochMs,
+  ToolError,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
+import { actingUserId, callBody } from '@toolfleet/engine';
+import type { Journal, KeptResults } from '@toolfleet/journal';
+import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
+import { Semaphore, type Clock } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
+import { traceparent } from '@toolfleet/telemetry';
+import { orUnavailable } from '@toolfleet/queue/redis';
+import { isOwnCall, toMaker, type CallAccess, administers } from '@toolfleet/access';
+import { requirePlainId } from '@toolfleet/contracts/text';
+
+/** What is known of an asynchronous call. */
+export interface StoredCall {
+  callId: string;
+  tenantId: string;
+  tool: string;
+  /** The user it is made for. */
+  userId?: string;
+  /** `toMaker` of its caller; absent for calls that only the journal knows. */
+  maker?: string;
+  /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
+  session?: string;
+  /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
+  arguments?: JsonObject;
+  state: CallState;
+  acceptedAt: EpochMs;
+  finishedAt?: EpochMs;
+  /** Body of the finished call. A refusal is a failure in it. */
+  result?: CallBody;
+}
+
+/** The session that a caller names, and the user it acts for: sessions of the same name of two users are different ones. */
+export interface CallerSession {
+  id: string;
+  userId: string;
+}
+
+/** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
+export type CallEvent =
+  | { id: string; type: 'accepted' | 'started' }
+  | ({ id: string; type: 'progress' } & CallProgress)
+  | { id: string; type: 'done'; state: CallState; result?: CallBody };
+
+/** An event before it has an id. */
+export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;
+
+/** Stores asynchronous calls until `CALL_RESULT_TTL_SECONDS` after their end. */
+export abstract class CallStore {
+  /** Stores a new call. */
+  abstract create(call: StoredCall): Promise<void>;
+  /** The call of this id, of any tenant; null if there is none. */
+  abstract get(callId: string): Promise<StoredCall | null>;
+  /** Like `get`, without the result, which may be megabytes. */
+  abstract getState(callId: string): Promise<StoredCall | null>;
+  /**
+   * Notes that a worker has begun.
+   * @returns false if the call has ended: its job was delivered again because the queue missed that end
+   */
+  abstract begin(callId: string): Promise<boolean>;
+  abstract append(callId: string, event: NewCallEvent): Promise<void>;
+  /** Events after `afterId`, oldest first. */
+  abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
+  /** Ends a call; the first end stays. @returns whether this was the first */
+  abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
+}
+
+/** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
+export interface AsyncCallJob {
+  call_id: string;
+  /** Tenant whose share of the queue it counts against. */
+  tenant_id: string;
+  deadline_at: number;
+  /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */
+  generation?: string;
+  /** The caller's span: the job's own trace is linked to it. */
+  traceparent?: string;
+  request: JsonObject;
+}
+
+const STORE = 'The store of calls';
+/** Results that a tenant reads at a time, the requests that wait for them, and when further ones may try again. */
+const READS_PER_TENANT = 3;
+const MAX_WAITING_READS = 100;
+const READ_RETRY_MS = 1_000;
+/** Tenants with turns; the turns of a further one begin anew. */
+const MAX_READERS = 1_000;
+/** Longest arguments that are kept with a call, as characters of JSON. */
+const MAX_KEPT_ARGUMENTS = 16 * 1024;
+
+/** A running call ends within tens of milliseconds of its cancellation, at most after about two seconds. */
+const STOP_WAIT_MS = 2_000;
+const STOP_POLL_MS = 25;
+/** The message that stops a job is delivered at most once, so it is repeated until the call ends. */
+const STOP_AGAIN_MS = 500;
+
+const FINAL: ReadonlySet<CallState> = new Set<CallState>([
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'outcome_unknown',
+]);
+
+interface AsyncCallsDeps {
+  queue: JobQueue<AsyncCallJob, unknown>;
+  store: CallStore;
+  generation: Pick<StoreGeneration, 'read'>;
+  /** Finds synchronous calls that had an effect or a key. */
+  journal: Pick<Journal, 'read'>;
+  results: Pick<KeptResults, 'admit'>;
+  access: CallAccess;
+  clock: Clock;
+  /** Longest call in ms, queueing included. */
+  maxCallMs: number;
+}
+
+/**
+ * Calls that run without a waiting connection. They are durable once accepted; callers that `CallAccess` admits can read, follow
+ * and cancel them until their retention ends.
+ */
+export class AsyncCalls {
+  /** Turns at reading results, by tenant. */
+  private readonly reads = new LRUCache<string, Semaphore>({ max: MAX_READERS });
+
+  constructor(private readonly deps: AsyncCallsDeps) {}
+
+  /**
+   * Stores the call; it is durable when this resolves. Its deadline is counted from now.
+   * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL, RESULT_QUOTA_EXCEEDED
+   */
+  accept(request: CallRequest): Promise<void> {
+    return orUnavailable(STORE, this.enqueue(request));
+  }
+
+  private async enqueue(request: CallRequest): Promise<void> {
+    const { callId, principal, toolName, rawArguments } = request;
+    await this.deps.results.admit(principal.tenantId);
+    const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
+    const acceptedAt = this.deps.clock.now();
+    const created = this.deps.store.create({
+      callId,
+      tenantId: principal.tenantId,
+      tool: toolName,
+      maker: toMaker(principal),
+      arguments: JSON.stringify(rawArguments).length <= MAX_KEPT_ARGUMENTS ? rawArguments : undefined,
+      userId: actingUserId(request),
+      state: 'accepted',
+      acceptedAt,
+    });
+    const [generation] = await Promise.all([this.deps.generation.read(), created]);
+    const parent = traceparent();
+    await this.deps.queue.add(callId, {
+      call_id: callId,
+      tenant_id: principal.tenantId,
+      traceparent: parent,
+      generation,
+      deadline_at: this.deps.queue.time.now() + allowedMs,
+      request: serialised({ ...request, acceptedAt }),
+    });
+  }
+
+  /**
+   * The call with its result, and with its arguments for the caller that made it and administrators.
+   * @param session the caller's session, for results that are bound to one
+   * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
+   */
+  get(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+    return orUnavailable(STORE, this.findWithResult(caller, callId, session));
+  }
+
+  /**
+   * The call without its result, unless only the journal knows it.
+   * @throws ToolError as `get`
+   */
+  getState(caller: Principal, callId: string): Promise<StoredCall> {
+    return orUnavailable(STORE, this.find(caller, callId));
+  }
+
+  private async findWithResult(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+    const call = await this.find(caller, callId, session);
+    const stored = (await (isFinal(call.state) ? this.readInTurn(call) : this.deps.store.get(callId))) ?? call;
+    return isOwnCall(caller, stored) ? stored : { ...stored, arguments: undefined };
+  }
+
+  /**
+   * The call with its result. A result may have megabytes, and parsing it holds the event loop, so a tenant reads few at a time.
+   * @throws ToolError QUEUE_FULL
+   */
+  private async readInTurn({ callId, tenantId }: StoredCall): Promise<StoredCall | null> {
+    const turns = this.reads.get(tenantId) ?? new Semaphore(READS_PER_TENANT, MAX_WAITING_READS);
+    this.reads.set(tenantId, turns);
+    const read = turns.run(() => this.deps.store.get(callId));
+    if (read) return read;
+    const message = `${MAX_WAITING_READS} requests of your tenant are already waiting to read results; retry later`;
+    throw new ToolError('QUEUE_FULL', { message, retryAfterMs: READ_RETRY_MS });
+  }
+
+  private async find(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+    requirePlainId('call_id', callId);
+    const call = (await this.deps.store.getState(callId)) ?? (await this.journalled(callId));
+    if (!call || !isOfSession(call, caller, session) || !(await this.deps.access.may(caller, call))) {
+      throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
+    }
+    if (isFinal(call.state)) return call;
+    await this.settleLost(call);
+    return (await this.deps.store.getState(callId)) ?? call;
+  }
+
+  /**
+   * Cancels a waiting or running call; a finished call does not change.
+   * @returns the state in which the call ended, or `claimed` if a running call has not stopped after two seconds
+   */
+  cancel(caller: Principal, callId: string): Promise<CallState> {
+    return orUnavailable(STORE, this.stop(caller, callId));
+  }
+
+  private async stop(caller: Principal, callId: string): Promise<CallState> {
+    const call = await this.find(caller, callId);
+    if (isFinal(call.state)) return call.state;
+    // A running call ends with its own outcome; one that waited has none.
+    if ((await this.deps.queue.cancel(callId)) === 'removed') await this.deps.store.finish(callId, 'cancelled');
+    const until = this.deps.clock.monotonic() + STOP_WAIT_MS;
+    let againAt = this.deps.clock.monotonic() + STOP_AGAIN_MS;
+    for (;;) {
+      const state = (await this.deps.store.getState(callId))?.state ?? 'cancelled';
+      const now = this.deps.clock.monotonic();
+      if (isFinal(state) || now >= until) return state;
+      if (now >= againAt) {
+        await this.deps.queue.cancel(callId);
+        againAt = now + STOP_AGAIN_MS;
+      }
+      await this.deps.clock.sleep(STOP_POLL_MS);
+    }
+  }
+
+  /** Events after `afterId`; the last one of a finished call is `done`. */
+  events(callId: string, afterId?: string): Promise<CallEvent[]> {
+    return this.deps.store.events(callId, afterId);
+  }
+
+  /** A call that did not go through the queue, from the journal. */
+  private async journalled(callId: string): Promise<StoredCall | undefined> {
+    const record = await this.deps.journal.read(callId);
+    if (!record) return undefined;
+    const { tenantId, tool, state, acceptedAt, endedAt, outcome } = record;
+    return {
+      callId,
+      tenantId,
+      tool,
+      state,
+      acceptedAt,
+      finishedAt: endedAt > 0 ? endedAt : undefined,
+      result: outcome && callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)),
+    };
+  }
+
+  /** Ends the call of a job that ended without its worker (killed twice, dropped at its deadline). */
+  private async settleLost(call: StoredCall): Promise<void> {
+    const record = await this.deps.queue.record(call.callId);
+    if (record.state !== 'failed') return;
+    await this.deps.store.finish(call.callId, record.error?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed', {
+      success: false,
+      output: null,
+      text: '',
+      error: record.error?.message ?? 'The call was lost',
+      metadata: { code: record.error?.code ?? 'WORKER_LOST' },
+      execution_time_ms: 0,
+      usage: { tokens: 0, cost_usd: 0 },
+      call_id: call.callId,
+    });
+  }
+}
+
+/** Administrators of the tenant read the results of all users, in the session that they name. */
+function isOfSession(call: StoredCall, caller: Principal, named: CallerSession | undefined): boolean {
+  if (call.session === undefined) return true;
+  return call.session === named?.id && (call.userId === named.userId || administers(caller, call.tenantId));
+}
+
+/** Whether a call never leaves this state. */
+export const isFinal = (state: CallState): boolean => FINAL.has(state);
+
+/** The part of a request that goes through the queue: everything but the signal, the deadline and callbacks. */
+function serialised({
+  signal: _signal,
+  onProgress: _progress,
+  deadlineAt: _deadline,
+  ...rest
+}: CallRequest): JsonObject {
+  return { ...rest } as unknown as JsonObject;
+}

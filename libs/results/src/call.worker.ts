@@ -1,0 +1,150 @@
+import {
+  isToolError,
+  ToolError,
+  toToolError,
+  type CallBody,
+  type CallRequest,
+  type CallResult,
+  type CallState,
+} from '@toolfleet/contracts';
+import { resultSubject } from '@toolfleet/contracts/subjects';
+import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
+import type { Journal } from '@toolfleet/journal';
+import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
+import type { Clock } from '@toolfleet/resilience';
+import type { CredentialStatus } from '@toolfleet/access';
+import { isFinal, type AsyncCallJob, type CallStore } from './async-calls.js';
+
+interface CallWorkerDeps {
+  executeCall: ExecuteCall;
+  store: CallStore;
+  /** Whether the credential that made a call may still be used. */
+  status: Pick<CredentialStatus, 'findRefusal'>;
+  /** Shows whether the effect of a call that runs again may have begun. */
+  journal: Pick<Journal, 'read'>;
+  /** Whether a tool may run twice; false for a tool that no longer exists. */
+  isIdempotent(toolName: string, tenantId: string): Promise<boolean>;
+  /** Whether Redis may have lost writes since a job was added. */
+  generation: Pick<StoreGeneration, 'read'>;
+  clock: Clock;
+  /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
+  publish(subject: string, body: CallBody): void;
+}
+
+/** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
+const KEEP_MS = 30_000;
+const KEEP_PAUSE_MS = 250;
+/** Pause before a job whose record was unavailable is taken again. */
+const BEGIN_PAUSE_MS = 1_000;
+
+/**
+ * Handles the jobs of the queue `tool-calls`: runs each call through the engine like every other entry point, stores its outcome
+ * and publishes it on NATS. The handler throws `RetryLater` if a store is unavailable before the call has begun.
+ */
+export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
+  const { executeCall, store, clock, publish } = deps;
+  return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
+    const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
+    const { callId } = sent;
+    const retryLater = (): never => {
+      throw new RetryLater(BEGIN_PAUSE_MS);
+    };
+    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, deps.generation).catch(retryLater));
+    const refusal = await findRefusal(deps, sent, mayHaveBegun).catch(retryLater);
+    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
+    if (!isOpen) return 'ended before';
+    const from = clock.monotonic();
+    const request: CallRequest = {
+      ...sent,
+      door: 'queue',
+      signal,
+      refusal,
+      mayHaveBegun,
+      deadlineAt: deadlineAt ?? clock.now(),
+      // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
+      idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
+      onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
+    };
+    const outcome = await executeCall(request).catch(toToolError);
+    const result = withQueueTime(
+      isToolError(outcome) ? explainFailure(sent.view?.shownName ?? sent.toolName, failed(outcome)) : outcome,
+      queuedMs,
+    );
+    const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
+    const state = toCallState(result, signal);
+    const isFirstEnd = await retryUntilStored(clock, () => store.finish(callId, state, body));
+    if (isFirstEnd) publishResult(publish, resultSubject(request.principal.tenantId, callId), body);
+    // Not the result: it is in the store already.
+    return state;
+  };
+}
+
+/** Publishes a result. One that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
+function publishResult(publish: CallWorkerDeps['publish'], subject: string, body: CallBody): void {
+  try {
+    publish(subject, body);
+  } catch (error) {
+    if (!isToolError(error) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
+    const result_omitted = { reason: 'message_size', ...error.details };
+    publish(subject, { ...body, output: null, content: undefined, metadata: { ...body.metadata, result_omitted } });
+  }
+}
+
+/**
+ * Why an accepted call may not start: its credential was revoked or has expired. A call that an earlier run has claimed is not
+ * refused: the journal knows how it ends. If an earlier run may have begun and its record was lost, a refusal would deny an
+ * effect that may have happened, so the outcome of a tool that must not run twice is OUTCOME_UNKNOWN.
+ */
+async function findRefusal(
+  { status, journal, isIdempotent }: Pick<CallWorkerDeps, 'status' | 'journal' | 'isIdempotent'>,
+  { callId, principal, toolName }: Pick<CallRequest, 'callId' | 'principal' | 'toolName'>,
+  mayHaveBegun: boolean,
+): Promise<ToolError | undefined> {
+  const refusal = await status.findRefusal(principal);
+  if (!refusal) return undefined;
+  const state = (await journal.read(callId))?.state;
+  if (state === 'accepted') return refusal;
+  if (state !== undefined) return undefined;
+  if (!mayHaveBegun || (await isIdempotent(toolName, principal.tenantId))) return refusal;
+  return new ToolError('OUTCOME_UNKNOWN', {
+    message: `It is not known whether '${toolName}' took effect: ${refusal.message}`,
+    details: { call_id: callId, after: refusal.code },
+  });
+}
+
+const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> => {
+  const call = await store.get(callId);
+  return !call || !isFinal(call.state);
+};
+
+/**
+ * Whether the store restarted or failed over since the job was added. Among the writes that were lost then may be those of an
+ * earlier run, and the queue's note that the job was taken.
+ */
+async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {
+  return generation !== undefined && generation !== (await store.read());
+}
+
+/** Repeats failing work: the call has run and is charged, so its outcome must survive an outage of the store. */
+async function retryUntilStored<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+  const until = clock.monotonic() + KEEP_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (clock.monotonic() > until) throw error;
+      await clock.sleep(KEEP_PAUSE_MS);
+    }
+  }
+}
+
+function withQueueTime(result: CallResult, queuedMs: number): CallResult {
+  return { ...result, timing: { ...result.timing, queue_ms: result.timing.queue_ms + queuedMs } };
+}
+
+function toCallState(result: CallResult, signal: AbortSignal): CallState {
+  if (result.ok) return 'succeeded';
+  if (result.failure?.code === 'OUTCOME_UNKNOWN') return 'outcome_unknown';
+  if (signal.aborted && signal.reason instanceof ToolError && signal.reason.code === 'CANCELLED') return 'cancelled';
+  return result.failure?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed';
+}

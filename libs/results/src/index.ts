@@ -1,0 +1,10 @@
+export { CallResultShelf } from './result-shelf.js';
+export { READ_RESULT, ResultExecutor } from './read-result.js';
+export { RedisCallStore } from './redis-call-store.js';
+export { RedisKeptResults } from './redis-kept-results.js';
+export { SelectPool } from './select-pool.js';
+export { StoredResults } from './stored-results.js';
+export { callWorker } from './call.worker.js';
+export { resultStore } from './result-store.js';
+export { type AsyncCallJob, AsyncCalls, type CallEvent, isFinal, type StoredCall } from './async-calls.js';
+export { type PartRequest, ResultReader, type ResultPart } from './result-reader.js';

@@ -1,0 +1,209 @@
+import { readFileSync } from 'node:fs';
+import type { CallBody, CallResult, CallState, JsonObject } from '@toolfleet/contracts';
+import { callBody } from '@toolfleet/engine';
+import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
+import { defineScript, type Script } from '@toolfleet/queue/redis';
+import type { Redis } from 'ioredis';
+import { BODY_REF } from './redis-kept-results.js';
+import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
+
+/** Events kept per call; older ones are dropped. */
+const MAX_EVENTS = 1_000;
+
+const BEGIN_CALL = readFileSync(new URL('../lua/begin-call.lua', import.meta.url), 'utf8');
+const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.url), 'utf8');
+
+/** Calls as hashes `{call:<id>}:record`, their events as streams `{call:<id>}:events`; one slot per call on Redis Cluster. */
+export class RedisCallStore extends CallStore {
+  readonly #begin: Script<number>;
+  readonly #finish: Script<number>;
+
+  constructor(
+    private readonly redis: Redis,
+    private readonly ttlSeconds: number,
+    private readonly now: () => number,
+    /** Counts what is kept; without one nothing is counted. */
+    private readonly results?: Pick<KeptResults, 'keep'>,
+    /** Keeps large results; without one all are kept in Redis. */
+    private readonly large?: LargeResults,
+  ) {
+    super();
+    this.#begin = defineScript(redis, 'beginCall', 2, BEGIN_CALL);
+    this.#finish = defineScript(redis, 'finishCall', 2, FINISH_CALL);
+  }
+
+  override async create(call: StoredCall): Promise<void> {
+    const key = recordKey(call.callId);
+    await this.redis
+      .multi()
+      .hset(key, {
+        tenant: call.tenantId,
+        tool: call.tool,
+        // Redis would store the text 'undefined'.
+        ...(call.maker === undefined ? {} : { maker: call.maker }),
+        ...(call.session === undefined ? {} : { session: call.session }),
+        ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
+        user: call.userId ?? '',
+        state: call.state,
+        accepted_at: String(call.acceptedAt),
+      })
+      .expire(key, this.ttlSeconds)
+      .xadd(eventsKey(call.callId), '*', 'event', JSON.stringify({ type: 'accepted' }))
+      .expire(eventsKey(call.callId), this.ttlSeconds)
+      .exec();
+  }
+
+  override async get(callId: string): Promise<StoredCall | null> {
+    const stored = await this.redis.hgetall(recordKey(callId));
+    const call = toStoredCall(callId, stored);
+    if (!call || !stored.result) return call;
+    return { ...call, result: await this.#whole(callId, call.tenantId, stored.result, stored.object) };
+  }
+
+  override async getState(callId: string): Promise<StoredCall | null> {
+    const values = await this.redis.hmget(recordKey(callId), ...STATE_FIELDS);
+    return toStoredCall(
+      callId,
+      Object.fromEntries(STATE_FIELDS.map((field, index) => [field, values[index] ?? undefined])),
+    );
+  }
+
+  override async begin(callId: string): Promise<boolean> {
+    const event = JSON.stringify({ type: 'started' } satisfies NewCallEvent);
+    return (await this.#begin(recordKey(callId), eventsKey(callId), event, String(this.ttlSeconds))) === 1;
+  }
+
+  override async append(callId: string, event: NewCallEvent): Promise<void> {
+    const key = eventsKey(callId);
+    await this.redis
+      .multi()
+      .xadd(key, 'MAXLEN', '~', MAX_EVENTS, '*', 'event', JSON.stringify(event))
+      .expire(key, this.ttlSeconds)
+      .exec();
+  }
+
+  override async events(callId: string, afterId?: string): Promise<CallEvent[]> {
+    const entries = await this.redis.xrange(eventsKey(callId), afterId === undefined ? '-' : `(${afterId}`, '+');
+    const events = entries.map(
+      ([id, fields]) => ({ id, ...(JSON.parse(fields[1] ?? '{}') as NewCallEvent) }) as CallEvent,
+    );
+    return Promise.all(
+      events.map(async (event) => {
+        if (event.type !== 'done' || event.result) return event;
+        const result = (await this.get(callId))?.result;
+        return result ? { ...event, result } : event;
+      }),
+    );
+  }
+
+  override async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
+    const event: NewCallEvent = { type: 'done', state };
+    const stored: StoredResult = result ? await this.#kept(callId, result) : { text: '', movesOutcome: false };
+    const ended = await this.#finish(
+      recordKey(callId),
+      eventsKey(callId),
+      state,
+      stored.text,
+      JSON.stringify(event),
+      String(this.now()),
+      String(this.ttlSeconds),
+      stored.object ?? '',
+    );
+    if (ended !== 1 && stored.object) await this.large?.delete(stored.object);
+    if (ended === 1 && stored.movesOutcome) {
+      const object = await this.redis.hget(journalKey(callId), 'object');
+      await this.redis.hdel(journalKey(callId), 'outcome', 'object');
+      if (object !== null) await this.large?.delete(object);
+    }
+    return ended === 1;
+  }
+
+  /**
+   * The body as stored in the record, so that each result is stored once. The journal keeps the outcome of a call with an
+   * idempotency key for replays, and the record refers to it. The outcome of any other call moves from the journal to the record.
+   */
+  async #kept(callId: string, body: CallBody): Promise<StoredResult> {
+    const text = JSON.stringify(body);
+    if (text.length < MIN_KEPT_BYTES) return { text, movesOutcome: false };
+    const [key, hasOutcome] = await Promise.all([
+      this.redis.hget(journalKey(callId), 'key'),
+      this.redis.hexists(journalKey(callId), 'outcome'),
+    ]);
+    // The journal has the outcome of the tool itself, without substitutes, explanations of failures and selections.
+    const { fallback, select } = body.metadata;
+    if (hasOutcome === 1 && key && body.success && fallback === undefined && select === undefined) {
+      return { text: JSON.stringify({ ...withoutPayload(body), payload: 'journal' }), movesOutcome: false };
+    }
+    const movesOutcome = hasOutcome === 1 && !key;
+    const tenantId = await this.redis.hget(recordKey(callId), 'tenant');
+    if (!this.results || tenantId === null) return { text, movesOutcome };
+    const bytes = Buffer.byteLength(text);
+    const ttlMs = this.ttlSeconds * 1_000;
+    const ref = hasOutcome === 1 && key ? `${callId}${BODY_REF}` : callId;
+    const fits = await this.results.keep({ tenantId, ref, bytes, keyed: false, ttlMs });
+    const object = fits ? await this.large?.put(tenantId, text, ttlMs) : undefined;
+    if (fits && object === undefined) return { text, movesOutcome };
+    const result_omitted = { bytes, reason: fits ? 'result_store' : 'quota' };
+    const small = withoutPayload({ ...body, metadata: { ...body.metadata, result_omitted } });
+    return { text: JSON.stringify(small), movesOutcome, object };
+  }
+
+  /** The body with the payload that is in the journal or in the result store. */
+  async #whole(callId: string, tenantId: string, result: string, object: string | undefined): Promise<CallBody> {
+    const { payload, ...body } = JSON.parse(result) as StoredBody;
+    if (object) return readLargeResult(this.large, tenantId, object, body);
+    if (payload === undefined) return body;
+    const [stored, reference] = await this.redis.hmget(journalKey(callId), 'outcome', 'object');
+    if (!stored) return { ...body, metadata: { ...body.metadata, result_omitted: { reason: 'expired' } } };
+    let outcome = JSON.parse(stored) as CallResult;
+    if (reference) outcome = await readLargeResult(this.large, tenantId, reference, outcome);
+    const { output, text, content, metadata } = callBody(callId, outcome, 0);
+    const { result_omitted } = metadata;
+    return {
+      ...body,
+      output,
+      text,
+      content,
+      metadata: { ...body.metadata, ...(result_omitted && { result_omitted }) },
+    };
+  }
+}
+
+/** Fields of a record without its result. */
+const STATE_FIELDS = ['tenant', 'tool', 'user', 'maker', 'session', 'state', 'accepted_at', 'finished_at'] as const;
+
+function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
+  const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, finished_at } = stored;
+  if (!tenant || !tool) return null;
+  return {
+    callId,
+    tenantId: tenant,
+    tool,
+    userId: user || undefined,
+    maker: maker || undefined,
+    session: session || undefined,
+    arguments: args ? (JSON.parse(args) as JsonObject) : undefined,
+    state: state as CallState,
+    acceptedAt: Number(accepted_at),
+    finishedAt: finished_at ? Number(finished_at) : undefined,
+  };
+}
+
+/** What a record gets of a body: its JSON, and the reference of a result that is in the result store. */
+interface StoredResult {
+  text: string;
+  movesOutcome: boolean;
+  object?: string;
+}
+
+/** A body in a record. `journal`: output, text and content are those of the outcome in the journal. */
+type StoredBody = CallBody & { payload?: 'journal' };
+
+function withoutPayload({ content: _content, ...body }: CallBody): CallBody {
+  return { ...body, output: null, text: '' };
+}
+
+/** Key of the call in the journal (libs/journal). */
+const journalKey = (callId: string): string => `{c:${callId}}`;
+const recordKey = (callId: string): string => `{call:${callId}}:record`;
+const eventsKey = (callId: string): string => `{call:${callId}}:events`;

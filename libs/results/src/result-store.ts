@@ -1,0 +1,70 @@
+import { EgressClient, egressFetch } from '@toolfleet/egress';
+import { DEFAULT_RETENTION } from '@toolfleet/journal';
+import type { ServiceHost } from '@toolfleet/service';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
+import { BucketObjectStore } from './bucket-object-store.js';
+import { DirectoryObjectStore } from './directory-object-store.js';
+import type { ObjectStore } from './object-store.js';
+import { StoredResults } from './stored-results.js';
+
+/** Settings of the gateway that concern the result store. */
+interface ResultStoreSettings {
+  RESULT_STORE: 'redis' | 'directory' | 's3';
+  RESULT_STORE_DIR?: string | undefined;
+  RESULT_STORE_S3_ENDPOINT?: string | undefined;
+  RESULT_STORE_S3_BUCKET?: string | undefined;
+  RESULT_STORE_S3_REGION: string;
+  RESULT_STORE_S3_ACCESS_KEY_ID?: string | undefined;
+  RESULT_STORE_S3_SECRET_ACCESS_KEY?: string | undefined;
+  RESULT_STORE_S3_PREFIX: string;
+  RESULT_STORE_THRESHOLD_KB: number;
+  CALL_RESULT_TTL_SECONDS: number;
+  GATEWAY_ASYNC_TIMEOUT_MS: number;
+}
+
+/** Larger than any result that a call can have. */
+const MAX_OBJECT_BYTES = 64 * 1024 * 1024;
+
+/** The result store of the settings; undefined where all results are kept in Redis. */
+export function resultStore(
+  settings: ResultStoreSettings,
+  { clock, logger, metrics }: ServiceHost,
+): StoredResults | undefined {
+  const store = objectStore(settings);
+  if (!store) return undefined;
+  // rate() sees no increase in a series that starts above 0.
+  for (const operation of ['put', 'get', 'delete', 'sweep']) metrics.resultStoreFailures.inc({ operation }, 0);
+  return new StoredResults({
+    store,
+    thresholdBytes: settings.RESULT_STORE_THRESHOLD_KB * 1024,
+    clock,
+    longestTtlMs:
+      Math.max(settings.CALL_RESULT_TTL_SECONDS * 1_000, DEFAULT_RETENTION.keyedMs) + settings.GATEWAY_ASYNC_TIMEOUT_MS,
+    onFailure: (operation, error) => {
+      metrics.resultStoreFailures.inc({ operation });
+      logger.warn({ operation, error }, 'the result store failed');
+    },
+  });
+}
+
+function objectStore(settings: ResultStoreSettings): ObjectStore | undefined {
+  if (settings.RESULT_STORE === 'redis') return undefined;
+  if (settings.RESULT_STORE === 'directory') return new DirectoryObjectStore(settings.RESULT_STORE_DIR ?? '');
+  const endpoint = settings.RESULT_STORE_S3_ENDPOINT ?? '';
+  const egress = new EgressClient({
+    allowlist: [],
+    allowedEndpoints: [new URL(endpoint).origin],
+    trace: inUpstreamSpan,
+    limits: { maxBytes: MAX_OBJECT_BYTES },
+  });
+  const options = {
+    endpoint,
+    bucket: settings.RESULT_STORE_S3_BUCKET ?? '',
+    region: settings.RESULT_STORE_S3_REGION,
+    accessKeyId: settings.RESULT_STORE_S3_ACCESS_KEY_ID ?? '',
+    secretAccessKey: settings.RESULT_STORE_S3_SECRET_ACCESS_KEY ?? '',
+    prefix: settings.RESULT_STORE_S3_PREFIX,
+    fetch: egressFetch(egress),
+  };
+  return new BucketObjectStore(options, egress);
+}

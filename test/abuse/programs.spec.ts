@@ -1,0 +1,136 @@
+/** Programs, Python runs and agents that take more than their share of memory or of a worker, while another tenant calls. */
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { AbusedFleet, FULL_LENGTH } from './abused-fleet.js';
+
+/** Heap of a pod of 1 GiB. */
+const HEAP_MB = 768;
+
+let abused: AbusedFleet;
+let server: CountingMcpServer;
+beforeAll(async () => {
+  server = await startCountingMcpServer();
+  abused = await AbusedFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
+    tools: ['calculator', 'run_program', 'execute_python', 'notes_save_note'],
+    env: {
+      BUILTIN_TOOLSETS: 'compute',
+      PYTHON_SANDBOX_THREADS: '2',
+      PYTHON_SESSION_QUOTA_MB: '4',
+      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+    },
+    envOf: { gateway: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MB}` } },
+    config: {
+      mcp_servers: { notes: { url: `${server.origin}/mcp`, rate_limit: 0 } },
+      tool_settings: { run_program: { rate_limit: 0 }, execute_python: { rate_limit: 0 } },
+    },
+  });
+});
+afterAll(async () => {
+  await abused?.stop();
+  await server?.stop();
+});
+
+const attack = (code: string, fields: object = {}) =>
+  abused.attack({
+    path: '/api/v1/tools/run_program/execute',
+    body: { arguments: { code, max_calls: 500, ...fields } },
+  });
+
+/** Writes questions to the device itself, as fast as it takes them, then waits for answers. */
+const raw = (questions: number, question: string): string => `
+import json
+os = json.decoder.scanner.re.enum.sys.modules["os"]
+fd = os.open("/dev/tools", os.O_RDWR)
+filler = b"1" * 1_000_000
+for n in range(1, ${questions} + 1):
+    line = b'{"n":%d,${question}}\\n' % (n, filler)
+    while line: line = line[os.write(fd, line):]
+while os.read(fd, 1 << 16): pass`;
+
+describe('a program that asks with a megabyte', () => {
+  const questions = FULL_LENGTH ? 1_500 : 300;
+  it.each([
+    ['over its functions', `for i in range(${questions}): tools.calculator.start(expression="1" * 1_000_000)`],
+    ['past its functions', raw(questions, '"op":"call","tool":"calculator","arguments":{"expression":"%s"}')],
+    ['with the name of a tool', raw(questions, '"op":"call","tool":"%s","arguments":{}')],
+    ['with a search', raw(questions, '"op":"search","query":"%s"')],
+  ])(`${questions} times, %s, ends no gateway`, async (how, code) => {
+    const harm = await abused.measured(`${questions} questions of 1 MB ${how}`, async () => {
+      expect((await attack(code)).body.metadata).toMatchObject({ code: 'OUTPUT_LIMIT' });
+    });
+    expect(harm.residentMb.gateway).toBeLessThan(700);
+    expect(harm.residentMb['python-sandbox']).toBeLessThan(1_000);
+    expect(harm.p99Ms).toBeLessThan(harm.maxP99Ms);
+  });
+});
+
+describe('programs that wait for a tool', () => {
+  const waitMs = FULL_LENGTH ? 8_000 : 4_000;
+
+  /** A program of the victim, in ms. */
+  async function victimProgram(): Promise<number> {
+    const from = performance.now();
+    const key = abused.fleet.keys['acme']!;
+    const { body } = await abused.fleet.call('run_program', { code: '20 + 22' }, { key });
+    expect(body).toMatchObject({ success: true, output: { value: 42 } });
+    return performance.now() - from;
+  }
+
+  it('leave a slot to the programs of another tenant, and all end', async () => {
+    let note = 0;
+    const wait = () => attack(`tools.notes_save_note(text="wait-${(note += 1)}", delay_ms=${waitMs})`);
+    const harm = await abused.measured(
+      'twelve programs that wait',
+      async () => {
+        const ends = await Promise.all(Array.from({ length: 12 }, wait));
+        expect(ends.map(({ body }) => body.success)).toEqual(ends.map(() => true));
+      },
+      victimProgram,
+    );
+    expect(harm.p99Ms).toBeLessThan(harm.maxP99Ms);
+  });
+});
+
+describe('a revoked key', () => {
+  it('starts none of its queued Python runs 5 s later', async () => {
+    const issued = await abused.fleet.ask({ path: '/api/v1/keys', body: { client: 'leaver', tier: 'wide' } });
+    expect(issued.status, issued.text).toBe(201);
+    const runs = Array.from({ length: 8 }, async (_, index) => {
+      const code = `import time\ntime.sleep(4)\n${index}`;
+      const { body, status } = await abused.fleet.call('execute_python', { code }, { key: String(issued.body.token) });
+      return { code: body.code ?? body.metadata?.code, status, endedAt: performance.now() };
+    });
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const revoked = await abused.fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${issued.body.id}` });
+    expect(revoked.status).toBe(204);
+    const from = performance.now();
+    const ends = await Promise.all(runs);
+    // Two run at a time; those that began within 5 s end as they would have.
+    const refused = ends.filter(({ code }) => code === 'UNAUTHENTICATED');
+    expect(refused.length, JSON.stringify(ends)).toBeGreaterThanOrEqual(2);
+    for (const { endedAt } of refused) expect(endedAt - from).toBeLessThan(8_000);
+  });
+});
+
+describe('Python sessions', () => {
+  it('of one tenant fill no more of Redis than its quota, with a note in the metadata', async () => {
+    const write = async (index: number) => {
+      const code = `x${index} = "y" * 900_000`;
+      const { body } = await abused.attack({
+        path: '/api/v1/tools/execute_python/execute',
+        body: { arguments: { code, session_id: `session-${index}` } },
+      });
+      return body.metadata;
+    };
+    let last = await write(0);
+    for (let index = 1; last.session_kept && index < 20; index += 1) last = await write(index);
+    expect(last).toMatchObject({
+      session_kept: false,
+      session_note: expect.stringContaining('PYTHON_SESSION_QUOTA_MB'),
+    });
+    const redis = abused.fleet.redis.client() as Redis;
+    expect(Number(await redis.hget('{s:globex:}:bytes', ''))).toBeLessThanOrEqual(4 * 1024 * 1024);
+  });
+});

@@ -1,0 +1,246 @@
+/** Keys of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
+import { randomUUID } from 'node:crypto';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fleetctl } from '../fleet/fleetctl.js';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    tools: ['calculator', 'text_process'],
+  });
+});
+afterAll(() => fleet?.stop());
+
+interface MadeKey {
+  id: string;
+  token: string;
+}
+
+let clients = 0;
+const create = (body: object, key = fleet.adminKey): Promise<Answer> =>
+  fleet.ask({ path: '/api/v1/keys', body: { client: `c${(clients += 1)}`, ...body }, key });
+
+async function make(body: object, key?: string): Promise<MadeKey & Record<string, unknown>> {
+  const made = await create(body, key);
+  expect(made.status, made.text).toBe(201);
+  return made.body;
+}
+
+const statusOf = async (key: string, gateway?: number): Promise<number> =>
+  (await fleet.ask({ path: '/api/v1/me', key, gateway })).status;
+
+const revoke = (id: string, key = fleet.adminKey, query = ''): Promise<Answer> =>
+  fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${id}${query}`, key });
+
+describe('a key', () => {
+  it('ends with the key that made it', async () => {
+    const short = await make({ roles: ['admin'], expires_in_seconds: 60 });
+    for (const lifetime of [61, 86_400]) {
+      const refused = await create({ expires_in_seconds: lifetime }, short.token);
+      expect(refused, refused.text).toMatchObject({
+        status: 403,
+        body: { details: { fields: ['expires_in_seconds'] } },
+      });
+    }
+    const heir = await make({ roles: ['admin'] }, short.token);
+    expect(heir['expires_at']).toBe(short['expires_at']);
+    expect(heir['parent_id']).toBe(short.id);
+    const operator = await make(
+      { roles: ['operator'], tenant_id: 'operator', expires_in_seconds: 60 },
+      fleet.operatorKey,
+    );
+    expect((await make({ tenant_id: 'globex' }, operator.token))['expires_at']).toBe(operator['expires_at']);
+  });
+
+  it('has no role and no project that its maker lacks', async () => {
+    const refused = await create({ roles: ['finance'] });
+    expect(refused, refused.text).toMatchObject({ status: 403, body: { details: { fields: ['roles'] } } });
+    const granted = await make({ roles: ['admin', 'finance'], tenant_id: 'acme' }, fleet.operatorKey);
+    expect((await make({ roles: ['finance'] }, granted.token))['roles']).toEqual(['finance']);
+    for (const projects of [['shop'], ['*']])
+      expect((await create({ projects })).body).toMatchObject({ details: { fields: ['projects'] } });
+    const wide = await make({ roles: ['admin'], projects: ['*'], tenant_id: 'acme' }, fleet.operatorKey);
+    expect((await make({ projects: ['shop'] }, wide.token))['projects']).toEqual(['shop']);
+  });
+
+  it('is bound to exactly the toolset and version of its maker, who cannot change that toolset', async () => {
+    const path = '/api/v1/toolsets/sup';
+    const body = { include: { tools: ['calculator'] } };
+    expect((await fleet.ask({ method: 'PUT', path, body })).status).toBe(200);
+    const pinned = await make({ roles: ['admin'], toolset: 'sup@1' });
+    const latest = await make({ roles: ['admin'], toolset: 'sup' });
+    for (const [maker, toolset] of [
+      [pinned, 'sup'],
+      [pinned, 'sup@2'],
+      [latest, 'sup@1'],
+      [latest, 'other'],
+    ] as const) {
+      const refused = await create({ toolset }, maker.token);
+      expect(refused, `${toolset} ${refused.text}`).toMatchObject({
+        status: 403,
+        body: { details: { fields: ['toolset'] } },
+      });
+    }
+    expect((await make({}, pinned.token))['toolset']).toBe('sup@1');
+    expect((await make({ toolset: 'sup@1' }, pinned.token))['toolset']).toBe('sup@1');
+    expect((await make({}, latest.token))['toolset']).toBe('sup');
+    const every = { include: { tools: ['*'] } };
+    for (const { token: key } of [pinned, latest]) {
+      for (const ask of [
+        { method: 'PUT', path, body: every },
+        { method: 'PUT', path: `${path}@acme`, body: every },
+        { path: `${path}/rollback`, body: { version: 1 } },
+        { path: `${path}/approve`, body: { tool: 'calculator', pending_revision: 'x' } },
+        { method: 'DELETE', path },
+      ]) {
+        const refused = await fleet.ask({ ...ask, key });
+        expect(refused, refused.text).toMatchObject({ status: 403, body: { code: 'PERMISSION_DENIED' } });
+      }
+    }
+    // A toolset that the request only uses is not a binding.
+    expect((await fleet.ask({ method: 'PUT', path, body, headers: { 'x-toolset': 'sup' } })).status).toBe(200);
+    expect((await create({ toolset: 'sup@1' })).status).toBe(201);
+  });
+
+  it('is revoked with all keys made with it, and makes none afterwards', async () => {
+    const root = await make({ roles: ['admin'] });
+    const child = await make({ roles: ['admin'] }, root.token);
+    const grandchild = await make({}, child.token);
+    const other = await make({});
+    const { code, out, error } = await fleetctl(fleet, ['keys', 'revoke', root.id, '--children']);
+    expect(code, error).toBe(0);
+    for (const { id } of [root, child, grandchild]) expect(out.toString()).toContain(id);
+    expect(out.toString()).not.toContain(other.id);
+    for (const { token } of [root, child, grandchild])
+      await eventually('the key is refused', async () => (await statusOf(token)) === 401);
+    expect(await statusOf(other.token)).toBe(200);
+
+    // The other gateway has verified the key a moment ago.
+    const leaver = await make({ roles: ['admin'] });
+    expect(await statusOf(leaver.token, 1)).toBe(200);
+    expect((await revoke(leaver.id)).status).toBe(204);
+    const late = await fleet.ask({ path: '/api/v1/keys', body: { client: 'late' }, key: leaver.token, gateway: 1 });
+    expect(late.status, late.text).toBe(401);
+  });
+});
+
+describe('a result in a session', () => {
+  it('belongs to the user of its call', async () => {
+    const [ann, bob] = await Promise.all([make({ user_id: 'ann' }), make({ user_id: 'bob' })]);
+    const fields = { max_result_kb: 1, session_id: 's1' };
+    const args = { text: 'word '.repeat(2_000), operation: 'case', to: 'upper' };
+    const kept = await fleet.call('text_process', args, { fields, key: ann.token });
+    const handle = kept.body.metadata.result_handle.handle as string;
+    const read = async (key: string) =>
+      (await fleet.ask({ path: `/api/v1/results/${handle}?session_id=s1`, key })).status;
+    expect(await read(ann.token)).toBe(200);
+    expect(await read(bob.token)).toBe(404);
+    const overTool = await fleet.call('read_result', { handle }, { fields: { session_id: 's1' }, key: bob.token });
+    expect(overTool.body.code ?? overTool.body.metadata.code).toBe('NOT_FOUND');
+    const second = await make({ user_id: 'ann' });
+    expect(await read(second.token)).toBe(200);
+  });
+});
+
+describe('a purge', () => {
+  it.each([
+    { tenant_id: '*' },
+    { tenant_id: 'ac*' },
+    { tenant_id: ' ' },
+    { tenant_id: 'acme/ann' },
+    { tenant_id: '..' },
+    { tenant_id: 'acme', user_id: '*' },
+    { tenant_id: 'acme', user_id: 'an*' },
+    { tenant_id: 'acme', user_id: ' ' },
+    { tenant_id: 'acme', user_id: 'a\nb' },
+  ])('of %j is refused', async (scope) => {
+    const { tenant_id, user_id } = scope as { tenant_id: string; user_id?: string };
+    for (const rest of [
+      { dry_run: true },
+      { confirm: user_id === undefined ? tenant_id : `${tenant_id}/${user_id}` },
+    ]) {
+      const answer = await fleet.ask({ path: '/api/v1/purges', body: { ...scope, ...rest }, key: fleet.operatorKey });
+      expect(answer, answer.text).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
+    }
+  });
+});
+
+describe('names of unknown tools and arguments', () => {
+  it('are in no log and no record of a call', async () => {
+    const secret = `sk-live-${randomUUID().replaceAll('-', '')}`;
+    await fleet.call(secret, {});
+    await fleet.call('calculator', { expression: '1', [secret]: 1 });
+    await fleet.call('text_process', { [secret]: 1, [`${secret}${'x'.repeat(30_000)}`]: { [`in ${secret}`]: secret } });
+    await fleet.ask({
+      path: '/api/v1/tools/batch-execute',
+      body: [{ type: 'tool_use', id: 't', name: secret, input: {} }],
+    });
+    await fleet.ask({ path: `/api/v1/tools/${secret}` });
+    const last = (await fleet.call('calculator', { expression: '41+1' })).body.call_id as string;
+    const recent = async () => (await fleet.ask({ path: '/api/v1/recent-calls' })).text;
+    await eventually('the last call is recorded', async () => (await recent()).includes(last));
+    await eventually('the last call is logged', () => Promise.resolve(fleet.logs().includes(last)));
+    expect(fleet.logs()).not.toContain(secret);
+    expect(await recent()).not.toContain(secret);
+    expect(await recent()).toContain('[unknown]');
+  });
+});
+
+describe('while Redis is full', () => {
+  it('keys are revoked, on every gateway', async () => {
+    const [leaked, kept] = await Promise.all([make({ roles: ['admin'] }), make({})]);
+    const child = await make({}, leaked.token);
+    const client = fleet.redis.client();
+    await client.config('SET', 'maxmemory', '1');
+    try {
+      await expect(client.set('x', 'y')).rejects.toThrow(/OOM/);
+      const revoked = await revoke(leaked.id, fleet.adminKey, '?children=true');
+      expect(revoked.status, revoked.text).toBe(200);
+      for (const gateway of [0, 1])
+        for (const { token } of [leaked, child])
+          await eventually('the key is refused', async () => (await statusOf(token, gateway)) === 401);
+      expect(await statusOf(kept.token)).toBe(200);
+    } finally {
+      await client.config('SET', 'maxmemory', '0');
+    }
+    const listed = await fleet.ask({ path: '/api/v1/keys' });
+    for (const { id } of [leaked, child])
+      expect(listed.body.find((key: MadeKey) => key.id === id)).toMatchObject({ revoked_at: expect.any(String) });
+  });
+});
+
+describe('while Redis refuses writes', () => {
+  it('keys are revoked on every gateway, also on one that starts then, and the revocation is stored later', async () => {
+    const [leaked, kept] = await Promise.all([make({ roles: ['admin'] }), make({})]);
+    const child = await make({}, leaked.token);
+    const client = fleet.redis.client();
+    await client.config('SET', 'min-replicas-to-write', '1');
+    try {
+      await expect(client.set('x', 'y')).rejects.toThrow(/NOREPLICAS/);
+      const revoked = await revoke(leaked.id, fleet.adminKey, '?children=true');
+      expect(revoked, revoked.text).toMatchObject({ status: 200, body: { revoked: [leaked.id, child.id] } });
+      const late = await create({}, leaked.token);
+      expect(late.status, late.text).toBe(401);
+      const refusedBy = (gateway: number) =>
+        eventually('the keys are refused', async () => {
+          const statuses = [await statusOf(leaked.token, gateway), await statusOf(child.token, gateway)];
+          return statuses.every((status) => status === 401);
+        });
+      for (const gateway of [0, 1]) await refusedBy(gateway);
+      await fleet.kill('gateway', 1);
+      await fleet.launch('gateway');
+      await refusedBy(1);
+      expect(await statusOf(kept.token, 1)).toBe(200);
+      expect(await client.hexists('{auth}:revoked', leaked.id)).toBe(0);
+    } finally {
+      await client.config('SET', 'min-replicas-to-write', '0');
+    }
+    await eventually('the revocations are stored', async () => {
+      const stored = await client.hmget('{auth}:revoked', leaked.id, child.id);
+      return stored.every((at) => at !== null);
+    });
+  });
+});

@@ -1,0 +1,149 @@
+/**
+ * Gateways and sandbox workers that are killed and paused at random while asynchronous programs and effects run: every accepted
+ * call ends in time, no effect happens twice, and none of a call that succeeded is missing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+
+const ALL = process.env['FAILURE_SEEDS'] === 'all';
+const CALLS = 2_000;
+const SEED = Number(process.env['FAILURE_SEED'] ?? 7);
+const IN_FLIGHT = 12;
+const EFFECTS = 3;
+const TIMEOUT_S = 30;
+/** What a call may take beyond its time-out: its worker and its gateway may be lost one after the other. */
+const LATE_MS = 30_000;
+const PAUSE_MS = { least: 500, spread: 9_000 };
+const BETWEEN_MS = { least: 500, spread: 2_500 };
+/** A gateway that is paused does not answer; another one is asked then. */
+const ANSWER_MS = 3_000;
+const OPEN: ReadonlySet<string> = new Set(['accepted', 'claimed']);
+
+/** Mulberry32, so that a run can be repeated. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+let server: CountingMcpServer;
+let fleet: TestFleet;
+beforeAll(async () => {
+  if (!ALL) return;
+  server = await startCountingMcpServer();
+  const wide = { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 };
+  fleet = await TestFleet.start({
+    services: { gateway: 2, registry: 1, budget: 1, 'mcp-executor': 1, 'python-sandbox': 2 },
+    tools: ['notes_save_note', 'run_program'],
+    config: {
+      mcp_servers: { notes: { url: `${server.origin}/mcp`, rate_limit: 0 } },
+      tool_settings: { run_program: { rate_limit: 0 } },
+      rate_limits: { tiers: { admin: wide, wide } },
+    },
+    env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, PYTHON_SANDBOX_THREADS: '2' },
+  });
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await server?.stop();
+});
+
+/** Asks gateways in turn until one answers. @param options makes the request of each attempt */
+async function ask(options: (attempt: number) => Ask): Promise<Answer & { attempt: number }> {
+  for (let attempt = 0; ; attempt += 1) {
+    const gateway = attempt % Math.max(1, fleet.running.get('gateway')?.length ?? 1);
+    try {
+      const answer = await fleet.ask({ ...options(attempt), gateway, signal: AbortSignal.timeout(ANSWER_MS) });
+      return { ...answer, attempt };
+    } catch {
+      await sleep(50);
+    }
+  }
+}
+
+/** One call, a program with effects or an effect; every second one has a key. Notes have other texts in each attempt to send it. */
+async function accept(index: number) {
+  const effects = index % 3 === 0 ? 1 : EFFECTS;
+  const note = (attempt: number, effect: number | string): string => `call-${index}-${attempt}-${effect}`;
+  const accepted = await ask((attempt) => {
+    const lines = `for k in range(${EFFECTS}): tools.notes_save_note(text=f"${note(attempt, '{k}')}", delay_ms=200)`;
+    const args =
+      effects === 1
+        ? { text: note(attempt, 0), delay_ms: 200 }
+        : { code: `${lines}\n"done"`, timeout_seconds: TIMEOUT_S };
+    const key = index % 2 === 0 ? { idempotency_key: `call-${index}-${attempt}` } : {};
+    return {
+      path: `/api/v1/tools/${effects === 1 ? 'notes_save_note' : 'run_program'}/execute`,
+      body: { mode: 'async', arguments: args, ...key },
+    };
+  });
+  const notes = Array.from({ length: effects }, (_, effect) => note(accepted.attempt, effect));
+  return { accepted, notes };
+}
+
+describe.skipIf(!ALL)(
+  `${CALLS} asynchronous calls while gateways and workers are killed and paused (skipped: npm run test:failure)`,
+  () => {
+    it('end in time, and repeat and lose no effect', async () => {
+      const random = randomOf(SEED);
+      const between = ({ least, spread }: { least: number; spread: number }): number => least + random() * spread;
+      const ends: Record<string, number> = {};
+      let [next, maxMs] = [0, 0];
+      const runAll = async (): Promise<void> => {
+        for (let index = next++; index < CALLS; index = next++) {
+          const { accepted, notes } = await accept(index);
+          expect([202, 503], accepted.text).toContain(accepted.status);
+          if (accepted.status !== 202) continue;
+          const path = `/api/v1/calls/${accepted.body.call_id}`;
+          const from = performance.now();
+          let call = await ask(() => ({ path }));
+          while (OPEN.has(call.body.status)) {
+            const tookMs = performance.now() - from;
+            expect(tookMs, `call ${index}, ${accepted.text}`).toBeLessThan(TIMEOUT_S * 1_000 + LATE_MS);
+            await sleep(100);
+            call = await ask(() => ({ path }));
+          }
+          maxMs = Math.max(maxMs, performance.now() - from);
+          const { status, result } = call.body;
+          const end = status === 'succeeded' ? status : String(result?.metadata?.code);
+          if (end === 'INTERNAL') console.log(call.text);
+          ends[end] = (ends[end] ?? 0) + 1;
+          const happened = notes.map((each) => server.notes.get(each) ?? 0);
+          const what = `effects of call ${index}, ${call.text}`;
+          expect(Math.max(...happened), what).toBeLessThanOrEqual(1);
+          if (status === 'succeeded') expect(happened, what).toEqual(happened.map(() => 1));
+        }
+      };
+      let isOver = false;
+      const strike = async (name: ServiceName): Promise<void> => {
+        const members = fleet.running.get(name) ?? [];
+        const index = Math.floor(random() * members.length);
+        if (random() < 0.5) {
+          await fleet.kill(name, index);
+          await fleet.launch(name);
+          return;
+        }
+        const member = members[index]!;
+        member.pause();
+        await sleep(between(PAUSE_MS));
+        member.resume();
+      };
+      const striking = (['gateway', 'python-sandbox'] as const).map(async (name) => {
+        while (!isOver) {
+          await sleep(between(BETWEEN_MS));
+          if (!isOver) await strike(name);
+        }
+      });
+      await Promise.all(Array.from({ length: IN_FLIGHT }, runAll)).finally(() => (isOver = true));
+      await Promise.all(striking);
+      console.log(JSON.stringify({ seed: SEED, ends, maxMs: Math.round(maxMs) }));
+      expect(ends['succeeded'] ?? 0).toBeGreaterThan(CALLS / 2);
+    }, 5_400_000);
+  },
+);

@@ -6,6 +6,8 @@ import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
+/** Longest task that the gateway searches tools for, in characters. */
+const MAX_QUERY = 10_000;
 const SETTLE_TIMEOUT_MS = 2_000;
 /** Waits between attempts to settle; when all have failed, the gateway charges the slice in full. */
 const SETTLE_RETRY_MS = [100, 400] as const;
@@ -20,6 +22,10 @@ export class NatsToolCaller extends ToolCaller {
 
   override list(grant: CallerGrant): Promise<JsonObject[]> {
     return this.request(SUBJECTS.toolList, {}, grant);
+  }
+
+  override search(query: string, limit: number, grant: CallerGrant): Promise<JsonObject[]> {
+    return this.request(SUBJECTS.toolList, { query: query.slice(0, MAX_QUERY), limit }, grant);
   }
 
   override call(message: CallMessage, grant: CallerGrant): Promise<CallBody> {

@@ -14,8 +14,8 @@ import { TestFleet } from '../../fleet/test-fleet.js';
 const PRICE_USD = 0.001;
 /** Four calculations, not five. */
 const REQUEST_LIMIT_USD = 0.0045;
-/** Enough for the tools in the prompts of one call, not for all turns that eight calls would take. */
-const REQUEST_LIMIT_TOKENS = 30_000;
+/** The default; not enough for the definitions of all tools of the fleet, nor for all turns that eight calls would take. */
+const REQUEST_LIMIT_TOKENS = 10_000;
 const AGENTS = 1;
 
 interface Task {
@@ -94,6 +94,11 @@ describe('tasks', () => {
     ]);
     expect(results[0]?.response).toContain('Sub-agents may not call multi_agent');
     expect(results[1]?.response).toContain('This task has no tool calculator');
+  });
+
+  it('search the catalogue when not all tools fit a prompt', async () => {
+    const { results } = await run([task('search', 'CALL search_tools {"query":"read a web page"}', 'SAY {results}')]);
+    expect(results[0]?.response).toMatch(/^(You can call now: |No other tool was found$)/);
   });
 
   it('reach no dangerous tool on behalf of a public caller', async () => {

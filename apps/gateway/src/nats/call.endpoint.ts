@@ -1,7 +1,7 @@
 import { Controller } from '@nestjs/common';
 import type { AcceptedBody, CallBody, CallMessage, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { formatTool, ToolList } from '@toolfleet/catalog';
+import { findTools, formatTool, ToolList, ToolSearch } from '@toolfleet/catalog';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
 import { AsyncCalls } from '@toolfleet/results';
@@ -29,6 +29,7 @@ export class CallEndpoint {
     private readonly calls: ToolCalls,
     private readonly batches: BatchCalls,
     private readonly list: ToolList,
+    private readonly search: ToolSearch,
     private readonly async: AsyncCalls,
   ) {}
 
@@ -62,7 +63,13 @@ export class CallEndpoint {
   @Endpoint(SUBJECTS.toolList, { schema: LIST_SCHEMA })
   async tools(message: ListMessage | undefined, context: EndpointContext): Promise<JsonObject[]> {
     const caller = this.nats.caller(context);
-    const { tools } = await this.list.page(caller, { category: message?.category }, toOrigin(caller));
+    const { tools } = await findTools(
+      {
+        list: async () => (await this.list.all(caller, toOrigin(caller))).tools,
+        search: async (...wanted) => (await this.search.rank(caller, ...wanted)).map(({ tool }) => tool),
+      },
+      message ?? {},
+    );
     return tools.map((tool) => formatTool(tool, 'native'));
   }
 

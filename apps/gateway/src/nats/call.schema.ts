@@ -22,13 +22,19 @@ export const BATCH_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
-/** Body of `tool.list`; may be empty. */
+/** Body of `tool.list`; may be empty. With `query` the tools for a task in words, best first. */
 export interface ListMessage {
   category?: string;
+  query?: string;
+  limit?: number;
 }
 export const LIST_SCHEMA: JsonObject = {
   type: ['object', 'null'],
-  properties: { category: { type: 'string', maxLength: 64 } },
+  properties: {
+    category: { type: 'string', maxLength: 64 },
+    query: { type: 'string', minLength: 1, maxLength: 10_000 },
+    limit: { type: 'integer', minimum: 1, maximum: 500 },
+  },
   additionalProperties: false,
 };
 

@@ -32,6 +32,8 @@ export interface CallerGrant {
 export abstract class ToolCaller {
   /** The tools that the caller may use, in the native format (`name`, `description`, `parameters`). */
   abstract list(grant: CallerGrant): Promise<JsonObject[]>;
+  /** Those of them that match a task in words, best first. */
+  abstract search(query: string, limit: number, grant: CallerGrant): Promise<JsonObject[]>;
   /** @throws ToolError if the call is refused (POLICY_DENIED, BUDGET_EXCEEDED, ARGUMENTS_INVALID, …) */
   abstract call(message: CallMessage, grant: CallerGrant): Promise<CallBody>;
 }

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ToolError, type CallBody, type CallMessage, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient } from '@toolfleet/egress';
 import { endChild, spawnChild } from '@toolfleet/testing';
@@ -18,21 +19,30 @@ class LocalTools extends ToolCaller {
   most = 0;
   budget = Number.POSITIVE_INFINITY;
   grants = new Set<string>();
+  /** The limits that calls are refused by, as the budget service does. */
+  spending?: LocalSpending;
   readonly #met = Promise.withResolvers<void>();
 
   /** @param together calls that wait for each other: none ends before so many are in work at once */
-  constructor(private readonly together = 1) {
+  constructor(
+    private readonly together = 1,
+    private readonly more: JsonObject[] = [],
+  ) {
     super();
   }
 
   override list(): Promise<JsonObject[]> {
-    return Promise.resolve(
-      [calculator, getWeather, multiAgent].map(({ metadata }) => ({
-        name: metadata.name,
-        description: metadata.description,
-        parameters: metadata.inputSchema,
-      })),
-    );
+    const tools = [calculator, getWeather, multiAgent].map(({ metadata }) => ({
+      name: metadata.name,
+      description: metadata.description,
+      parameters: metadata.inputSchema,
+    }));
+    return Promise.resolve([...this.more, ...tools]);
+  }
+
+  /** The tool of this name. */
+  override async search(query: string): Promise<JsonObject[]> {
+    return (await this.list()).filter(({ name }) => name === query);
   }
 
   override async call(message: CallMessage, grant: CallerGrant): Promise<CallBody> {
@@ -40,6 +50,7 @@ class LocalTools extends ToolCaller {
     this.grants.add(grant.delegationToken);
     if (this.calls.length > this.budget)
       throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded: request' });
+    this.spending?.admit();
     this.active += 1;
     this.most = Math.max(this.most, this.active);
     if (this.most >= this.together) this.#met.resolve();
@@ -67,6 +78,7 @@ class LocalTools extends ToolCaller {
 class LocalSpending extends Spending {
   readonly held = new Map<string, SliceAmount>();
   readonly spent = { tokens: 0, microUsd: 0 };
+  readonly settling: Promise<void>[] = [];
   /** The most that was spent and held at once. */
   readonly most = { tokens: 0, microUsd: 0 };
 
@@ -74,28 +86,47 @@ class LocalSpending extends Spending {
     super();
   }
 
-  override hold(amount: SliceAmount): Promise<SliceRefusal | undefined> {
+  private refuses(amount: Omit<SliceAmount, 'slice'>): SliceRefusal | undefined {
     for (const unit of ['microUsd', 'tokens'] as const) {
       const limit = this.limit[unit] ?? Infinity;
       const used = this.used(unit);
       if (used < limit && used + amount[unit] <= limit) continue;
       const code = unit === 'tokens' ? 'TOKEN_LIMIT_EXCEEDED' : 'BUDGET_EXCEEDED';
-      return Promise.resolve({ code, scope: 'request:r', limit, used, spent: this.spent[unit] });
+      return { code, scope: 'request:r', limit, used, spent: this.spent[unit] };
     }
+    return undefined;
+  }
+
+  override hold(amount: SliceAmount): Promise<SliceRefusal | undefined> {
+    const refusal = this.refuses(amount);
+    if (refusal) return Promise.resolve(refusal);
     this.held.set(amount.slice, amount);
     for (const unit of ['microUsd', 'tokens'] as const) this.most[unit] = Math.max(this.most[unit], this.used(unit));
     return Promise.resolve(undefined);
   }
 
-  override settle(amount: SliceAmount): Promise<void> {
+  /** Settles a little later than it confirms, as a gateway does. */
+  override async settle(amount: SliceAmount): Promise<void> {
     expect(amount.tokens).toBeLessThanOrEqual(this.held.get(amount.slice)!.tokens);
-    for (const unit of ['microUsd', 'tokens'] as const) this.spent[unit] += amount[unit];
-    return this.release(amount.slice);
+    this.settling.push(
+      sleep(25).then(() => {
+        for (const unit of ['microUsd', 'tokens'] as const) this.spent[unit] += amount[unit];
+        return this.release(amount.slice);
+      }),
+    );
   }
 
   override release(slice: string): Promise<void> {
     expect(this.held.delete(slice)).toBe(true);
     return Promise.resolve();
+  }
+
+  /** Refuses a free call like the budget service, for which a limit that is held in full is exhausted. */
+  admit(): void {
+    const refusal = this.refuses({ tokens: 0, microUsd: 0 });
+    if (!refusal) return;
+    const { code, ...details } = refusal;
+    throw new ToolError(code, { message: `${details.scope} is exhausted`, details });
   }
 
   private used(unit: 'tokens' | 'microUsd'): number {
@@ -147,6 +178,7 @@ async function run(
   baseUrl: string | undefined = `${origin}/v1`,
   spending = new LocalSpending(),
 ) {
+  tools.spending = spending;
   const model = new OpenAiChatModel({ baseUrl, model: 'scripted', apiKey: undefined }, egress);
   const pricing = { microUsdPer1kTokens: 100, bytesPerToken: 3, maxTokens: 500 };
   const agent = { model, tools, spending, maxIterations: 3, maxConcurrency: 3, toolParallelism: 5, pricing };
@@ -155,6 +187,7 @@ async function run(
     { tasks },
     { ...options, services: { agent }, context: { delegation_token: 'tfd_x', ...options.context } },
   );
+  await Promise.all(spending.settling);
   expect(spending.held.size, 'slices left open').toBe(0);
   expect({ tokens: 0, microUsd: 0, ...outcome.usage }).toMatchObject(spending.spent);
   return { ...outcome, output: outcome.output as unknown as Output };
@@ -270,6 +303,45 @@ describe('multi_agent with the scripted model', () => {
     expect(usage?.settled).toBe(true);
     expect(spending.most.tokens).toBeLessThanOrEqual(limit.tokens);
     expect(spending.most.microUsd).toBeLessThanOrEqual(limit.microUsd ?? Infinity);
+  });
+
+  const manyTools = Array.from({ length: 60 }, (_, n) => ({
+    name: `many_${n}`,
+    description: 'One of many tools. '.repeat(10),
+    parameters: { type: 'object', properties: { text: { type: 'string' } } },
+  }));
+
+  it.each<[string, JsonObject[], JsonObject]>([
+    ['a few tools and a long answer', [], { max_tokens: 9_000 }],
+    ['more tools than fit a prompt', manyTools, {}],
+    ['more tools than fit a prompt and a long answer', manyTools, { max_tokens: 9_000 }],
+  ])('has enough of 10,000 tokens for tasks with %s', async (_, more, params) => {
+    const calls = ['1+1', '2+2', '3+3'].map((expression) =>
+      task(expression, `CALL calculator {"expression":"${expression}"}\nTHEN\nCALL calculator {"expression":"5"}`),
+    );
+    const context = { prompt_params: params };
+    const limit = new LocalSpending({ tokens: 10_000 });
+    const { output } = await run(calls, new LocalTools(1, more), { context }, undefined, limit);
+    expect(output.results.map(({ response, error }) => response ?? error)).toEqual([
+      'Result: 2; 5',
+      'Result: 4; 5',
+      'Result: 6; 5',
+    ]);
+    expect(limit.most.tokens).toBeLessThanOrEqual(10_000);
+  });
+
+  it('waits for turns that hold the money of a tool call', async () => {
+    const limit = new LocalSpending({ microUsd: 130 });
+    const slow = 'SLEEP 300\nCALL calculator {"expression":"1"}';
+    const { output } = await run([task('a', slow), task('b', slow)], undefined, {}, undefined, limit);
+    expect(output.results.map(({ response, error }) => response ?? error)).toEqual(['Result: 1', 'Result: 1']);
+  });
+
+  it('finds tools that do not fit its prompts', async () => {
+    const script =
+      'CALL search_tools {"query":"calculator"}\nTHEN\nCALL calculator {"expression":"6*7"}\nSAY {results}';
+    const { output } = await run([task('find', script)], new LocalTools(1, manyTools));
+    expect(output.results[0]?.response).toBe('You can call now: calculator; 42');
   });
 
   it('charges a turn that was cut off in full, and none for one that the model refused', async () => {

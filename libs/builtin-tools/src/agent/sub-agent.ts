@@ -10,7 +10,7 @@ import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-t
 import { Semaphore } from '@toolfleet/resilience';
 import type { CallerGrant, ToolCaller } from './agent-services.js';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
-import { BudgetExhausted, type TurnSlices } from './turn-slices.js';
+import type { KnownTokens, TurnSlices } from './turn-slices.js';
 
 /** A task given to a sub-agent. */
 export interface AgentTask {
@@ -54,11 +54,21 @@ export interface AgentEnvironment {
 /** Tools that sub-agents may not call, because they could recurse endlessly. */
 export const BLOCKED_TOOLS: ReadonlySet<string> = new Set(['multi_agent']);
 
-const BUDGET_CODES: ReadonlySet<string> = new Set(['BUDGET_EXCEEDED', 'TOKEN_LIMIT_EXCEEDED']);
 /** Longest tool result shown to the model, in characters. */
 const MAX_RESULT = 8_000;
 /** Most tool calls of a turn. */
 const MAX_CALLS_PER_TURN = 16;
+/** Tokens that definitions of tools may take in the prompts of a task that names none, and that each later search may add. */
+const DEFINITION_TOKENS = 3_000;
+const FOUND_TOKENS = 1_000;
+const MAX_FOUND = 50;
+
+/** Offered when not all tools fit. It is answered here; the fleet has no tool of this name. */
+const SEARCH_TOOLS: JsonObject = {
+  name: 'search_tools',
+  description: 'Find more tools by what they do. You can call the tools it finds in your next turn.',
+  parameters: { type: 'object', properties: { query: { type: 'string' } }, required: ['query'] },
+};
 
 const SYSTEM_PROMPT =
   'You are a sub-agent that works on one task. Use the tools where they help; several calls may run at once. ' +
@@ -70,10 +80,8 @@ const SYSTEM_PROMPT =
  * @throws BudgetExhausted, and errors of the model's endpoint
  */
 export async function runSubAgent(task: AgentTask, index: number, environment: AgentEnvironment): Promise<TaskResult> {
-  const offered = task.tools
-    ? environment.offered.filter((tool) => task.tools?.includes(String(tool['name'])))
-    : environment.offered;
-  const missing = task.tools?.filter((name) => !offered.some((tool) => tool['name'] === name)) ?? [];
+  const tools = await TaskTools.select(task, environment);
+  const missing = task.tools?.filter((name) => !tools.has(name)) ?? [];
   if (missing.length > 0) {
     const error = `This task names tools it cannot have: ${missing.join(', ')}`;
     return { task_name: task.name, success: false, error, iterations: 0, tool_calls: [] };
@@ -84,10 +92,10 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
   ];
   const calls: TaskResult['tool_calls'] = [];
   const parallel = new Semaphore(environment.toolParallelism);
-  let known = { tokens: 0, messages: 0 };
+  let known: KnownTokens = { tokens: 0, messages: 0, tools: 0 };
   for (let iteration = 1; ; iteration++) {
     const last = iteration > environment.maxIterations;
-    const request = { messages, tools: last ? [] : offered.map(toOpenAiTool), ...environment.settings };
+    const request = { messages, tools: last ? [] : tools.shown.map(toOpenAiTool), ...environment.settings };
     const turn = await environment.slices.turn(request, known, (afforded) =>
       environment.model.turn(afforded, environment.grant.signal),
     );
@@ -96,10 +104,10 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     const wanted = turn.toolCalls.slice(0, MAX_CALLS_PER_TURN);
     messages.push({ role: 'assistant', content: turn.content === '' ? null : turn.content, tool_calls: wanted });
     // The next prompt repeats this one and its answer; the model has just reported the tokens of both.
-    known = { tokens: turn.tokens, messages: messages.length };
+    known = { tokens: turn.tokens, messages: messages.length, tools: request.tools.length };
     environment.onStep(task.name, `calls ${wanted.map((call) => call.function.name).join(', ')}`);
     const answers = await parallel.map(wanted, (call, position) =>
-      runTool(call, environment.callKey(index, iteration, position), offered, environment),
+      runTool(call, environment.callKey(index, iteration, position), tools, environment),
     );
     for (const [position, answer] of answers.entries()) {
       const call = wanted[position] as ChatToolCall;
@@ -108,6 +116,53 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     }
   }
 }
+
+/** The tools of a task: those it may call, and those whose definitions its model sees. */
+class TaskTools {
+  private constructor(
+    private readonly environment: AgentEnvironment,
+    private readonly callable: ReadonlyMap<string, JsonObject>,
+    readonly shown: JsonObject[],
+  ) {}
+
+  /** Shows the tools that a task names, else all; of too many, those found by its instruction and a search for more. */
+  static async select(task: AgentTask, environment: AgentEnvironment): Promise<TaskTools> {
+    const { offered, slices } = environment;
+    const wanted = task.tools ? offered.filter((tool) => task.tools?.includes(nameOf(tool))) : offered;
+    const callable = new Map(wanted.map((tool) => [nameOf(tool), tool]));
+    if (task.tools || slices.estimate(wanted) <= DEFINITION_TOKENS)
+      return new TaskTools(environment, callable, [...wanted]);
+    const tools = new TaskTools(environment, callable.set(nameOf(SEARCH_TOOLS), SEARCH_TOOLS), [SEARCH_TOOLS]);
+    await tools.add(task.instruction, DEFINITION_TOKENS);
+    return tools;
+  }
+
+  has(name: string): boolean {
+    return this.callable.has(name);
+  }
+
+  /** Shows the model what else it could use; the answer of SEARCH_TOOLS. */
+  async find(query: Json | undefined): Promise<string> {
+    if (typeof query !== 'string' || query === '') return 'query must be a string';
+    const found = await this.add(query, FOUND_TOKENS);
+    return found.length > 0 ? `You can call now: ${found.map(nameOf).join(', ')}` : 'No other tool was found';
+  }
+
+  /** Shows the best tools for a task whose definitions fit. */
+  private async add(query: string, maxTokens: number): Promise<JsonObject[]> {
+    const { tools, grant, slices } = this.environment;
+    const added: JsonObject[] = [];
+    for (const { name } of await tools.search(query, MAX_FOUND, grant)) {
+      const tool = this.callable.get(String(name));
+      if (!tool || this.shown.includes(tool) || slices.estimate([...added, tool]) > maxTokens) continue;
+      added.push(tool);
+    }
+    this.shown.push(...added);
+    return added;
+  }
+}
+
+const nameOf = (tool: JsonObject): string => String(tool['name']);
 
 function toResult(
   task: AgentTask,
@@ -124,12 +179,12 @@ function toResult(
 async function runTool(
   call: ChatToolCall,
   key: string,
-  offered: readonly JsonObject[],
+  tools: TaskTools,
   environment: AgentEnvironment,
 ): Promise<{ success: boolean; content: string }> {
   const { name } = call.function;
   if (BLOCKED_TOOLS.has(name)) return refused(`Sub-agents may not call ${name}`, 'PERMISSION_DENIED');
-  if (!offered.some((tool) => tool['name'] === name)) return refused(`This task has no tool ${name}`, 'TOOL_NOT_FOUND');
+  if (!tools.has(name)) return refused(`This task has no tool ${name}`, 'TOOL_NOT_FOUND');
   let args: Json;
   try {
     args = JSON.parse(call.function.arguments || '{}') as Json;
@@ -140,20 +195,17 @@ async function runTool(
   const inexact = inexactNumber(call.function.arguments);
   if (inexact !== undefined) return refused(inexactNumberMessage(inexact), 'ARGUMENTS_INVALID');
   try {
-    const body = await environment.tools.call(
-      { ...environment.fields, name, arguments: args, idempotency_key: key },
-      environment.grant,
-    );
-    const code = String(body.metadata['code'] ?? '');
-    if (BUDGET_CODES.has(code)) throw new BudgetExhausted(body.error ?? code);
-    if (!body.success) return refused(body.error ?? 'failed', code);
+    if (name === SEARCH_TOOLS['name']) return { success: true, content: await tools.find(args['query']) };
+    const message = { ...environment.fields, name, arguments: args, idempotency_key: key };
+    const { slices, grant } = environment;
+    const body = await slices.besideTurns(() => environment.tools.call(message, grant));
+    if (!body.success) return refused(body.error ?? 'failed', String(body.metadata['code'] ?? ''));
     return {
       success: true,
       content: (body.text === '' ? JSON.stringify(body.output) : body.text).slice(0, MAX_RESULT),
     };
   } catch (error) {
     if (!isToolError(error)) throw error;
-    if (BUDGET_CODES.has(error.code)) throw new BudgetExhausted(error.message, { cause: error });
     environment.grant.signal.throwIfAborted();
     return refused(error.message, error.code);
   }

@@ -16,10 +16,22 @@ export interface TurnPricing {
   maxTokens: number;
 }
 
+/** What the model has reported of a conversation: the tokens of its first messages, with the definitions of its first tools. */
+export interface KnownTokens {
+  tokens: number;
+  messages: number;
+  tools: number;
+}
+
 /** Shortest answer that is worth a turn; with less left, the budget counts as exhausted. */
 const LEAST_ANSWER_TOKENS = 256;
 /** Delay before a slice is requested again that concurrent holds prevented; randomized up to twice as long. */
 const RETRY_MS = 100;
+/** Tokens and micro-USD that a turn leaves of a limit that it would fill: with none left, budgets refuse even free calls of tools. */
+const ROOM = 1;
+/** How often a tool call is repeated while only others hold what it needs. */
+const MAX_REPEATS = 20;
+const BUDGET_CODES: ReadonlySet<string> = new Set<SliceRefusal['code']>(['BUDGET_EXCEEDED', 'TOKEN_LIMIT_EXCEEDED']);
 /** Errors after which the model has certainly done no work. */
 const NO_WORK_DONE: ReadonlySet<string> = new Set(['AUTH_NOT_CONFIGURED', 'UPSTREAM_ERROR', 'EGRESS_BLOCKED']);
 
@@ -31,6 +43,8 @@ const NO_WORK_DONE: ReadonlySet<string> = new Set(['AUTH_NOT_CONFIGURED', 'UPSTR
 export class TurnSlices {
   #tokens = 0;
   #microUsd: MicroUsd = 0;
+  /** Turns that hold a slice. */
+  #open = 0;
   /** Fewest tokens of any turn so far, by head (system prompt and tools). */
   readonly #heads = new Map<string, number>();
   readonly #settling = new Set<Promise<void>>();
@@ -50,12 +64,11 @@ export class TurnSlices {
 
   /**
    * Requests one turn whose answer the slice can pay for; it is shorter than requested if little is left.
-   * @param known tokens that the model has reported for the first `known.messages` messages of the conversation
    * @throws BudgetExhausted, and what `ask` throws
    */
   async turn(
     request: ChatRequest,
-    known: { tokens: number; messages: number },
+    known: KnownTokens,
     ask: (request: ChatRequest) => Promise<ChatTurn>,
   ): Promise<ChatTurn> {
     const slice = randomUUID();
@@ -72,9 +85,40 @@ export class TurnSlices {
       if (isToolError(error) && NO_WORK_DONE.has(error.code)) used = 0;
       throw error;
     } finally {
+      this.#open -= 1;
       // The model may have completed a turn that was cut off, so it counts in full.
       this.#settle(slice, Math.min(used ?? held, held));
     }
+  }
+
+  /**
+   * Makes a tool call. Turns that run may hold all that is left of a limit, so a call refused by a budget is repeated when one of
+   * them ends, as long as something is held.
+   * @throws BudgetExhausted, and what `call` throws
+   */
+  async besideTurns<T>(call: () => Promise<T>): Promise<T> {
+    for (let repeats = 0; ; repeats++) {
+      try {
+        return await call();
+      } catch (error) {
+        if (!isToolError(error) || !BUDGET_CODES.has(error.code)) throw error;
+        const mayEnd = this.#open > 0 || repeats < MAX_REPEATS;
+        if (!mayEnd || !(await this.#isHeld(error))) throw new BudgetExhausted(error.message, { cause: error });
+        await this.#waitForRelease();
+        this.grant.signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** True if part of the refusing limit is held and not spent, which a slice of the whole limit finds out. */
+  async #isHeld({ code, details }: ToolError): Promise<boolean> {
+    const limit = details?.['limit'];
+    if (typeof limit !== 'number') return false;
+    const slice = randomUUID();
+    const [tokens, microUsd] = code === 'TOKEN_LIMIT_EXCEEDED' ? [limit, 0] : [0, limit];
+    const refusal = await this.spending.hold({ slice, tokens, microUsd }, this.grant);
+    if (!refusal) await this.spending.release(slice, this.grant);
+    return !refusal || refusal.used > refusal.spent;
   }
 
   /** Waits until every slice is settled. */
@@ -94,8 +138,11 @@ export class TurnSlices {
         if (!refusal) this.#settle(slice, 0);
         throw this.grant.signal.reason;
       }
-      if (!refusal) return { prompt, answer };
-      const fits = this.#tokensIn(refusal, refusal.used) - prompt;
+      if (!refusal) {
+        this.#open += 1;
+        return { prompt, answer };
+      }
+      const fits = this.#tokensIn(refusal, refusal.used + ROOM) - prompt;
       if (fits >= least && fits < answer) {
         answer = fits;
         continue;
@@ -134,11 +181,13 @@ export class TurnSlices {
   }
 
   /** Upper bound of the tokens of a prompt: what the model has reported for its start, and an estimate of the rest by size. */
-  #promptTokens({ messages, tools }: ChatRequest, known: { tokens: number; messages: number }): number {
-    if (known.tokens > 0) return known.tokens + this.#estimate(messages.slice(known.messages));
+  #promptTokens({ messages, tools }: ChatRequest, known: KnownTokens): number {
+    if (known.tokens > 0) {
+      return known.tokens + this.estimate(messages.slice(known.messages)) + this.estimate(tools.slice(known.tools));
+    }
     const head = [messages[0], tools];
     const reported = this.#heads.get(JSON.stringify(head)) ?? Infinity;
-    return Math.min(reported, this.#estimate(head)) + this.#estimate(messages.slice(1));
+    return Math.min(reported, this.estimate(head)) + this.estimate(messages.slice(1));
   }
 
   /** The tokens of any turn are an upper bound for its head (system prompt and tools), which other tasks share. */
@@ -148,7 +197,8 @@ export class TurnSlices {
     this.#heads.set(head, Math.min(tokens, this.#heads.get(head) ?? Infinity));
   }
 
-  #estimate(part: unknown): number {
+  /** Estimated tokens of a part of a prompt, by its size. */
+  estimate(part: readonly unknown[]): number {
     return Math.ceil(Buffer.byteLength(JSON.stringify(part)) / this.pricing.bytesPerToken);
   }
 

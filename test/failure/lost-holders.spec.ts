@@ -4,8 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+import type { CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { startNotingPrograms } from '../fleet/noting-programs.js';
+import type { Answer, Ask, ServiceName, TestFleet } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 const CALLS = 2_000;
@@ -35,19 +36,7 @@ function randomOf(seed: number): () => number {
 let server: CountingMcpServer;
 let fleet: TestFleet;
 beforeAll(async () => {
-  if (!ALL) return;
-  server = await startCountingMcpServer();
-  const wide = { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 };
-  fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, 'mcp-executor': 1, 'python-sandbox': 2 },
-    tools: ['notes_save_note', 'run_program'],
-    config: {
-      mcp_servers: { notes: { url: `${server.origin}/mcp`, rate_limit: 0 } },
-      tool_settings: { run_program: { rate_limit: 0 } },
-      rate_limits: { tiers: { admin: wide, wide } },
-    },
-    env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, PYTHON_SANDBOX_THREADS: '2' },
-  });
+  if (ALL) ({ server, fleet } = await startNotingPrograms(2));
 });
 afterAll(async () => {
   await fleet?.stop();

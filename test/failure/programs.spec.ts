@@ -1,8 +1,9 @@
 /** Programs with effects whose workers are killed at random instants: no effect happens twice, and none is kept quiet. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { TestFleet } from '../fleet/test-fleet.js';
+import type { CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { startNotingPrograms } from '../fleet/noting-programs.js';
+import type { TestFleet } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 /** At least so many programs run, and on until a worker was killed so often. */
@@ -18,18 +19,7 @@ let server: CountingMcpServer;
 let fleet: TestFleet;
 describe.skipIf(!ALL)(`${PROGRAMS} programs whose workers are killed (skipped: npm run test:failure)`, () => {
   beforeAll(async () => {
-    server = await startCountingMcpServer();
-    const wide = { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 };
-    fleet = await TestFleet.start({
-      services: { gateway: 1, registry: 1, budget: 1, 'mcp-executor': 1, 'python-sandbox': 2 },
-      tools: ['notes_save_note', 'run_program'],
-      config: {
-        mcp_servers: { notes: { url: `${server.origin}/mcp`, rate_limit: 0 } },
-        tool_settings: { run_program: { rate_limit: 0 } },
-        rate_limits: { tiers: { admin: wide, wide } },
-      },
-      env: { EGRESS_ALLOWED_ENDPOINTS: server.origin, PYTHON_SANDBOX_THREADS: '2' },
-    });
+    ({ server, fleet } = await startNotingPrograms(1));
   });
   afterAll(async () => {
     await fleet?.stop();

@@ -2,7 +2,7 @@ import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/
 import { encodeUnreserved, headerText, type SecurityScheme } from '@toolfleet/openapi';
 import type { OpenSecret } from '@toolfleet/service';
 import { registerSecret } from '@toolfleet/telemetry';
-import type { OAuthTokens } from './oauth-tokens.js';
+import type { OAuthTokens, OAuthGrant } from './oauth-tokens.js';
 import type { OperationOptions } from './operation-options.js';
 import type { OutgoingRequest } from './send-request.js';
 
@@ -109,20 +109,6 @@ type Credential =
   | { kind: 'bearer'; token: string }
   | { kind: 'basic'; username: string; password: string }
   | { kind: 'oauth2'; grant: OAuthGrant };
-
-/** What a token is requested with; values may contain `${VAR}` or be sealed. */
-export interface OAuthGrant {
-  tokenUrl: string;
-  /** The token URL is from the document, not from the configuration. */
-  isOfDocument: boolean;
-  clientId: string;
-  clientSecret: string;
-  scope: string;
-  audience?: string;
-  refreshToken?: string;
-  /** Where the client sends its id and secret. */
-  clientAuth: 'header' | 'body';
-}
 
 /**
  * Chooses the credentials of a call. Of the document's security requirements (alternatives of sets, OpenAPI `security`) it takes the first

@@ -4,7 +4,20 @@ import type { EgressClient } from '@toolfleet/egress';
 import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
-import type { OAuthGrant } from './credentials.js';
+
+/** What a token is requested with; values may contain `${VAR}` or be sealed. */
+export interface OAuthGrant {
+  tokenUrl: string;
+  /** The token URL is from the document, not from the configuration. */
+  isOfDocument: boolean;
+  clientId: string;
+  clientSecret: string;
+  scope: string;
+  audience?: string;
+  refreshToken?: string;
+  /** Where the client sends its id and secret. */
+  clientAuth: 'header' | 'body';
+}
 
 interface Token {
   value: string;

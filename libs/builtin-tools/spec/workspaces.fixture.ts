@@ -12,7 +12,8 @@ import { runTool } from '../src/run-tool.fixture.js';
 import { LocalWorkspaceStore } from '../src/files/local-workspace-store.js';
 import { S3WorkspaceStore } from '../src/files/s3-workspace-store.js';
 import type { WorkspaceStore } from '../src/files/workspace-store.js';
-import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from '../src/files/workspaces.js';
+import { Workspaces } from '../src/files/workspaces.js';
+import { DEFAULT_WORKSPACE_LIMITS } from '../src/files/quota.js';
 
 const bounded = new BoundedWork(new SystemClock());
 afterAll(() => bounded.close());

@@ -1,42 +1,19 @@
 import {
   ToolError,
-  type CallProgress,
   type ContentBlock,
-  type EpochMs,
   type ErrorCode,
   type Json,
   type JsonObject,
   type MicroUsd,
   type Usage,
 } from '@toolfleet/contracts';
-import type { ExecContext } from '@toolfleet/contracts/execution';
 import type { DangerousArgument, DeclaredKey, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
-import type { Clock } from '@toolfleet/resilience';
 import type { AgentServices } from './agent/agent-services.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
 import type { Workspaces } from './files/workspaces.js';
 import type { PageReader } from './web/page-reader.js';
-import type { SearchProvider } from './web/web-search.tool.js';
-
-/** Key of the tenant of a run, for services of the process (workspaces, fair queues). A tool cannot name it. */
-export const TENANT: unique symbol = Symbol('tenant');
-
-/** The call that a handler serves. */
-export interface ToolRun {
-  callId: string;
-  /** The name by which the tool was called. */
-  tool: string;
-  /** The context keys that this tool declares; the tenant only if it declares `tenant_id`. */
-  context: Partial<ExecContext>;
-  readonly [TENANT]: string;
-  /** Aborted at the deadline and when the caller cancels. Pass it to everything that waits. */
-  signal: AbortSignal;
-  clock: Clock;
-  /** When the call must have ended, in epoch ms of `clock`. */
-  deadlineAt: EpochMs;
-  /** Reports progress to the caller; never fails. */
-  progress(progress: CallProgress): void;
-}
+import type { ToolRun } from './tool-run.js';
+import type { SearchProvider } from './web/search-provider.js';
 
 /** Metadata of a tool as its author writes it. The defaults are those of ToolDefinition. */
 export interface ToolMetadata {

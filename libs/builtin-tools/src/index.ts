@@ -1,4 +1,5 @@
-export { defineTool, ok, type BuiltinTool, type ToolOutcome, type ToolRun, type ToolServices } from './builtin-tool.js';
+export { defineTool, ok, type BuiltinTool, type ToolOutcome, type ToolServices } from './builtin-tool.js';
+export type { ToolRun } from './tool-run.js';
 export { getToolset, MANIFEST, selectTools, toToolDefinition, type ToolOverrides } from './manifest.js';
 export { ToolRunner } from './tool-runner.js';
 
@@ -8,7 +9,8 @@ export { PluginFolder, type Plugin } from './plugins/plugin-folder.js';
 export { LocalWorkspaceStore } from './files/local-workspace-store.js';
 export { S3WorkspaceStore } from './files/s3-workspace-store.js';
 export { WorkspaceStore } from './files/workspace-store.js';
-export { DEFAULT_WORKSPACE_LIMITS, Workspaces } from './files/workspaces.js';
+export { Workspaces } from './files/workspaces.js';
+export { DEFAULT_WORKSPACE_LIMITS } from './files/quota.js';
 
 export { PageReader } from './web/page-reader.js';
 export { Robots } from './web/robots.js';
@@ -18,7 +20,7 @@ export {
   PROVIDER_URLS,
   SEARCH_PROVIDERS,
   SearchProvider,
-} from './web/web-search.tool.js';
+} from './web/search-provider.js';
 
 export {
   Spending,

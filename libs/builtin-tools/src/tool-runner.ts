@@ -1,14 +1,8 @@
 import { isToolError, ToolError, type CallProgress, type EpochMs } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
-import {
-  TENANT,
-  type BuiltinTool,
-  type ServiceName,
-  type ToolOutcome,
-  type ToolRun,
-  type ToolServices,
-} from './builtin-tool.js';
+import type { BuiltinTool, ServiceName, ToolOutcome, ToolServices } from './builtin-tool.js';
+import { TENANT, type ToolRun } from './tool-run.js';
 
 /** Limits and listeners of an attempt. */
 interface AttemptOptions {

@@ -4,6 +4,12 @@ import type { Json, JsonObject } from './json.js';
 import { hasUnsafeCharacters } from './text.js';
 import { toCamelCase } from './wire.js';
 
+/** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
+export interface CallMessage extends CallFields {
+  name: string;
+  arguments: JsonObject;
+}
+
 /**
  * Where a caller sends fields next to the tool and its arguments: the body of a call over HTTP or NATS, the body around a
  * batch, one item of a batch, or `_meta` of an MCP `tools/call`.

@@ -1,4 +1,3 @@
-import type { CallFields } from './call-fields.js';
 import type { Json, JsonObject } from './json.js';
 import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
 import type { ContextKey } from './tool-definition.js';
@@ -265,12 +264,6 @@ export interface CallBody {
 export interface AcceptedBody {
   call_id: string;
   status: 'accepted';
-}
-
-/** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
-export interface CallMessage extends CallFields {
-  name: string;
-  arguments: JsonObject;
 }
 
 /**

@@ -26,7 +26,6 @@ export {
   type CallBody,
   type CallContext,
   type ExchangeSession,
-  type CallMessage,
   type CallProgress,
   type CallRecord,
   type CallRequest,
@@ -40,3 +39,4 @@ export {
   type Succeeded,
   type Usage,
 } from './call.js';
+export type { CallMessage } from './call-fields.js';

@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { guardedConnector, type ConnectorDeps } from './connector.js';
+import { guardedConnector, type ConnectorDeps, ConnectionSlots } from './connector.js';
 import type { GuardedUrl } from './url-guard.js';
 
 /** Limits of the pools. */
@@ -89,57 +89,5 @@ export class ConnectionPools {
       this.entries.delete(origin);
       void entry.pool.close().catch(() => undefined);
     }
-  }
-}
-
-/** Limits the open sockets of all origins together; further ones wait in order of arrival. */
-export class ConnectionSlots {
-  private open = 0;
-  private readonly waiting: (() => void)[] = [];
-
-  /** @param onFull called whenever a connection has to wait, so that idle sockets can be closed */
-  constructor(
-    private readonly total: number,
-    private readonly onFull: () => void,
-  ) {}
-
-  /** Resolves to the function that releases the slot; calling it again has no effect. Rejects with the signal's reason. */
-  async take(signal: AbortSignal): Promise<() => void> {
-    signal.throwIfAborted();
-    if (this.open >= this.total) {
-      this.onFull();
-      await this.waitForSlot(signal);
-    } else {
-      this.open += 1;
-    }
-    let held = true;
-    return () => {
-      if (!held) return;
-      held = false;
-      const next = this.waiting.shift();
-      // Hand the slot straight to the next waiter; freeing it first would let a newcomer overtake.
-      if (next) next();
-      else this.open -= 1;
-    };
-  }
-
-  /** Sockets open or being opened. */
-  get inUse(): number {
-    return this.open;
-  }
-
-  private waitForSlot(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const admitted = () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      const onAbort = () => {
-        this.waiting.splice(this.waiting.indexOf(admitted), 1);
-        reject(signal.reason);
-      };
-      this.waiting.push(admitted);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
   }
 }

@@ -4,10 +4,61 @@ import type { Clock } from '@toolfleet/resilience';
 import ipaddr from 'ipaddr.js';
 import { buildConnector } from 'undici';
 import type { AddressGuard } from './address-guard.js';
-import type { ConnectionSlots } from './connection-pools.js';
 import { refusal } from './errors.js';
 import type { CachingResolver } from './resolver.js';
 import type { GuardedUrl } from './url-guard.js';
+
+/** Limits the open sockets of all origins together; further ones wait in order of arrival. */
+export class ConnectionSlots {
+  private open = 0;
+  private readonly waiting: (() => void)[] = [];
+
+  /** @param onFull called whenever a connection has to wait, so that idle sockets can be closed */
+  constructor(
+    private readonly total: number,
+    private readonly onFull: () => void,
+  ) {}
+
+  /** Resolves to the function that releases the slot; calling it again has no effect. Rejects with the signal's reason. */
+  async take(signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    if (this.open >= this.total) {
+      this.onFull();
+      await this.waitForSlot(signal);
+    } else {
+      this.open += 1;
+    }
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      const next = this.waiting.shift();
+      // Hand the slot straight to the next waiter; freeing it first would let a newcomer overtake.
+      if (next) next();
+      else this.open -= 1;
+    };
+  }
+
+  /** Sockets open or being opened. */
+  get inUse(): number {
+    return this.open;
+  }
+
+  private waitForSlot(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const admitted = () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      const onAbort = () => {
+        this.waiting.splice(this.waiting.indexOf(admitted), 1);
+        reject(signal.reason);
+      };
+      this.waiting.push(admitted);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+}
 
 /** Dependencies of a connector. */
 export interface ConnectorDeps {

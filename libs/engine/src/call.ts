@@ -5,8 +5,11 @@ import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
 import type { SelectExpression } from '@toolfleet/schema/select';
 import { CallIdentity, toToolInput } from './call-identity.js';
-import type { CacheVersion, EngineSettings } from './ports.js';
 import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
+import type { EngineSettings } from './settings.js';
+
+/** Opaque; each `drop` changes it. */
+export type CacheVersion = string;
 
 /**
  * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and observers and

@@ -3,7 +3,6 @@ export { chargedMicroUsd, type ActiveCall, type Call } from './call.js';
 export {
   Audit,
   BudgetPort,
-  DEFAULT_SETTINGS,
   Executor,
   Meter,
   PolicyPort,
@@ -19,11 +18,11 @@ export {
   type CacheLookup,
   type CacheScope,
   type EnginePorts,
-  type EngineSettings,
   type PolicyRequest,
   type PolicyResult,
   type Selected,
 } from './ports.js';
+export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { argumentsInvalid, authorize, quarantineRefusal } from './admit.js';
 export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
@@ -33,5 +32,6 @@ export { callBody, explainFailure, failed, shownMetadata } from './result.js';
 export { parseSelect, showValue } from './interceptors/select.js';
 export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
 export { callsTools, hasEffects, isSafeMethod, rateKey, toolRate } from './tool-plan.js';
-export { recordedTool, redactCall, redactedError, type ShownCall } from './redact-call.js';
+export { recordedTool, redactCall, redactedError } from './redact-call.js';
+export type { ShownCall } from './ports.js';
 export { toCallStatus } from './call-status.js';

@@ -1,6 +1,6 @@
-import { isJsonObject, type CallRequest, type Json } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import type { AuditRecord } from './ports.js';
+import type { AuditRecord, ShownCall } from './ports.js';
 
 const MASK = '[argument]';
 /** Shortest string argument that is masked as a whole, in UTF-16 units. */
@@ -16,13 +16,6 @@ const MAX_VALUES = 250_000;
 
 /** Shown as the name of a tool that does not exist: a caller may have written anything there. */
 const UNKNOWN_TOOL = '[unknown]';
-
-/** The parts of a call that messages and records may show, and the definition that tells which names are not the caller's. */
-export interface ShownCall {
-  request: Pick<CallRequest, 'toolName' | 'rawArguments'>;
-  /** Absent: there is no such tool. */
-  tool?: Pick<RegisteredTool, 'name' | 'input_schema'>;
-}
 
 /** The name of a call's tool for logs, records and spans. */
 export function recordedTool({ tool }: Pick<ShownCall, 'tool'>): string {

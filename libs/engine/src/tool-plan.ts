@@ -4,8 +4,8 @@ import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
 import { readSelect, type SelectExpression } from '@toolfleet/schema/select';
 import { LRUCache } from 'lru-cache';
-import { deriveRetryRule, type RetryRule } from './interceptors/retry.js';
-import type { EngineSettings } from './ports.js';
+import type { EngineSettings } from './settings.js';
+import { deriveRetryRule, type RetryRule } from './retry-rule.js';
 
 /** What the engine derives from a definition and its settings, once per revision. */
 export interface ToolPlan {

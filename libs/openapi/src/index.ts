@@ -1,6 +1,7 @@
 export { specError, type SpecReason, type SpecRefusal, type SpecWarning } from './findings.js';
 export { DEFAULT_MAX_SPEC_BYTES, parseSpec, type SpecDocument, type SpecLimits } from './load/parse-spec.js';
-export { assertAnyTool, convertDocument, type Conversion, type ConvertOptions } from './convert/convert-document.js';
+export { assertAnyTool, convertDocument, type Conversion } from './convert/convert-document.js';
+export type { ConvertOptions } from './convert/openapi-tool.js';
 export type { OpenApiTool } from './convert/openapi-tool.js';
 export type { ServerOptions } from './convert/select-server.js';
 export {

@@ -1,6 +1,6 @@
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
-import { convertDocument, type Conversion, type ConvertOptions } from './convert/convert-document.js';
-import type { OpenApiTool } from './convert/openapi-tool.js';
+import { convertDocument, type Conversion } from './convert/convert-document.js';
+import type { OpenApiTool, ConvertOptions } from './convert/openapi-tool.js';
 import type { SpecWarning } from './findings.js';
 import { parseSpec, type SpecLimits } from './load/parse-spec.js';
 

@@ -1,5 +1,4 @@
 import type { BuiltinContext } from './builtins/operands.js';
-import type { Program } from './program.js';
 import { RegoError } from './rego-error.js';
 import type { Callee } from './resolved.js';
 import type { Node } from './rule-tree.js';
@@ -15,6 +14,14 @@ export type Goal = (evaluation: Evaluation, frame: Frame) => boolean;
 /** Replacement of a function under `with`. */
 export type Mock = { kind: 'value'; value: Value } | { kind: 'callee'; callee: Callee };
 
+/** The compiled rules that an evaluation computes documents with. */
+interface CompiledRules {
+  /** The value of a node that rules define. */
+  evaluate(node: Node, evaluation: Evaluation): Value | undefined;
+  /** The result of a function. */
+  call(node: Node, evaluation: Evaluation, args: readonly Value[]): Value | undefined;
+}
+
 /** State shared by a whole evaluation, including its parts under `with`. */
 export interface Run extends BuiltinContext {
   /** Errors of builtins end the evaluation. Otherwise they make the term undefined, which is OPA's default. */
@@ -29,7 +36,7 @@ export class Evaluation {
   private readonly values: (Value | typeof UNDEFINED | undefined)[] = [];
 
   constructor(
-    readonly program: Program,
+    readonly program: CompiledRules,
     readonly run: Run,
     readonly input: Value | undefined,
     readonly data: Value,

@@ -1,10 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
+import {
+  inputRequired,
+  inputResponse,
+  type CallToolResult,
+  type McpServer,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import { isJsonObject, isToolError, ToolError, type Approval } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { ElicitationRelay } from './elicitation.js';
 import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
-import type { GatewayMcpServer } from './mcp-server.js';
 
 /** How long a person may take to answer. */
 const APPROVAL_TTL_MS = 10 * 60_000;
@@ -68,7 +73,7 @@ export async function elicitApproval(
     context,
     relay,
     clock,
-  }: { server: GatewayMcpServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
+  }: { server: McpServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
 ): Promise<void> {
   const { id: relatedRequestId, signal } = context.mcpReq;
   const awaited = await relay.expect(call.principal);

@@ -3,6 +3,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
+  type McpServer,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import {
@@ -21,7 +22,6 @@ import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
 import { readClientCapabilities, supportsForms } from './elicitation.js';
 import type { McpServerDeps } from './mcp-deps.js';
-import type { GatewayMcpServer } from './mcp-server.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
@@ -41,7 +41,7 @@ interface ToolCallContext {
   deps: McpServerDeps;
   principal: Principal;
   exchange: Exchange | undefined;
-  server: GatewayMcpServer;
+  server: McpServer;
   /** Tools that may become tasks; undefined behind the search surface, where none may. */
   catalog: RenderedCatalog | undefined;
   resultReading: ResultReading;

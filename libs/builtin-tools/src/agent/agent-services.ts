@@ -1,7 +1,15 @@
 import type { CallBody, CallMessage, JsonObject, MicroUsd } from '@toolfleet/contracts';
 import type { SpendReply } from '@toolfleet/contracts/budget';
 import type { ChatModel } from './chat-model.js';
-import type { TurnPricing } from './turn-slices.js';
+
+/** How tokens are priced and estimated. */
+export interface TurnPricing {
+  microUsdPer1kTokens: number;
+  /** Fewest bytes of a prompt per token. With 1, no byte-based tokenizer can use more than was held. */
+  bytesPerToken: number;
+  /** Tokens of the longest answer, unless the caller sets a limit. */
+  maxTokens: number;
+}
 
 /** The services and limits of `multi_agent`; the limits come from section `sub_agent` of the configuration file. */
 export interface AgentServices {

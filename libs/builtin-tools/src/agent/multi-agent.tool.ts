@@ -1,9 +1,10 @@
 import { isJsonObject, isToolError, ToolError, type CallMessage, type JsonObject } from '@toolfleet/contracts';
 import { Semaphore } from '@toolfleet/resilience';
-import { defineTool, ok, type ToolRun, type ToolServices } from '../builtin-tool.js';
+import { defineTool, ok, type ToolServices } from '../builtin-tool.js';
 import type { ChatRequest } from './chat-model.js';
 import { BLOCKED_TOOLS, runSubAgent, type AgentEnvironment, type AgentTask, type TaskResult } from './sub-agent.js';
 import { BudgetExhausted, TurnSlices } from './turn-slices.js';
+import type { ToolRun } from '../tool-run.js';
 
 const MAX_TASKS = 10;
 /** Time reserved for the response: what is done by then is returned and charged. */

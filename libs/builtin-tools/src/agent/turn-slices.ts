@@ -1,20 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { isToolError, ToolError, type MicroUsd, type Usage } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import type { CallerGrant, SliceRefusal, Spending } from './agent-services.js';
+import type { CallerGrant, SliceRefusal, Spending, TurnPricing } from './agent-services.js';
 import type { ChatRequest, ChatTurn } from './chat-model.js';
 
 /** A budget of the caller is exhausted; no task of the call can continue. */
 export class BudgetExhausted extends Error {}
-
-/** How tokens are priced and estimated. */
-export interface TurnPricing {
-  microUsdPer1kTokens: number;
-  /** Fewest bytes of a prompt per token. With 1, no byte-based tokenizer can use more than was held. */
-  bytesPerToken: number;
-  /** Tokens of the longest answer, unless the caller sets a limit. */
-  maxTokens: number;
-}
 
 /** What the model has reported of a conversation: the tokens of its first messages, with the definitions of its first tools. */
 export interface KnownTokens {

@@ -8,27 +8,10 @@ import { serveJobs } from '@toolfleet/resilience/child-program';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
-import { searchLines, type LineSearch } from '../files/file-matching.js';
-import { operateOnText, type TextOperation } from '../text/text-operations.js';
-import type { ExtractType } from '../web/page-reader.js';
+import { searchLines } from '../files/file-matching.js';
+import { operateOnText } from '../text/text-operations.js';
 import { isAllowedByRobots } from '../web/robots.js';
-
-/** A job of a child. Documents are JSON text. */
-export type BoundedJob =
-  | { kind: 'jsonpath' | 'jmespath'; document: string; query: string }
-  | { kind: 'patch'; document: string; patch: string }
-  | { kind: 'merge'; document: string; patch: string }
-  | { kind: 'diff'; document: string; other: string }
-  | { kind: 'validate'; document: string; schema: string }
-  | { kind: 'regex_find'; text: string; pattern: string; flags: string; limit: number }
-  | { kind: 'regex_replace'; text: string; pattern: string; flags: string; replacement: string; limit: number }
-  | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
-  | { kind: 'page'; html: string; url: string; what: ExtractType }
-  | { kind: 'pdf'; bytes: string }
-  | { kind: 'similarity'; text: string; other: string }
-  | { kind: 'text'; work: TextOperation }
-  | { kind: 'search_lines'; search: LineSearch }
-  | { kind: 'robots'; rules: string; address: string; robot: string; url: string };
+import type { BoundedJob } from './bounded-work.js';
 
 /** A match of `regex_find`; `index` is an offset in UTF-16 units. */
 export interface RegexMatch {

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
-import type { BoundedJob } from './bounded-child.js';
-import { BoundedWork } from './bounded-work.js';
+import { BoundedWork, type BoundedJob } from './bounded-work.js';
 
 const clock = new SystemClock();
 let work: BoundedWork;

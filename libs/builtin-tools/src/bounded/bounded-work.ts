@@ -1,7 +1,26 @@
 import type { Clock } from '@toolfleet/resilience';
 import { childProgram, ChildPool, type JobBounds } from '@toolfleet/resilience/child-pool';
-import { TENANT, type ToolRun } from '../builtin-tool.js';
-import type { BoundedJob } from './bounded-child.js';
+import { TENANT, type ToolRun } from '../tool-run.js';
+import type { LineSearch } from '../files/file-matching.js';
+import type { TextOperation } from '../text/text-operations.js';
+import type { ExtractType } from '../web/extract-page.js';
+
+/** A job of a child. Documents are JSON text. */
+export type BoundedJob =
+  | { kind: 'jsonpath' | 'jmespath'; document: string; query: string }
+  | { kind: 'patch'; document: string; patch: string }
+  | { kind: 'merge'; document: string; patch: string }
+  | { kind: 'diff'; document: string; other: string }
+  | { kind: 'validate'; document: string; schema: string }
+  | { kind: 'regex_find'; text: string; pattern: string; flags: string; limit: number }
+  | { kind: 'regex_replace'; text: string; pattern: string; flags: string; replacement: string; limit: number }
+  | { kind: 'regex_split'; text: string; pattern: string; flags: string; limit: number }
+  | { kind: 'page'; html: string; url: string; what: ExtractType }
+  | { kind: 'pdf'; bytes: string }
+  | { kind: 'similarity'; text: string; other: string }
+  | { kind: 'text'; work: TextOperation }
+  | { kind: 'search_lines'; search: LineSearch }
+  | { kind: 'robots'; rules: string; address: string; robot: string; url: string };
 
 /** The limits of a job that come from the call. Part of the plugin API. */
 export function boundsOf(run: Pick<ToolRun, 'signal' | typeof TENANT>): Omit<JobBounds, 'timeoutMs'> {

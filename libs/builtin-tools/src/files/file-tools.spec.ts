@@ -6,7 +6,8 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
 import { bucketOf, caller, catchToolError, inBucket, STORES } from '../../spec/workspaces.fixture.js';
 import { SystemClock } from '@toolfleet/resilience';
-import { DEFAULT_WORKSPACE_LIMITS, Workspaces } from './workspaces.js';
+import { Workspaces } from './workspaces.js';
+import { DEFAULT_WORKSPACE_LIMITS } from './quota.js';
 
 let root: string;
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
 import { bucketOf, caller, catchToolError, STORES } from '../../spec/workspaces.fixture.js';
 import type { WorkspaceStore } from './workspace-store.js';
-import { DEFAULT_WORKSPACE_LIMITS } from './workspaces.js';
+import { DEFAULT_WORKSPACE_LIMITS } from './quota.js';
 
 const LIMITS = { ...DEFAULT_WORKSPACE_LIMITS, quotaBytes: 1_000, maxEntries: 20 };
 

@@ -2,7 +2,26 @@ import { randomUUID } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { storeErrors, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
-import type { WorkspaceLimits } from './workspaces.js';
+
+/** Limits of every workspace. */
+export interface WorkspaceLimits {
+  /** Bytes of all files together; 100 MB (SHANNON_MAX_WORKSPACE_SIZE_MB). */
+  quotaBytes: number;
+  /** Files and directories. */
+  maxEntries: number;
+  /** Bytes of one file that is read or edited. */
+  maxFileBytes: number;
+  /** Refuse workspaces that do not exist; otherwise the first write creates them. */
+  mustExist: boolean;
+}
+
+/** The limits unless configured otherwise. */
+export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
+  quotaBytes: 100 * 1024 * 1024,
+  maxEntries: 10_000,
+  maxFileBytes: 10 * 1024 * 1024,
+  mustExist: false,
+};
 
 /** An amount of space in a workspace. */
 interface Space {

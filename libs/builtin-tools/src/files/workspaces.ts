@@ -1,29 +1,9 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
-import { TENANT, type ToolRun } from '../builtin-tool.js';
 import { KeyedMutex, type Clock } from '@toolfleet/resilience';
-import { Holds, Quota } from './quota.js';
+import { Holds, Quota, type WorkspaceLimits, DEFAULT_WORKSPACE_LIMITS } from './quota.js';
 import { filePath, workspacePath, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
-
-/** Limits of every workspace. */
-export interface WorkspaceLimits {
-  /** Bytes of all files together; 100 MB (SHANNON_MAX_WORKSPACE_SIZE_MB). */
-  quotaBytes: number;
-  /** Files and directories. */
-  maxEntries: number;
-  /** Bytes of one file that is read or edited. */
-  maxFileBytes: number;
-  /** Refuse workspaces that do not exist; otherwise the first write creates them. */
-  mustExist: boolean;
-}
-
-/** The limits unless configured otherwise. */
-export const DEFAULT_WORKSPACE_LIMITS: WorkspaceLimits = {
-  quotaBytes: 100 * 1024 * 1024,
-  maxEntries: 10_000,
-  maxFileBytes: 10 * 1024 * 1024,
-  mustExist: false,
-};
+import { TENANT, type ToolRun } from '../tool-run.js';
 
 /** Selects the workspace by the context of the call, so that no tool can name another one. */
 export class Workspaces {

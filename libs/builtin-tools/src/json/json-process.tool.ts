@@ -1,6 +1,5 @@
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { BoundedJob } from '../bounded/bounded-child.js';
-import { boundsOf } from '../bounded/bounded-work.js';
+import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
 

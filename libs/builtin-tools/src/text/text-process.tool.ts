@@ -1,6 +1,6 @@
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { BoundedJob, RegexMatch } from '../bounded/bounded-child.js';
-import { boundsOf } from '../bounded/bounded-work.js';
+import type { RegexMatch } from '../bounded/bounded-child.js';
+import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
 import {
   CASES,

@@ -1,7 +1,11 @@
 import { Readability } from '@mozilla/readability';
 import { parseHTML } from 'linkedom';
 import TurndownService from 'turndown';
-import type { ExtractType } from './page-reader.js';
+
+/** What to extract from a page. */
+export const EXTRACT_TYPES = ['text', 'links', 'structured'] as const;
+
+export type ExtractType = (typeof EXTRACT_TYPES)[number];
 
 /** A link of a page, with its absolute URL. */
 interface PageLink {

@@ -1,7 +1,8 @@
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
-import { EXTRACT_TYPES, type ExtractType, type ReadPage } from './page-reader.js';
+import type { ReadPage } from './page-reader.js';
+import { EXTRACT_TYPES, type ExtractType } from './extract-page.js';
 
 /** Longest content of a page in characters. */
 const MAX_CHARACTERS = 100_000;

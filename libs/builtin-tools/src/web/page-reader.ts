@@ -3,13 +3,9 @@ import type { EgressClient } from '@toolfleet/egress';
 import htmlEncodingSniffer from 'html-encoding-sniffer';
 import type { JobBounds } from '@toolfleet/resilience/child-pool';
 import type { BoundedWork } from '../bounded/bounded-work.js';
-import type { ExtractedPage } from './extract-page.js';
+import type { ExtractedPage, ExtractType } from './extract-page.js';
 import type { ExtractedPdf } from './extract-pdf.js';
 import type { Robots } from './robots.js';
-
-/** What to extract from a page. */
-export const EXTRACT_TYPES = ['text', 'links', 'structured'] as const;
-export type ExtractType = (typeof EXTRACT_TYPES)[number];
 
 /** A page as tools return it. */
 export interface ReadPage extends JsonObject {

@@ -3,13 +3,13 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import { runTool } from '../run-tool.fixture.js';
 import { egress, catchToolError, html, origin, routes } from './site.fixture.js';
+import { webSearch } from './web-search.tool.js';
 import {
   HttpSearchProvider,
   LocalSearchProvider,
-  webSearch,
   type SearchProvider,
   type SearchProviderName,
-} from './web-search.tool.js';
+} from './search-provider.js';
 
 describe('web_search', () => {
   const search = async (args: JsonObject, provider: SearchProvider = new LocalSearchProvider()) =>

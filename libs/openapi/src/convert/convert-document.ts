@@ -3,33 +3,14 @@ import { arrayAt } from '../json-pointer.js';
 import { ExternalRefs } from '../load/references.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import { RefResolver } from '../load/references.js';
-import type { ParameterPlace } from '../plan.js';
 import { CycleBreaker } from './break-cycles.js';
 import { DefsCollector } from './collect-defs.js';
 import { SchemaConverter } from './convert-schema.js';
 import { DefinitionNames } from './naming.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
-import { OpenApiTool, type ConvertedOperation } from './openapi-tool.js';
+import { OpenApiTool, type ConvertOptions, type ToolContext } from './openapi-tool.js';
 import { SecurityReader } from './read-security.js';
-import type { ServerOptions } from './select-server.js';
 import { toolNames } from './naming.js';
-
-/** Options of a registration. */
-export interface ConvertOptions extends ServerOptions {
-  /** operationIds or generated tool names to convert; unset: all operations. */
-  operations?: readonly string[];
-  /** Operations that have one of these tags. */
-  tags?: readonly string[];
-  /** Prefix of every tool name. */
-  namePrefix?: string;
-  /** `defs` (default) keeps `$defs`; `inline` expands references `inlineDepth` (4) levels. */
-  schemaStyle?: 'defs' | 'inline';
-  inlineDepth?: number;
-  /** Parameters that credentials or static configuration supply: the model never sees them. */
-  isSupplied?: (place: ParameterPlace, name: string) => boolean;
-  /** Whether the validator of arguments accepts a pattern; others are dropped with a warning. */
-  acceptsPattern?: (pattern: string) => boolean;
-}
 
 /** The result of a conversion. */
 export interface Conversion {
@@ -41,21 +22,6 @@ export interface Conversion {
   /** Whether operations or tags were named. */
   filtered: boolean;
   findings: Findings;
-}
-
-/** Parts shared by the tools of one document. */
-export interface ToolContext {
-  document: SpecDocument;
-  refs: RefResolver;
-  request: SchemaConverter;
-  response: SchemaConverter;
-  requestDefs: DefsCollector;
-  responseDefs: DefsCollector;
-  security: SecurityReader;
-  findings: Findings;
-  options: ConvertOptions;
-  /** The operation converted last. */
-  latest: { operation?: RawOperation; converted?: ConvertedOperation };
 }
 
 /**

@@ -1,14 +1,50 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { inlineDefinitions } from '@toolfleet/schema';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
-import type { OperationPlan } from '../plan.js';
+import type { OperationPlan, ParameterPlace } from '../plan.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
-import type { ToolContext } from './convert-document.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
 import type { RawOperation } from './expand-operations.js';
 import { isJsonType } from './media-types.js';
-import { toStrings } from './read-security.js';
-import { selectServer } from './select-server.js';
+import { toStrings, SecurityReader } from './read-security.js';
+import { selectServer, type ServerOptions } from './select-server.js';
+import type { Findings } from '../findings.js';
+import type { SpecDocument } from '../load/parse-spec.js';
+import { RefResolver } from '../load/references.js';
+import { DefsCollector } from './collect-defs.js';
+import { SchemaConverter } from './convert-schema.js';
+
+/** Options of a registration. */
+export interface ConvertOptions extends ServerOptions {
+  /** operationIds or generated tool names to convert; unset: all operations. */
+  operations?: readonly string[];
+  /** Operations that have one of these tags. */
+  tags?: readonly string[];
+  /** Prefix of every tool name. */
+  namePrefix?: string;
+  /** `defs` (default) keeps `$defs`; `inline` expands references `inlineDepth` (4) levels. */
+  schemaStyle?: 'defs' | 'inline';
+  inlineDepth?: number;
+  /** Parameters that credentials or static configuration supply: the model never sees them. */
+  isSupplied?: (place: ParameterPlace, name: string) => boolean;
+  /** Whether the validator of arguments accepts a pattern; others are dropped with a warning. */
+  acceptsPattern?: (pattern: string) => boolean;
+}
+
+/** Parts shared by the tools of one document. */
+export interface ToolContext {
+  document: SpecDocument;
+  refs: RefResolver;
+  request: SchemaConverter;
+  response: SchemaConverter;
+  requestDefs: DefsCollector;
+  responseDefs: DefsCollector;
+  security: SecurityReader;
+  findings: Findings;
+  options: ConvertOptions;
+  /** The operation converted last. */
+  latest: { operation?: RawOperation; converted?: ConvertedOperation };
+}
 
 /** Maximum length of a description shown to a model, in UTF-16 units. */
 const MAX_DESCRIPTION = 1_000;

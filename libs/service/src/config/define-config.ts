@@ -2,6 +2,17 @@ import { isDevelopment } from '@toolfleet/contracts';
 import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
 
+/** Where a value came from. */
+export type SettingSource = 'default' | 'environment' | 'file' | 'unset';
+
+/** Checked settings and their origins. */
+export interface LoadedConfig<T extends ConfigTable> {
+  settings: SettingsOf<T>;
+  sources: Readonly<Record<string, SettingSource>>;
+  /** Files of secrets given as `KEY_FILE`, by key. */
+  secretFiles: Readonly<Record<string, string>>;
+}
+
 /** A configuration table: environment key to field. */
 export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
 

@@ -1,22 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { registerSecret } from '@toolfleet/telemetry';
-import type { ConfigFault, ConfigTable, ServiceConfig, SettingsOf } from './define-config.js';
+import type {
+  ConfigFault,
+  ConfigTable,
+  ServiceConfig,
+  SettingsOf,
+  SettingSource,
+  LoadedConfig,
+} from './define-config.js';
 import { FieldFault, type Field } from './field.js';
 import { faultLine, maskedValue } from './print-config.js';
 
 /** Environment variables; `process.env` fits. */
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Where a value came from. */
-type SettingSource = 'default' | 'environment' | 'file' | 'unset';
-
-/** Checked settings and their origins. */
-export interface LoadedConfig<T extends ConfigTable> {
-  settings: SettingsOf<T>;
-  sources: Readonly<Record<string, SettingSource>>;
-  /** Files of secrets given as `KEY_FILE`, by key. */
-  secretFiles: Readonly<Record<string, string>>;
-}
 
 /** Exit code of an invalid configuration (`EX_CONFIG` of sysexits.h). */
 export const EXIT_CONFIG = 78;

@@ -1,6 +1,5 @@
 import { redact } from '@toolfleet/telemetry';
-import type { ConfigFault, ConfigTable, ServiceConfig } from './define-config.js';
-import type { LoadedConfig } from './load-config.js';
+import type { ConfigFault, ConfigTable, ServiceConfig, LoadedConfig } from './define-config.js';
 import type { Field } from './field.js';
 
 /** One key in the documentation. */

@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import type { Clock } from '@toolfleet/resilience';
 import { registerSecret, type Logger } from '@toolfleet/telemetry';
 import type { ServiceFaults } from '../service-faults.js';
-import type { ConfigTable } from './define-config.js';
-import { readSecretFile, type LoadedConfig } from './load-config.js';
+import type { ConfigTable, LoadedConfig } from './define-config.js';
+import { readSecretFile } from './load-config.js';
 
 /** Secrets that are read from the settings at each use. */
 const READ_AT_USE: ReadonlySet<string> = new Set(['NATS_PASSWORD']);

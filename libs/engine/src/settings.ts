@@ -1,0 +1,50 @@
+import type { Milliseconds } from '@toolfleet/contracts';
+/** Settings of the engine; most come from the gateway's configuration, whose variables are named in capitals. */
+export interface EngineSettings {
+  /** Attempt timeout by name prefix, for tools that declare none. */
+  prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
+  /** MCP_TIMEOUT_SECONDS. */
+  mcpTimeoutMs: Milliseconds;
+  /** OPENAPI_TIMEOUT_SECONDS. */
+  openapiTimeoutMs: Milliseconds;
+  /** MCP_RETRIES and OPENAPI_RETRIES: attempts, the first included, of idempotent tools that declare no retry policy. */
+  attempts: Readonly<Record<'mcp' | 'openapi', number>>;
+  /** Run limit of a sandbox call by strictness. */
+  pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
+  /** WASI_TIMEOUT_SECONDS: maximum of a sandbox run. */
+  pythonMaxTimeoutMs: Milliseconds;
+  /** TOOL_TIMEOUT_SECONDS: attempt timeout of all other tools. */
+  defaultTimeoutMs: Milliseconds;
+  /** RESULT_CACHE_TTL_SECONDS: for tools that declare no TTL. */
+  cacheTtlMs: Milliseconds;
+  /** RESULT_STALE_SECONDS: age up to which a result may replace a failure. */
+  staleTtlMs: Milliseconds;
+  /** How long a session remembers a result. */
+  sessionTtlMs: Milliseconds;
+  /** GRACEFUL_ERROR_AS_SUCCESS: shows explained failures with `success: true`. */
+  gracefulErrorAsSuccess: boolean;
+  /** TOOL_PARALLELISM: concurrent calls of one batch. */
+  parallelism: number;
+  /** GATEWAY_MAX_CALLS: calls in flight, without cached and coalesced ones. */
+  maxConcurrentCalls: number;
+  /** How long a budget lease outlives the deadline, because settling may be late: 2 s of NATS retries and 3 s of clock skew. */
+  leaseGraceMs: Milliseconds;
+}
+
+/** The documented defaults. */
+export const DEFAULT_SETTINGS: EngineSettings = {
+  prefixTimeoutsMs: { search_: 10_000, create_: 30_000 },
+  mcpTimeoutMs: 30_000,
+  openapiTimeoutMs: 30_000,
+  attempts: { mcp: 3, openapi: 3 },
+  pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
+  pythonMaxTimeoutMs: 60_000,
+  defaultTimeoutMs: 15_000,
+  cacheTtlMs: 300_000,
+  staleTtlMs: 1_800_000,
+  sessionTtlMs: 300_000,
+  gracefulErrorAsSuccess: false,
+  parallelism: 5,
+  maxConcurrentCalls: 4_096,
+  leaseGraceMs: 5_000,
+};

@@ -215,23 +215,24 @@ const RULES: Record<string, Rule> = {
     /(^|[/.-])(common|utils?|helpers?|shared)(\.|\/|$)/.test(file.path) ? [`${file.path} is named after nothing`] : [],
 };
 
-function sources(): SourceFile[] {
+/** Source files of a folder and below. */
+function sources(...tops: string[]): SourceFile[] {
   const found: SourceFile[] = [];
   const walk = (dir: string) => {
     for (const name of readdirSync(dir)) {
       if (name === 'node_modules' || name === 'dist' || name.startsWith('.')) continue;
       const path = join(dir, name);
       if (statSync(path).isDirectory()) walk(path);
-      else if (/\.(ts|tsx|mts)$/.test(name) && !name.endsWith('.d.ts'))
+      else if (/\.(ts|tsx|mts|mjs)$/.test(name) && !/\.d\.m?ts$/.test(name))
         found.push({ path: relative(ROOT, path), text: readFileSync(path, 'utf8') });
     }
   };
-  for (const top of ['apps', 'libs', 'tools']) walk(join(ROOT, top));
+  for (const top of tops) walk(join(ROOT, top));
   return found;
 }
 
 describe('import rules', () => {
-  const files = sources();
+  const files = sources('apps', 'libs', 'tools').filter(({ path }) => !path.endsWith('.mjs'));
   for (const [name, rule] of Object.entries(RULES)) {
     it(name, () => expect(files.flatMap(rule)).toEqual([]));
   }
@@ -279,6 +280,98 @@ describe('import rules', () => {
     for (const [name, rule] of Object.entries(RULES)) {
       expect(rule(planted[name]!), name).toHaveLength(1);
     }
+  });
+});
+
+/** The source file that a relative import names, without its ending; that of built code is its source. */
+const resolved = (from: string, specifier: string) =>
+  join(from, '..', specifier)
+    .replace('/dist/', '/src/')
+    .replace(/\.\w+$/, '');
+const stem = (path: string) => path.replace(/\.\w+$/, '');
+
+/**
+ * Files in circles of imports, types included. Takes away the files that import no other file of the rest, or that no other file
+ * imports, until none is left to take.
+ */
+function circular(files: readonly SourceFile[]): string[] {
+  const imports = new Map(
+    files
+      .filter(({ path }) => !isSpec(path))
+      .map(({ path, text }) => [
+        stem(path),
+        importsOf(text).flatMap((specifier) => (specifier.startsWith('.') ? resolved(path, specifier) : [])),
+      ]),
+  );
+  for (let before = -1; before !== imports.size;) {
+    before = imports.size;
+    for (const [path, targets] of imports) if (!targets.some((one) => imports.has(one))) imports.delete(path);
+    const imported = new Set([...imports.values()].flat());
+    for (const path of imports.keys()) if (!imported.has(path)) imports.delete(path);
+  }
+  return [...imports.keys()];
+}
+
+/** What others import from us: the client's users, and authors of plugins. */
+const isPublished = (path: string) => /^libs\/(client|builtin-tools)\//.test(path);
+/** The compiler writes these into the types of other packages, so they must have a name there. */
+const NAMED_IN_TYPES = new Set(['Field', 'WorkerSlots', 'CallLogs', 'ReportedFault', 'ToolLimit', 'TroubledBreaker']);
+
+/** Exported names that no other file imports; of the index of a lib, those that no other package imports. */
+function unusedExports(files: readonly SourceFile[], users: readonly SourceFile[]): string[] {
+  const imported = new Set<string>();
+  for (const { path, text } of users) {
+    for (const [, list, specifier] of text.matchAll(
+      /\b(?:import|export)\s+(?:type\s+)?(?:\w+,\s*)?(\{[^}]*\}|\* as \w+)\s*from\s*['"]([^'"]+)['"]/g,
+    )) {
+      const target = specifier!.startsWith('.') ? resolved(path, specifier!) : (ownPackage(specifier!) ?? '');
+      const names = list!.startsWith('*')
+        ? ['*']
+        : [...list!.matchAll(/(?<=[{,]\s*)(?:type\s+)?(\w+)/g)].map((m) => m[1]!);
+      for (const name of names) imported.add(`${target} ${name}`);
+    }
+    for (const [, specifier] of text.matchAll(/\bimport\(\s*['"](\.[^'"]+)['"]/g))
+      imported.add(`${resolved(path, specifier!)} *`);
+  }
+  return files
+    .filter(({ path }) => /^(apps|libs)\//.test(path) && !isSpec(path) && !isPublished(path))
+    .flatMap(({ path, text }) => {
+      const lib = /^libs\/([^/]+)\//.exec(path)?.[1];
+      const own = [
+        ...text.matchAll(/^export (?:async |abstract )*(?:const|let|function\*?|class|interface|type) (\w+)/gm),
+      ];
+      const passedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, list]) => [
+        ...list!.matchAll(/(?:\w+ as |type )?(\w+)\s*(?:,|$)/g),
+      ]);
+      const isUsed = (name: string) =>
+        [`${stem(path)} ${name}`, `${stem(path)} *`, `${lib} ${name}`].some((use) => imported.has(use));
+      return [...own, ...passedOn].flatMap(([, name]) =>
+        isUsed(name!) || NAMED_IN_TYPES.has(name!) ? [] : [`${path} exports ${name}`],
+      );
+    });
+}
+
+describe('files and their exports', () => {
+  const files = sources('apps', 'libs', 'tools', 'test');
+
+  it('no circle of imports, types included', () => {
+    expect(circular(files)).toEqual([]);
+    const planted = [
+      { path: 'libs/a/src/a.ts', text: "import type { B } from './b.js';\n" },
+      { path: 'libs/a/src/b.ts', text: "import type { A } from './a.js';\n" },
+      { path: 'libs/a/src/c.ts', text: "import { a } from './a.js';\n" },
+    ];
+    expect(circular(planted)).toEqual(['libs/a/src/a', 'libs/a/src/b']);
+  });
+
+  it('no export without a user', () => {
+    expect(unusedExports(files, files)).toEqual([]);
+    const planted = [
+      { path: 'libs/a/src/a.ts', text: 'export const used = 1;\nexport interface Unused {}\n' },
+      { path: 'libs/a/src/index.ts', text: "export { used, type Unused } from './a.js';\n" },
+      { path: 'apps/b/src/b.ts', text: "import { used } from '@toolfleet/a';\n" },
+    ];
+    expect(unusedExports(planted, planted)).toEqual(['libs/a/src/index.ts exports Unused']);
   });
 });
 

@@ -9,7 +9,8 @@ import { MANIFEST, toToolDefinition } from '../../libs/builtin-tools/dist/index.
 import { Embeddings } from '../../libs/catalog/dist/embeddings.js';
 import { weigh } from '../../libs/catalog/dist/search-history.js';
 import { ToolVectors } from '../../libs/catalog/dist/tool-vectors.js';
-import { taskWords, ToolRanker } from '../../libs/engine/dist/index.js';
+import { ToolRanker } from '../../libs/catalog/dist/search/rank-tools.js';
+import { taskWords } from '../../libs/catalog/dist/search/tool-words.js';
 import { SystemClock } from '../../libs/resilience/dist/index.js';
 import { figures, labelledTools, queries } from '../search/labelled-set.mjs';
 

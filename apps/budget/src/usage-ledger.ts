@@ -14,7 +14,7 @@ export interface LedgerRow extends UsageRow {
 }
 
 /** Filters and grouping of a usage report. */
-export interface UsageQuery {
+interface UsageQuery {
   /** Absent: all tenants. */
   tenantId?: string;
   fromAt?: EpochMs;
@@ -24,7 +24,7 @@ export interface UsageQuery {
   groupBy: readonly UsageGroup[];
 }
 export const USAGE_GROUPS = ['day', 'tool', 'user', 'agent', 'tenant'] as const;
-export type UsageGroup = (typeof USAGE_GROUPS)[number];
+type UsageGroup = (typeof USAGE_GROUPS)[number];
 
 /** Columns of `token_usage`. PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface TokenUsageTable {

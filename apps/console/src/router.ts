@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
 
 /** A location in the console: `#/tools/calculator` is item `calculator` of view `tools`, `#/tools/calculator/7c1e` a call of it. */
-export interface Place {
+interface Place {
   view: string;
   item: string | undefined;
   detail: string | undefined;

@@ -6,7 +6,7 @@ import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.j
 import type { RunListener } from './wasi/thread-pool.js';
 
 /** What a caller of {@link Sandbox.run} learns during a run. `onAsk` gets the means to answer. */
-export interface SandboxListener extends Omit<RunListener, 'onAsk'> {
+interface SandboxListener extends Omit<RunListener, 'onAsk'> {
   onAsk?: (line: string, answer: (line: string) => void) => void;
 }
 

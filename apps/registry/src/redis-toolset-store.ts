@@ -26,7 +26,7 @@ export interface StoredVersion {
 }
 
 /** What an override was written for: the parts of the definition that it covers. */
-export interface OverridePin {
+interface OverridePin {
   revision: string;
   fields: JsonObject;
   at: EpochMs;

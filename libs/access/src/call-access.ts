@@ -18,7 +18,7 @@ export function toMaker({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>):
 }
 
 /** The definitions of the tools of a tenant, which decide who could have made a call. */
-export interface ToolDefinitions {
+interface ToolDefinitions {
   list(tenantId: string): Promise<{ tools: readonly RegisteredTool[] }>;
 }
 

@@ -14,7 +14,7 @@ export interface CallersTools {
 }
 
 /** What a caller looks for: a task in words, or tools by category or source, page by page. */
-export interface ToolQuery extends ToolFilter {
+interface ToolQuery extends ToolFilter {
   query?: string;
 }
 

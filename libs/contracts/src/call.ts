@@ -7,7 +7,7 @@ import type { FailureFacts, ToolError } from './errors/tool-error.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
-export type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
+type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
 
 /**
  * Session fields and trusted context that came with a call, already stripped for its origin. `create_project` accompanies

@@ -2,7 +2,7 @@ export { isJsonObject, type Json, type JsonObject } from './json.js';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
-export { isServerFault, isToolError, ToolError, toToolError, type FailureFacts } from './errors/tool-error.js';
+export { isServerFault, isToolError, ToolError, toToolError } from './errors/tool-error.js';
 export {
   ADMIN_ROLE,
   isReservedTenant,
@@ -18,7 +18,6 @@ export {
 } from './principal.js';
 export {
   costNothing,
-  ENGINE_METADATA,
   failedWith,
   succeeded,
   type AcceptedBody,

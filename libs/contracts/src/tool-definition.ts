@@ -86,7 +86,7 @@ export interface DangerousArgument {
 }
 
 /** Context that internal callers may send and tools may receive. It is not part of a tool's schema, so models never see it. */
-export const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
+const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
 /** Context that a definition may declare: what callers send, and the tenant, which is always that of the credential. */

@@ -3,7 +3,7 @@ import { guardedConnector, type ConnectorDeps, ConnectionSlots } from './connect
 import type { GuardedUrl } from './url-guard.js';
 
 /** Limits of the pools. */
-export interface PoolLimits {
+interface PoolLimits {
   /** Sockets of all origins together. */
   totalConnections: number;
   /** Sockets of one origin. */

@@ -3,7 +3,7 @@ import { AwsClient } from 'aws4fetch';
 import { ToolError } from '@toolfleet/contracts';
 
 /** One object of a bucket's listing. */
-export interface ListedObject {
+interface ListedObject {
   key: string;
   size: number;
   modifiedAt: number;

@@ -6,7 +6,7 @@ import type { Redis } from 'ioredis';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
 /** Levels of `execute_python` that have a list of modules. */
-export const MODULE_LEVELS = ['standard', 'strict'] as const;
+const MODULE_LEVELS = ['standard', 'strict'] as const;
 type ModuleLevel = (typeof MODULE_LEVELS)[number];
 type ModuleLists = Record<ModuleLevel, string[]>;
 

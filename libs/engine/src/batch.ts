@@ -121,7 +121,7 @@ function readArguments(value: Json): JsonObject | ToolError {
 type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
 
 /** How a batch runs. */
-export interface BatchLimits {
+interface BatchLimits {
   /** Most items at a time. With 1 an item starts when the one before it has ended. */
   parallelism: number;
   /** End of the whole batch on the wall clock of `clock`. */

@@ -11,24 +11,24 @@ export interface RetryRule {
   on: ReadonlySet<ErrorClass> | 'any';
 }
 
-export const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error']);
+const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error']);
 
 /** Most attempts that a definition may declare. */
-export const MAX_ATTEMPTS = 10;
+const MAX_ATTEMPTS = 10;
 
-export const NO_RETRY: RetryRule = {
+const NO_RETRY: RetryRule = {
   maxAttempts: 1,
   backoff: { baseMs: 0, multiplier: 1, capMs: 0 },
   on: NETWORK_ERRORS,
 };
 
-export const NETWORK_RULE: RetryRule = {
+const NETWORK_RULE: RetryRule = {
   maxAttempts: 3,
   backoff: { baseMs: 1_000, multiplier: 2, capMs: 10_000 },
   on: NETWORK_ERRORS,
 };
 
-export const IDEMPOTENT_RULE: RetryRule = {
+const IDEMPOTENT_RULE: RetryRule = {
   maxAttempts: 2,
   backoff: { baseMs: 200, multiplier: 1.5, capMs: 10_000 },
   on: 'any',
@@ -45,7 +45,7 @@ export function deriveRetryRule(tool: RegisteredTool, settings: Pick<EngineSetti
   return kind === 'mcp' || kind === 'openapi' ? { ...NETWORK_RULE, maxAttempts: settings.attempts[kind] } : NO_RETRY;
 }
 
-export function toRetryRule(policy: RetryPolicy): RetryRule {
+function toRetryRule(policy: RetryPolicy): RetryRule {
   switch (policy.kind) {
     case 'none':
       return NO_RETRY;

@@ -94,7 +94,7 @@ export function isFunctionEntry(entry: McpEntry): boolean {
 }
 
 /** Without the known keys that have no value; also in settings by name pattern, where they are inherited. */
-export function withoutUnset(schema: JsonObject, fields: JsonObject): JsonObject {
+function withoutUnset(schema: JsonObject, fields: JsonObject): JsonObject {
   const known = isJsonObject(schema.properties) ? schema.properties : {};
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, value]): [string, Json][] => {

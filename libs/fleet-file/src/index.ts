@@ -15,7 +15,6 @@ export {
   type FileText,
   type FleetFile,
   type LimitSettings,
-  type RefusedEntry,
   type SettingsByPattern,
 } from './read-fleet-file.js';
 export { MODULE_NAME, SECTION_DOCS } from './schema.js';

@@ -37,7 +37,7 @@ export interface LimitSettings {
 }
 
 /** Requests per window of a tier; absent = inherited. */
-export interface TierSettings {
+interface TierSettings {
   requests_per_minute?: number;
   requests_per_hour?: number;
   requests_per_day?: number;
@@ -58,7 +58,7 @@ interface Sections {
 }
 
 /** An entry that is invalid. It is ignored, and what it declared before stays in force. */
-export interface RefusedEntry {
+interface RefusedEntry {
   section: SourceSection | 'toolsets';
   name: string;
   /** As far as the entry says. */

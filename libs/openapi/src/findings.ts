@@ -12,7 +12,7 @@ export interface SpecRefusal extends SpecWarning {
 }
 
 /** Why a document or an operation is refused; travels as `details.reason` of SPEC_INVALID. */
-export type SpecReason =
+type SpecReason =
   | 'SPEC_VERSION_UNSUPPORTED'
   | 'SPEC_PARSE_ERROR'
   | 'SPEC_TOO_LARGE'

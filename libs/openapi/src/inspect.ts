@@ -5,7 +5,7 @@ import type { SpecWarning } from './findings.js';
 import { parseSpec, type SpecLimits } from './load/parse-spec.js';
 
 /** The tools and findings of a document; field names are those of `fleetctl openapi inspect --json`. */
-export interface Inspection {
+interface Inspection {
   source: string;
   /** Nothing was refused. */
   ok: boolean;
@@ -19,7 +19,7 @@ export interface Inspection {
 }
 
 /** One tool of an inspected document. */
-export interface InspectedTool {
+interface InspectedTool {
   name: string;
   method: string;
   path: string;

@@ -5,13 +5,13 @@ import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-en
 import { type PolicyFile, RegoPolicy } from './rego-policy.js';
 
 /** Callbacks for changes of the policy. */
-export interface PolicyEvents {
+interface PolicyEvents {
   loaded?(hash: string): void;
   /** A policy failed to load. `activeHash` is the policy that stays active; undefined if none was loaded and all calls are denied. */
   refused?(error: Error, activeHash: string | undefined): void;
 }
 
-export interface ReloadingPolicySettings {
+interface ReloadingPolicySettings {
   /** Reads all files of the policy. */
   read(): Promise<PolicyFile[]>;
   clock: Clock;

@@ -30,7 +30,7 @@ const COMMAND = 'addAtPlace';
 const BULLMQ_KEYS = 9;
 
 /** What the place of a job depends on; the script reads it from the job option `place`. */
-export interface PlaceRequest {
+interface PlaceRequest {
   share: string;
   /** Jobs this process is adding, including this one. */
   adding: number;

@@ -16,7 +16,7 @@ import {
 import type { RedisTime } from './redis-time.js';
 import { readSlots, type WorkerSlots } from './worker-slots.js';
 
-export interface JobQueueOptions<D extends JobData = JobData> {
+interface JobQueueOptions<D extends JobData = JobData> {
   name: string;
   /** Connection with role `commands`, so that adding fails at once while Redis is unavailable. */
   redis: Redis;
@@ -36,7 +36,7 @@ export interface JobQueueOptions<D extends JobData = JobData> {
 }
 
 /** Number of jobs by BullMQ's states. */
-export type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' | 'completed' | 'failed', number>;
+type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' | 'completed' | 'failed', number>;
 
 const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
 export const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;

@@ -9,7 +9,7 @@ import type { RedisTime } from './redis-time.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
 import { SlotReport, SlotShares } from './worker-slots.js';
 
-export interface JobWorkerOptions<D extends JobData, R> {
+interface JobWorkerOptions<D extends JobData, R> {
   queue: string;
   /** Connection with role `blocking`; the worker duplicates it to wait for jobs. */
   redis: Redis;

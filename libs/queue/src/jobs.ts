@@ -16,7 +16,7 @@ export interface JobData {
 }
 
 /** State of a job. `unknown`: it has no record, because it was never added or its retention has ended. */
-export type JobState = 'waiting' | 'active' | 'completed' | 'failed' | 'unknown';
+type JobState = 'waiting' | 'active' | 'completed' | 'failed' | 'unknown';
 
 /** The record of a job. */
 export interface JobRecord<R> {

@@ -9,7 +9,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
 /** Logger of connection states, such as a pino logger. */
-export interface RedisLog {
+interface RedisLog {
   warn(message: string): void;
   info(message: string): void;
 }
@@ -18,9 +18,9 @@ export interface RedisLog {
  * Purpose of a connection. `commands` fails at once while Redis is unavailable, and after `commandTimeoutMs` when it hangs. `blocking`,
  * for workers and subscribers, waits until Redis is available again.
  */
-export type RedisRole = 'commands' | 'blocking';
+type RedisRole = 'commands' | 'blocking';
 
-export interface RedisConnectOptions {
+interface RedisConnectOptions {
   /** Connection name, shown by `CLIENT LIST`. */
   name: string;
   /** Overrides the user in the URL. */
@@ -171,7 +171,7 @@ export async function requireNoEviction(client: Redis, url: string): Promise<voi
  * of `redis.acl.template` may not.
  * @throws Error with `startRefused`
  */
-export async function requireAppendOnlyFile(client: Redis, url: string): Promise<void> {
+async function requireAppendOnlyFile(client: Redis, url: string): Promise<void> {
   const remedy = 'set it, or REDIS_REQUIRE_AOF=false for a server that is durable without it';
   const refuse = (what: string) =>
     Object.assign(new Error(`Redis at ${publicAddress(url)} has ${what}; ${remedy}`), { startRefused: true });

@@ -1,16 +1,5 @@
 /** `@toolfleet/queue/redis`: what stores in Redis need, without BullMQ, for services that have no queue. */
-export {
-  closeRedis,
-  connectRedis,
-  openRedis,
-  redisComponent,
-  requireNoEviction,
-  toRedisOptions,
-  type RedisConnectOptions,
-  type RedisLog,
-  type RedisRole,
-  type RedisSettings,
-} from './redis-connection.js';
+export { closeRedis, connectRedis, openRedis, redisComponent, toRedisOptions } from './redis-connection.js';
 export { RedisTime } from './redis-time.js';
 export { workersAliveMs } from './worker-slots.js';
 export { leaseSize, TokenLeases } from './token-lease.js';

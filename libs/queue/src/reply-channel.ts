@@ -7,7 +7,7 @@ import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import { answerChannel, replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
 
-export interface ReplyChannelOptions {
+interface ReplyChannelOptions {
   /** Connection with role `blocking`; the channel duplicates it to subscribe. */
   redis: Redis;
   /** Names of the queues to which calls are submitted. */
@@ -15,7 +15,7 @@ export interface ReplyChannelOptions {
   clock?: Clock;
 }
 
-export interface SubmitOptions {
+interface SubmitOptions {
   /** Deadline by this process's wall clock. */
   deadlineAt: EpochMs;
   signal?: AbortSignal;

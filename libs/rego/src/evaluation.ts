@@ -12,7 +12,7 @@ export type Det = (evaluation: Evaluation, frame: Frame) => Value | undefined;
 export type Goal = (evaluation: Evaluation, frame: Frame) => boolean;
 
 /** Replacement of a function under `with`. */
-export type Mock = { kind: 'value'; value: Value } | { kind: 'callee'; callee: Callee };
+type Mock = { kind: 'value'; value: Value } | { kind: 'callee'; callee: Callee };
 
 /** The compiled rules that an evaluation computes documents with. */
 interface CompiledRules {

@@ -1,5 +1,5 @@
 /** Why a policy was refused, or why its evaluation failed. */
-export type RegoErrorCode =
+type RegoErrorCode =
   | 'parse_error'
   | 'compile_error'
   | 'unsafe_var'

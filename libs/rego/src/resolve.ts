@@ -6,7 +6,7 @@ import type { Node, RuleTree } from './rule-tree.js';
 import { directNames, type FrameLayout, patternNames, Scope } from './scope.js';
 
 /** The names of one module. */
-export interface Names {
+interface Names {
   tree: RuleTree;
   package: readonly string[];
   imports: readonly Import[];

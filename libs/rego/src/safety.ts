@@ -4,7 +4,7 @@ import type { Callee, ResolvedLiteral, ResolvedTerm, Variable } from './resolved
 export type Bound = ReadonlySet<Variable>;
 
 /** Evaluation order of the parts of a composite, and the variables bound afterwards. */
-export interface Sequence {
+interface Sequence {
   order: number[];
   bound: Bound;
 }

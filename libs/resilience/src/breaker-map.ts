@@ -10,7 +10,7 @@ export interface BreakerTransition extends TargetTransition {
 }
 
 /** A breaker that is not closed. */
-export interface TroubledBreaker {
+interface TroubledBreaker {
   key: string;
   /** The tenant whose calls are refused; unset: all tenants. */
   tenantId?: string;
@@ -19,7 +19,7 @@ export interface TroubledBreaker {
 }
 
 /** The tenant of a call and its target: a tool, a base URL. */
-export interface BreakerScope {
+interface BreakerScope {
   key: string;
   tenantId: string;
 }

@@ -72,7 +72,7 @@ interface Answer {
 const IDLE_MS = 60_000;
 
 /** The children of a pool. */
-export interface ChildPoolOptions {
+interface ChildPoolOptions {
   /** The program of a child, which calls `serveJobs` (see `childProgram`). */
   program: URL;
   /** Most concurrent children. */

@@ -45,7 +45,7 @@ export class TimedOut extends Error {
 }
 
 /** A controller that follows a parent signal until `release`, so that listeners do not accumulate on long-lived parents. */
-export interface LinkedAbort {
+interface LinkedAbort {
   readonly signal: AbortSignal;
   abort(reason: unknown): void;
   release(): void;
@@ -87,7 +87,7 @@ export async function withTimeout<T>(
 }
 
 /** Settles as `promise` does, or rejects with the signal's reason as soon as that is aborted. */
-export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     if (signal.aborted) {
       promise.catch(() => {}); // dropped, but a rejection must not be unhandled

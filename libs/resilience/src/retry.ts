@@ -3,7 +3,7 @@ import type { Clock } from './clock.js';
 import type { Deadline } from './deadline.js';
 
 /** Longest wait between two attempts, whatever a policy declares. */
-export const MAX_BACKOFF_MS = 30_000;
+const MAX_BACKOFF_MS = 30_000;
 
 /** Parameters of an exponential backoff. */
 export interface Backoff {
@@ -38,7 +38,7 @@ export interface RetryNotice<T> {
   outcome: T;
 }
 
-export interface RetryOptions<T> {
+interface RetryOptions<T> {
   clock: Clock;
   deadline: Deadline;
   /** Ends a wait early. */

@@ -24,7 +24,7 @@ export interface RateDecision {
 }
 
 /** State of a bucket in microseconds of the deciding clock; `undefined` is a full bucket. */
-export type BucketState = number | undefined;
+type BucketState = number | undefined;
 
 /** Outcome of a request for several tokens. */
 export interface GrantedTokens extends Omit<RateDecision, 'allowed'> {

@@ -6,7 +6,7 @@ import { isFinal, type AsyncCalls, type CallerSession } from './async-calls.js';
 export const PAGE_CHARS = { default: 16_000, most: 100_000 } as const;
 
 /** The reader of a kept result. */
-export interface ResultCaller {
+interface ResultCaller {
   principal: Principal;
   /** Results of a call in a named session are read in that session only. */
   session?: CallerSession;

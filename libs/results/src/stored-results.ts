@@ -15,7 +15,7 @@ const NAME = /^[0-9a-f-]{36}\.json$/;
 /** How far the clocks of gateways may differ without one of them deleting what another still delivers. */
 const CLOCK_SKEW_MS = 300_000;
 
-export interface StoredResultsOptions {
+interface StoredResultsOptions {
   store: ObjectStore;
   /** Results of more bytes than this go to the store. */
   thresholdBytes: number;

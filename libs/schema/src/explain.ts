@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '@toolfleet/contracts';
 import { jsonType } from './coerce-scalar.js';
 
 /** What is wrong with an argument. */
-export type FaultKind =
+type FaultKind =
   | 'missing'
   | 'null_or_empty'
   | 'type_mismatch'

@@ -26,7 +26,7 @@ const PER_STEP = { onePass: 4, other: 16 };
 const MAX_KEPT_STATES = 500;
 
 /** The part of a regular expression that ajv uses. */
-export interface Matcher {
+interface Matcher {
   /** Whether the pattern matches anywhere in the text; false when text × pattern is too large to match in bounded time. */
   test(text: string): boolean;
   /** Identity of the pattern: ajv shares matchers that print the same. */

@@ -8,7 +8,7 @@ import { describeShape } from './json-shape.js';
 import { boundedMatcher } from './pattern.js';
 
 /** Longest expression in UTF-16 units. */
-export const MAX_SELECT_CHARS = 1_000;
+const MAX_SELECT_CHARS = 1_000;
 /** Deepest nesting of brackets. The grammar of JSONPath backtracks: each level of nested function calls doubles its time. */
 const MAX_BRACKETS = 12;
 const MAX_CACHED = 1_000;

@@ -18,7 +18,7 @@ let counting = false;
  * Steps of a validation on an event loop. A step is work of at most about 100 ns, so this is 20 ms, and 50 ms on a slow core.
  * An array of 20,000 objects with two members fits.
  */
-export const LOOP_STEPS = 200_000;
+const LOOP_STEPS = 200_000;
 /** Error objects of a validation that reports all errors. A failed union has several for each of its forms. */
 const MAX_ERRORS = 1_000;
 /** Steps of an error object. It takes about 300 bytes, so its share of the garbage collection counts as well. */

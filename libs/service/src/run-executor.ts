@@ -47,7 +47,7 @@ export interface ExecutorDefinition<T extends ConfigTable> {
 }
 
 /** What is an app's own. */
-export interface Executor {
+interface Executor {
   /** Subjects of the exec hop that this process serves. */
   subjects: readonly string[];
   /** Classes of executors that the subjects stand for, for `toolfleet_worker_slots`. Default: the service. */

@@ -51,7 +51,7 @@ export const ATTR = {
 export type AttributeKey = keyof typeof ATTR;
 
 /** Types as the models name them; values of an `enum` are its members or custom ones. */
-export type AttributeType = 'string' | 'int' | 'any' | 'enum';
+type AttributeType = 'string' | 'int' | 'any' | 'enum';
 
 export const ATTRIBUTE_TYPES: Readonly<Record<AttributeKey, AttributeType>> = {
   agentId: 'string',
@@ -81,7 +81,7 @@ export const ATTRIBUTE_TYPES: Readonly<Record<AttributeKey, AttributeType>> = {
  * Requirement levels (https://opentelemetry.io/docs/specs/semconv/general/attribute-requirement-level/). `additional`: the registry has the
  * attribute, the definition of the signal does not list it.
  */
-export type RequirementLevel = 'required' | 'conditionally_required' | 'recommended' | 'opt_in' | 'additional';
+type RequirementLevel = 'required' | 'conditionally_required' | 'recommended' | 'opt_in' | 'additional';
 
 /** A span or a metric of the conventions. */
 export interface Signal {
@@ -155,7 +155,7 @@ export const EXECUTE_TOOL = 'execute_tool';
 /** Value of `error.type` for a result that reports the failure of its tool, which is not a protocol error. */
 export const TOOL_ERROR = 'tool_error';
 /** Value of `mcp.method.name` for a method that MCP does not define: its name is the sender's choice. */
-export const OTHER_METHOD = '_OTHER';
+const OTHER_METHOD = '_OTHER';
 
 const METHODS = new Set([
   'initialize',

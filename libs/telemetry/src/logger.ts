@@ -9,10 +9,10 @@ const CLOCK = new SystemClock();
 /** Structured log of a service: pino, one JSON object per line. Call as `logger.info({ tool_name }, 'message')`. */
 export type Logger = PinoLogger;
 /** Levels of `LOG_LEVEL`. */
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
 /** Options of a logger. */
-export interface LoggerOptions {
+interface LoggerOptions {
   /** `service` field of every line. */
   service: string;
   level?: LogLevel;

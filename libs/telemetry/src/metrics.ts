@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { CALL_BUCKETS, METRICS, type MetricEntry } from './metric-catalogue.js';
 
 /** Property names of the catalogue. */
-export type MetricKey = keyof typeof METRICS;
+type MetricKey = keyof typeof METRICS;
 type Labels<K extends MetricKey> = (typeof METRICS)[K]['labels'][number];
 type Metric<K extends MetricKey> = (typeof METRICS)[K]['type'] extends 'counter'
   ? Counter<Labels<K>>
@@ -21,7 +21,7 @@ export type Metrics = Catalogue & {
 };
 
 /** Labels of `toolfleet_build_info`. */
-export interface BuildInfo {
+interface BuildInfo {
   version: string;
   revision: string;
 }

@@ -22,7 +22,7 @@ export interface TraceCarrier {
 }
 
 /** Headers that propagate a trace. */
-export interface TraceHeaders extends Record<string, string> {
+interface TraceHeaders extends Record<string, string> {
   traceparent: string;
 }
 

@@ -4,7 +4,7 @@
  */
 
 /** Replacement of a removed value. */
-export const REDACTED = '[redacted]';
+const REDACTED = '[redacted]';
 
 /** Shorter values would also match ordinary words. */
 const MIN_SECRET_LENGTH = 6;

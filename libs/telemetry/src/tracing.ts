@@ -22,7 +22,7 @@ import {
 } from './propagation.js';
 
 /** Where spans go. */
-export interface TracingOptions {
+interface TracingOptions {
   service: string;
   version: string;
   environment: string;
@@ -167,7 +167,7 @@ export function serverAddress(url: string): Attributes {
 }
 
 /** A request whose response arrives apart from it: the code that sees the response ends the span. */
-export interface OpenSpan {
+interface OpenSpan {
   /** Runs the work of the request, with this span as the parent of all spans it starts. */
   run<T>(work: () => T): T;
   /** Ends the span; only the first call counts. */

@@ -29,7 +29,7 @@ const CALL_TIMEOUT_MS = 125_000;
 const REGISTER_TIMEOUT_MS = 65_000;
 
 /** Remaining requests of the key's own limits, from the last response. */
-export interface KeyAllowance {
+interface KeyAllowance {
   leftMinute: number;
   leftHour: number;
 }
@@ -196,7 +196,7 @@ export function sourcePath(id: string, action = ''): string {
 }
 
 /** The path of a toolset by its id: `support@acme`, or `support` for one that is shared with all tenants. */
-export function toolsetPath(id: string, action = '', version?: string): string {
+function toolsetPath(id: string, action = '', version?: string): string {
   const query = new URLSearchParams();
   if (!id.includes('@')) query.set('visibility', 'fleet');
   if (version !== undefined) query.set('version', version);

@@ -74,7 +74,7 @@ function Link({ block }: { block: JsonObject }) {
 }
 
 /** Saves a file. It is sent as bytes without a type, so that no browser opens it as a page of this origin. */
-export function Download({ file }: { file: ResultFile }) {
+function Download({ file }: { file: ResultFile }) {
   const save = () => {
     const url = URL.createObjectURL(new Blob([file.bytes as BlobPart], { type: 'application/octet-stream' }));
     const link = document.createElement('a');

@@ -11,7 +11,7 @@ export type CallState =
   | { phase: 'ended'; body: CallBody; tookMs?: number };
 
 /** The known state of a call that the fleet keeps. */
-export interface FollowedCall {
+interface FollowedCall {
   /** Undefined until it is loaded, and when the fleet does not keep it. */
   call: CallStatus | undefined;
   /** Its last progress reports. */

@@ -10,8 +10,8 @@ import { renderTool } from './rendered-catalog.js';
 import type { NamedCall } from './tool-call.js';
 
 /** Names of the gateway's own tools for finding and calling tools. */
-export const SEARCH_TOOLS = 'search_tools';
-export const DESCRIBE_TOOLS = 'describe_tools';
+const SEARCH_TOOLS = 'search_tools';
+const DESCRIBE_TOOLS = 'describe_tools';
 export const CALL_TOOL = 'call_tool';
 /** Default limits: of a search, and of a list without schemas. */
 const FOUND = 8;

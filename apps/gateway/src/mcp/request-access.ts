@@ -127,7 +127,7 @@ export function readToolset({ params, raw }: FastifyRequest): string | undefined
 }
 
 /** The choices in the query of a request: `/mcp?mode=code&schema_style=inline`. */
-export interface McpView {
+interface McpView {
   /** Style of listed schemas; default `defs`. */
   style: SchemaStyle;
   /** The tools that the client sees; undefined: as the settings say. */

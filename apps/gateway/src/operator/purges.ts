@@ -13,13 +13,13 @@ import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { administers, isOperator } from '@toolfleet/access';
 
 /** Whose data a purge removes: those of a tenant, or of one of its users. */
-export interface PurgeScope {
+interface PurgeScope {
   tenantId: string;
   userId?: string;
 }
 
 /** What a caller asks for. */
-export interface PurgeRequest extends PurgeScope {
+interface PurgeRequest extends PurgeScope {
   /** Only counts. */
   dryRun: boolean;
   /** Must repeat what `confirmation` gives, unless it is a dry run. */
@@ -284,7 +284,7 @@ function reasonFor(error: unknown): string {
 }
 
 /** What a caller repeats to confirm a purge: `acme`, or `acme/ann` for a user. */
-export function confirmation({ tenantId, userId }: PurgeScope): string {
+function confirmation({ tenantId, userId }: PurgeScope): string {
   return userId === undefined ? tenantId : `${tenantId}/${userId}`;
 }
 

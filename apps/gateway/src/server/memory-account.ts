@@ -13,7 +13,7 @@ const TENANT_SHARE = 1 / 4;
 const SMALL_RESPONSE = 64 * 1024;
 
 /** Limits of the bytes that a process holds for callers. */
-export interface MemoryLimits {
+interface MemoryLimits {
   /** Maximum size of one body. */
   maxBodyBytes: number;
   /** All request bodies and unread responses above 64 KiB, and the unread events of streams. */

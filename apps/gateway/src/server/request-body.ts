@@ -38,7 +38,7 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number)
 }
 
 /** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID, PAYLOAD_TOO_LARGE */
-export function readJson(body: Buffer): Json | undefined {
+function readJson(body: Buffer): Json | undefined {
   if (body.length === 0) return undefined;
   // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
   if (!isUtf8(body)) throw invalid('The request body is not UTF-8');

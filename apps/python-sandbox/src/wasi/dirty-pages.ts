@@ -54,7 +54,7 @@ interface Signature {
 const NO_CALL: Signature = { params: 0, results: 0 };
 
 /** The globals that instrumented code uses. */
-export interface CodeGlobals {
+interface CodeGlobals {
   /** Initial value of global 0, the shadow-stack pointer. */
   stackTop: number;
   /** Index of an added mutable i32: the most pages to which the memory may grow, at least its size. */

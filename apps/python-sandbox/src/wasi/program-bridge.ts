@@ -46,7 +46,7 @@ export interface ProgramAnswer {
 }
 
 /** How a thread and the pool exchange requests and answers of a program while the thread is blocked. */
-export interface BridgeChannel {
+interface BridgeChannel {
   port: MessagePort;
   /** See `SIGNAL`. */
   signal: Int32Array;

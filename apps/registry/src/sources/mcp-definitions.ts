@@ -138,7 +138,7 @@ function declaredLimits(entry: McpEntry): Partial<ToolDefinition> {
 }
 
 /** What mcp-executor needs to connect, identical for all tools of a server. Variables stay unexpanded. */
-export function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
+function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
   const options: JsonObject = {};
   for (const field of [
     'headers',

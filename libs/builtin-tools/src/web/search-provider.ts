@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 /** A search result. */
-export interface SearchResult {
+interface SearchResult {
   title: string;
   url: string;
   snippet: string;
@@ -26,7 +26,7 @@ export const SEARCH_PROVIDERS = ['searchapi', 'brave', 'searxng', 'local'] as co
 export type SearchProviderName = (typeof SEARCH_PROVIDERS)[number];
 
 /** The request of a provider, and where its results are in the response. */
-export interface Dialect {
+interface Dialect {
   url: (base: string, query: string, maxResults: number) => string;
   headers: (key: string) => Record<string, string>;
   needsKey: boolean;
@@ -37,7 +37,7 @@ export interface Dialect {
   fields: readonly [string, string, string, string];
 }
 
-export const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> = {
+const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> = {
   /** https://www.searchapi.io/docs/google */
   searchapi: {
     url: (base, query, max) =>
@@ -117,7 +117,7 @@ export class HttpSearchProvider extends SearchProvider {
   }
 }
 
-export function parseAnswer(body: string, name: string): JsonObject {
+function parseAnswer(body: string, name: string): JsonObject {
   try {
     const answer: unknown = JSON.parse(body);
     if (isJsonObject(answer)) return answer;
@@ -127,7 +127,7 @@ export function parseAnswer(body: string, name: string): JsonObject {
   throw new ToolError('UPSTREAM_ERROR', { message: `${name} did not return JSON` });
 }
 
-export function readResult(hit: Json, [title, url, snippet, published]: Dialect['fields']): SearchResult[] {
+function readResult(hit: Json, [title, url, snippet, published]: Dialect['fields']): SearchResult[] {
   if (!isJsonObject(hit) || typeof hit[url] !== 'string' || !/^https?:\/\//i.test(hit[url])) return [];
   const text = (name: string) =>
     typeof hit[name] === 'string' ? hit[name].replaceAll(/<[^>]{0,200}>/g, '').trim() : '';
@@ -141,7 +141,7 @@ export function readResult(hit: Json, [title, url, snippet, published]: Dialect[
   ];
 }
 
-export const SUBJECTS = [
+const SUBJECTS = [
   'Introduction to',
   'A practical guide to',
   'Frequently asked questions about',

@@ -4,14 +4,14 @@ import { searchedWords, type SearchedWord, toolWords } from './tool-words.js';
 import { Vocabulary } from './vocabulary.js';
 
 /** A tool found by a search. */
-export interface RankedTool {
+interface RankedTool {
   name: string;
   /** Up to 1 for the best tool by words or meaning, and up to `HISTORY_WEIGHT` more; comparable within one ranking only. */
   score: number;
 }
 
 /** What is known about a task besides its words, each by tool name. Names that the list does not contain are ignored. */
-export interface Evidence {
+interface Evidence {
   /** Tools whose vectors are nearest to that of the task, nearest first. */
   nearest?: readonly string[] | undefined;
   /** Tools that were called after similar tasks, with a weight from 0 to 1. */

@@ -156,7 +156,7 @@ const B = 0.6;
 const MAX_EXAMPLES_CHARS = 2_000;
 
 /** The searched words of a tool. */
-export interface ToolWords {
+interface ToolWords {
   /** Distinct stems, those of the name first. */
   stems: readonly string[];
   /** How much each stem counts, over all fields (BM25F). */

@@ -109,7 +109,7 @@ export interface ExecJob extends ExecMessage {
 }
 
 /** What makes a second run of a program take the path of the first. */
-export interface ProgramSeed {
+interface ProgramSeed {
   seed: string;
   started_at: EpochMs;
 }

@@ -117,7 +117,7 @@ interface Frame {
 }
 
 /** Nodes that reach each other. `isCycle`: more than one of them, or one that reaches itself. */
-export interface Component {
+interface Component {
   members: string[];
   isCycle: boolean;
 }

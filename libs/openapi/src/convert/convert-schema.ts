@@ -13,7 +13,7 @@ import { holdsReference, plainKeyword } from './repair-keywords.js';
 type JsonSchema = JsonObject | boolean;
 
 /** Requests omit read-only properties, responses write-only ones. */
-export type Direction = 'request' | 'response';
+type Direction = 'request' | 'response';
 
 /**
  * A reference that applies to the same value as the schema that holds it (`$ref`, `allOf`, `oneOf` …, not below

@@ -56,7 +56,7 @@ const MAX_OUTPUT_DEFINITIONS = 16;
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY']);
 
 /** Parameters and body of an operation, converted. */
-export interface ConvertedOperation {
+interface ConvertedOperation {
   parameters: ConvertedParameters;
   body: ConvertedBody | undefined;
 }

@@ -2,10 +2,10 @@ import type { Json, JsonObject } from '@toolfleet/contracts';
 import { setOwn } from '../json-pointer.js';
 
 /** Parses the text of a part that has `level` mappings around it, to its documents. Throws for what is not YAML. */
-export type ParsePart = (text: string, level: number) => unknown[];
+type ParsePart = (text: string, level: number) => unknown[];
 
 /** Lengths in UTF-16 units. */
-export interface PartSizes {
+interface PartSizes {
   /** Shorter texts are parsed at once. */
   text: number;
   /** Aim for a part: what parsing it leaves behind is garbage before the next collection. */

@@ -6,7 +6,7 @@ const MAX_NATIVE_WORK = 4_000_000;
 const CHARS_PER_STEP = 100;
 
 /** How to search: `limit` matches at most; `overlapping` matches may share characters. */
-export interface FindOptions {
+interface FindOptions {
   limit?: number;
   overlapping?: boolean;
 }

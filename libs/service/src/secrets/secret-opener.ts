@@ -11,7 +11,7 @@ import { isSealed, olderSecretContext, secretContext, SecretBox } from './secret
 export type OpenSecret = (value: string, registration: string | undefined) => string;
 
 /** What an executor opens secrets with. */
-export interface SecretOpenerOptions {
+interface SecretOpenerOptions {
   /** Kind of the registrations whose secrets it opens. */
   kind: 'mcp' | 'openapi';
   expander: Pick<VariableExpander, 'expand'>;

@@ -1,5 +1,8 @@
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { LONG_SPECS } from './test/long-specs.js';
 
 const SOURCE = '@toolfleet/source';
 
@@ -17,13 +20,30 @@ const shared = {
   oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
 };
 
+/**
+ * Specs of whole fleets wait half of their time. They begin when the unit tests have ended, which would starve them, and share their
+ * workers, so that none is idle until the last files.
+ */
+const systems = { maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };
+
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
 const patient = { expect: { poll: { timeout: 30_000 } } };
 
+/** Long specs, then the others in the order of vitest. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const places = new Map(LONG_SPECS.map((path, place) => [join(import.meta.dirname, path), place]));
+    const placeOf = ({ moduleId }: TestSpecification): number => places.get(moduleId) ?? places.size;
+    const sorted = await super.sort(files); // oxlint-disable-line unicorn/no-array-sort -- not an array's
+    return sorted.toSorted((a, b) => placeOf(a) - placeOf(b));
+  }
+}
+
 export default defineConfig({
   test: {
-    // Most specs wait for brokers, services and deadlines half of their time: a worker for each core would leave cores idle.
+    // Many unit specs wait for brokers and deadlines: a worker for each core would leave cores idle.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         ...shared,
@@ -56,6 +76,7 @@ export default defineConfig({
         ...shared,
         test: {
           ...patient,
+          ...systems,
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
           testTimeout: 300_000,
@@ -66,6 +87,7 @@ export default defineConfig({
         ...shared,
         test: {
           ...patient,
+          ...systems,
           name: 'integration',
           include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
           testTimeout: 300_000,

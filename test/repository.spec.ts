@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { load } from 'js-yaml';
 import { describe, expect, it } from 'vitest';
+import { LONG_SPECS } from './long-specs.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -37,6 +38,10 @@ it.each(['SECURITY.md', 'LICENSE', 'CONTRIBUTING.md', 'CHANGELOG.md', '.editorco
   '%s is there',
   (path) => expect(read(path).trim()).not.toBe(''),
 );
+
+it('the specs that are run first are there', () => {
+  expect(LONG_SPECS.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});
 
 it.each([...yamlFiles, '.github/dependabot.yml'])('%s parses', (path) => {
   expect(load(read(path))).toBeTypeOf('object');

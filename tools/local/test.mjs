@@ -31,7 +31,6 @@ const checks = [
   ['types of specs', ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.spec.json']],
 ];
 const totals = { passed: 0, failed: 0, skipped: 0 };
-const durations = [];
 /** Names of failed tests with the first lines of their errors, to be shown again at the end. */
 const failures = [];
 const selection = process.argv.slice(2);
@@ -42,34 +41,24 @@ for (const [name, args] of selection.length > 0 ? [] : checks) {
   totals[status === 0 ? 'passed' : 'failed'] += 1;
 }
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-// Sequential: on two cores, specs that start whole fleets would starve during the unit tests.
-for (const project of (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').split(',')) {
-  const report = join(stateDir, `test-report-${project}.json`);
-  rmSync(report, { force: true });
-  const args = [
-    'run',
-    '--project',
-    project,
-    '--passWithNoTests',
-    '--reporter=dot',
-    '--reporter=json',
-    `--outputFile.json=${report}`,
-    `--reporter=${join(ROOT, 'tools/local/durations-reporter.mjs')}`,
-  ];
-  const durationsFile = join(stateDir, `test-durations-${project}.json`);
-  rmSync(durationsFile, { force: true });
-  const run = spawnSync(process.execPath, [vitest, ...args, ...selection], {
-    cwd: ROOT,
-    env: { ...env, TEST_DURATIONS_FILE: durationsFile },
-    stdio: 'inherit',
-  });
-  if (existsSync(durationsFile)) durations.push(...JSON.parse(readFileSync(durationsFile, 'utf8')));
-  const result = readReport(report);
-  totals.passed += result.passed;
-  totals.skipped += result.skipped;
-  // A runner that failed without a failed test (a suite that did not load, an unhandled error) is still a failure.
-  totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
-}
+const projects = (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').split(',');
+const [report, durationsFile] = ['test-report.json', 'test-durations.json'].map((name) => join(stateDir, name));
+for (const file of [report, durationsFile]) rmSync(file, { force: true });
+const args = [
+  ...['run', '--passWithNoTests', ...projects.flatMap((project) => ['--project', project])],
+  ...['--reporter=dot', '--reporter=json', `--outputFile.json=${report}`],
+  `--reporter=${join(ROOT, 'tools/local/durations-reporter.mjs')}`,
+];
+const run = spawnSync(process.execPath, [vitest, ...args, ...selection], {
+  cwd: ROOT,
+  env: { ...env, TEST_DURATIONS_FILE: durationsFile },
+  stdio: 'inherit',
+});
+const result = readReport();
+totals.passed += result.passed;
+totals.skipped += result.skipped;
+// A runner that failed without a failed test (a suite that did not load, an unhandled error) is still a failure.
+totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
 if (selection.length === 0) sayWhatWasSlow();
 for (const { name, messages } of failures) {
   process.stdout.write(`toolfleet: FAILED ${name}\n`);
@@ -79,12 +68,14 @@ finish(totals);
 
 /** The files that took longest: where to look when the whole run is to get faster. */
 function sayWhatWasSlow() {
+  if (!existsSync(durationsFile)) return;
+  const durations = JSON.parse(readFileSync(durationsFile, 'utf8'));
   const slowest = durations.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN);
   say(`the slowest ${slowest.length} of ${durations.length} files:`);
   for (const { file, seconds } of slowest) say(`${seconds.toFixed(1).padStart(7)} s  ${relative(ROOT, file)}`);
 }
 
-function readReport(report) {
+function readReport() {
   try {
     const json = JSON.parse(readFileSync(report, 'utf8'));
     const brokenSuites = json.testResults.filter(

@@ -65,6 +65,17 @@ describe('the credential of an open stream', () => {
     expect([ended, watch.size]).toEqual([0, 0]);
   });
 
+  it('keeps a live one when the process was suspended', async () => {
+    const { clock, status, principal } = await setUp();
+    const watch = new CredentialWatch(status, clock);
+    let ended = 0;
+    watch.watch(principal, () => (ended += 1));
+    await clock.run(1_000);
+    clock.suspend(9_000);
+    await clock.run(10_000);
+    expect(ended).toBe(0);
+  });
+
   it.each([
     ['fails', () => Promise.reject(new ToolError('SERVICE_UNAVAILABLE'))],
     ['hangs', () => new Promise<never>(() => undefined)],

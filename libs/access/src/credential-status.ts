@@ -56,14 +56,17 @@ const voidCredential = (what: string): ToolError =>
  * stream ends within 5 s of the revocation of its key.
  */
 const CHECK_EVERY_MS = 500;
-/** A stream whose credential cannot be checked for this long ends as well. */
-const UNKNOWN_MS = 4_000;
+/**
+ * A stream whose credential could not be checked so often in a row, for four seconds, ends as well. Not an instant: a process
+ * that was suspended has not looked.
+ */
+const MAX_UNANSWERED = 8;
 
 interface Watched {
   principal: Principal;
   onVoid: () => void;
-  /** Monotonic instant of the last check that found the credential valid. */
-  seenAt: number;
+  /** Checks since the last one that found the credential valid. */
+  unanswered: number;
 }
 
 /** Watches the credentials of open streams with one timer, and reports each that is revoked or expires. */
@@ -83,7 +86,7 @@ export class CredentialWatch {
 
   /** Calls `onVoid` once when the credential is revoked or expires. @returns a function that ends the watch */
   watch(principal: Principal, onVoid: () => void): () => void {
-    const watched: Watched = { principal, onVoid, seenAt: this.clock.monotonic() };
+    const watched: Watched = { principal, onVoid, unanswered: 0 };
     this.#watched.add(watched);
     this.#schedule();
     return () => {
@@ -118,13 +121,13 @@ export class CredentialWatch {
   }
 
   async #check(watched: Watched): Promise<void> {
-    const now = this.clock.monotonic();
-    if (now - watched.seenAt > UNKNOWN_MS) return this.#end(watched);
+    if (watched.unanswered >= MAX_UNANSWERED) return this.#end(watched);
+    watched.unanswered += 1;
     try {
       if (await this.status.findRefusal(watched.principal)) this.#end(watched);
-      else watched.seenAt = Math.max(watched.seenAt, now);
+      else watched.unanswered = 0;
     } catch {
-      // The key store is unavailable; `seenAt` bounds for how long that is tolerated.
+      // The key store is unavailable; `unanswered` bounds for how long that is tolerated.
     }
   }
 

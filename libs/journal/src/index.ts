@@ -4,6 +4,7 @@ export {
   GRACE_MS,
   Journal,
   resolveKey,
+  unknownOutcome,
   type Acceptance,
   type JournalRecord,
   type JournalRequest,

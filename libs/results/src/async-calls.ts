@@ -1,13 +1,4 @@
-import {
-  type CallBody,
-  type CallProgress,
-  type CallState,
-  type EpochMs,
-  ToolError,
-  type CallRequest,
-  type JsonObject,
-  type Principal,
-} from '@toolfleet/contracts';
+import { type CallState, ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
@@ -17,73 +8,13 @@ import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { isOwnCall, toMaker, type CallAccess, administers } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
-
-/** What is known of an asynchronous call. */
-export interface StoredCall {
-  callId: string;
-  tenantId: string;
-  tool: string;
-  /** The user it is made for. */
-  userId?: string;
-  /** `toMaker` of its caller; absent for calls that only the journal knows. */
-  maker?: string;
-  /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
-  session?: string;
-  /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
-  arguments?: JsonObject;
-  state: CallState;
-  acceptedAt: EpochMs;
-  finishedAt?: EpochMs;
-  /** Body of the finished call. A refusal is a failure in it. */
-  result?: CallBody;
-}
+import { isFinal, type AsyncCallJob, type CallEvent, type CallStore, type StoredCall } from './call-store.js';
+import type { LostCalls } from './lost-calls.js';
 
 /** The session that a caller names, and the user it acts for: sessions of the same name of two users are different ones. */
 export interface CallerSession {
   id: string;
   userId: string;
-}
-
-/** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
-export type CallEvent =
-  | { id: string; type: 'accepted' | 'started' }
-  | ({ id: string; type: 'progress' } & CallProgress)
-  | { id: string; type: 'done'; state: CallState; result?: CallBody };
-
-/** An event before it has an id. */
-export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;
-
-/** Stores asynchronous calls until `CALL_RESULT_TTL_SECONDS` after their end. */
-export abstract class CallStore {
-  /** Stores a new call. */
-  abstract create(call: StoredCall): Promise<void>;
-  /** The call of this id, of any tenant; null if there is none. */
-  abstract get(callId: string): Promise<StoredCall | null>;
-  /** Like `get`, without the result, which may be megabytes. */
-  abstract getState(callId: string): Promise<StoredCall | null>;
-  /**
-   * Notes that a worker has begun.
-   * @returns false if the call has ended: its job was delivered again because the queue missed that end
-   */
-  abstract begin(callId: string): Promise<boolean>;
-  abstract append(callId: string, event: NewCallEvent): Promise<void>;
-  /** Events after `afterId`, oldest first. */
-  abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
-  /** Ends a call; the first end stays. @returns whether this was the first */
-  abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
-}
-
-/** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
-export interface AsyncCallJob {
-  call_id: string;
-  /** Tenant whose share of the queue it counts against. */
-  tenant_id: string;
-  deadline_at: number;
-  /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */
-  generation?: string;
-  /** The caller's span: the job's own trace is linked to it. */
-  traceparent?: string;
-  request: JsonObject;
 }
 
 const STORE = 'The store of calls';
@@ -102,14 +33,6 @@ const STOP_POLL_MS = 25;
 /** The message that stops a job is delivered at most once, so it is repeated until the call ends. */
 const STOP_AGAIN_MS = 500;
 
-const FINAL: ReadonlySet<CallState> = new Set<CallState>([
-  'succeeded',
-  'failed',
-  'cancelled',
-  'expired',
-  'outcome_unknown',
-]);
-
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
   store: CallStore;
@@ -117,6 +40,8 @@ interface AsyncCallsDeps {
   /** Finds synchronous calls that had an effect or a key. */
   journal: Pick<Journal, 'read'>;
   results: Pick<KeptResults, 'admit'>;
+  /** Ends a call whose worker is gone when it is looked at. */
+  lost: Pick<LostCalls, 'settle'>;
   access: CallAccess;
   clock: Clock;
   /** Longest call in ms, queueing included. */
@@ -146,6 +71,7 @@ export class AsyncCalls {
     await this.deps.results.admit(principal.tenantId);
     const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
     const acceptedAt = this.deps.clock.now();
+    const deadlineAt = this.deps.queue.time.now() + allowedMs;
     const created = this.deps.store.create({
       callId,
       tenantId: principal.tenantId,
@@ -155,6 +81,7 @@ export class AsyncCalls {
       userId: actingUserId(request),
       state: 'accepted',
       acceptedAt,
+      deadlineAt,
     });
     const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
@@ -163,7 +90,7 @@ export class AsyncCalls {
       tenant_id: principal.tenantId,
       traceparent: parent,
       generation,
-      deadline_at: this.deps.queue.time.now() + allowedMs,
+      deadline_at: deadlineAt,
       request: serialised({ ...request, acceptedAt }),
     });
   }
@@ -211,7 +138,7 @@ export class AsyncCalls {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
     if (isFinal(call.state)) return call;
-    await this.settleLost(call);
+    await this.deps.lost.settle(call);
     return (await this.deps.store.getState(callId)) ?? call;
   }
 
@@ -262,22 +189,6 @@ export class AsyncCalls {
       result: outcome && callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)),
     };
   }
-
-  /** Ends the call of a job that ended without its worker (killed twice, dropped at its deadline). */
-  private async settleLost(call: StoredCall): Promise<void> {
-    const record = await this.deps.queue.record(call.callId);
-    if (record.state !== 'failed') return;
-    await this.deps.store.finish(call.callId, record.error?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed', {
-      success: false,
-      output: null,
-      text: '',
-      error: record.error?.message ?? 'The call was lost',
-      metadata: { code: record.error?.code ?? 'WORKER_LOST' },
-      execution_time_ms: 0,
-      usage: { tokens: 0, cost_usd: 0 },
-      call_id: call.callId,
-    });
-  }
 }
 
 /** Administrators of the tenant read the results of all users, in the session that they name. */
@@ -285,9 +196,6 @@ function isOfSession(call: StoredCall, caller: Principal, named: CallerSession |
   if (call.session === undefined) return true;
   return call.session === named?.id && (call.userId === named.userId || administers(caller, call.tenantId));
 }
-
-/** Whether a call never leaves this state. */
-export const isFinal = (state: CallState): boolean => FINAL.has(state);
 
 /** The part of a request that goes through the queue: everything but the signal, the deadline and callbacks. */
 function serialised({

@@ -15,7 +15,7 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ApiKeys, CredentialStatus, RedisKeyStore } from '@toolfleet/access';
 import { OPERATOR } from '../../access/src/roles.js';
-import type { AsyncCallJob } from './async-calls.js';
+import type { AsyncCallJob } from './call-store.js';
 import { callWorker } from './call.worker.js';
 import { RedisCallStore } from './redis-call-store.js';
 
@@ -119,6 +119,24 @@ it('shows progress between start and end', async () => {
   });
   expect(events.map(({ type }) => type)).toEqual(['accepted', 'started', 'progress', 'done']);
   expect(events[2]).toMatchObject({ progress: 1, total: 2, message: 'half' });
+});
+
+it.each([
+  { code: 'DEADLINE_EXCEEDED', cancels: false },
+  { code: 'CANCELLED', cancels: true },
+] as const)('tells the engine of an abort with $code: $cancels', async ({ code, cancels }) => {
+  const abort = new AbortController();
+  let signal: AbortSignal | undefined;
+  const executeCall = async (request: CallRequest) => {
+    ({ signal } = request);
+    abort.abort(new ToolError(code));
+    return done();
+  };
+  const work = callWorker({ ...quiet, executeCall, store, generation, clock, publish: () => undefined });
+  await store.create({ callId: code, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
+  const data = { call_id: code, deadline_at: 0, request: { callId: code, principal: { tenantId: 'acme' } } };
+  await work({ data, signal: abort.signal, queuedMs: 0 } as unknown as JobRun<AsyncCallJob>);
+  expect(signal?.aborted).toBe(cancels);
 });
 
 it('does not run a call again that has ended', async () => {

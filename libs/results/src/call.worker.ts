@@ -2,18 +2,17 @@ import {
   isToolError,
   ToolError,
   toToolError,
-  type CallBody,
   type CallRequest,
   type CallResult,
   type CallState,
 } from '@toolfleet/contracts';
-import { resultSubject } from '@toolfleet/contracts/subjects';
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
-import { isFinal, type AsyncCallJob, type CallStore } from './async-calls.js';
+import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
+import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
 interface CallWorkerDeps {
   executeCall: ExecuteCall;
@@ -27,8 +26,7 @@ interface CallWorkerDeps {
   /** Whether Redis may have lost writes since a job was added. */
   generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
-  /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
-  publish(subject: string, body: CallBody): void;
+  publish: PublishBody;
 }
 
 /** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
@@ -42,7 +40,8 @@ const BEGIN_PAUSE_MS = 1_000;
  * and publishes it on NATS. The handler throws `RetryLater` if a store is unavailable before the call has begun.
  */
 export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
-  const { executeCall, store, clock, publish } = deps;
+  const { executeCall, store, clock } = deps;
+  const ends = new CallEnds(store, deps.publish);
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
     const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
     const { callId } = sent;
@@ -57,7 +56,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const request: CallRequest = {
       ...sent,
       door: 'queue',
-      signal,
+      signal: cancellation(signal),
       refusal,
       mayHaveBegun,
       deadlineAt: deadlineAt ?? clock.now(),
@@ -72,22 +71,11 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     );
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = toCallState(result, signal);
-    const isFirstEnd = await retryUntilStored(clock, () => store.finish(callId, state, body));
-    if (isFirstEnd) publishResult(publish, resultSubject(request.principal.tenantId, callId), body);
+    const call = { callId, tenantId: request.principal.tenantId };
+    await retryUntilStored(clock, () => ends.end(call, state, body));
     // Not the result: it is in the store already.
     return state;
   };
-}
-
-/** Publishes a result. One that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
-function publishResult(publish: CallWorkerDeps['publish'], subject: string, body: CallBody): void {
-  try {
-    publish(subject, body);
-  } catch (error) {
-    if (!isToolError(error) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
-    const result_omitted = { reason: 'message_size', ...error.details };
-    publish(subject, { ...body, output: null, content: undefined, metadata: { ...body.metadata, result_omitted } });
-  }
 }
 
 /**
@@ -142,9 +130,21 @@ function withQueueTime(result: CallResult, queuedMs: number): CallResult {
   return { ...result, timing: { ...result.timing, queue_ms: result.timing.queue_ms + queuedMs } };
 }
 
+/**
+ * The signal of a job without its deadline: the engine ends a call at that instant itself, and would take an abort for a
+ * cancellation by the caller.
+ */
+function cancellation(signal: AbortSignal): AbortSignal {
+  const cancelled = new AbortController();
+  const follow = () => codeOf(signal) !== 'DEADLINE_EXCEEDED' && cancelled.abort(signal.reason);
+  if (signal.aborted) follow();
+  else signal.addEventListener('abort', follow, { once: true });
+  return cancelled.signal;
+}
+
+const codeOf = ({ reason }: AbortSignal): unknown => (isToolError(reason) ? reason.code : undefined);
+
 function toCallState(result: CallResult, signal: AbortSignal): CallState {
-  if (result.ok) return 'succeeded';
-  if (result.failure?.code === 'OUTCOME_UNKNOWN') return 'outcome_unknown';
-  if (signal.aborted && signal.reason instanceof ToolError && signal.reason.code === 'CANCELLED') return 'cancelled';
-  return result.failure?.code === 'DEADLINE_EXCEEDED' ? 'expired' : 'failed';
+  const state = stateOf(result);
+  return state !== 'succeeded' && state !== 'outcome_unknown' && codeOf(signal) === 'CANCELLED' ? 'cancelled' : state;
 }

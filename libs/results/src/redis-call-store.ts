@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
-import type { CallBody, CallResult, CallState, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallResult, CallState, EpochMs, JsonObject } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { callBody } from '@toolfleet/engine';
 import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import { BODY_REF } from './redis-kept-results.js';
-import { CallStore, type CallEvent, type NewCallEvent, type StoredCall } from './async-calls.js';
+import { CallStore, isFinal, type CallEvent, type NewCallEvent, type StoredCall } from './call-store.js';
 
 /** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;
@@ -34,7 +35,9 @@ export class RedisCallStore extends CallStore {
 
   override async create(call: StoredCall): Promise<void> {
     const key = recordKey(call.callId);
-    await this.redis
+    const { deadlineAt } = call;
+    const noted = deadlineAt === undefined ? undefined : this.redis.zadd(OPEN_CALLS, deadlineAt, call.callId);
+    const stored = this.redis
       .multi()
       .hset(key, {
         tenant: call.tenantId,
@@ -46,11 +49,13 @@ export class RedisCallStore extends CallStore {
         user: call.userId ?? '',
         state: call.state,
         accepted_at: String(call.acceptedAt),
+        ...(deadlineAt === undefined ? {} : { deadline_at: String(deadlineAt) }),
       })
       .expire(key, this.ttlSeconds)
       .xadd(eventsKey(call.callId), '*', 'event', JSON.stringify({ type: 'accepted' }))
       .expire(eventsKey(call.callId), this.ttlSeconds)
       .exec();
+    await Promise.all([noted, stored]);
   }
 
   override async get(callId: string): Promise<StoredCall | null> {
@@ -66,6 +71,15 @@ export class RedisCallStore extends CallStore {
       callId,
       Object.fromEntries(STATE_FIELDS.map((field, index) => [field, values[index] ?? undefined])),
     );
+  }
+
+  override async overdue(now: EpochMs, most: number): Promise<StoredCall[]> {
+    const ids = await this.redis.zrangebyscore(OPEN_CALLS, '-inf', now, 'LIMIT', 0, most);
+    const calls = await Promise.all(ids.map((callId) => this.getState(callId)));
+    const open = calls.filter((call) => call !== null && !isFinal(call.state)) as StoredCall[];
+    const ended = new Set(ids).difference(new Set(open.map(({ callId }) => callId)));
+    if (ended.size > 0) await this.redis.zrem(OPEN_CALLS, ...ended);
+    return open;
   }
 
   override async begin(callId: string): Promise<boolean> {
@@ -109,6 +123,8 @@ export class RedisCallStore extends CallStore {
       String(this.ttlSeconds),
       stored.object ?? '',
     );
+    // One that stays is removed when it is due.
+    this.redis.zrem(OPEN_CALLS, callId).catch(() => undefined);
     if (ended !== 1 && stored.object) await this.large?.delete(stored.object);
     if (ended === 1 && stored.movesOutcome) {
       const object = await this.redis.hget(journalKey(callId), 'object');
@@ -170,10 +186,20 @@ export class RedisCallStore extends CallStore {
 }
 
 /** Fields of a record without its result. */
-const STATE_FIELDS = ['tenant', 'tool', 'user', 'maker', 'session', 'state', 'accepted_at', 'finished_at'] as const;
+const STATE_FIELDS = [
+  'tenant',
+  'tool',
+  'user',
+  'maker',
+  'session',
+  'state',
+  'accepted_at',
+  'deadline_at',
+  'finished_at',
+] as const;
 
 function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
-  const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, finished_at } = stored;
+  const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, deadline_at, finished_at } = stored;
   if (!tenant || !tool) return null;
   return {
     callId,
@@ -185,6 +211,7 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
     arguments: args ? (JSON.parse(args) as JsonObject) : undefined,
     state: state as CallState,
     acceptedAt: Number(accepted_at),
+    deadlineAt: deadline_at ? Number(deadline_at) : undefined,
     finishedAt: finished_at ? Number(finished_at) : undefined,
   };
 }
@@ -205,5 +232,7 @@ function withoutPayload({ content: _content, ...body }: CallBody): CallBody {
 
 /** Key of the call in the journal (libs/journal). */
 const journalKey = (callId: string): string => `{c:${callId}}`;
+/** Ids of open calls by their deadline. */
+const OPEN_CALLS = `${QUEUE_PREFIX}:calls:open`;
 const recordKey = (callId: string): string => `{call:${callId}}:record`;
 const eventsKey = (callId: string): string => `{call:${callId}}:events`;

@@ -8,7 +8,8 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { outcome } from '@toolfleet/testing/conformance/journal';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { AsyncCalls, type AsyncCallJob } from './async-calls.js';
+import { AsyncCalls } from './async-calls.js';
+import { type AsyncCallJob } from './call-store.js';
 import { RedisCallStore } from './redis-call-store.js';
 import type { CallAccess } from '@toolfleet/access';
 import { RedisKeptResults } from './redis-kept-results.js';
@@ -216,6 +217,7 @@ it('an asynchronous call is refused before it is accepted when the quota is full
     generation: new StoreGeneration(redis),
     journal,
     results,
+    lost: { settle: async () => undefined },
     access,
     clock,
     maxCallMs: 60_000,

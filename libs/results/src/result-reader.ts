@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { parseSelect, showValue, toDocument, type ResultSelector } from '@toolfleet/engine';
-import { isFinal, type AsyncCalls, type CallerSession } from './async-calls.js';
+import { type AsyncCalls, type CallerSession } from './async-calls.js';
+import { isFinal } from './call-store.js';
 
 /** Characters of a page: default and maximum. */
 export const PAGE_CHARS = { default: 16_000, most: 100_000 } as const;

@@ -2,7 +2,7 @@ import type { CallRequest, CallResult, Milliseconds } from '@toolfleet/contracts
 import { actingUserId, callBody, ResultShelf, type KeptHandle } from '@toolfleet/engine';
 import type { KeptResults } from '@toolfleet/journal';
 import type { Clock } from '@toolfleet/resilience';
-import type { CallStore } from './async-calls.js';
+import type { CallStore } from './call-store.js';
 import { toMaker } from '@toolfleet/access';
 
 /**

@@ -68,6 +68,11 @@ export class FakeClock extends Clock {
     await settle();
   }
 
+  /** Lets time pass as for a process that is suspended: timers that became due fire afterwards, with the next advance. */
+  suspend(ms: number): void {
+    this.#moveTo(this.#monotonic + ms);
+  }
+
   /** Moves the wall clock as NTP or a suspend does; monotonic time is unchanged. */
   jumpWall(ms: number): void {
     this.#now += ms;

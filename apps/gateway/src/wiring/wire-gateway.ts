@@ -155,7 +155,7 @@ function wireCalls(
   { clock, logger, metrics, draining }: ServiceHost,
   { brokers, auth, catalog, engine, results }: CallsDeps,
 ) {
-  const { queues, blocking, time, nats } = brokers;
+  const { queues, blocking, time } = brokers;
   const { executeCall } = engine;
   const { queue, store, generation, journal, asyncCalls } = results;
   const worker = new JobWorker<AsyncCallJob, unknown>({
@@ -178,10 +178,7 @@ function wireCalls(
       generation,
       isIdempotent: async (name, tenantId) => (await catalog.definitions.get(name, tenantId))?.idempotent === true,
       clock,
-      publish: (subject, body) =>
-        nats.connected
-          ? nats.publish(subject, body)
-          : logger.warn({ subject }, 'result not published: NATS is disconnected'),
+      publish: results.publish,
     }),
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
   });
@@ -191,7 +188,7 @@ function wireCalls(
     toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, modelBytes(settings)),
     queue,
-    components: [worker] satisfies LifecycleComponent[],
+    components: [worker, results.lost] satisfies LifecycleComponent[],
   };
 }
 

@@ -1,10 +1,13 @@
 import type { CallAccess } from '@toolfleet/access';
+import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import {
   AsyncCalls,
+  CallEnds,
   CallResultShelf,
+  LostCalls,
   RedisCallStore,
   RedisKeptResults,
   ResultReader,
@@ -21,8 +24,8 @@ export type Results = ReturnType<typeof wireResults>;
 
 /** Builds the stores of calls and results, and their readers. None of them runs a call, so they come before the engine. */
 export function wireResults(settings: GatewayConfig, host: ServiceHost, brokers: Brokers, access: CallAccess) {
-  const { clock } = host;
-  const { redis } = brokers;
+  const { clock, logger } = host;
+  const { redis, nats } = brokers;
   const now = () => clock.now();
   const largeResults = resultStore(settings, host);
   const kept = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
@@ -36,12 +39,18 @@ export function wireResults(settings: GatewayConfig, host: ServiceHost, brokers:
     shareOf: (job) => job.tenant_id,
   });
   const generation = new StoreGeneration(redis);
+  const publish = (subject: string, body: CallBody): void =>
+    nats.connected
+      ? nats.publish(subject, body)
+      : logger.warn({ subject }, 'result not published: NATS is disconnected');
+  const lost = new LostCalls({ queue, store, journal, ends: new CallEnds(store, publish), clock });
   const asyncCalls = new AsyncCalls({
     queue,
     store,
     generation,
     journal,
     results: kept,
+    lost,
     access,
     clock,
     maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,
@@ -55,6 +64,9 @@ export function wireResults(settings: GatewayConfig, host: ServiceHost, brokers:
     store,
     queue,
     generation,
+    /** Publishes the result of an asynchronous call. */
+    publish,
+    lost,
     asyncCalls,
     selector,
     reader: new ResultReader(asyncCalls, selector),

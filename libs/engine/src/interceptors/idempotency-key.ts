@@ -40,7 +40,9 @@ async function replayOrRun(
       cause,
     });
   });
-  return known.kind === 'unknown' ? next(call) : answerDuplicate(ports, call, known);
+  // A job that runs again holds its own key: the journal step decides how it goes on.
+  const isOwn = known.kind === 'running' && known.callId === call.callId;
+  return known.kind === 'unknown' || isOwn ? next(call) : answerDuplicate(ports, call, known);
 }
 
 /**

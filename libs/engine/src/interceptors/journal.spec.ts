@@ -182,6 +182,14 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', fence: 2, outcome: { output: 'second' } });
   });
 
+  test('a job that runs again after its gateway died does not wait for itself', async () => {
+    const { call, clock, journal, ports } = anEngine(effect, new ScriptedExecutor(() => okReply('sent')));
+    ports.journal.find = () => Promise.resolve({ kind: 'running', callId: 'c', retryAfterMs: 2_000 });
+    const again = call({ callId: 'c', ...key, idempotencyWaitMs: 5_000 });
+    expect(await over(clock, 6_000, again)).toMatchObject({ output: 'sent' });
+    expect(journal.entries.get('c')?.state).toBe('succeeded');
+  });
+
   test.each(['', 'k'.repeat(256)])('refuses a key of invalid length', async (idempotencyKey) => {
     const { call } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     await expect(call({ idempotencyKey })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });

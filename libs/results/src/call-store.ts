@@ -1,0 +1,78 @@
+import type { CallBody, CallProgress, CallState, EpochMs, JsonObject } from '@toolfleet/contracts';
+
+/** What is known of an asynchronous call. */
+export interface StoredCall {
+  callId: string;
+  tenantId: string;
+  tool: string;
+  /** The user it is made for. */
+  userId?: string;
+  /** `toMaker` of its caller; absent for calls that only the journal knows. */
+  maker?: string;
+  /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
+  session?: string;
+  /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
+  arguments?: JsonObject;
+  state: CallState;
+  acceptedAt: EpochMs;
+  /** By the clock of the queue; absent for calls that are not in it. */
+  deadlineAt?: EpochMs;
+  finishedAt?: EpochMs;
+  /** Body of the finished call. A refusal is a failure in it. */
+  result?: CallBody;
+}
+
+/** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
+export type CallEvent =
+  | { id: string; type: 'accepted' | 'started' }
+  | ({ id: string; type: 'progress' } & CallProgress)
+  | { id: string; type: 'done'; state: CallState; result?: CallBody };
+
+/** An event before it has an id. */
+export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;
+
+/** Stores asynchronous calls until `CALL_RESULT_TTL_SECONDS` after their end. */
+export abstract class CallStore {
+  /** Stores a new call. */
+  abstract create(call: StoredCall): Promise<void>;
+  /** The call of this id, of any tenant; null if there is none. */
+  abstract get(callId: string): Promise<StoredCall | null>;
+  /** Like `get`, without the result, which may be megabytes. */
+  abstract getState(callId: string): Promise<StoredCall | null>;
+  /**
+   * Notes that a worker has begun.
+   * @returns false if the call has ended: its job was delivered again because the queue missed that end
+   */
+  abstract begin(callId: string): Promise<boolean>;
+  abstract append(callId: string, event: NewCallEvent): Promise<void>;
+  /** Events after `afterId`, oldest first. */
+  abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
+  /** Open calls whose deadline has passed by `now`, at most so many. */
+  abstract overdue(now: EpochMs, most: number): Promise<StoredCall[]>;
+  /** Ends a call; the first end stays. @returns whether this was the first */
+  abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
+}
+
+/** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
+export interface AsyncCallJob {
+  call_id: string;
+  /** Tenant whose share of the queue it counts against. */
+  tenant_id: string;
+  deadline_at: number;
+  /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */
+  generation?: string;
+  /** The caller's span: the job's own trace is linked to it. */
+  traceparent?: string;
+  request: JsonObject;
+}
+
+const FINAL: ReadonlySet<CallState> = new Set<CallState>([
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'outcome_unknown',
+]);
+
+/** Whether a call never leaves this state. */
+export const isFinal = (state: CallState): boolean => FINAL.has(state);

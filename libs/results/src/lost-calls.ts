@@ -1,0 +1,96 @@
+import { ToolError, type CallResult, type CallState } from '@toolfleet/contracts';
+import { callBody, explainFailure, failed } from '@toolfleet/engine';
+import { unknownOutcome, type Journal } from '@toolfleet/journal';
+import type { JobQueue } from '@toolfleet/queue';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { AsyncCallJob, CallStore, StoredCall } from './call-store.js';
+import { stateOf, type CallEnds } from './call-ends.js';
+
+/** How often a gateway looks for calls whose time is over. */
+const SWEEP_MS = 1_000;
+/** Calls that one look ends; the next one ends further ones. */
+const MAX_SWEPT = 500;
+
+interface LostCallsDeps {
+  queue: Pick<JobQueue<AsyncCallJob, unknown>, 'record' | 'withdraw' | 'time'>;
+  store: Pick<CallStore, 'overdue'>;
+  /** Decides how a call ends whose effect may have begun. */
+  journal: Pick<Journal, 'read' | 'withdraw'>;
+  ends: CallEnds;
+  clock: Clock;
+}
+
+/**
+ * Ends the calls that no worker ends: their job waits past their deadline, or has ended or lost its worker. A lifecycle component;
+ * every gateway looks for them each second, and readers of a call need not wait for that. A job is taken out of the queue first,
+ * which fails while a worker has it, so a call is ended here or by its worker, never by both.
+ */
+export class LostCalls {
+  readonly name = 'ends of lost calls';
+  #cancelSweep: CancelTimer | undefined;
+
+  constructor(private readonly deps: LostCallsDeps) {}
+
+  async start(): Promise<void> {
+    // A look that fails is repeated by the next one.
+    const sweep = () => this.sweep().catch(() => undefined);
+    this.#cancelSweep = this.deps.clock.after(
+      SWEEP_MS,
+      () => void sweep().then(() => this.#cancelSweep && this.start()),
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.#cancelSweep?.();
+    this.#cancelSweep = undefined;
+  }
+
+  /** Ends the calls that are past their deadline. */
+  async sweep(): Promise<void> {
+    const { store, queue } = this.deps;
+    const calls = await store.overdue(queue.time.now(), MAX_SWEPT);
+    await Promise.all(calls.map((call) => this.settle(call)));
+  }
+
+  /** Ends an open call if its job has failed, or its time is over and no worker has it. */
+  async settle(call: StoredCall): Promise<void> {
+    const { queue } = this.deps;
+    const { callId, deadlineAt = Infinity } = call;
+    const job = await queue.record(callId);
+    if (job.state !== 'failed') {
+      if (queue.time.now() < deadlineAt || job.isHeld) return;
+      const isOut = job.state === 'completed' || job.state === 'unknown' || (await queue.withdraw(callId));
+      if (!isOut) return;
+    }
+    const end = await this.#findEnd(call, job.error);
+    if (end) await this.#end(call, end);
+  }
+
+  /**
+   * How a call without a worker ends; undefined while an executor may still store its outcome.
+   * @param failure of its job
+   */
+  async #findEnd({ callId, tool, state }: StoredCall, failure?: ToolError): Promise<CallResult | undefined> {
+    const { journal } = this.deps;
+    const entered = await journal.withdraw(callId, 'expired');
+    if (entered === 'claimed') return undefined;
+    if (entered === 'succeeded' || entered === 'failed' || entered === 'outcome_unknown')
+      return (await journal.read(callId))?.outcome ?? unknownOutcome(callId, tool);
+    if (failure && failure.code !== 'DEADLINE_EXCEEDED') return failed(failure);
+    // What is not in the journal may run twice, so it may have begun.
+    if (entered === undefined && state === 'claimed') {
+      const message = `The gateway that ran '${tool}' was lost, and the time of the call is over`;
+      return failed(new ToolError('ATTEMPT_TIMED_OUT', { message }));
+    }
+    return failed(
+      failure ?? new ToolError('DEADLINE_EXCEEDED', { message: 'The call waited for a worker until its deadline' }),
+    );
+  }
+
+  async #end(call: StoredCall, result: CallResult): Promise<void> {
+    const { ends, clock } = this.deps;
+    const explained = result.ok ? result : explainFailure(call.tool, result);
+    const state: CallState = stateOf(result);
+    await ends.end(call, state, callBody(call.callId, explained, Math.max(0, clock.now() - call.acceptedAt)));
+  }
+}

@@ -10,6 +10,9 @@ import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects'
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
+import { callSteps } from '@toolfleet/engine';
+import { ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { memoryPorts } from '@toolfleet/testing/memory-ports';
 import { SECTION_DOCS } from '@toolfleet/fleet-file';
 import { documentConfig, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
@@ -45,6 +48,82 @@ replaces one of an earlier file. \`fleetctl check <file> …\` says what the ser
   while the fleet runs, and ends with 78 when services would refuse the file.
 - A change of a section that is read at the start is a fault until the service is restarted: \`rate_limits changed; restart the gateway
   service to apply it\`.`;
+
+/** What each step of a call does, and how a call can end there. A step may have several lines. */
+const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
+  'check ids': [['no control characters', '400 REQUEST_INVALID']],
+  'shown names': [['on the way back: the names that the toolset shows']],
+  'graceful errors': [['on the way back: with GRACEFUL_ERROR_AS_SUCCESS']],
+  'parent spending': [['a call of a tool spends from the budgets of its parent']],
+  progress: [['is reported until the call ends']],
+  record: [['log, metrics, recent calls: every call below, however it ends']],
+  trace: [['one span']],
+  deadline: [
+    ['one instant, one signal', '504 DEADLINE_EXCEEDED   no attempt had begun'],
+    ['', 'in-band CANCELLED       the caller cancelled; the work is stopped'],
+  ],
+  resolve: [['definition, binding, toolset', '404 TOOL_NOT_FOUND']],
+  authorize: [['quarantine, dangerous, role', '403 TOOL_QUARANTINED · TOOL_DANGEROUS · PERMISSION_DENIED']],
+  arguments: [
+    ['unwrap, coerce, check', '400 ARGUMENTS_INVALID   all violations together'],
+    ['select compiles', '400 REQUEST_INVALID     with the position of the error'],
+    ['dangerous values', '403 TOOL_DANGEROUS'],
+  ],
+  policy: [['rules on coerced arguments', '403 POLICY_DENIED · APPROVAL_REQUIRED']],
+  'dry run': [['', 'answered here: price and limits; nothing runs']],
+  finish: [['on the way back: conversions and waits in the metadata']],
+  'keep aside': [['on the way back: a handle in place of a large result']],
+  'select part': [['on the way back: what this caller gets of the result']],
+  'idempotency key': [['first outcome of the key', 'replay · 409 CALL_IN_PROGRESS · 422 IDEMPOTENCY_MISMATCH']],
+  cache: [['fresh result', 'result, provenance `cache`']],
+  'session dedupe': [['repeated in this session', 'result, provenance `cache`']],
+  'single flight': [['same call is running', 'its result, `metadata.coalesced`']],
+  'concurrency limit': [['calls in flight', '503 QUEUE_FULL']],
+  'load shedding': [['less time than usually needed', '504 DEADLINE_EXCEEDED']],
+  'rate limit': [['token bucket', '429 RATE_LIMITED, or waits (`rate_limit_mode: wait`)']],
+  budget: [
+    ['reserve the maximum cost', '402 BUDGET_EXCEEDED · TOKEN_LIMIT_EXCEEDED · 503 BUDGET_UNAVAILABLE'],
+    ['on the way back: settle the actual cost, or release the reservation'],
+  ],
+  fallback: [['stale result, stub, reason', 'result, provenance `stale_cache` or `stub`, always marked']],
+  breaker: [['of the tool', '503 BREAKER_OPEN']],
+  retry: [['by the rule of the tool: repeats all steps below']],
+  'attempt timeout': [['its limit or the time left', 'in-band ATTEMPT_TIMED_OUT']],
+  journal: [['calls with effects or a key', 'in-band OUTCOME_UNKNOWN · 503 SERVICE_UNAVAILABLE']],
+};
+
+const diagramLine = (mark: string, name: string, does: string, ends?: string): string =>
+  ` ${mark} ${name.padEnd(17)} ${ends === undefined ? does : `${does.padEnd(29)} ─▶ ${ends}`}`.trimEnd();
+
+/** The life of a call as a diagram, from the names of its steps. */
+function callDiagram(names: readonly string[]): string {
+  const steps = names.flatMap((name) =>
+    STEP_NOTES[name]!.map(([does, ends], line) => diagramLine(line ? '│ ' : '├─', line ? '' : name, does, ends)),
+  );
+  return [
+    ' entry point     HTTP, MCP, NATS or the queue of asynchronous calls',
+    ' │               authenticate                    ─▶ 401 UNAUTHENTICATED',
+    ' │               read the request                ─▶ 400 REQUEST_INVALID · 413 PAYLOAD_TOO_LARGE',
+    ...steps,
+    diagramLine('└─', 'executor', 'NATS or queue', '502 EXECUTOR_UNAVAILABLE · 503 QUEUE_FULL'),
+    diagramLine('  ', '', 'the tool itself', 'in-band TOOL_ERROR, UPSTREAM_ERROR, SANDBOX_ERROR, …'),
+    ' entry point     renders CallResult or ToolError in its protocol',
+  ].join('\n');
+}
+
+describe('the life of a call', () => {
+  const { names } = callSteps(memoryPorts([], new ScriptedExecutor()));
+
+  it('has a note for every step', () => expect(Object.keys(STEP_NOTES).toSorted()).toEqual(names.toSorted()));
+
+  it('is drawn from the steps', async () => {
+    const text = readFileSync(`${ROOT}docs/call-lifecycle.md`, 'utf8');
+    await same(
+      text.replace(/```\n[\s\S]*?```/, () => `\`\`\`\n${callDiagram(names)}\n\`\`\``),
+      'call-lifecycle.md',
+    );
+  });
+});
 
 describe('reference pages', () => {
   it('errors', async () => {

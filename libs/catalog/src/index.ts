@@ -5,7 +5,7 @@ export { SearchHistory } from './search-history.js';
 export { ToolInventory } from './tool-inventory.js';
 export { ToolList, type ToolPage, type ToolPredicate } from './tool-list.js';
 export { ToolSearch } from './tool-search.js';
-export { Toolsets, withToolsets } from './toolsets.js';
+export { Toolsets } from './toolsets.js';
 export { briefTool, type CallersTools, findTools, MAX_NAMES, namedTools } from './find-tools.js';
 export { formatTool, HANDLE, SELECTION, TOOL_FORMATS, type ToolFormat, toolMetadata } from './format-tool.js';
 export { originalOf } from './toolset-view.js';

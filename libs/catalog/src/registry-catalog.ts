@@ -7,12 +7,12 @@ import type {
 } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { ToolCatalog } from '@toolfleet/engine';
+import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
-import { isJsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Principal } from '@toolfleet/contracts';
 import type { ServedToolset, ToolsetGet, ToolsetGetReply } from '@toolfleet/contracts/toolset';
 import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
-import type { Toolsets, ToolsetSource } from './toolsets.js';
+import { hasToolset, type Toolsets, type ToolsetSource } from './toolsets.js';
 
 const ASK_TIMEOUT_MS = 5_000;
 /** Definitions per page; the registry also bounds a page by bytes. */
@@ -66,14 +66,22 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
 
 const byName = (a: RegisteredTool, b: RegisteredTool): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
-/** The engine's catalog, over the cache. */
+/** The engine's catalog, over the caches of definitions and toolsets. */
 export class RegistryResolver extends ToolCatalog {
-  constructor(private readonly cache: DefinitionCache) {
+  constructor(
+    private readonly cache: Pick<DefinitionCache, 'get'>,
+    private readonly toolsets: Pick<Toolsets, 'find'>,
+  ) {
     super();
   }
 
-  override async resolve(name: string, tenantId: string): Promise<RegisteredTool | undefined> {
-    return (await this.cache.get(name, tenantId)) ?? undefined;
+  override async resolve(name: string, principal: Principal): Promise<ResolvedTool | undefined> {
+    if (hasToolset(principal)) {
+      const { tool, view } = await this.toolsets.find(principal, name);
+      return { tool, view: view.viewOf(tool) };
+    }
+    const tool = await this.cache.get(name, principal.tenantId);
+    return tool ? { tool } : undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-import { isJsonObject, ToolError, type CallResult, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type {
   ServedToolset,
@@ -153,53 +153,4 @@ function toShownSchema(schema: JsonObject, { hidden, defaults }: ShownArguments)
     );
   }
   return shown;
-}
-
-/** An error of a call as its caller sees it: with the shown name in place of the original one. */
-export function toShownError(error: ToolError, original: string, { shownName }: ToolView): ToolError {
-  const { message, details, retryAfterMs, cause } = error;
-  if (original === shownName) return error;
-  const shown = details && renamed(details, original, shownName);
-  return new ToolError(error.code, {
-    message: renameIn(message, original, shownName),
-    details: shown,
-    retryAfterMs,
-    cause,
-  });
-}
-
-/** A result as its caller sees it: explanations and dry runs name the shown tool, and hidden arguments are left out. */
-export function toShownResult(result: CallResult, original: string, view: ToolView): CallResult {
-  const { shownName, arguments: args } = view;
-  const isDryRun = result.metadata['dry_run'] === true;
-  if (result.ok && !isDryRun) return result;
-  const shown: CallResult = { ...result, text: renameIn(result.text, original, shownName) };
-  if (result.failure) {
-    const { message, details } = result.failure;
-    shown.failure = {
-      ...result.failure,
-      message: renameIn(message, original, shownName),
-      details: details && renamed(details, original, shownName),
-    };
-  }
-  if (isDryRun && isJsonObject(result.output)) {
-    const output: JsonObject = { ...result.output, tool: shownName };
-    if (args && isJsonObject(output.arguments)) {
-      const hidden = new Set(args.hidden);
-      output.arguments = Object.fromEntries(Object.entries(output.arguments).filter(([name]) => !hidden.has(name)));
-    }
-    shown.output = output;
-  }
-  return shown;
-}
-
-/** Details of an error name the tool in `tool`. */
-function renamed(details: JsonObject, original: string, shownName: string): JsonObject {
-  return details['tool'] === original ? { ...details, tool: shownName } : details;
-}
-
-/** Replaces the name where it is a separate word. */
-function renameIn(text: string, original: string, shownName: string): string {
-  if (original === shownName || !text.includes(original)) return text;
-  return text.replaceAll(new RegExp(`(?<![A-Za-z0-9_-])${original}(?![A-Za-z0-9_-])`, 'g'), shownName);
 }

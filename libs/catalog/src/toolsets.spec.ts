@@ -1,13 +1,22 @@
-import { ToolError, type CallRequest, type CallResult, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ServedToolset, ToolsetSpec } from '@toolfleet/contracts/toolset';
+import { makeExecuteCall, type Call } from '@toolfleet/engine';
 import { FakeClock } from '@toolfleet/testing';
-import { aPrincipal, aTool } from '@toolfleet/testing/engine-fixture';
+import {
+  anEngine,
+  aPrincipal,
+  aRequest,
+  aTool,
+  failedReply,
+  ScriptedExecutor,
+} from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
 import type { DefinitionCache } from './definition-cache.js';
 import { ToolList } from './tool-list.js';
 import { ToolsetView } from './toolset-view.js';
-import { readToolsetRef, Toolsets, withToolsets } from './toolsets.js';
+import { RegistryResolver } from './registry-catalog.js';
+import { readToolsetRef, Toolsets } from './toolsets.js';
 
 const tool = (name: string, more: Partial<RegisteredTool> = {}): RegisteredTool =>
   aTool({ name, revision: `${name}-1`, description: `Tool ${name}`, ...more });
@@ -57,7 +66,7 @@ function setUp(first: ServedToolset) {
     },
   };
   const toolsets = new Toolsets(source, definitions, clock, 30_000);
-  return { state, clock, toolsets, list: new ToolList(definitions, toolsets) };
+  return { state, clock, definitions, toolsets, list: new ToolList(definitions, toolsets) };
 }
 
 const FIND: ToolsetSpec = {
@@ -139,27 +148,31 @@ describe('the toolset of a request', () => {
 
 describe('a call in a toolset', () => {
   const request = (toolName: string, principal: Principal): CallRequest =>
-    ({ callId: 'c', toolName, rawArguments: {}, principal }) as CallRequest;
-  const failure =
-    (message: string, details?: JsonObject) =>
-    async (seen: CallRequest): Promise<CallResult> => {
-      if (seen.refusal) throw seen.refusal;
-      throw new ToolError('ARGUMENTS_INVALID', { message, details });
-    };
+    aRequest(new FakeClock(), { toolName, principal });
+  const engineOf = ({ toolsets, definitions }: ReturnType<typeof setUp>) => {
+    const seen: Call[] = [];
+    const executor = new ScriptedExecutor((call) => {
+      seen.push(call);
+      return failedReply('TOOL_ERROR', { message: 'crm_find: no crm_find_all', details: { tool: 'crm_find' } });
+    });
+    const { ports, audit, clock } = anEngine({}, executor);
+    const call = makeExecuteCall({ ...ports, catalog: new RegistryResolver(definitions, toolsets) });
+    const aCall = (toolName: string, principal: Principal): CallRequest =>
+      aRequest(clock, { toolName, rawArguments: { name: 'x' }, principal });
+    return { call, aCall, seen, audit };
+  };
 
   it('reaches the engine under the original name, and its errors have the shown one', async () => {
-    const { toolsets } = setUp(served(FIND));
-    const principal = await toolsets.select(aPrincipal(), 'own');
-    const seen: CallRequest[] = [];
-    const call = withToolsets(async (one) => {
-      seen.push(one);
-      return failure("Invalid arguments for tool 'crm_find': crm_find_all", { tool: 'crm_find' })(one);
-    }, toolsets);
-    await expect(call(request('find', principal))).rejects.toMatchObject({
-      message: "Invalid arguments for tool 'find': crm_find_all",
+    const fleet = setUp(served(FIND));
+    const principal = await fleet.toolsets.select(aPrincipal(), 'own');
+    const { call, aCall, seen, audit } = engineOf(fleet);
+    expect((await call(aCall('find', principal))).failure).toMatchObject({
+      message: 'find: no crm_find_all',
       details: { tool: 'find' },
     });
-    expect(seen[0]).toMatchObject({
+    expect(audit.records[0]).toMatchObject({ error: 'crm_find: no crm_find_all' });
+    const made = seen[0]!.request;
+    expect(made).toMatchObject({
       toolName: 'crm_find',
       view: {
         toolset: { name: 'own', version: 1 },
@@ -168,12 +181,12 @@ describe('a call in a toolset', () => {
       },
     });
     // A request that was accepted before is checked again.
-    await expect(call(seen[0]!)).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+    expect(await call(made)).toMatchObject({ failure: { code: 'TOOL_ERROR' } });
     for (const name of ['crm_find', 'crm.find', 'nothing']) {
       const message = `Tool '${name}' not found in toolset 'own'`;
-      await expect(call(request(name, principal))).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND', message });
+      await expect(call(aCall(name, principal))).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND', message });
     }
-    expect(seen.at(-1)).toMatchObject({ toolName: 'nothing', refusal: { code: 'TOOL_NOT_FOUND' } });
+    expect(audit.records.at(-1)).toMatchObject({ ok: false, code: 'TOOL_NOT_FOUND' });
   });
 
   it('is refused while the definition is not the one that the override was approved for', async () => {

@@ -1,11 +1,10 @@
-import { isToolError, ToolError, toToolError, type CallRequest, type Principal } from '@toolfleet/contracts';
+import { ToolError, toToolError, type CallRequest, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { parseToolsetRef, type ServedToolset, type ToolsetRef } from '@toolfleet/contracts/toolset';
-import type { ExecuteCall } from '@toolfleet/engine';
 import { toolAllowed } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
 import type { DefinitionCache } from './definition-cache.js';
-import { toShownError, toShownResult, ToolsetView } from './toolset-view.js';
+import { ToolsetView } from './toolset-view.js';
 
 /** Source of toolsets that are not cached: the registry. */
 export interface ToolsetSource {
@@ -151,30 +150,6 @@ export class Toolsets {
 /** Whether a caller uses a toolset. */
 export function hasToolset(principal: Principal): principal is Principal & { toolset: ToolsetRef } {
   return principal.toolset !== undefined;
-}
-
-/**
- * Wraps `executeCall`: calls of callers with a toolset name a tool of the toolset, and so do their errors. The engine,
- * and with it policy, budget, metrics and audit, sees the original tool.
- */
-export function withToolsets(executeCall: ExecuteCall, toolsets: Pick<Toolsets, 'resolve'>): ExecuteCall {
-  const run = async (request: CallRequest): ReturnType<ExecuteCall> => {
-    let resolved: CallRequest;
-    try {
-      resolved = await toolsets.resolve(request);
-    } catch (error) {
-      // The engine refuses the call, so that it is recorded like every other refusal.
-      return executeCall({ ...request, refusal: request.refusal ?? toToolError(error) });
-    }
-    const { view, toolName } = resolved;
-    if (!view) return executeCall(resolved);
-    try {
-      return toShownResult(await executeCall(resolved), toolName, view);
-    } catch (error) {
-      throw isToolError(error) ? toShownError(error, toolName, view) : error;
-    }
-  };
-  return (request) => (hasToolset(request.principal) ? run(request) : executeCall(request));
 }
 
 /** Reads `name` or `name@version`. @throws ToolError REQUEST_INVALID */

@@ -10,26 +10,73 @@ import {
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Fault } from '@toolfleet/schema';
 import { hasRequiredRole, mayUse } from './access.js';
-import type { ActiveCall, Call } from './call.js';
-import { budgetScopes } from './interceptors/budget.js';
-import type { EnginePorts, PolicyPort, PolicyResult } from './ports.js';
-import { callsTools, rateKey, type ToolPlan } from './tool-plan.js';
+import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
+import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
+import { step, type Step } from './step.js';
+import { budgetScopes } from './steps/budget.js';
+import { readSelection } from './steps/select.js';
+import { callsTools, rateKey, ToolPlans, type ToolPlan } from './tool-plan.js';
 
 /** Clients match this message. */
 const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
 
-/** Resolves the tool of a call. @throws ToolError TOOL_NOT_FOUND */
-export async function resolveTool(
-  { catalog }: Pick<EnginePorts, 'catalog'>,
-  active: ActiveCall,
-  signal: AbortSignal,
-): Promise<RegisteredTool> {
-  const { toolName, principal } = active.request;
-  const found = catalog.resolve(toolName, principal.tenantId, signal);
-  const tool = found instanceof Promise ? await found : found;
-  if (!tool) throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
-  active.tool = tool;
-  return tool;
+/** Finds the tool of a call. @throws ToolError TOOL_NOT_FOUND, and as the catalogue */
+export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<TimedCall, ResolvedCall> {
+  const plans = new ToolPlans(ports.settings);
+  return step('resolve', (call, next) => {
+    const { active } = call;
+    const { toolName, view, principal, refusal } = active.request;
+    const found = ports.catalog.resolve(view?.shownName ?? toolName, principal);
+    const go = (resolved: ResolvedTool | undefined) => {
+      if (!resolved) throw refusal ?? new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
+      const { tool } = resolved;
+      active.tool = tool;
+      // After the look-up, so that records of the refused call name its tool.
+      if (refusal) throw refusal;
+      if (resolved.view) active.request = { ...active.request, toolName: tool.name, view: resolved.view };
+      return next({ ...call, tool, plan: plans.get(tool) });
+    };
+    return found instanceof Promise ? found.then(go) : go(found);
+  });
+}
+
+/** Checks what the definition declares about callers. @throws ToolError as `authorize` */
+export function permission(): Step<ResolvedCall> {
+  return step('authorize', (call, next) => {
+    const { principal, origin } = call.active.request;
+    authorize(principal, origin, call.tool);
+    return next(call);
+  });
+}
+
+/** Reads arguments and selection. @throws ToolError ARGUMENTS_INVALID, REQUEST_INVALID, TOOL_DANGEROUS */
+export function readArguments({ settings }: Pick<EnginePorts, 'settings'>): Step<ResolvedCall, Call> {
+  return step('arguments', (call, next) => {
+    const { active, tool, plan } = call;
+    const args = parseArguments(plan, tool, active);
+    const selection = readSelection(plan, active.request);
+    authorizeArguments(active.request.origin, tool, args);
+    return next(buildCall(call, args, selection, settings));
+  });
+}
+
+/** Asks the policy about the coerced arguments. @throws ToolError as `decidePolicy` */
+export function askPolicy({ policy }: Pick<EnginePorts, 'policy'>): Step {
+  return step('policy', (call, next) => {
+    const undecided = decidePolicy(policy, call.active, call.tool, call.arguments);
+    const go = () => next(call);
+    return undecided ? undecided.then(go) : go();
+  });
+}
+
+/** Ends the admission of a call: answers it if it asked for no more. */
+export function admitted(ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'breakers' | 'clock'>): Step {
+  return step('dry run', (call, next) => {
+    const { active, request } = call;
+    active.admittedAt = ports.clock.monotonic();
+    if (request.admitOnly) return Promise.resolve(succeeded());
+    return request.dryRun ? answerDryRun(ports, call) : next(call);
+  });
 }
 
 /**
@@ -65,7 +112,7 @@ function deny(message: string): never {
  * Coerces and validates the arguments of a call, and records conversions and dropped names for the metadata.
  * @throws ToolError ARGUMENTS_INVALID with every violation in `details.faults`
  */
-export function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall): JsonObject {
+function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall): JsonObject {
   const read = plan.reader.read(active.request.rawArguments, active.request.view);
   if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
   active.coercions = read.coercions;
@@ -90,7 +137,7 @@ export function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolEr
  * the defaults, so an omitted argument is checked as well.
  * @throws ToolError TOOL_DANGEROUS with the argument and its value in `details`
  */
-export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {
+function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObject): void {
   if (origin !== 'public' || !tool.dangerous_when) return;
   for (const { argument, values } of tool.dangerous_when) {
     const value = args[argument];
@@ -104,7 +151,7 @@ export function authorizeArguments(origin: Origin, tool: RegisteredTool, args: J
  * Asks the policy about a call with its coerced arguments. A policy that fails denies the call. Synchronous when the policy is.
  * @throws ToolError POLICY_DENIED with the messages of the rules; APPROVAL_REQUIRED with the questions that are still open
  */
-export function decidePolicy(
+function decidePolicy(
   policy: PolicyPort,
   active: ActiveCall,
   tool: RegisteredTool,
@@ -156,7 +203,7 @@ function describePrice({ microUsd, reserveMicroUsd }: Call['plan']): string {
  * Answers an admitted call without running or counting anything: the arguments as the tool would receive them, the price and
  * what is left of the limits.
  */
-export async function answerDryRun(
+async function answerDryRun(
   ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'breakers'>,
   call: Call,
 ): Promise<CallResult> {

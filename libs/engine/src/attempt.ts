@@ -2,7 +2,8 @@ import { CATALOGUE, isToolError, ToolError, type CallResult, type ExecutionFailu
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/schema';
-import type { Call, Next } from './call.js';
+import type { Call } from './call.js';
+import type { Next } from './step.js';
 import { deadlineExceeded, toCancellation } from './deadline.js';
 import type { EnginePorts } from './ports.js';
 import { failed } from './result.js';

@@ -11,7 +11,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { callRecord, MAX_BATCH, readBatch, renderAnswers, RESULT_FORMATS, runBatch } from './batch.js';
-import type { ExecuteCall } from './execute-call.js';
+import type { ExecuteCall } from './call.js';
 
 const clock = new FakeClock();
 const LIMITS = { parallelism: 5, deadlineAt: clock.now() + 120_000, clock };

@@ -16,7 +16,7 @@ import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fie
 import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
-import type { ExecuteCall } from './execute-call.js';
+import type { ExecuteCall } from './call.js';
 import { callBody, contentBytes, explainFailure, failed } from './result.js';
 import { toResultFormat, toVendorResult, VENDOR_MEMBERS, type ResultFormat } from './vendor-results.js';
 

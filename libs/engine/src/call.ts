@@ -12,12 +12,21 @@ import type { EngineSettings } from './settings.js';
 export type CacheVersion = string;
 
 /**
- * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and observers and
- * filled in as the call gets further. Observers report from it. The engine decides one thing from it: how a call ends that is
+ * Runs one call. Resolves to its result, which may be a failure of the tool (`ok: false`).
+ * @throws ToolError when the call was refused before its tool ran
+ */
+export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
+
+/**
+ * One call from the moment the engine takes it until it ends: a single mutable object, shared by all attempts and steps and
+ * filled in as the call gets further. Records and spans report from it. The engine decides one thing from it: how a call ends that is
  * stopped (`attempts` and `tool`, see `withinDeadline`).
  */
 export interface ActiveCall {
-  readonly request: CallRequest;
+  /** As received; from the step `resolve` on under the original name of its tool. */
+  request: CallRequest;
+  /** Runs another call on behalf of this one: a program calls tools. */
+  readonly makeCall: ExecuteCall;
   /** Monotonic ms at which the engine took the call. */
   readonly startedAt: Milliseconds;
   /** The resolved definition; absent until the tool is found. */
@@ -39,9 +48,10 @@ export interface ActiveCall {
 }
 
 /** Starts to track a request at `startedAt` (monotonic ms). */
-export function newActiveCall(request: CallRequest, startedAt: Milliseconds): ActiveCall {
+export function newActiveCall(request: CallRequest, startedAt: Milliseconds, makeCall: ExecuteCall): ActiveCall {
   return {
     request,
+    makeCall,
     startedAt,
     coercions: [],
     dropped: [],
@@ -56,27 +66,35 @@ export function chargedMicroUsd({ usage, replayOf }: CallResult): MicroUsd {
   return replayOf === undefined ? usage.microUsd : 0;
 }
 
-/**
- * One attempt of an admitted call, as it passes through the chain. Immutable: an interceptor that changes something passes a
- * copy on, so that nothing leaks from one attempt into the next.
- */
-export interface Call {
-  readonly callId: string;
-  readonly request: CallRequest;
+/** A call with its one signal and its end. */
+export interface TimedCall {
   /** Shared by all attempts of the call. */
   readonly active: ActiveCall;
+  /** Aborted by the caller, the deadline or the attempt timeout. */
+  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
+}
+
+/** A call whose tool is known. */
+export interface ResolvedCall extends TimedCall {
   readonly tool: RegisteredTool;
   /** What the engine derived from the definition, once per revision. */
   readonly plan: ToolPlan;
+}
+
+/**
+ * One attempt of a call with valid arguments, as it passes through the steps. Immutable: a step that changes something passes a
+ * copy on, so that nothing leaks from one attempt into the next.
+ */
+export interface Call extends ResolvedCall {
+  readonly callId: string;
+  readonly request: CallRequest;
   /** Coerced and valid, with defaults. */
   readonly arguments: JsonObject;
   /** Everything the tool can observe; the same in every attempt. */
   readonly input: ToolInput;
   /** Decides which calls may share a result with this one. */
   readonly identity: CallIdentity;
-  /** Aborted by the caller, the deadline or the attempt timeout. */
-  readonly signal: AbortSignal;
-  readonly deadline: Deadline;
   /** Counts from 1. */
   readonly attempt: number;
   /** Fence of the journal entry; 0 for a call that is not journalled. */
@@ -93,29 +111,24 @@ export interface Call {
   readonly select?: SelectExpression;
 }
 
-/** Builds the first attempt of an admitted call. */
+/** Builds the first attempt of a call from its valid arguments. */
 export function buildCall(
-  active: ActiveCall,
-  tool: RegisteredTool,
-  plan: ToolPlan,
+  resolved: ResolvedCall,
   args: JsonObject,
-  limits: { signal: AbortSignal; deadline: Deadline; settings: EngineSettings; select?: SelectExpression },
+  select: SelectExpression | undefined,
+  settings: EngineSettings,
 ): Call {
+  const { active, tool, plan } = resolved;
   const isUnkeyed = active.request.keyForEffects === true && !plan.hasEffects;
   const request = isUnkeyed ? { ...active.request, idempotencyKey: undefined } : active.request;
-  const { signal, deadline, settings, select } = limits;
   const input = toToolInput(tool, request, args);
   return {
+    ...resolved,
     callId: request.callId,
     request,
-    active,
-    tool,
-    plan,
     arguments: args,
     input,
     identity: new CallIdentity(input, request, !plan.callsTools && tool.binding.kind !== 'result'),
-    signal,
-    deadline,
     attempt: 1,
     fence: 0,
     journalled: false,
@@ -123,32 +136,4 @@ export function buildCall(
     select,
     maxMicroUsd: plan.reserveMicroUsd > 0 ? plan.reserveMicroUsd : Number.POSITIVE_INFINITY,
   };
-}
-
-/** The rest of the chain. An interceptor may call it once, several times or not at all. */
-export type Next = (call: Call) => Promise<CallResult>;
-
-/** One step of the chain: passes the call on, answers it, refuses it or repeats it. */
-export type Interceptor = (call: Call, next: Next) => Promise<CallResult>;
-
-/** Wraps every call, including refused and cached ones. */
-export type Observer = (active: ActiveCall, next: (active: ActiveCall) => Promise<CallResult>) => Promise<CallResult>;
-
-/**
- * Joins interceptors, outermost first, in front of `execute`. Each has its own closure as `next`, so that calling it twice runs
- * all inner steps twice; an index into the list would be advanced by the first run.
- */
-export function compose(interceptors: readonly Interceptor[], execute: Next): Next {
-  return interceptors.reduceRight<Next>((next, intercept) => (call) => intercept(call, next), execute);
-}
-
-/** Wraps `run` with observers, outermost first. */
-export function observe(
-  observers: readonly Observer[],
-  run: (active: ActiveCall) => Promise<CallResult>,
-): (active: ActiveCall) => Promise<CallResult> {
-  return observers.reduceRight<(active: ActiveCall) => Promise<CallResult>>(
-    (next, observer) => (active: ActiveCall) => observer(active, next),
-    run,
-  );
 }

@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import { Deadline, TimedOut, type Clock } from '@toolfleet/resilience';
-import type { ActiveCall } from './call.js';
+import type { ActiveCall, TimedCall } from './call.js';
+import { step, type Step } from './step.js';
 import { explainFailure, failed } from './result.js';
 
 /** Time after the deadline for the steps of the engine to end by themselves; then the call ends without them. */
@@ -8,18 +9,25 @@ const GRACE_MS = 200;
 /** The same after a cancellation, when no caller waits for the answer and executors have a second to report usage. */
 const CANCEL_GRACE_MS = 1_500;
 
+/** Runs all inner steps under one deadline and one signal. @throws ToolError DEADLINE_EXCEEDED */
+export function deadline({ clock }: { clock: Clock }): Step<ActiveCall, TimedCall> {
+  return step('deadline', (active, next) =>
+    withinDeadline(clock, active, (signal, until) => next({ active, signal, deadline: until })),
+  );
+}
+
 /**
  * Runs a whole call under one signal that follows the caller and the deadline. A step that ignores the signal, such as a store
  * that hangs, does not delay the caller: an answer leaves at the latest 250 ms after the deadline.
  * @throws ToolError as `work` does, or DEADLINE_EXCEEDED when no attempt had begun
  */
-export async function withinDeadline(
+async function withinDeadline(
   clock: Clock,
   active: ActiveCall,
   work: (signal: AbortSignal, deadline: Deadline) => Promise<CallResult>,
 ): Promise<CallResult> {
-  const deadline = Deadline.at(clock, active.request.deadlineAt);
-  const remainingMs = deadline.remainingMs();
+  const until = Deadline.at(clock, active.request.deadlineAt);
+  const remainingMs = until.remainingMs();
   if (remainingMs <= 0) throw deadlineExceeded();
   const { signal: caller } = active.request;
   const controller = new AbortController();
@@ -31,12 +39,12 @@ export async function withinDeadline(
     controller.abort(reason);
     cancelForcedEnd = clock.after(extraMs + GRACE_MS, () => forced.reject(reason));
   };
-  const onCancelled = () => stop(caller.reason, Math.min(CANCEL_GRACE_MS - GRACE_MS, deadline.remainingMs()));
+  const onCancelled = () => stop(caller.reason, Math.min(CANCEL_GRACE_MS - GRACE_MS, until.remainingMs()));
   const cancelTimeout = clock.after(remainingMs, () => stop(new TimedOut(remainingMs), 0));
   if (caller.aborted) onCancelled();
   else caller.addEventListener('abort', onCancelled, { once: true });
   try {
-    work(signal, deadline).then(forced.resolve, forced.reject);
+    work(signal, until).then(forced.resolve, forced.reject);
     return await forced.promise;
   } catch (thrown) {
     if (isToolError(thrown) || !signal.aborted) throw thrown;

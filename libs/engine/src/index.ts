@@ -1,5 +1,5 @@
-export { makeExecuteCall, type ExecuteCall } from './execute-call.js';
-export { chargedMicroUsd, type ActiveCall, type Call } from './call.js';
+export { callSteps, makeExecuteCall } from './execute-call.js';
+export { chargedMicroUsd, type ActiveCall, type Call, type ExecuteCall } from './call.js';
 export {
   Audit,
   BudgetPort,
@@ -20,6 +20,7 @@ export {
   type EnginePorts,
   type PolicyRequest,
   type PolicyResult,
+  type ResolvedTool,
   type Selected,
 } from './ports.js';
 export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
@@ -28,7 +29,7 @@ export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
 export { callBody, explainFailure, failed, shownMetadata } from './result.js';
-export { parseSelect, showValue } from './interceptors/select.js';
+export { parseSelect, showValue } from './steps/select.js';
 export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
 export { callsTools, hasEffects, isSafeMethod, rateKey, toolRate } from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';

@@ -8,6 +8,7 @@ import type {
   JsonObject,
   MicroUsd,
   Milliseconds,
+  Principal,
   Succeeded,
 } from '@toolfleet/contracts';
 import type {
@@ -19,6 +20,7 @@ import type {
 } from '@toolfleet/contracts/budget';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { ToolView } from '@toolfleet/contracts/toolset';
 import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
 import type { SelectExpression } from '@toolfleet/schema/select';
@@ -59,10 +61,19 @@ export interface EnginePorts {
   settings: EngineSettings;
 }
 
+/** The original definition of a tool, and how the caller's toolset shows it. */
+export interface ResolvedTool {
+  tool: RegisteredTool;
+  view?: ToolView;
+}
+
 /** Read access to tool definitions. */
 export abstract class ToolCatalog {
-  /** The tool with that name or alias as this tenant sees it; undefined when there is none. */
-  abstract resolve(name: string, tenantId: string, signal: AbortSignal): MaybePromise<RegisteredTool | undefined>;
+  /**
+   * The tool that a caller means by a name or alias; undefined when there is none.
+   * @throws ToolError when the caller's toolset does not have it, or its override awaits an approval
+   */
+  abstract resolve(name: string, principal: Principal): MaybePromise<ResolvedTool | undefined>;
 }
 
 /** Input of a policy decision. */

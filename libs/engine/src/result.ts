@@ -17,7 +17,9 @@ import {
 import { toFailure } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { ActiveCall } from './call.js';
+import { step, type Step } from './step.js';
 import { shownTokens } from './charge.js';
+import type { EngineSettings } from './settings.js';
 
 /** Longest `text` of a response, in UTF-16 units. */
 const MAX_TEXT_CHARS = 6_000;
@@ -34,11 +36,16 @@ export function isRefusal(failure: ExecutionFailure): boolean {
   return CATALOGUE[failure.code].origin === 'request';
 }
 
+/** Turns the outcome of an admitted call into its answer. @throws ToolError as `finishCall` */
+export function finish(): Step {
+  return step('finish', async (call, next) => finishCall(call.active, await next(call)));
+}
+
 /**
  * Ends a call: adds conversions, dropped arguments and waiting time to its result.
  * @throws ToolError when the failure refused the call before its tool ran
  */
-export function finishCall({ coercions, dropped, waitedMs }: ActiveCall, result: CallResult): CallResult {
+function finishCall({ coercions, dropped, waitedMs }: ActiveCall, result: CallResult): CallResult {
   const { failure } = result;
   if (failure && isRefusal(failure)) {
     const { message, details, facts, retryAfterMs } = failure;
@@ -136,15 +143,21 @@ function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: 
 }
 
 /**
- * Shows callers that expect no failures the explanation of one as a success, for GRACEFUL_ERROR_AS_SUCCESS. Only the answer
+ * Shows callers that expect no failures the explanation of one as a success, with GRACEFUL_ERROR_AS_SUCCESS. Only the answer
  * changes: log, ledger, metrics, caches and journal have the failure.
  * @throws ToolError when the call was refused for another reason than that its tool could not be reached
  */
-export async function shownAsSuccess(tool: string, run: Promise<CallResult>): Promise<CallResult> {
+export function gracefulErrors({ settings }: { settings: EngineSettings }): Step<ActiveCall> {
+  return step('graceful errors', (active, next) =>
+    settings.gracefulErrorAsSuccess ? shownAsSuccess(active, next(active)) : next(active),
+  );
+}
+
+async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>): Promise<CallResult> {
   const result = await run.catch((thrown: unknown) => {
     // Of the refusals only those that mean "the tool could not be reached".
     if (!isToolError(thrown) || thrown.entry.replaceable !== true) throw thrown;
-    return explainFailure(tool, failed(thrown));
+    return explainFailure(request.view?.shownName ?? request.toolName, failed(thrown));
   });
   if (result.ok) return result;
   const { ok: _ok, failure, ...outcome } = result;

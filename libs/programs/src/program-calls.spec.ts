@@ -34,13 +34,15 @@ function program(args: JsonObject = {}, acceptedAt?: number): ProgramCalls {
     signal: new AbortController().signal,
     deadline: { remainingMs: () => 10_000 },
     request: { context: {}, deadlineAt: Date.now() + 10_000, acceptedAt },
+    active: {
+      makeCall: (request: CallRequest) => {
+        made.push(request);
+        return respond(request);
+      },
+    },
   } as unknown as Call;
   return new ProgramCalls(call, 'token', {
     clock: new SystemClock(),
-    executeCall: (request) => {
-      made.push(request);
-      return respond(request);
-    },
     authenticate: async () => principal as Principal,
     search: async () => [],
     describe: async (_caller, name) => {

@@ -18,7 +18,7 @@ import { readCallFields } from '@toolfleet/contracts/call-fields';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import { type RegisteredTool, summaryOf, TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
-import type { Call, ExecuteCall, ResultShelf } from '@toolfleet/engine';
+import type { Call, ResultShelf } from '@toolfleet/engine';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { toolSignature, toolStubs } from './tool-signature.js';
 
@@ -49,7 +49,6 @@ export const PROGRAM_LIMITS = {
 /** What the calls of programs need of the gateway. */
 export interface ProgramPorts {
   clock: Clock;
-  executeCall: ExecuteCall;
   /** Keeps a result that exceeds what the program may receive. */
   shelf: Pick<ResultShelf, 'keep'>;
   /**
@@ -269,7 +268,7 @@ export class ProgramCalls {
         cache,
         select,
       };
-      const result = await ports.executeCall(request);
+      const result = await call.active.makeCall(request);
       cost = result.usage.microUsd;
       answer = await this.toAnswer(n, request, result);
     } catch (error) {

@@ -47,6 +47,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
       attempts: 1,
       isUnacknowledged: false,
       waitedMs: 0,
+      makeCall: () => Promise.reject(new Error('not called')),
     },
     ok: true,
     durationMs: 20,

@@ -7,6 +7,8 @@ import { TargetBreaker, type TargetTransition, type TenantView } from './target-
 /** One change of state, for metrics and for `breaker.changed`. */
 export interface BreakerTransition extends TargetTransition {
   key: string;
+  /** The worst state of the target for any tenant, after this change. */
+  worst: BreakerState;
 }
 
 /** A breaker that is not closed. */
@@ -92,8 +94,16 @@ export class BreakerMap {
   #target(key: string): TargetBreaker {
     const existing = this.#targets.get(key);
     if (existing) return existing;
-    const tell = (transition: TargetTransition) => this.onTransition?.({ key, ...transition });
-    const target = new TargetBreaker(key, this.rule, this.clock, tell, this.#withBreaker, this.options.mayProbe);
+    const tell = (transition: TargetTransition) =>
+      this.onTransition?.({ key, ...transition, worst: target.getState() });
+    const target: TargetBreaker = new TargetBreaker(
+      key,
+      this.rule,
+      this.clock,
+      tell,
+      this.#withBreaker,
+      this.options.mayProbe,
+    );
     this.#targets.set(key, target);
     return target;
   }

@@ -279,7 +279,7 @@ describe('by tenant', () => {
     expect(map.getState('a')).toBe('open');
     expect(map.getState('never seen')).toBe('closed');
     const opened = { key: 'a', tenantId: 'one', state: 'open' };
-    expect(transitions).toEqual([{ ...opened, openUntilAt: expect.any(Number) as number }]);
+    expect(transitions).toEqual([{ ...opened, openUntilAt: expect.any(Number) as number, worst: 'open' }]);
     await calls(1, 'one', 'failure', 'b');
     await calls(1, 'two', 'failure', 'b');
     expect(map.getState('a')).toBe('closed');

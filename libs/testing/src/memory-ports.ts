@@ -1,4 +1,4 @@
-import { ToolError, type CallRequest, type CallResult, type CallState } from '@toolfleet/contracts';
+import { ToolError, type CallRequest, type CallResult, type CallState, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
@@ -22,6 +22,7 @@ import {
   type EnginePorts,
   type Executor,
   type PolicyResult,
+  type ResolvedTool,
 } from '@toolfleet/engine';
 import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
 import type { Acceptance, Journal, JournalRequest, KeyedCall } from '@toolfleet/journal';
@@ -35,9 +36,9 @@ export class MemoryCatalog extends ToolCatalog {
     for (const tool of tools) for (const name of [tool.name, ...(tool.aliases ?? [])]) this.tools.set(name, tool);
   }
 
-  override resolve(name: string, tenantId: string): RegisteredTool | undefined {
+  override resolve(name: string, { tenantId }: Principal): ResolvedTool | undefined {
     const tool = this.tools.get(name);
-    return tool?.tenant === undefined || tool.tenant === tenantId ? tool : undefined;
+    return tool && (tool.tenant === undefined || tool.tenant === tenantId) ? { tool } : undefined;
   }
 }
 

@@ -18,14 +18,14 @@ import {
   RedisResultCache,
   ToolLabels,
 } from '@toolfleet/engine-adapters';
-import { makeExecuteCall, MemorySessionResults, type ExecuteCall } from '@toolfleet/engine';
+import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { SharedBreakers, subjectClass } from '@toolfleet/transport';
 import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
-import { type DefinitionCache, RegistryResolver, withToolsets, type Toolsets } from '@toolfleet/catalog';
+import { type DefinitionCache, RegistryResolver, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
 import { RedisRecentCalls, CallRecorder } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
@@ -47,8 +47,8 @@ interface EngineDeps {
   python: PythonJobPolicy;
   /** Number of live gateways, this one included. */
   gateways: () => number;
-  /** What the calls of programs need besides the engine itself. */
-  programs: Omit<ProgramPorts, 'clock' | 'executeCall' | 'shelf'>;
+  /** What the calls of programs need. */
+  programs: Omit<ProgramPorts, 'clock' | 'shelf'>;
   results: Results;
 }
 
@@ -57,18 +57,17 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const { clock, logger, metrics } = host;
   const { redis, nats } = deps.brokers;
   const { kept, largeResults, journal, shelf, selector } = deps.results;
-  // The one circle of the wiring: programs are run by the engine, and their calls run in it.
-  const executors = wireExecutors(settings, host, deps, (request) => executeCall(request));
+  const executors = wireExecutors(settings, host, deps);
   const policy = policyComponent(settings, host);
   const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
-  const breakers: SharedBreakers = new SharedBreakers({
+  const breakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),
     clock,
     nats,
     mayProbe: redisProbeLease(redis, clock),
-    onTransition: ({ key }) => callMetrics.breakerChanged(key, breakers.map.getState(key)),
+    onTransition: ({ key, worst }) => callMetrics.breakerChanged(key, worst),
   });
   const budgetClient = wireBudget(host, deps.brokers);
   const budget = new LeasedBudget(budgetClient, clock);
@@ -81,8 +80,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const recorder = recentCalls && new CallRecorder(recentCalls, clock);
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
-  const engineCall: ExecuteCall = makeExecuteCall({
-    catalog: new RegistryResolver(deps.definitions),
+  const executeCall = makeExecuteCall({
+    catalog: new RegistryResolver(deps.definitions, deps.toolsets),
     policy: policy.policy,
     cache: new RedisResultCache(redis, clock, { results: kept }),
     rateLimiter,
@@ -99,7 +98,6 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     clock,
     settings: engine,
   });
-  const executeCall = withToolsets(engineCall, deps.toolsets);
   const components: LifecycleComponent[] = [
     policy.component,
     breakers.asComponent(),
@@ -136,7 +134,6 @@ function wireExecutors(
   settings: GatewayConfig,
   { clock, logger, metrics }: ServiceHost,
   { brokers, tokens, credentials, programs, results, python: configured }: EngineDeps,
-  executeCall: ExecuteCall,
 ) {
   const replies = new ReplyChannel({
     redis: brokers.blocking,
@@ -180,7 +177,7 @@ function wireExecutors(
     programs: (name) =>
       new ProgramExecutor(queues[name]!, replies, {
         ...queueDeps,
-        ports: { clock, executeCall, shelf: results.shelf, ...programs },
+        ports: { clock, shelf: results.shelf, ...programs },
         maxPerTenant: settings.GATEWAY_PROGRAMS_PER_TENANT,
       }),
     results: () => new ResultExecutor(results.reader),

@@ -8,7 +8,8 @@ import {
 } from '@toolfleet/contracts';
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Acceptance } from '@toolfleet/journal';
-import type { Call, Interceptor, Next } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step, type Next } from '../step.js';
 import { actingUserId } from '../call-identity.js';
 import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
@@ -30,11 +31,11 @@ const POLL_MS = 500;
  * with an idempotency key. The executor claims the entry with its fence. A claim without an outcome ends as OUTCOME_UNKNOWN and
  * never runs again. Other calls do not use the journal.
  */
-export function journal(ports: Ports): Interceptor {
-  return (call, next) => {
+export function journal(ports: Ports): Step {
+  return step('journal', (call, next) => {
     if (call.plan.idempotent && call.request.idempotencyKey === undefined) return next(call);
     return runJournalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
-  };
+  });
 }
 
 async function runJournalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {

@@ -7,7 +7,8 @@ import {
   type Milliseconds,
   type Substituted,
 } from '@toolfleet/contracts';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 import { explainFailure, isRefusal } from '../result.js';
 import { toCacheScope } from './cache.js';
@@ -17,8 +18,8 @@ import { toCacheScope } from './cache.js';
  * Each substitute is marked in its text and metadata, because a model would take an unmarked one for the truth. What a tool itself
  * reports as a failure is explained and not marked.
  */
-export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'clock'>): Interceptor {
-  return async (call, next) => {
+export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'clock'>): Step {
+  return step('fallback', async (call, next) => {
     const result = await next(call);
     if (result.ok) return result;
     if (isReplaceable(result.failure)) {
@@ -33,7 +34,7 @@ export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'clock'>):
     const explained = explainFailure(call.tool.name, result);
     if (!isReplaceable(result.failure)) return explained;
     return { ...explained, metadata: { ...explained.metadata, fallback: 'graceful_error' } };
-  };
+  });
 }
 
 function isReplaceable({ code, retryable }: ExecutionFailure): boolean {

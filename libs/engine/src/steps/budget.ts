@@ -1,6 +1,7 @@
 import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -10,8 +11,8 @@ import type { EnginePorts } from '../ports.js';
  * in slices while it ran (`tool.spend`) is reported in its result and not charged again.
  * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE; OUTCOME_UNKNOWN for a call id charged before
  */
-export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>): Interceptor {
-  return async (call, next) => {
+export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>): Step {
+  return step('budget', async (call, next) => {
     const scopes = budgetScopes(call);
     const reserved = ports.budget.reserve(
       {
@@ -44,7 +45,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         ports.budget.release(call.callId, scopes);
       }
     }
-  };
+  });
 }
 
 /** The budgets that a call spends from. A call without a request id is its own request. */

@@ -1,6 +1,7 @@
 import { isToolError, toToolError, type CallResult, type ToolError } from '@toolfleet/contracts';
 import { isExecutorFault } from '../attempt.js';
-import { chargedMicroUsd, type ActiveCall, type Observer } from '../call.js';
+import { chargedMicroUsd, type ActiveCall } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** Whether a call goes on after this refusal: a person is asked about it. */
@@ -11,13 +12,13 @@ const goesOn = ({ request }: ActiveCall, error: unknown): boolean =>
  * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,
  * which execute nothing, are not counted. Converts unknown exceptions to INTERNAL, so that no call crashes its entry point.
  */
-export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): Observer {
+export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): Step<ActiveCall> {
   const finished = (active: ActiveCall, outcome: CallResult | ToolError) => {
     const entry = toAuditRecord(active, outcome, ports.clock.monotonic());
     ports.audit.finished(entry);
     if (!active.request.dryRun) ports.meter.finished(entry);
   };
-  return async (active, next) => {
+  return step('record', async (active, next) => {
     let result: CallResult;
     try {
       result = await next(active);
@@ -28,12 +29,12 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): O
     }
     if (!active.request.admitOnly) finished(active, result);
     return result;
-  };
+  });
 }
 
 /** Traces every call. */
-export function trace(ports: Pick<EnginePorts, 'tracer'>): Observer {
-  return (active, next) => ports.tracer.trace(active, () => next(active));
+export function trace(ports: Pick<EnginePorts, 'tracer'>): Step<ActiveCall> {
+  return step('trace', (active, next) => ports.tracer.trace(active, () => next(active)));
 }
 
 function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowMs: number): AuditRecord {

@@ -1,5 +1,6 @@
 import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
-import type { Call, Interceptor, Next } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step, type Next } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
@@ -7,15 +8,15 @@ import type { EnginePorts } from '../ports.js';
  * other sources change with calls that this process may not see, so only the cache repeats them. Tools with
  * `cache_ttl_seconds: 0` are exempt: each of their calls counts.
  */
-export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Interceptor {
+export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Step {
   const { sessionTtlMs } = ports.settings;
-  return (call, next) => {
+  return step('session dedupe', (call, next) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
     if (plan.mutableSource || request.cache !== undefined) return next(call);
     const { sessionKey } = identity;
     return sessionKey === undefined ? next(call) : repeatOrRun(call, sessionKey, next);
-  };
+  });
 
   async function repeatOrRun(call: Call, sessionKey: string, next: Next): Promise<CallResult> {
     const { resultKey } = call.identity;

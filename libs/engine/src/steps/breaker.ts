@@ -1,7 +1,7 @@
 import { CATALOGUE, isServerFault, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { Interceptor } from '../call.js';
+import { step, type Step } from '../step.js';
 import { isDeadlineShortened, isExecutorFault } from '../attempt.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
@@ -14,10 +14,10 @@ const MAX_TOOLS = 5_000;
  * for that tenant alone until others agree (`TargetBreaker`). The refusal is a result, so that fallback can replace it. It names
  * the executor as the cause when the last failure that counted was the executor's.
  */
-export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
+export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
   /** By tool: whether the last failure that counted was the executor's. */
   const executorFaults = new LRUCache<string, boolean>({ max: MAX_TOOLS });
-  return async (call, next) => {
+  return step('breaker', async (call, next) => {
     const deadlineShortened = isDeadlineShortened(call);
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: call.request.principal.tenantId },
@@ -39,7 +39,7 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Interceptor {
         retryAfterMs: outcome.retryAfterMs,
       }),
     );
-  };
+  });
 }
 
 /**

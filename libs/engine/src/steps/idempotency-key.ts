@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { KeyedCall } from '@toolfleet/journal';
-import type { Call, Interceptor, Next } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step, type Next } from '../step.js';
 import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -14,11 +15,11 @@ const POLL_MS = 50;
  * @throws ToolError REQUEST_INVALID for a key of the wrong length, SERVICE_UNAVAILABLE without the journal, and as
  *   `answerDuplicate`
  */
-export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Interceptor {
-  return (call, next) => {
+export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Step {
+  return step('idempotency key', (call, next) => {
     const { idempotencyKey: key } = call.request;
     return key === undefined ? next(call) : replayOrRun(ports, call, key, next);
-  };
+  });
 }
 
 async function replayOrRun(

@@ -1,6 +1,7 @@
 import { ToolError, type CallResult } from '@toolfleet/contracts';
 import type { Rate, RateDecision } from '@toolfleet/resilience';
-import type { Call, Interceptor, Next } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step, type Next } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 import { rateKey } from '../tool-plan.js';
 
@@ -9,15 +10,15 @@ import { rateKey } from '../tool-plan.js';
  * `rate_limit_mode: wait`.
  * @throws ToolError RATE_LIMITED with the time until the next token
  */
-export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Interceptor {
-  return (call, next) => {
+export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Step {
+  return step('rate limit', (call, next) => {
     const { rate } = call.plan;
     if (!rate) return next(call);
     const decision = ports.rateLimiter.take(rateKey(call.request.principal.tenantId, call.tool.name), rate);
     if (decision instanceof Promise || !decision.allowed) return waitOrRefuse(call, rate, decision, next);
     ports.meter.tokensAvailable(call.tool, decision.remaining);
     return next(call);
-  };
+  });
 
   async function waitOrRefuse(
     call: Call,

@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import type { Interceptor } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
 /** Most calls end within seconds, so a second later there is room. */
@@ -10,11 +10,11 @@ const RETRY_AFTER_MS = 1_000;
  * of the slots are taken, no tenant gets more than its equal share of them.
  * @throws ToolError QUEUE_FULL
  */
-export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Interceptor {
+export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Step {
   const { maxConcurrentCalls: limit } = ports.settings;
   const inFlight = new Map<string, number>();
   let total = 0;
-  return async (call, next) => {
+  return step('concurrency limit', async (call, next) => {
     const { tenantId } = call.request.principal;
     const own = inFlight.get(tenantId) ?? 0;
     const tenants = inFlight.size + (own === 0 ? 1 : 0);
@@ -35,5 +35,5 @@ export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Intercep
       if (left > 0) inFlight.set(tenantId, left);
       else inFlight.delete(tenantId);
     }
-  };
+  });
 }

@@ -1,7 +1,8 @@
 import { CATALOGUE, type CallResult, type ExecutionFailure } from '@toolfleet/contracts';
 import { retry as runWithRetries, RetryBudget, type Backoff, type RetryVerdict } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
 /** Tools whose retry budget is kept. */
@@ -11,10 +12,10 @@ const MAX_TOOLS = 5_000;
  * Repeats failed attempts by the rule of the tool: with full jitter, within the deadline and within the tool's retry budget.
  * Decides on results and never on exceptions, because a failed attempt is a result.
  */
-export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Interceptor {
+export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Step {
   const { clock } = ports;
   const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
-  return async (call, next) => {
+  return step('retry', async (call, next) => {
     const { plan, tool, active, signal, deadline, callId } = call;
     let budget = budgets.get(tool.name);
     if (!budget) budgets.set(tool.name, (budget = new RetryBudget()));
@@ -49,7 +50,7 @@ export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): In
       },
     );
     return withAttempts(result, attempts);
-  };
+  });
 }
 
 function toVerdict(call: Call, { failure }: CallResult, attempt: number): RetryVerdict {

@@ -1,5 +1,6 @@
 import type { CallResult } from '@toolfleet/contracts';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 import { oversizeDocument, withHandle } from '../result-handle.js';
 
@@ -7,8 +8,8 @@ import { oversizeDocument, withHandle } from '../result-handle.js';
  * Keeps a result above the limit of its caller (`inlineBytes`) and returns its handle with a summary. A result that cannot be
  * kept is returned whole. Results of asynchronous calls are kept anyway; their entry points summarize them.
  */
-export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Interceptor {
-  return async (call, next) => {
+export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Step {
+  return step('keep aside', async (call, next) => {
     const result = await next(call);
     const { inlineBytes, door } = call.request;
     // Pages of kept results have their own limits.
@@ -16,7 +17,7 @@ export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Interceptor {
     if (!result.ok || result.failure) return result;
     const document = oversizeDocument(result, inlineBytes);
     return document === undefined ? result : toHandle(ports, call, result, document);
-  };
+  });
 }
 
 async function toHandle(

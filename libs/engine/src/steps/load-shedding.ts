@@ -1,7 +1,8 @@
 import { ToolError, type CallResult, type Milliseconds } from '@toolfleet/contracts';
 import { LatencyMedian } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 
 /** Pairs of tenant and tool that are remembered: a few hundred bytes each. A forgotten pair is measured again. */
 const MAX_MEDIANS = 20_000;
@@ -53,8 +54,8 @@ function latencyKey({ tool, request }: Call): string {
  * after using the executor's time; a refusal now lets the caller react earlier. Also measures the latencies.
  * @throws ToolError DEADLINE_EXCEEDED
  */
-export function loadShedding(latencies: ToolLatencies): Interceptor {
-  return async (call, next) => {
+export function loadShedding(latencies: ToolLatencies): Step {
+  return step('load shedding', async (call, next) => {
     const medianMs = latencies.medianMs(call);
     const isHopeless = medianMs !== undefined && call.deadline.remainingMs() < medianMs + HOP_RESERVE_MS;
     if (isHopeless && !latencies.isProbe(call)) {
@@ -67,5 +68,5 @@ export function loadShedding(latencies: ToolLatencies): Interceptor {
     const result = await next(call);
     latencies.record(call, result);
     return result;
-  };
+  });
 }

@@ -1,6 +1,6 @@
 import { ToolError } from '@toolfleet/contracts';
 import { linkAbort, TimedOut } from '@toolfleet/resilience';
-import type { Interceptor } from '../call.js';
+import { step, type Step } from '../step.js';
 import { deadlineExceeded } from '../deadline.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
@@ -9,8 +9,8 @@ import { failed } from '../result.js';
  * Ends an attempt after its own limit or the time left, whichever is shorter, by aborting its signal: the socket, job or guest
  * behind it stops. For queued tools the worker enforces the run limit, and only the deadline ends the attempt here.
  */
-export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Interceptor {
-  return async (call, next) => {
+export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Step {
+  return step('attempt timeout', async (call, next) => {
     const remainingMs = call.deadline.remainingMs();
     if (remainingMs <= 0) return failed(noTimeLeft(call.active.attempts));
     const limitMs = call.plan.bounded ? Math.min(call.timeoutMs, remainingMs) : remainingMs;
@@ -22,7 +22,7 @@ export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Interceptor {
       cancel();
       link.release();
     }
-  };
+  });
 }
 
 /** Refuses the call when no attempt has begun; after one it has failed. */

@@ -1,5 +1,6 @@
 import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
-import type { Call, Interceptor, Next } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step, type Next } from '../step.js';
 import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
 import type { ToolLatencies } from './load-shedding.js';
 
@@ -14,9 +15,9 @@ const SHARED_FROM_MS = 5;
 export function cache(
   ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>,
   latencies: ToolLatencies,
-): Interceptor {
+): Step {
   const { staleTtlMs } = ports.settings;
-  return async (call, next) => {
+  return step('cache', async (call, next) => {
     const { identity, plan, request, tool } = call;
     if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
     // A TTL of 0 also keeps results out of the stale cache.
@@ -38,7 +39,7 @@ export function cache(
     if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')
       ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, scope, version });
     return result;
-  };
+  });
 }
 
 /**

@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type CallRequest, type CallResult, type Json } from '@toolfleet/contracts';
 import { readSelect, SelectRefused, type SelectExpression } from '@toolfleet/schema/select';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 import { toDocument } from '../result-handle.js';
 import type { ToolPlan } from '../tool-plan.js';
@@ -37,12 +38,12 @@ export function parseSelect(select: string): SelectExpression {
  * Gives a caller the part of a successful result that its call selects. The outermost step: cache, journal and calls that share a
  * run have the whole result, so that each caller gets its own selection of it. Failures are returned whole.
  */
-export function selectPart(ports: Pick<EnginePorts, 'selector'>): Interceptor {
-  return async (call, next) => {
+export function selectPart(ports: Pick<EnginePorts, 'selector'>): Step {
+  return step('select part', async (call, next) => {
     const result = await next(call);
     if (call.select === undefined || !result.ok || result.failure) return result;
     return toSelection(ports, call, call.select, result);
-  };
+  });
 }
 
 /**

@@ -1,6 +1,7 @@
 import { isToolError, type CallResult } from '@toolfleet/contracts';
 import { SingleFlight } from '@toolfleet/resilience';
-import type { Call, Interceptor } from '../call.js';
+import type { Call } from '../call.js';
+import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
 /**
@@ -8,9 +9,9 @@ import type { EnginePorts } from '../ports.js';
  * `metadata.coalesced`. The work is cancelled when the last caller is gone. An error that concerns the first caller only, such as
  * its budget or its deadline, does not reach the others: they run on their own.
  */
-export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Interceptor {
+export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Step {
   const flights = new SingleFlight<CallResult>();
-  return async (call, next) => {
+  return step('single flight', async (call, next) => {
     const { identity, plan, request } = call;
     if (!plan.idempotent || !identity.isShareable || request.idempotencyKey !== undefined || keepsState(call))
       return next(call);
@@ -31,7 +32,7 @@ export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Interceptor {
     }
     call.signal.throwIfAborted();
     return next(call);
-  };
+  });
 }
 
 /** True for a call in a session with state (`n += 1`): two equal calls are two steps of it. The session may be an argument. */

@@ -1,16 +1,6 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import {
-  charge,
-  checkLimit,
-  hold,
-  leasable,
-  noCounters,
-  settledAmount,
-  unhold,
-  type Amount,
-  type Counters,
-} from '../src/counters.js';
+import { checkLimit, noCounters, type Amount, type Counters } from '../src/counters.js';
 import {
   countedScopes,
   epochDay,
@@ -34,6 +24,7 @@ import type {
   Spending,
   SweepOutcome,
 } from '../src/reservation-store.js';
+import { charge, hold, leasable, settledAmount, unhold } from './lease-arithmetic.js';
 
 interface Lease extends Amount {
   expiresAt: EpochMs;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { checkLimit, crossesThreshold, isOver, noCounters, settledAmount } from './counters.js';
+import { checkLimit, crossesThreshold, isOver, noCounters } from './counters.js';
+import { settledAmount } from '../spec/lease-arithmetic.js';
 
 describe('isOver', () => {
   it.each([

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CallMessage, JsonObject } from '@toolfleet/contracts';
-import type { ExecJob, ExecMessage, ExecResponse, JobReply } from '@toolfleet/contracts/execution';
+import type { ExecJob, ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import { builtinSubject, HEADERS, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
@@ -210,7 +210,7 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
         name: `t${index}`,
         instruction: `CALL calculator {"expression":"${expression}"}`,
       }));
-      const progress: Partial<JobReply>[] = [];
+      const progress: unknown[] = [];
       const job = { ...messageOf('multi_agent', 'agent', { tasks }), tenant_id: 'acme', timeout_ms: 20_000 };
       const reply = await replies.submit(queue, job, {
         deadlineAt: clock.now() + 20_000,

@@ -8,7 +8,7 @@ import { S3_KEY, startS3 } from '@toolfleet/testing';
 import { afterAll } from 'vitest';
 import { BoundedWork } from '../src/bounded/bounded-work.js';
 import { MANIFEST } from '../src/manifest.js';
-import { runTool } from '../src/run-tool.fixture.js';
+import { runTool } from './run-tool.fixture.js';
 import { LocalWorkspaceStore } from '../src/files/local-workspace-store.js';
 import { S3WorkspaceStore } from '../src/files/s3-workspace-store.js';
 import type { WorkspaceStore } from '../src/files/workspace-store.js';

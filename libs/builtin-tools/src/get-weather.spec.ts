@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { getWeather } from './get-weather.tool.js';
-import { runTool } from './run-tool.fixture.js';
+import { runTool } from '../spec/run-tool.fixture.js';
 
 describe('get_weather', () => {
   it('is deterministic and labeled as simulated', async () => {

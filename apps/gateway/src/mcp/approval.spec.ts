@@ -3,7 +3,7 @@ import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { call, closeAll, closing, connect, serveEndpoint, QUESTION } from './mcp.fixture.js';
+import { call, closeAll, closing, connect, serveEndpoint, QUESTION } from '../../spec/mcp-endpoint.fixture.js';
 import { ElicitationRelay } from './elicitation.js';
 
 afterEach(closeAll);

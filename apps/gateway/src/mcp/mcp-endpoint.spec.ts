@@ -5,7 +5,17 @@ import type { CallRequest, JsonObject, Principal } from '@toolfleet/contracts';
 import { traceparent } from '@toolfleet/telemetry';
 import { startRoundRobin } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { call, closeAll, closing, connect, serveEndpoint, holdCalls, success, tool, TOOLS } from './mcp.fixture.js';
+import {
+  call,
+  closeAll,
+  closing,
+  connect,
+  serveEndpoint,
+  holdCalls,
+  success,
+  tool,
+  TOOLS,
+} from '../../spec/mcp-endpoint.fixture.js';
 import type { Task, TaskStore } from './tasks.js';
 import { MemoryAccount } from '../server/memory-account.js';
 

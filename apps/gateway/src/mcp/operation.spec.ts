@@ -1,7 +1,7 @@
 import { createMetrics, OTHER_LABEL } from '@toolfleet/telemetry';
 import { afterEach, expect, it } from 'vitest';
 import { ToolsetView } from '../../../../libs/catalog/src/toolset-view.js';
-import { call, closeAll, connect, serveEndpoint, success, tool } from './mcp.fixture.js';
+import { call, closeAll, connect, serveEndpoint, success, tool } from '../../spec/mcp-endpoint.fixture.js';
 
 afterEach(closeAll);
 

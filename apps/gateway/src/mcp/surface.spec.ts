@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
 import type { ToolPredicate } from '@toolfleet/catalog';
-import { call, closeAll, connect, serveEndpoint, tool, TOOLS } from './mcp.fixture.js';
+import { call, closeAll, connect, serveEndpoint, tool, TOOLS } from '../../spec/mcp-endpoint.fixture.js';
 
 afterEach(closeAll);
 

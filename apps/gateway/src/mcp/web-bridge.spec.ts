@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { closeAll, serveEndpoint, success } from './mcp.fixture.js';
+import { closeAll, serveEndpoint, success } from '../../spec/mcp-endpoint.fixture.js';
 
 afterEach(closeAll);
 

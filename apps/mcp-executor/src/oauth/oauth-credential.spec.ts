@@ -6,7 +6,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { POOL_LIMITS } from '../session-pool.js';
-import { createCaller, hashToken, ProtectedServer, bearerToken, verified } from './oauth-server.fixture.js';
+import { createCaller, hashToken, ProtectedServer, bearerToken, verified } from '../../spec/oauth-server.fixture.js';
 
 let server: ProtectedServer;
 const closers: (() => Promise<unknown>)[] = [];

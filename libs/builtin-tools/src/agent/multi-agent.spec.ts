@@ -7,7 +7,7 @@ import { endChild, spawnChild } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { calculator } from '../calculator/calculator.tool.js';
 import { getWeather } from '../get-weather.tool.js';
-import { runTool, type RunOptions } from '../run-tool.fixture.js';
+import { runTool, type RunOptions } from '../../spec/run-tool.fixture.js';
 import { Spending, ToolCaller, type CallerGrant, type SliceAmount, type SliceRefusal } from './agent-services.js';
 import { OpenAiChatModel } from './chat-model.js';
 import { multiAgent } from './multi-agent.tool.js';

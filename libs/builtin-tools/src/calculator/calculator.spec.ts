@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import { isToolError } from '@toolfleet/contracts';
-import { runTool } from '../run-tool.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
 import { Big } from './big-number.js';
 import { calculator } from './calculator.tool.js';
 

@@ -7,7 +7,7 @@ import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolflee
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import type { BuiltinTool } from '../builtin-tool.js';
-import { runTool } from '../run-tool.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
 import { PluginFolder } from './plugin-folder.js';
 
 const examples = join(import.meta.dirname, '../../../../docs/examples/plugins');

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
 import type { BuiltinTool } from '../builtin-tool.js';
 import { toToolDefinition } from '../manifest.js';
-import { runTool } from '../run-tool.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
 import { distrustReason, PluginFolder } from './plugin-folder.js';
 
 let folder: string;

@@ -2,7 +2,7 @@ import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { afterAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
-import { runTool } from '../run-tool.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
 import { textProcess } from './text-process.tool.js';
 
 const bounded = new BoundedWork(new SystemClock());

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { runTool } from '../run-tool.fixture.js';
-import { egress, catchToolError, html, origin, routes } from './site.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
+import { egress, catchToolError, html, origin, routes } from '../../spec/site.fixture.js';
 import { webSearch } from './web-search.tool.js';
 import {
   HttpSearchProvider,

@@ -4,12 +4,12 @@ import { SystemClock } from '@toolfleet/resilience';
 import { readTestData, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, describe, expect, it } from 'vitest';
 import { BoundedWork } from '../bounded/bounded-work.js';
-import { runTool } from '../run-tool.fixture.js';
+import { runTool } from '../../spec/run-tool.fixture.js';
 import { crawlBatch, fetchPage } from './fetch-page.tool.js';
 import { PageReader } from './page-reader.js';
-import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from './pages.fixture.js';
+import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from '../../spec/pages.fixture.js';
 import { Robots } from './robots.js';
-import { egress, catchToolError, html, origin, routes, seen, smallPdf, type Handler } from './site.fixture.js';
+import { egress, catchToolError, html, origin, routes, seen, smallPdf, type Handler } from '../../spec/site.fixture.js';
 
 const clock = new SystemClock();
 const bounded = new BoundedWork(clock);

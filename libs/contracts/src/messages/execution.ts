@@ -14,7 +14,6 @@ import { ToolError } from '../errors/tool-error.js';
 import type { Json, JsonObject } from '../json.js';
 import type { Binding } from '../tool-definition.js';
 import { toMicroUsd, type EpochMs, type Milliseconds } from '../units.js';
-import type { InternalErrorBody } from '../wire.js';
 
 /**
  * Everything that a tool can observe of a call, equal in all attempts. Two calls share a result (cache, single flight, session
@@ -123,12 +122,6 @@ export interface PythonJobPolicy {
 
 /** Levels of `execute_python`. They select allowed modules and builtins; the sandbox itself is the security boundary. */
 export type Strictness = 'lenient' | 'standard' | 'strict';
-
-/** Message on the reply channel of a job. */
-export type JobReply =
-  | { type: 'result'; job_id: string; call_id: string; attempt: number; reply: ExecResponse }
-  | { type: 'error'; job_id: string; call_id: string; attempt: number; error: InternalErrorBody }
-  | { type: 'progress'; job_id: string; call_id: string; message?: string; progress?: number; total?: number };
 
 /**
  * `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the registration

@@ -1,8 +1,8 @@
 import type { CallProgress, JsonObject } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
-import type { BuiltinTool, ToolOutcome, ToolServices } from './builtin-tool.js';
-import { TENANT } from './tool-run.js';
+import type { BuiltinTool, ToolOutcome, ToolServices } from '../src/builtin-tool.js';
+import { TENANT } from '../src/tool-run.js';
 
 /** Options of a run in a spec. */
 export interface RunOptions {

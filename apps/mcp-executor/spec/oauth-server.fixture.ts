@@ -7,9 +7,9 @@ import { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
 import { z } from 'zod';
-import { callMcpTool } from '../call-mcp-tool.js';
-import { readTarget } from '../mcp-target.js';
-import { POOL_LIMITS, SessionPool, type PoolLimits } from '../session-pool.js';
+import { callMcpTool } from '../src/call-mcp-tool.js';
+import { readTarget } from '../src/mcp-target.js';
+import { POOL_LIMITS, SessionPool, type PoolLimits } from '../src/session-pool.js';
 
 /** A request at the token endpoint. */
 interface TokenRequest {

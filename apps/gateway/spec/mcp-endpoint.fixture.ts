@@ -15,8 +15,8 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
 import { openRequestState, sealRequestState, SignedTokens } from '@toolfleet/access';
-import type { McpEndpointDeps, McpEndpointOptions } from './mcp-deps.js';
-import { McpEndpoint } from './mcp-endpoint.js';
+import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/mcp-deps.js';
+import { McpEndpoint } from '../src/mcp/mcp-endpoint.js';
 
 const clock = new SystemClock();
 const tokens = new SignedTokens('0123456789abcdef0123456789abcdef', clock);

@@ -8,7 +8,7 @@ import {
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
-import { checkFanOut, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
+import { checkSchemaCost, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
 import { readSelect } from '@toolfleet/schema/select';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
 
@@ -172,7 +172,7 @@ function sealingRegistration(binding: Binding): string | undefined {
 function checkSchema(field: string, schema: JsonObject, compile: boolean): void {
   checkSchemaSize(schema);
   checkReferences(field, schema);
-  checkFanOut(schema);
+  checkSchemaCost(schema);
   if (compile) compileSchema(schema);
 }
 

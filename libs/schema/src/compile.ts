@@ -8,7 +8,7 @@ import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
 import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
-import { checkFanOut, checkSchemaSize } from './schema-limits.js';
+import { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 import { addMeter, meteredSchema, StepsExhausted, withinErrors, withinSteps } from './step-budget.js';
 
 /** Compiled schemas in the cache; a fleet of 5,000 tools fits. */
@@ -80,7 +80,7 @@ export function compileSchema(schema: JsonObject): CompiledSchema {
   const same = byIdentity.get(schema);
   if (same) return same;
   checkSchemaSize(schema);
-  checkFanOut(schema);
+  checkSchemaCost(schema);
   const content = fingerprint(schema);
   const entry = compiled.get(content) ?? build(schema);
   compiled.set(content, entry);

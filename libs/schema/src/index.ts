@@ -3,7 +3,7 @@ export { referenceTarget } from './subschemas.js';
 export { compileSchema, type CompiledSchema, validateMessage } from './compile.js';
 export { type Coercion } from './coerce.js';
 export { explainErrors, type Fault } from './explain.js';
-export { checkFanOut, checkSchemaSize } from './schema-limits.js';
+export { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 export { inlineDefinitions, SCHEMA_STYLES, type SchemaStyle } from './inline-definitions.js';
 export { toGeminiSchema } from './gemini-schema.js';
 export { toStrictSchema } from './strict-schema.js';

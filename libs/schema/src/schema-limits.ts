@@ -1,5 +1,6 @@
 import { ToolError, type Json, type JsonObject, isJsonObject } from '@toolfleet/contracts';
 import { nestingDepth } from '@toolfleet/contracts/json-text';
+import { patternCost } from './pattern.js';
 import { deeperParts, inPlaceParts, referenceTarget } from './subschemas.js';
 
 /** Maximum length of a schema as JSON, in UTF-16 units. The largest of 3,965 real tool schemas is well below 256 KiB. */
@@ -9,10 +10,10 @@ const MAX_SCHEMA_DEPTH = 64;
 /** Maximum nesting of arguments; it also keeps recursion over them within the stack. */
 export const MAX_ARGUMENT_DEPTH = 128;
 /**
- * Maximum number of subschemas. Compiling one takes up to half a millisecond on the event loop; the largest of 2,338 operations
- * in 40 public API documents has 1,636.
+ * Maximum cost of compiling a schema. A unit is work of 20 to 60 µs: a schema at the limit holds the event loop for
+ * up to half a second, once. The dearest of 3,547 schemas of public API documents has 5,200 (`createResponse` of OpenAI, 110 ms).
  */
-const MAX_SCHEMA_PARTS = 5_000;
+const MAX_COMPILE_COST = 10_000;
 /** Maximum number of schemas that apply to one and the same value. */
 const MAX_FAN_OUT = 10_000;
 
@@ -28,23 +29,62 @@ export function checkSchemaSize(schema: JsonObject): void {
 }
 
 /**
- * Rejects a schema with too many subschemas, one that applies more than `MAX_FAN_OUT` schemas to one value (unions of unions
- * multiply), and one that applies a schema to the value it is already applied to, which would never end.
+ * Rejects a schema that takes too long to compile, one that applies more than `MAX_FAN_OUT` schemas to one value (unions of unions
+ * multiply), and one that applies a schema to the value it is already applied to, which would never end. Takes time proportional
+ * to the schema.
  * @throws ToolError SPEC_INVALID
  */
-export function checkFanOut(schema: JsonObject): void {
+export function checkSchemaCost(schema: JsonObject): void {
   const costs = new Map<JsonObject, number>();
-  const seen = new Set<JsonObject>();
-  const open: Json[] = [schema];
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    if (!isJsonObject(node) || seen.has(node)) continue;
-    seen.add(node);
-    if (seen.size > MAX_SCHEMA_PARTS) refuse(`it consists of more than ${MAX_SCHEMA_PARTS} schemas`);
+  const targets = new Set<JsonObject>();
+  let cost = 0;
+  // Ajv writes one function for the schema and one for each target of a reference.
+  const open: { node: Json; depth: number }[] = [{ node: schema, depth: 0 }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { node, depth } = next;
+    cost += compileCost(node) * (1 + depth / DEPTHS_PER_COST);
+    if (cost > MAX_COMPILE_COST) {
+      refuse('it takes too long to compile; use fewer or shorter unions, conditions, patterns and lists of properties');
+    }
+    if (!isJsonObject(node)) continue;
     countFanOut(schema, node, costs);
     const target = referenceTarget(schema, node);
-    if (target) open.push(target);
-    open.push(...inPlaceParts(node), ...deeperParts(node));
+    if (target && !targets.has(target)) {
+      targets.add(target);
+      open.push({ node: target, depth: 0 });
+    }
+    // Definitions are compiled where a reference names them.
+    const { $defs: _, definitions: __, ...own } = node;
+    let place = depth;
+    for (const part of [...inPlaceParts(own), ...deeperParts(own)]) open.push({ node: part, depth: (place += 1) });
   }
+}
+
+/**
+ * The check of a part stands inside the check of the part before it, and V8 takes time for each level: a part behind a hundred
+ * others costs twice as much.
+ */
+const DEPTHS_PER_COST = 100;
+/** Longer lists are checked in a loop. */
+const MAX_UNROLLED = { required: 20, enum: 200 };
+
+/** The cost of compiling one part of a schema, without the parts in it. Measured, and rounded up. */
+function compileCost(node: Json): number {
+  if (!isJsonObject(node)) return 1;
+  let cost = 1 + Object.keys(node).length;
+  if (Array.isArray(node['required'])) cost += Math.min(node['required'].length, MAX_UNROLLED.required) / 2;
+  if (Array.isArray(node['enum'])) cost += Math.min(node['enum'].length, MAX_UNROLLED.enum) / 3;
+  for (const keyword of ['dependentRequired', 'dependencies'] as const)
+    if (isJsonObject(node[keyword])) for (const names of Object.values(node[keyword])) cost += unrolledCost(names);
+  if (typeof node['pattern'] === 'string') cost += patternCost(node['pattern']);
+  if (isJsonObject(node['patternProperties']))
+    for (const pattern of Object.keys(node['patternProperties'])) cost += patternCost(pattern);
+  return cost;
+}
+
+/** The cost of names that are checked in one expression, each of them inside the one before. */
+function unrolledCost(names: Json): number {
+  return Array.isArray(names) ? names.length * (1 + names.length / DEPTHS_PER_COST) : 1;
 }
 
 /**

@@ -92,30 +92,40 @@ function withMasks(message: string, hidden: Uint8Array, length: number): string 
 
 /**
  * The given texts, and the strings and unknown names of a value, cut to `MAX_COMPARED` in total. Iterative, because arguments that
- * were refused may be nested to any depth.
+ * were refused may be nested to any depth. Stops at the limit, so that the rest of a large value is not visited.
  */
 function comparedTexts(given: readonly string[], value: Json, known: ReadonlySet<string>): Set<string> {
   const texts = new Set<string>();
-  const open: Json[] = [value, ...given];
   let left = MAX_COMPARED;
+  const compare = (text: string): void => {
+    if (text.length < MIN_VALUE || left <= 0) return;
+    texts.add(text.slice(0, left));
+    left -= text.length;
+  };
+  for (const text of given) compare(text);
+  const open: Json[] = [value];
   for (let seen = 0; seen < MAX_VALUES && left > 0; seen += 1) {
     const item = open.pop();
     if (item === undefined) break;
-    if (typeof item === 'string') {
-      if (item.length < MIN_VALUE) continue;
-      texts.add(item.slice(0, left));
-      left -= item.length;
-    } else if (Array.isArray(item)) {
-      for (const member of item.slice(0, MAX_VALUES)) open.push(member);
+    if (typeof item === 'string') compare(item);
+    else if (Array.isArray(item)) {
+      for (const member of item.slice(0, MAX_VALUES)) if (isText(member)) open.push(member);
     } else if (isJsonObject(item)) {
-      for (const [name, member] of Object.entries(item).slice(0, MAX_VALUES)) {
-        open.push(member);
-        if (!known.has(name)) open.push(name);
+      let members = 0;
+      for (const name in item) {
+        if (left <= 0 || (members += 1) > MAX_VALUES) break;
+        if (!known.has(name)) compare(name);
+        const member = item[name];
+        if (isText(member)) open.push(member);
       }
     }
   }
   return texts;
 }
+
+/** Whether a value is a text or may contain one. */
+const isText = (value: Json | undefined): value is Json =>
+  typeof value === 'string' || (typeof value === 'object' && value !== null);
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 const namesByTool = new WeakMap<Pick<RegisteredTool, 'input_schema'>, ReadonlySet<string>>();

@@ -264,6 +264,20 @@ describe('faults', () => {
 
 describe('unknown arguments', () => {
   const schema = object({ a: { type: 'integer' } });
+  test('are refused together when there are more than a thousand, also below the name of the tool', () => {
+    const reader = new ArgumentReader({ type: 'object', properties: { a: { type: 'integer' } } }, { toolName: 't' });
+    const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, 1]));
+    const refused = {
+      ok: false,
+      faults: [{ message: 'At least 1001 arguments are unknown; the tool has 1 parameters' }],
+    };
+    expect(reader.read(many(1_002))).toMatchObject(refused);
+    expect(reader.read({ t: many(1_002) })).toMatchObject(refused);
+    expect(reader.read(many(1_001))).toMatchObject({ ok: true });
+    const open = new ArgumentReader({ type: 'object' }, { toolName: 't' });
+    expect(open.read(many(1_002))).toMatchObject({ ok: true });
+  });
+
   test('are dropped and named', () => {
     expect(read(schema, { a: 1, zap: 2, __proto__x: 3 })).toMatchObject({
       ok: true,

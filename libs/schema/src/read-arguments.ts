@@ -42,6 +42,8 @@ const NONE: readonly never[] = [];
 const NAME_STEPS = 2;
 /** Maximum number of dropped arguments that are listed. */
 const MAX_DROPPED = 100;
+/** More names than a tool declares are refused together, before anything visits their values. */
+const MAX_UNKNOWN = 1_000;
 
 /**
  * Reads the arguments of one tool: unwraps them, applies the rules for null, blank and unknown values, coerces, fills in defaults
@@ -74,6 +76,8 @@ export class ArgumentReader {
    * @param view how the caller's toolset shows the tool: arguments that it hides are unknown to the caller
    */
   read(raw: JsonObject, view?: ToolView): ReadArguments {
+    const tooMany = this.#tooManyNames(raw);
+    if (tooMany) return tooMany;
     if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH)
       return refuseAll(`Arguments are nested deeper than ${MAX_ARGUMENT_DEPTH} levels`);
     // Bodies are counted before they are parsed; arguments of programs and of queued calls arrive by other ways.
@@ -93,6 +97,8 @@ export class ArgumentReader {
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
     const sent = this.#unwrap(raw, made, view?.shownName ?? this.rules.toolName);
+    const tooMany = sent === raw ? undefined : this.#tooManyNames(sent);
+    if (tooMany) return tooMany;
     const source = view?.arguments ? this.#setByView(sent, view.arguments, faults, dropped) : sent;
     let args = source;
     const own = () => (args === source ? (args = this.#copy(source)) : args);
@@ -134,6 +140,12 @@ export class ArgumentReader {
       coercions: made.length > 0 ? made : NONE,
       dropped: dropped.length > 0 ? dropped : NONE,
     };
+  }
+
+  #tooManyNames(args: JsonObject): ReadArguments | undefined {
+    const unknown = Object.keys(args).length - this.#parameters.size;
+    if (this.#unknown === 'keep' || unknown <= MAX_UNKNOWN) return undefined;
+    return refuseAll(`At least ${unknown} arguments are unknown; the tool has ${this.#parameters.size} parameters`);
   }
 
   /** A copy without the arguments that are not declared, unless they are kept. */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import {
   hasTooManyNodes,
@@ -25,7 +26,11 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number): void {
   const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser(JSON_TYPE, options, async (_request: unknown, body: Buffer) => readJson(body));
+  const turns = new BodyTurns();
+  fastify.addContentTypeParser(JSON_TYPE, options, async (_request: unknown, body: Buffer) => {
+    if (body.length > SMALL_BYTES) await turns.next();
+    return readJson(body);
+  });
   fastify.addContentTypeParser(
     '*',
     options,
@@ -35,6 +40,18 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number)
       throw invalid(`Content-Type must be application/json${sent === undefined ? '' : `, not '${sent}'`}`);
     },
   );
+}
+
+/**
+ * Lets large bodies be parsed, and their calls begin, one in each turn of the event loop: what arrived meanwhile is served between
+ * two of them.
+ */
+class BodyTurns {
+  #last: Promise<void> = Promise.resolve();
+
+  next(): Promise<void> {
+    return (this.#last = this.#last.then(() => setImmediate()));
+  }
 }
 
 /** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID, PAYLOAD_TOO_LARGE */

@@ -58,6 +58,22 @@ export function nestingDepth(value: Json, limit: number): number {
   return depth;
 }
 
+/** Counts the values in a JSON value, up to just above `limit`. */
+export function countNodes(value: Json, limit: number): number {
+  const open: Json[] = [value];
+  let count = 0;
+  while (open.length > 0 && count <= limit) {
+    const item = open.pop();
+    count += 1;
+    if (typeof item !== 'object' || item === null) continue;
+    for (const member of Object.values(item)) {
+      open.push(member);
+      if (open.length > limit) return limit + 1;
+    }
+  }
+  return count;
+}
+
 /**
  * Whether a value is nested deeper than `MAX_BODY_DEPTH`.
  * @param length length of its JSON text, if known: a level takes two characters, so short values need not be walked

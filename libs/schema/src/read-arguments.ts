@@ -1,11 +1,11 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
+import { countNodes, inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
 import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
 import { escapePointer, schemaAt } from './subschemas.js';
-import { countNodes, MAX_ARGUMENT_DEPTH } from './schema-limits.js';
+import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
 import { chargeSteps, StepsExhausted, withinSteps } from './step-budget.js';
 
 /** How the arguments of one tool are read. */

@@ -110,22 +110,6 @@ function countFanOut(root: JsonObject, schema: JsonObject, costs: Map<JsonObject
   return cost;
 }
 
-/** Counts the values in a JSON value, up to just above `limit`. */
-export function countNodes(value: Json, limit: number): number {
-  const open: Json[] = [value];
-  let count = 0;
-  while (open.length > 0 && count <= limit) {
-    const item = open.pop();
-    count += 1;
-    if (typeof item !== 'object' || item === null) continue;
-    for (const member of Object.values(item)) {
-      open.push(member);
-      if (open.length > limit) return limit + 1;
-    }
-  }
-  return count;
-}
-
 function refuse(message: string): never {
   throw new ToolError('SPEC_INVALID', { message: `Schema refused: ${message}` });
 }

@@ -1,6 +1,6 @@
 import { _, Name, type Ajv, type CodeKeywordDefinition } from 'ajv';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { countNodes } from './schema-limits.js';
+import { countNodes } from '@toolfleet/contracts/json-text';
 import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './subschemas.js';
 
 /**

@@ -155,6 +155,18 @@ const importsAny =
     );
 const mentions = (pattern: RegExp) => (file: SourceFile) => pattern.test(withoutComments(file.text));
 
+/** What writes results and errors for readers, and `multi_agent`, which calls tools from outside as any caller does. */
+const RENDERINGS = new Set([
+  'libs/contracts/src/call.ts',
+  'libs/contracts/src/result-files.ts',
+  'libs/openapi/src/inspect.ts',
+  'apps/gateway/src/http/calls.controller.ts',
+  'libs/engine/src/steps/select.ts',
+  'apps/gateway/src/server/error.filter.ts',
+  'apps/gateway/src/mcp/render-result.ts',
+  'libs/builtin-tools/src/agent/sub-agent.ts',
+]);
+
 const RULES: Record<string, Rule> = {
   'layers go down': layersGoDown,
   'apps stand alone': appsStandAlone,
@@ -204,6 +216,14 @@ const RULES: Record<string, Rule> = {
     'hijack()',
     mentions(/\.hijack\(/),
     (path) => path === 'apps/gateway/src/server/connections.ts',
+  ),
+  // A tool writes into both; what the fleet decides by are facts of the failure and fields of the result.
+  'details and metadata are shown, not read': only(
+    'details or metadata of a result',
+    mentions(
+      /\.details(\?\.|\.|\[|\?\.\[)|\bmetadata(\?\.)?\['|\b(body|result|outcome)\??\.metadata\.|\} = \S+\.details|\} = (\w+\.)?(body|result|outcome)\.metadata/,
+    ),
+    (path) => RENDERINGS.has(path) || atCallersSide(path),
   ),
   'no export *': (file) => (/(^|\n)\s*export \* /.test(file.text) ? [`${file.path} has export *`] : []),
   // A disable must name its lint rule and say why; a blanket one could hide anything.
@@ -273,6 +293,10 @@ describe('import rules', () => {
       'ajv only in schema': { path: 'libs/engine/src/x.ts', text: "import { Ajv } from 'ajv';\n" },
       'nats only in transport and client': { path: 'apps/gateway/src/x.ts', text: "import { connect } from 'nats';\n" },
       'replies are hijacked in one place': { path: 'apps/gateway/src/x.ts', text: 'reply.hijack();\n' },
+      'details and metadata are shown, not read': {
+        path: 'libs/engine/src/x.ts',
+        text: 'if (failure.details?.started === false) charge = 0;\n',
+      },
       'no export *': { path: 'libs/engine/src/index.ts', text: "export * from './a.js';\n" },
       'no blanket disables': { path: 'libs/engine/src/x.ts', text: '// oxlint-disable-next-line\n' },
       'no grab-bag names': { path: 'libs/engine/src/utils.ts', text: '' },

@@ -1,4 +1,4 @@
-import { isJsonObject, isToolError, ToolError } from '@toolfleet/contracts';
+import { isJsonObject, ToolError } from '@toolfleet/contracts';
 import { isPlainId, MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import {
   SHARED_LEASE_PREFIX,
@@ -80,9 +80,9 @@ function read<T>(entries: unknown[], check: (fields: Record<string, unknown>) =>
       check(readObject(entry, 'entry'));
       result.valid.push(entry as T);
     } catch (error) {
-      if (!isToolError(error)) throw error;
+      if (!(error instanceof InvalidField)) throw error;
       const callId = isJsonObject(entry) && typeof entry['call_id'] === 'string' ? entry['call_id'] : '';
-      result.invalid.push({ entry: entry as T, callId, field: String(error.details?.['field'] ?? '') });
+      result.invalid.push({ entry: entry as T, callId, field: error.field });
     }
   }
   return result;
@@ -163,6 +163,15 @@ function readInteger(value: unknown, place: string): number {
   return value as number;
 }
 
+class InvalidField extends ToolError {
+  constructor(
+    readonly field: string,
+    wanted: string,
+  ) {
+    super('REQUEST_INVALID', { message: `${field} must be ${wanted}`, details: { field } });
+  }
+}
+
 function invalid(place: string, wanted: string): never {
-  throw new ToolError('REQUEST_INVALID', { message: `${place} must be ${wanted}`, details: { field: place } });
+  throw new InvalidField(place, wanted);
 }

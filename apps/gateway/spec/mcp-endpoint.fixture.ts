@@ -116,7 +116,9 @@ async function engine(request: CallRequest): Promise<CallResult> {
       return success('held', 'held');
     case 'careful':
       if (!request.approved?.questions.includes(QUESTION)) {
-        throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision: REVISION } });
+        throw new ToolError('APPROVAL_REQUIRED', {
+          facts: { approval: { questions: [QUESTION], revision: REVISION } },
+        });
       }
       return success('deleted', 'deleted');
     default:

@@ -117,6 +117,7 @@ function unauthorized(server: string, status: number): McpFault {
     error: new ToolError('AUTH_NOT_CONFIGURED', {
       message: `The MCP server ${server} refused the fleet's credential (HTTP ${status})`,
       details: { server, status, state: 'auth_failed' },
+      facts: { reason: 'auth_failed' },
     }),
     reconnect: status === 401,
     targetFault: false,
@@ -130,6 +131,7 @@ function insufficientScope({ requiredScope }: InsufficientScopeError, server: st
     error: new ToolError('AUTH_NOT_CONFIGURED', {
       message: `The MCP server ${server} refused the fleet's credential (HTTP 403)${wanted}`,
       details: { server, status: 403, state: 'auth_failed' },
+      facts: { reason: 'auth_failed' },
     }),
     reconnect: false,
     targetFault: false,

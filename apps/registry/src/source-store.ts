@@ -66,19 +66,18 @@ export class SourceStore {
   }
 }
 
-const SUPERSEDED = 'superseded';
-
 /** The registration that definitions result from was removed or replaced while they were being registered. */
 export function supersededError({ kind, name }: ToolSource): ToolError {
   return new ToolError('NOT_FOUND', {
     message: `The registration of ${kind}/${name} was removed or replaced meanwhile`,
-    details: { reason: SUPERSEDED },
+    details: { reason: 'superseded' },
+    facts: { reason: 'superseded' },
   });
 }
 
 /** Whether an error is a `supersededError`; the source of that registration is then no longer watched. */
 export function isSuperseded(error: unknown): boolean {
-  return isToolError(error) && error.details?.['reason'] === SUPERSEDED;
+  return isToolError(error) && error.facts?.reason === 'superseded';
 }
 
 /** The first variable in a value. */

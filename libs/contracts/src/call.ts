@@ -260,6 +260,16 @@ export interface CallBody {
   call_id: string;
 }
 
+/** Why a stored body has no payload any more, as `metadata.result_omitted` shows it; undefined while it has one. */
+export function payloadOmitted({ metadata }: Pick<CallBody, 'metadata'>): Json | undefined {
+  return metadata['result_omitted'];
+}
+
+/** Whether a body shows what its tool itself returned: no substitute, no explanation of a failure, no selection. */
+export function isOwnOutcome({ success, metadata }: Pick<CallBody, 'success' | 'metadata'>): boolean {
+  return success && metadata['fallback'] === undefined && metadata['select'] === undefined;
+}
+
 /** Body of a call accepted for asynchronous execution (HTTP 202). */
 export interface AcceptedBody {
   call_id: string;

@@ -19,6 +19,8 @@ export {
 export {
   costNothing,
   failedWith,
+  isOwnOutcome,
+  payloadOmitted,
   succeeded,
   type AcceptedBody,
   type Approval,

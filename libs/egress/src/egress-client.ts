@@ -12,7 +12,7 @@ import {
   type EgressResponse,
   type OutgoingTrace,
 } from './egress-options.js';
-import { networkError, refusal, type BlockedHook, type EgressLayer, type EgressReason } from './errors.js';
+import { EgressRefusal, networkError, refusal, type BlockedHook } from './errors.js';
 import { redirectHeaders, requestHeaders } from './request-headers.js';
 import { RequestTimeouts } from './request-timeouts.js';
 import { CachingResolver, SystemResolver } from './resolver.js';
@@ -194,9 +194,9 @@ export class EgressClient {
 
   /** Calls the hook for a refusal, once per error although nested calls pass it on, and returns the error. */
   private reported(error: unknown): unknown {
-    if (isToolError(error) && error.code === 'EGRESS_REFUSED' && !this.reportedErrors.has(error)) {
+    if (error instanceof EgressRefusal && !this.reportedErrors.has(error)) {
       this.reportedErrors.add(error);
-      this.onBlocked(error.details?.['layer'] as EgressLayer, error.details?.['reason'] as EgressReason);
+      this.onBlocked(error.layer, error.reason);
     }
     return error;
   }

@@ -4,7 +4,7 @@ import { isToolError, ToolError } from '@toolfleet/contracts';
 export type EgressLayer = 'url' | 'connect' | 'redirect';
 
 /** Why a request was refused; a metric label and part of the error details, so the names are stable. */
-export type EgressReason =
+type EgressReason =
   | 'characters'
   | 'malformed'
   | 'scheme'
@@ -38,15 +38,25 @@ const ADVICE =
   'to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS or, without a restart, to the file of EGRESS_ENDPOINTS_FILE (npm start: .toolfleet/allowed-endpoints)';
 
 /**
- * An EGRESS_REFUSED error with `layer` and `reason` in its details. It names the host, which the operator needs to allow
- * it, but never path or query, which may contain secrets.
+ * EGRESS_REFUSED, with what the metric of refusals counts. It names the host, which the operator needs to allow it, but never path
+ * or query, which may contain secrets.
  */
+export class EgressRefusal extends ToolError {
+  constructor(
+    readonly layer: EgressLayer,
+    readonly reason: EgressReason,
+    host?: string,
+  ) {
+    const advice = host && ALLOWABLE.has(reason) ? `; ${ADVICE}` : '';
+    super('EGRESS_REFUSED', {
+      message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
+      details: host ? { layer, reason, host } : { layer, reason },
+    });
+  }
+}
+
 export function refusal(layer: EgressLayer, reason: EgressReason, host?: string): ToolError {
-  const advice = host && ALLOWABLE.has(reason) ? `; ${ADVICE}` : '';
-  return new ToolError('EGRESS_REFUSED', {
-    message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
-    details: host ? { layer, reason, host } : { layer, reason },
-  });
+  return new EgressRefusal(layer, reason, host);
 }
 
 /**

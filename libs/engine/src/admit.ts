@@ -187,6 +187,7 @@ function enforce(decision: PolicyResult, { request }: ActiveCall, tool: Register
   throw new ToolError('APPROVAL_REQUIRED', {
     message: `A person has to approve this call first: ${open.join('; ')}`,
     details: { questions: open, revision: tool.revision },
+    facts: { approval: { questions: open, revision: tool.revision } },
   });
 }
 

@@ -26,7 +26,11 @@ type SpecReason =
 
 /** A document as a whole is refused: SPEC_INVALID (422) with the reason and the place. */
 export function specError(reason: SpecReason, message: string, place: JsonObject = {}): ToolError {
-  return new ToolError('SPEC_INVALID', { message: `${reason}: ${message}`, details: { reason, ...place } });
+  return new ToolError('SPEC_INVALID', {
+    message: `${reason}: ${message}`,
+    details: { reason, ...place },
+    facts: reason === 'SPEC_PARSE_ERROR' ? { reason: 'unparsable' } : undefined,
+  });
 }
 
 /** More warnings than a person reads; the rest is counted only, so that a hostile document cannot fill memory. */

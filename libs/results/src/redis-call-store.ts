@@ -1,5 +1,12 @@
 import { readFileSync } from 'node:fs';
-import type { CallBody, CallResult, CallState, EpochMs, JsonObject } from '@toolfleet/contracts';
+import {
+  isOwnOutcome,
+  type CallBody,
+  type CallResult,
+  type CallState,
+  type EpochMs,
+  type JsonObject,
+} from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { callBody } from '@toolfleet/engine';
 import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
@@ -146,8 +153,7 @@ export class RedisCallStore extends CallStore {
       this.redis.hexists(journalKey(callId), 'outcome'),
     ]);
     // The journal has the outcome of the tool itself, without substitutes, explanations of failures and selections.
-    const { fallback, select } = body.metadata;
-    if (hasOutcome === 1 && key && body.success && fallback === undefined && select === undefined) {
+    if (hasOutcome === 1 && key && isOwnOutcome(body)) {
       return { text: JSON.stringify({ ...withoutPayload(body), payload: 'journal' }), movesOutcome: false };
     }
     const movesOutcome = hasOutcome === 1 && !key;

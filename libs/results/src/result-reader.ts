@@ -1,4 +1,4 @@
-import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isToolError, payloadOmitted, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { parseSelect, showValue, toDocument, type ResultSelector } from '@toolfleet/engine';
 import { type AsyncCalls, type CallerSession } from './async-calls.js';
 import { isFinal } from './call-store.js';
@@ -69,7 +69,7 @@ export class ResultReader {
     const { tool, state, result } = await this.calls.get(principal, handle, session).catch((error: unknown) => {
       throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
     });
-    if (result && result.metadata['result_omitted'] === undefined) return { tool, document: toDocument(result) };
+    if (result && payloadOmitted(result) === undefined) return { tool, document: toDocument(result) };
     throw result || isFinal(state)
       ? noResult(handle)
       : new ToolError('NOT_FOUND', { message: `Call '${handle}' has not ended yet (${state})` });

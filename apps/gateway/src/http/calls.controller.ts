@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
-import { ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
+import { payloadOmitted, ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
@@ -67,7 +67,7 @@ export class CallsController {
   /** An ended call with its result. @throws ToolError NOT_FOUND if it has not ended, has no result or its result was omitted */
   private async ended(caller: Principal, id: string): Promise<{ tool: string; result: CallBody }> {
     const { tool, state, result } = await this.calls.get(caller, id);
-    const omitted = result?.metadata['result_omitted'];
+    const omitted = result && payloadOmitted(result);
     if (result && !omitted) return { tool, result };
     const reason = isFinal(state) ? 'has no result' : 'has not ended yet';
     const message = omitted

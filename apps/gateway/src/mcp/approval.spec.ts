@@ -182,7 +182,7 @@ it.each(['auto', 'legacy'] as const)('approval of one question does not cover a 
     elicitation: await relay(),
     executeCall: async ({ approved }) => {
       throw new ToolError('APPROVAL_REQUIRED', {
-        details: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' },
+        facts: { approval: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' } },
       });
     },
   });
@@ -200,7 +200,7 @@ it.each(['auto', 'legacy'] as const)('approval of one revision does not cover a 
     executeCall: async ({ approved }) => {
       sent.push(approved);
       if (approved?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
-      throw new ToolError('APPROVAL_REQUIRED', { details: { questions: [QUESTION], revision } });
+      throw new ToolError('APPROVAL_REQUIRED', { facts: { approval: { questions: [QUESTION], revision } } });
     },
   });
   const answers = [yes(), { action: 'decline' }];

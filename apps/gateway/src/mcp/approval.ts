@@ -19,9 +19,7 @@ const MAX_SHOWN = 1_000;
 
 /** What the policy wants a person to approve, and for which revision; undefined when the call was refused for another reason. */
 export function readRequiredApproval(refusal: unknown): Approval | undefined {
-  if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED') return undefined;
-  const { questions, revision } = refusal.details ?? {};
-  return Array.isArray(questions) ? { questions: questions.map(String), revision: String(revision) } : undefined;
+  return isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
 }
 
 /**

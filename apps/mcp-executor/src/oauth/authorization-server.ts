@@ -82,5 +82,6 @@ function refused(reason: string): ToolError {
   return new ToolError('AUTH_NOT_CONFIGURED', {
     message: `The MCP server ${reason}`.slice(0, 400),
     details: { state: 'auth_failed' },
+    facts: { reason: 'auth_failed' },
   });
 }

@@ -150,6 +150,7 @@ class OAuthCredential implements AuthProvider {
       throw new ToolError('AUTH_NOT_CONFIGURED', {
         message: `The authorization server returned a token that is not bound to a key (token_type ${tokens.token_type.slice(0, 20)})`,
         details: { state: 'auth_failed' },
+        facts: { reason: 'auth_failed' },
       });
     }
     if (tokens.refresh_token !== undefined && this.oauth.refreshToken !== undefined) {

@@ -113,6 +113,7 @@ export function toTokenError(error: unknown): ToolError {
   return new ToolError('AUTH_NOT_CONFIGURED', {
     message: text,
     details: code === undefined ? { state: 'auth_failed' } : { state: 'auth_failed', oauth_error: code },
+    facts: { reason: 'auth_failed' },
     cause: error,
   });
 }

@@ -206,7 +206,7 @@ describe('McpSource', () => {
     next = () => {
       throw asked === 1
         ? new ToolError('NETWORK_ERROR', { message: 'down' })
-        : new ToolError('AUTH_NOT_CONFIGURED', { message: 'expired', details: { state: 'auth_failed' } });
+        : new ToolError('AUTH_NOT_CONFIGURED', { message: 'expired', facts: { reason: 'auth_failed' } });
     };
     await source.start([{ name: 's', url: 'https://s.example/mcp' }]);
     await settled();

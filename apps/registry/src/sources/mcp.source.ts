@@ -239,8 +239,8 @@ export class McpSource {
     await this.deps.keepLook(mcpSource(watched.entry), look);
   }
 
-  private async onFailed(watched: WatchedServer, { message, details }: ToolError): Promise<void> {
-    const state = details?.['state'] === 'auth_failed' ? 'auth_failed' : 'failed';
+  private async onFailed(watched: WatchedServer, { message, facts }: ToolError): Promise<void> {
+    const state = facts?.reason === 'auth_failed' ? 'auth_failed' : 'failed';
     const at = this.clock.now();
     watched.failures += 1;
     this.logger.warn(

@@ -181,7 +181,7 @@ export class OpenApiSource {
     } catch (error) {
       const known = toToolError(error);
       if (known.code === 'TOOL_NAME_CONFLICT' || known.code === 'INTERNAL') throw known;
-      const kind = known.details?.reason === 'SPEC_PARSE_ERROR' ? 'Parse error' : 'Registration error';
+      const kind = known.facts?.reason === 'unparsable' ? 'Parse error' : 'Registration error';
       return {
         ...base,
         success: false,

@@ -140,7 +140,7 @@ export class S3WorkspaceStore extends WorkspaceStore {
   private append(workspace: string, names: readonly string[], bytes: Uint8Array): Promise<void> {
     return untilUnchanged(async () => {
       const before = await this.get(workspace, names, Number.POSITIVE_INFINITY).catch((error: ToolError) => {
-        if (error.details?.reason !== 'missing') throw error;
+        if (error.facts?.reason !== 'missing') throw error;
         return undefined;
       });
       const body = before ? Buffer.concat([before.bytes, bytes]) : bytes;

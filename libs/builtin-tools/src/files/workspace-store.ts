@@ -63,7 +63,11 @@ export const storeErrors = {
 };
 
 function tool(message: string, reason: string, names?: readonly string[]): ToolError {
-  return new ToolError('TOOL_ERROR', { message, details: names ? { reason, path: shown(names) } : { reason } });
+  return new ToolError('TOOL_ERROR', {
+    message,
+    details: names ? { reason, path: shown(names) } : { reason },
+    facts: reason === 'missing' ? { reason } : undefined,
+  });
 }
 
 /** Another writer changed the file before `replace`; `untilUnchanged` retries. */

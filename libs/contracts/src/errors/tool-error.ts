@@ -17,7 +17,17 @@ export interface FailureFacts {
   noResponders?: true;
   /** HTTP status of the upstream. */
   status?: number;
+  /** What the fleet tells apart within one code. */
+  reason?: FailureReason;
+  /** APPROVAL_REQUIRED: what a person has to approve, and for which revision of the tool. */
+  approval?: { questions: readonly string[]; revision: string };
 }
+
+/**
+ * `auth_failed`: an upstream refused the fleet's own credential. `missing`: a file does not exist. `superseded`: a registration was
+ * removed or replaced meanwhile. `unparsable`: a document has a syntax error.
+ */
+type FailureReason = 'auth_failed' | 'missing' | 'superseded' | 'unparsable';
 
 /** True for an HTTP status that says that an upstream is failing or overloaded; any other is an answer. */
 export function isServerFault(status: number): boolean {

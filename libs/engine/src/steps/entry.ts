@@ -60,8 +60,8 @@ export function shownNames(): Step<ActiveCall> {
 async function showNames(active: ActiveCall, next: Next<ActiveCall>): Promise<CallResult> {
   try {
     const result = await next(active);
-    const { view, toolName } = active.request;
-    return view ? toShownResult(result, toolName, view) : result;
+    const { view, toolName, dryRun } = active.request;
+    return view ? toShownResult(result, toolName, view, dryRun) : result;
   } catch (error) {
     const { view, toolName } = active.request;
     throw view && isToolError(error) ? toShownError(error, toolName, view) : error;
@@ -70,21 +70,21 @@ async function showNames(active: ActiveCall, next: Next<ActiveCall>): Promise<Ca
 
 /** An error of a call as its caller sees it: with the shown name in place of the original one. */
 function toShownError(error: ToolError, original: string, { shownName }: ToolView): ToolError {
-  const { message, details, retryAfterMs, cause } = error;
+  const { message, details, facts, retryAfterMs, cause } = error;
   if (original === shownName) return error;
   const shown = details && renamed(details, original, shownName);
   return new ToolError(error.code, {
     message: renameIn(message, original, shownName),
     details: shown,
+    facts,
     retryAfterMs,
     cause,
   });
 }
 
 /** A result as its caller sees it: explanations and dry runs name the shown tool, and hidden arguments are left out. */
-function toShownResult(result: CallResult, original: string, view: ToolView): CallResult {
+function toShownResult(result: CallResult, original: string, view: ToolView, isDryRun = false): CallResult {
   const { shownName, arguments: args } = view;
-  const isDryRun = result.metadata['dry_run'] === true;
   if (result.ok && !isDryRun) return result;
   const shown: CallResult = { ...result, text: renameIn(result.text, original, shownName) };
   if (result.failure) {

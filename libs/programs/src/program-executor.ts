@@ -84,9 +84,13 @@ export class ProgramExecutor extends Executor {
         }),
       );
       return calls.end(response);
-    } catch (error) {
+    } catch (thrown) {
+      const error = toToolError(thrown);
+      if (error.facts?.begun === 'no') throw error;
       // A lost or late program may have made calls: they are listed with its failure.
-      return calls.end(failedResponse(toToolError(error)));
+      const isLate = error.code === 'DEADLINE_EXCEEDED';
+      const message = 'The program had not ended when the time of its call was over';
+      return calls.end(failedResponse(isLate ? new ToolError('ATTEMPT_TIMED_OUT', { message }) : error));
     }
   }
 }

@@ -14,6 +14,7 @@ import {
   type JobRecord,
 } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
+import { vouchFor } from './vouched-jobs.js';
 import { readSlots, type WorkerSlots } from './worker-slots.js';
 
 interface JobQueueOptions<D extends JobData = JobData> {
@@ -163,6 +164,15 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   async tell(channel: string, message: object): Promise<void> {
     try {
       await this.#redis.publish(channel, JSON.stringify(message));
+    } catch (error) {
+      throw unavailable(this.name, error);
+    }
+  }
+
+  /** Says that waiting jobs may start; repeated while a process waits for them. @throws ToolError SERVICE_UNAVAILABLE */
+  async vouch(jobIds: readonly string[]): Promise<void> {
+    try {
+      await vouchFor(this.#redis, this.name, jobIds, this.time.now());
     } catch (error) {
       throw unavailable(this.name, error);
     }

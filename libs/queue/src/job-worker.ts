@@ -7,6 +7,7 @@ import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
+import { isVouched, VOUCHED_MS } from './vouched-jobs.js';
 import { SlotReport, SlotShares } from './worker-slots.js';
 
 interface JobWorkerOptions<D extends JobData, R> {
@@ -48,6 +49,8 @@ const STALLED_CHECK_MS = 2_500;
 const STOP_MS = 1_000;
 /** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
 const RETRY_MS = 1_000;
+/** Pause before a job is taken again whose submitter has not said lately that it may start. */
+const UNVOUCHED_MS = 1_000;
 /** A job whose worker died twice fails as WORKER_LOST instead of being retried indefinitely. */
 const MAX_LOST = 1;
 
@@ -239,6 +242,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       metrics?.shed.inc({ executor: queue, reason: 'deadline' });
       throw new ToolError('DEADLINE_EXCEEDED', { message: `The call waited ${queuedMs} ms for a worker` });
     }
+    if (!(await this.#mayStart(job, queuedMs))) throw new RetryLater(UNVOUCHED_MS);
     const cancelTimer =
       leftMs === undefined
         ? () => undefined
@@ -270,6 +274,13 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       this.#questions?.end(jobId);
       this.#measureSlots();
     }
+  }
+
+  /** Whether the process that waits for a job is alive. No process waits for jobs without a reply channel; their handlers decide. */
+  async #mayStart({ id, data }: Job<D, R>, queuedMs: Milliseconds): Promise<boolean> {
+    const { publisher, queue, time } = this.options;
+    if (data.reply_channel === undefined || queuedMs <= VOUCHED_MS) return true;
+    return isVouched(publisher, queue, id as string, time.now()).catch(() => false);
   }
 
   #measureSlots(): void {

@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import { SystemClock } from '@toolfleet/resilience';
+import { SystemClock, TimedOut } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -125,6 +125,26 @@ describe('a queued call', () => {
       .poll(() => queue.record(toJobId('c-lost-lock', 1)))
       .toMatchObject({ state: 'completed', result: 'done' });
     expect(runs).toBe(1);
+  });
+
+  it('does not start while no process waits for it', async () => {
+    const handled: string[] = [];
+    await work(async ({ jobId }) => void handled.push(jobId));
+    const left = { reply_channel: 'gone', queued_at: time.now() - 10_000, deadline_at: time.now() + 60_000 };
+    await queue.add('left', job('left', left));
+    await queue.add('late', job('late', { ...left, deadline_at: time.now() - 1 }));
+    await expect.poll(() => queue.record('late')).toMatchObject({ error: { code: 'DEADLINE_EXCEEDED' } });
+    await eventually('it was put back', async () => (await queue.counts()).delayed === 1);
+    expect(handled).toEqual([]);
+    await queue.vouch(['left']);
+    await expect.poll(() => queue.record('left')).toMatchObject({ state: 'completed' });
+    expect(handled).toEqual(['left']);
+  });
+
+  it('starts however long it waited while a process waits for it', async () => {
+    await work(async () => 'done');
+    const long = job('long', { queued_at: time.now() - 10_000 });
+    expect(await replies.submit(queue, long, soon(30_000))).toBe('done');
   });
 
   it('of one share leaves a slot to the jobs of others', async () => {
@@ -344,6 +364,13 @@ describe('stopping', () => {
     });
     await eventually('the worker heard', () => reason !== undefined);
     expect(reason).toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it('a signal whose time is over is a deadline, not a cancellation', async () => {
+    const abort = new AbortController();
+    const late = replies.submit(queue, job('a3'), { ...soon(), signal: abort.signal });
+    abort.abort(new TimedOut(1));
+    await expect(late).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
   });
 
   it('a job that is called off while it runs answers with what it has', async () => {

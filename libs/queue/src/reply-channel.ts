@@ -44,6 +44,7 @@ interface PendingJob {
   readonly since: number;
   readonly onProgress: ((progress: JobProgress) => void) | undefined;
   readonly onAsk: SubmitOptions['onAsk'];
+  readonly startUntil: AbortSignal | undefined;
   /** The latest questions by their id, which an acknowledged reminder refers to. */
   readonly asked: Map<string, HeldQuestion>;
   missing: number;
@@ -157,6 +158,7 @@ export class ReplyChannel {
         since: this.#clock.monotonic(),
         onProgress: options.onProgress,
         onAsk: options.onAsk,
+        startUntil: options.startUntil,
         asked: new Map(),
         missing: 0,
         runMs: options.runMs ?? Infinity,
@@ -183,13 +185,12 @@ export class ReplyChannel {
         () => undefined,
       );
     };
-    const cancelTimer = this.#clock.after(remainingMs, () =>
-      giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' })),
-    );
+    const giveUpLate = (): void => giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' }));
+    const cancelTimer = this.#clock.after(remainingMs, giveUpLate);
     let stopWaitingForCancel: CancelTimer = () => {};
     const onAbort = (): void => {
+      if (options.signal?.reason instanceof TimedOut) return giveUpLate();
       const cancelled = new ToolError('CANCELLED', { cause: options.signal?.reason });
-      if (options.signal?.reason instanceof TimedOut) return giveUp(cancelled);
       queue.cancel(jobId).then(
         (outcome) => {
           const pending = this.#pending.get(key);
@@ -305,7 +306,17 @@ export class ReplyChannel {
   async #readRecords(minMs: number): Promise<void> {
     const before = this.#clock.monotonic() - minMs;
     const due = [...this.#pending.values()].filter((pending) => pending.since <= before);
-    await Promise.all(due.map((pending) => this.#readRecord(pending)));
+    await Promise.all([this.#vouch(due), ...due.map((pending) => this.#readRecord(pending))]);
+  }
+
+  /** Says that pending jobs may still start. While Redis is unavailable no worker takes them. */
+  async #vouch(pending: readonly PendingJob[]): Promise<void> {
+    const may = Map.groupBy(
+      pending.filter(({ startUntil }) => !startUntil?.aborted),
+      ({ queue }) => queue,
+    );
+    const said = [...may].map(([queue, jobs]) => queue.vouch(jobs.map(({ jobId }) => jobId)));
+    await Promise.all(said).catch(() => undefined);
   }
 
   async #readRecord(pending: PendingJob): Promise<void> {

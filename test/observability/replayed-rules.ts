@@ -156,7 +156,9 @@ export async function evaluate(
     writeFileSync(file, JSON.stringify(rules)); // JSON is YAML.
     // Its exit code is 1 whenever it prints what an expression gives.
     const output = await new Promise<string>((resolve) => {
-      execFile('promtool', ['test', 'rules', file], { maxBuffer: 2 ** 26 }, (_, out, errors) => resolve(out + errors));
+      // It lives for seconds: collecting garbage rarely saves a quarter of its time.
+      const options = { maxBuffer: 2 ** 26, env: { ...process.env, GOGC: '400' } };
+      execFile('promtool', ['test', 'rules', file], options, (_, out, errors) => resolve(out + errors));
     });
     const got = /^\s*got: (.*)$/m.exec(output)?.[1];
     if (got === undefined) throw new Error(`promtool: ${output}`);

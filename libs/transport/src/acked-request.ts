@@ -15,6 +15,7 @@ import {
   type IncomingMessage,
   type OutgoingHeaders,
 } from './codec.js';
+import { advance, type AckEvent, type AckState } from './ack-state.js';
 import { noResponders, subjectClass, type ClientInternals, type PendingRequest } from './pending-requests.js';
 
 /** Wait for an acknowledgement before the message is sent again; a healthy executor acknowledges in about 1 ms. */
@@ -47,9 +48,7 @@ export class AckedRequest implements PendingRequest {
   dueAt: number;
   readonly #deadlineAt: number;
   readonly #fences = new Map<string, number>();
-  #fence: number;
-  #acked = false;
-  #ended = false;
+  #state: AckState;
   #onAbort: (() => void) | undefined;
 
   constructor(
@@ -61,7 +60,7 @@ export class AckedRequest implements PendingRequest {
     private readonly resolve: (value: unknown) => void,
     private readonly reject: (error: ToolError) => void,
   ) {
-    this.#fence = message.fence;
+    this.#state = { kind: 'sent', fence: message.fence, acked: false };
     this.#deadlineAt = client.clock.monotonic() + remainingMs;
     this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + ACK_TIMEOUT_MS);
     const { signal } = options;
@@ -74,9 +73,10 @@ export class AckedRequest implements PendingRequest {
   /** Sends the message with the current fence. */
   send(): void {
     const remainingMs = this.#deadlineAt - this.client.clock.monotonic();
-    const message = this.#fence === this.message.fence ? this.message : { ...this.message, fence: this.#fence };
+    const { fence } = this.#state;
+    const message = fence === this.message.fence ? this.message : { ...this.message, fence };
     const token = this.client.pending.add(this);
-    this.#fences.set(token, this.#fence);
+    this.#fences.set(token, fence);
     try {
       this.client.link.publish(this.subject, encode(message), {
         reply: this.client.replySubject(token),
@@ -95,13 +95,13 @@ export class AckedRequest implements PendingRequest {
   }
 
   replied(token: string, message: IncomingMessage): void {
-    const isCurrent = this.#fences.get(token) === this.#fence;
+    const isCurrent = this.#fences.get(token) === this.#state.fence;
     if (message.isNoResponders) {
-      if (isCurrent && !this.#acked) this.fail(noResponders(this.subject, this.client.metrics));
+      if (isCurrent && !this.#state.acked) this.fail(noResponders(this.subject, this.client.metrics));
       return;
     }
     if (message.data.length === 0 && message.headers?.get(HEADERS.ack) !== undefined) {
-      if (isCurrent) this.#acknowledged();
+      if (isCurrent) this.#advance('acknowledged');
       return;
     }
     if (!isCurrent && this.message.journalled) return;
@@ -116,10 +116,10 @@ export class AckedRequest implements PendingRequest {
   }
 
   progressed(token: string, message: IncomingMessage): void {
-    const isCurrent = this.#fences.get(token) === this.#fence;
+    const isCurrent = this.#fences.get(token) === this.#state.fence;
     if (!isCurrent && this.message.journalled) return;
     // An executor that reports progress has accepted the call.
-    if (isCurrent) this.#acknowledged();
+    if (isCurrent) this.#advance('acknowledged');
     const progress = readProgress(parseLenient(message.data));
     if (progress) this.options.onProgress?.(progress);
   }
@@ -131,37 +131,25 @@ export class AckedRequest implements PendingRequest {
         new ToolError('DEADLINE_EXCEEDED', { message: `No result on ${this.subject} before the deadline` }),
       );
     }
-    this.dueAt = this.#deadlineAt;
-    if (this.#acked) return;
+    if (this.#state.kind !== 'sent') return;
+    this.#advance('overdue');
     this.client.metrics?.natsAckMissed.inc({ subject_class: subjectClass(this.subject) });
     this.options.onAckMissed?.();
     void this.#resend();
   }
 
   fail(error: ToolError): void {
-    if (this.#ended) return;
+    if (this.#state.kind === 'ended') return;
     this.#end();
     this.reject(error);
   }
 
   async #resend(): Promise<void> {
-    let raised: number | undefined;
-    try {
-      raised = await this.options.bumpFence(this.#fence);
-    } catch {
-      // The journal is unavailable. Without a new fence a second send could run the effect twice: wait and try to raise it again.
-      this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
-      return;
-    }
-    if (this.#ended || raised === undefined) return;
-    // Race: an acknowledgement arrived while the fence was being raised. With a journal that member's claim is refused now, so the
-    // message is sent again; without one the member does the work.
-    if (this.#acked && !this.message.journalled) return;
-    this.#acked = false;
-    this.#fence = raised;
-    this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + ACK_TIMEOUT_MS);
+    // While the journal is unavailable, no fence can be raised.
+    const raised = await this.options.bumpFence(this.#state.fence).catch(() => 'not raised' as const);
+    this.#advance(typeof raised === 'number' ? { raised } : (raised ?? 'claimed'));
     // While disconnected, wait for the next round.
-    if (!this.client.link.connected) return;
+    if (this.#state.kind !== 'sent' || raised === 'not raised' || !this.client.link.connected) return;
     try {
       this.send();
     } catch (error) {
@@ -169,16 +157,17 @@ export class AckedRequest implements PendingRequest {
     }
   }
 
-  #acknowledged(): void {
-    if (this.#acked) return;
-    this.#acked = true;
-    this.dueAt = this.#deadlineAt;
-    this.options.onAck?.();
+  #advance(event: AckEvent): void {
+    const before = this.#state;
+    this.#state = advance(before, event, this.message.journalled);
+    const ackBy = this.client.clock.monotonic() + ACK_TIMEOUT_MS;
+    this.dueAt = this.#state.kind === 'sent' ? Math.min(this.#deadlineAt, ackBy) : this.#deadlineAt;
+    if (this.#state.acked && !before.acked) this.options.onAck?.();
   }
 
   /** Gives up, and tells executors to stop the work. */
   #abandon(error: ToolError): void {
-    if (this.#ended) return;
+    if (this.#state.kind === 'ended') return;
     this.fail(error);
     if (!this.client.link.connected) return;
     this.client.link.publish(
@@ -188,7 +177,7 @@ export class AckedRequest implements PendingRequest {
   }
 
   #end(): void {
-    this.#ended = true;
+    this.#advance('ended');
     for (const token of this.#fences.keys()) this.client.pending.remove(token);
     if (this.#onAbort) this.options.signal?.removeEventListener('abort', this.#onAbort);
   }

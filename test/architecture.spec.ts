@@ -179,6 +179,10 @@ const RULES: Record<string, Rule> = {
       /^(apps|libs\/service)\//.test(path) ||
       /^libs\/(transport\/src\/(nats-strategy|endpoint)|queue\/src\/job-worker)\.ts$/.test(path),
   ),
+  // Nest is router and transport: what lives as long as the process is built by plain functions.
+  'Nest modules only in the wiring': only('@Module or @Inject', mentions(/@(Module|Inject)\(/), (path) =>
+    /^(apps\/[^/]+\/src\/wiring(\.ts|\/)|libs\/service\/src\/run-executor\.ts)/.test(path),
+  ),
   'process.env only where configuration is loaded': only(
     'process.env',
     mentions(/\bprocess\.env\b/),
@@ -273,6 +277,10 @@ describe('import rules', () => {
         path: 'libs/engine/src/x.ts',
         text: "import { Injectable } from '@nestjs/common';\n",
       },
+      'Nest modules only in the wiring': {
+        path: 'apps/budget/src/x.ts',
+        text: '@Module({})\nexport class BudgetModule {}\n',
+      },
       'process.env only where configuration is loaded': {
         path: 'apps/budget/src/x.ts',
         text: 'const a = process.env.A;\n',
@@ -339,7 +347,15 @@ function circular(files: readonly SourceFile[]): string[] {
 /** What others import from us: the client's users, and authors of plugins. */
 const isPublished = (path: string) => /^libs\/(client|builtin-tools)\//.test(path);
 /** The compiler writes these into the types of other packages, so they must have a name there. */
-const NAMED_IN_TYPES = new Set(['Field', 'WorkerSlots', 'CallLogs', 'ReportedFault', 'ToolLimit', 'TroubledBreaker']);
+const NAMED_IN_TYPES = new Set([
+  'Field',
+  'PurgeCounts',
+  'WorkerSlots',
+  'CallLogs',
+  'ReportedFault',
+  'ToolLimit',
+  'TroubledBreaker',
+]);
 
 /** Exported names that no other file imports; of the index of a lib, those that no other package imports. */
 function unusedExports(files: readonly SourceFile[], users: readonly SourceFile[]): string[] {

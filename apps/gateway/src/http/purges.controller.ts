@@ -3,7 +3,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { IsBoolean, IsOptional, IsString, MaxLength, MinLength } from 'class-validator';
 import { AdminOnly, Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { Purges, type PurgeRecord } from '../operator/purges.js';
+import { Purges, type PurgeRecord } from '@toolfleet/records';
 import { readerFor } from '../server/request-body.js';
 
 /** Body of `POST /api/v1/purges`. */

@@ -3,9 +3,8 @@ import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/co
 import type { NatsClient } from '@toolfleet/transport';
 import { type ApiKeys, toMaker } from '@toolfleet/access';
 import type { SearchHistory } from '@toolfleet/catalog';
-import type { RecentCalls } from '@toolfleet/records';
+import type { PurgeStep, RecentCalls } from '@toolfleet/records';
 import type { StoredResults } from '@toolfleet/results';
-import type { PurgeStep } from './purges.js';
 
 interface StepDeps {
   keys: Pick<ApiKeys, 'erase' | 'list'>;

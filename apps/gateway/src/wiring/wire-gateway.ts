@@ -34,8 +34,7 @@ import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import type { Purges } from '../operator/purges.js';
-import { RecentCallsFeed, RedisRecentCalls } from '@toolfleet/records';
+import { RecentCallsFeed, RedisRecentCalls, type Purges } from '@toolfleet/records';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**

@@ -6,9 +6,7 @@ import type { SearchHistory } from '@toolfleet/catalog';
 import type { Engine } from './wire-engine.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { Results } from './wire-results.js';
-import { Purges } from '../operator/purges.js';
-import { RedisPurgeStore } from '../operator/redis-purge-store.js';
-import { scannedKeys } from '../operator/redis-scan.js';
+import { Purges, RedisPurgeStore, scannedKeys } from '@toolfleet/records';
 import { purgeSteps } from '../operator/steps.js';
 
 interface PurgeDeps {

@@ -4,7 +4,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { OPERATOR } from '../../../../libs/access/src/roles.js';
+import { OPERATOR } from '../../access/src/roles.js';
 import { Purges, type PurgeStep } from './purges.js';
 import { RedisPurgeStore } from './redis-purge-store.js';
 

@@ -12,6 +12,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { connect, headers as natsHeaders } from 'nats';
 import { z } from 'zod';
 import { TestFleet } from '../fleet/test-fleet.js';
 
@@ -79,6 +80,7 @@ async function startUpstream(): Promise<Upstream> {
     const send = (status: number, value: unknown): void =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
     if (pathname === '/openapi.json') return send(200, document(origin));
+    if (pathname === '/guard') return send(200, guardVerdict(body));
     const isMcpCall = pathname === '/mcp' && body.method === 'tools/call';
     const [tool, id] =
       pathname === '/functions'
@@ -112,6 +114,10 @@ async function startUpstream(): Promise<Upstream> {
   };
 }
 
+/** The operator's service: refuses an argument, of whatever tool. */
+const guardVerdict = ({ call }: { call: { arguments: unknown } }) =>
+  JSON.stringify(call.arguments).includes('forbidden') ? { allow: false, reason: 'forbidden' } : { allow: true };
+
 /** Every operation is a POST, which is neither idempotent nor cached unless a setting makes it so. */
 const document = (origin: string) => ({
   openapi: '3.1.0',
@@ -143,7 +149,15 @@ const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_close
   name, description: 'Answers', category: 'data', inputSchema: { type: 'object', properties: {} },
   stubData: { from: 'stub' }, rateLimitMode: 'reject',
   handler: () => ok({ from: 'plugin' }, 'answered'),
+})).concat(defineTool({
+  name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0,
+  inputSchema: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
+  handler: ({ id }) => ok({ id }, id),
 }));`;
+
+const PREFIX = 'io.modelcontextprotocol/';
+/** A builtin, an MCP and an OpenAPI tool, of which each repeats its argument. */
+const GUARDED = ['plug_echo', 'mf_look', 'of_look'];
 
 let upstream: Upstream;
 let fleet: TestFleet;
@@ -174,12 +188,17 @@ beforeAll(async () => {
     tools: [
       'text_process',
       'plug_open',
+      'plug_echo',
       ...['mf', 'ff', 'of'].flatMap((prefix) => listed.map((tool) => `${prefix}_${tool}`)),
     ],
     config: {
       mcp_servers: { mf: mcpEntry() },
       mcp_tools: Object.fromEntries(TOOLS.map((tool) => [`ff_${tool}`, functionEntry(tool)])),
       openapi_tools: { of: { enabled: true, ...openApiEntry('of') } },
+      guards: {
+        content: { kind: 'content', tools: GUARDED },
+        service: { kind: 'http', at: ['call'], url: `${upstream.origin}/guard`, tools: GUARDED },
+      },
       tool_settings: {
         'plug_c*': { dangerous: true },
         text_process: { rate_limit: 1 },
@@ -308,6 +327,59 @@ describe.concurrent.each(SOURCES)('rate_limit_mode of %s', (_kind, prefix) => {
       sleep(700, 'waits'),
     ]);
     ownExpect(waiting).toBe('waits');
+  });
+});
+
+describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
+  const argumentsOf = (id: string) => (tool.startsWith('of') ? { body: { id } } : { id });
+  /** Each entry point gives the answer as text: what a caller could read. */
+  const doors: Record<string, (id: string) => Promise<string>> = {
+    HTTP: async (id) => (await fleet.call(tool, argumentsOf(id), { key: fleet.keys['acme']! })).text,
+    MCP: async (id) => {
+      const _meta = { [`${PREFIX}protocolVersion`]: '2026-07-28', [`${PREFIX}clientCapabilities`]: {} };
+      const headers = {
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': tool,
+      };
+      const params = { name: tool, arguments: argumentsOf(id), _meta };
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
+      return (await fleet.ask({ path: '/mcp', body, headers, key: fleet.keys['acme']! })).text;
+    },
+    NATS: async (id) => {
+      const headers = natsHeaders();
+      headers.set('Authorization', `Bearer ${fleet.keys['acme']!}`);
+      const nats = await connect({ servers: fleet.nats.url.replace('nats://', '') });
+      try {
+        const message = JSON.stringify({ name: tool, arguments: argumentsOf(id) });
+        const reply = await nats.request('tool.call', message, { timeout: 20_000, headers });
+        return reply.string();
+      } finally {
+        await nats.close();
+      }
+    },
+    'the queue': async (id) => {
+      const key = fleet.keys['acme']!;
+      const accepted = await fleet.call(tool, argumentsOf(id), { key, fields: { mode: 'async' } });
+      if (accepted.status !== 202) return accepted.text;
+      const path = `/api/v1/calls/${accepted.body.call_id}`;
+      await eventually('the call ends', async () => (await fleet.ask({ path, key })).body.status === 'succeeded');
+      return (await fleet.ask({ path, key })).body.result.text;
+    },
+  };
+
+  it.each(Object.keys(doors))('over %s', async (door) => {
+    const id = `${tool} ${door} AKIAIOSFODNN7EXAMPLE`;
+    const call = doors[door]!;
+    const answer = await call(id);
+    expect(answer).toContain('[cloud key removed]');
+    expect(answer).not.toContain('AKIAIOSFODNN7EXAMPLE');
+    // From the cache it is no other.
+    expect(await call(id)).toContain('[cloud key removed]');
+    expect(upstream.calls.get(id)).toBe(tool === 'plug_echo' ? undefined : 1);
+    expect(await call(`${id} forbidden`)).toContain(`refuses '${tool}': forbidden`);
+    expect(upstream.calls.get(`${id} forbidden`)).toBeUndefined();
   });
 });
 

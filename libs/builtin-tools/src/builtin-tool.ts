@@ -70,18 +70,9 @@ export interface BuiltinTool {
   readonly handle: (args: JsonObject, run: ToolRun, services: ToolServices) => ToolOutcome | Promise<ToolOutcome>;
 }
 
-/** A step around the handler of one tool, for what the fixed chain of the fleet does not know, such as a lock or a translation. */
-export type ToolInterceptor<Args> = (
-  args: Args,
-  run: ToolRun,
-  next: (args: Args) => Promise<ToolOutcome>,
-) => ToolOutcome | Promise<ToolOutcome>;
-
 /** The argument of `defineTool`. `Args` is the type of the arguments after validation. */
 type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
   needs?: Needs;
-  /** Run around the handler in each attempt, outermost first, after the fixed chain. They cannot skip a step of it. */
-  interceptors?: readonly ToolInterceptor<Args>[];
   handler: (args: Args, run: ToolRun & Pick<ToolServices, Needs[number]>) => ToolOutcome | Promise<ToolOutcome>;
 };
 
@@ -93,7 +84,7 @@ type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
 export function defineTool<Args extends object, const Needs extends readonly ServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,
 ): BuiltinTool {
-  const { needs, handler, interceptors = [], ...metadata } = spec;
+  const { needs, handler, ...metadata } = spec;
   const names: readonly ServiceName[] = needs ?? [];
   const handle: BuiltinTool['handle'] = (args, run, services) => {
     if (names.length === 0) return handler(args as Args, run as ToolRun & Pick<ToolServices, Needs[number]>);
@@ -103,11 +94,7 @@ export function defineTool<Args extends object, const Needs extends readonly Ser
   return {
     metadata,
     needs: names,
-    handle: interceptors.reduceRight<BuiltinTool['handle']>(
-      (inner, intercept) => (args, run, services) =>
-        intercept(args as Args, run, async (changed) => inner(changed as JsonObject, run, services)),
-      handle,
-    ),
+    handle,
   };
 }
 

@@ -7,7 +7,7 @@ import type { FailureFacts, ToolError } from './errors/tool-error.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
-type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
+export type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
 
 /**
  * Session fields and trusted context that came with a call, already stripped for its origin. `create_project` accompanies
@@ -216,6 +216,7 @@ export const ENGINE_METADATA: readonly string[] = [
   'dry_run',
   'fallback',
   'from_cache',
+  'guards',
   'idempotent_replay',
   'output_schema_mismatch',
   'provenance',
@@ -228,6 +229,7 @@ export const ENGINE_METADATA: readonly string[] = [
   'result_omitted',
   'select',
   'timing',
+  'untrusted',
 ];
 
 /** A success without output, made by no attempt and at no cost, so that a new field has its default in one place. */

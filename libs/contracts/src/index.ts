@@ -30,6 +30,7 @@ export {
   type CallProgress,
   type CallRecord,
   type CallRequest,
+  type Door,
   type CallResult,
   type CallState,
   type ContentBlock,

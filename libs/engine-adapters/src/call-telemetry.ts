@@ -5,6 +5,7 @@ import {
   Audit,
   Meter,
   type AuditRecord,
+  type GuardOutcome,
   recordedTool,
   redactCall,
   redactedError,
@@ -159,6 +160,10 @@ export class CallMetrics extends Meter {
 
   override fellBack(tool: RegisteredTool, kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {
     this.metrics.fallbacks.inc({ tool_name: this.labels.of(tool), kind });
+  }
+
+  override guarded(guard: string, verdict: GuardOutcome): void {
+    this.metrics.guardVerdicts.inc({ guard, verdict });
   }
 }
 

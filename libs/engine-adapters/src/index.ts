@@ -8,6 +8,7 @@ export { RedisResultCache } from './redis-result-cache.js';
 export { SpendSlices } from './spend-slices.js';
 export { ToolLabels } from './tool-labels.js';
 export { executorTable, QueueExecutor, RemoteExecutor } from './executors.js';
+export { configuredGuards } from './guards/configured-guards.js';
 export { policyComponent } from './policy/engine-policy.js';
 export { pythonPolicy, withPythonDefaults } from './python-policy.js';
 export { redisProbeLease } from './redis-probe-lease.js';

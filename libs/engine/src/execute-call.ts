@@ -12,6 +12,7 @@ import { cache } from './steps/cache.js';
 import { concurrencyLimit } from './steps/concurrency-limit.js';
 import { checkIds, parentSpending, progressUntilEnd, shownNames } from './steps/entry.js';
 import { fallback } from './steps/fallback.js';
+import { attemptGuards, callGuards, replayGuards, resultGuards } from './steps/guards.js';
 import { idempotencyKey } from './steps/idempotency-key.js';
 import { journal } from './steps/journal.js';
 import { keepAside } from './steps/keep-aside.js';
@@ -43,16 +44,19 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(permission())
       .add(readArguments(ports))
       .add(askPolicy(ports))
+      .add(callGuards(ports))
       .add(admitted(ports))
       .add(finish())
       // What this caller gets of the result; all steps inside have the whole one:
       .add(keepAside(ports))
       .add(selectPart(ports))
+      .add(replayGuards(ports))
       // May answer without using quota or budget:
       .add(idempotencyKey(ports))
       .add(cache(ports, latencies))
       .add(sessionDedupe(ports))
       .add(singleFlight(ports))
+      .add(resultGuards(ports))
       // May refuse before anything is reserved:
       .add(concurrencyLimit(ports))
       .add(loadShedding(latencies))
@@ -64,6 +68,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(breaker(ports))
       // Every attempt:
       .add(retry(ports))
+      .add(attemptGuards(ports))
       .add(attemptTimeout(ports))
       .add(journal(ports))
   );

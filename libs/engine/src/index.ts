@@ -18,6 +18,7 @@ export {
   type CacheLookup,
   type CacheScope,
   type EnginePorts,
+  type GuardOutcome,
   type PolicyRequest,
   type PolicyResult,
   type ResolvedTool,
@@ -33,4 +34,5 @@ export { parseSelect, showValue } from './steps/select.js';
 export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
 export { callsTools, hasEffects, isSafeMethod, rateKey, toolRate } from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';
+export type { Guard, GuardedCall, GuardedResult, ResultVerdict } from './guard.js';
 export { toCallStatus } from './call-status.js';

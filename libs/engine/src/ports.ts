@@ -26,6 +26,7 @@ import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilienc
 import type { SelectExpression } from '@toolfleet/schema/select';
 import type { ActiveCall, Call, CacheVersion } from './call.js';
 import type { KeptHandle } from './result-handle.js';
+import type { Guard } from './guard.js';
 import type { EngineSettings } from './settings.js';
 
 /** The parts of a call that messages and records may show, and the definition that tells which names are not the caller's. */
@@ -42,6 +43,8 @@ type MaybePromise<T> = T | Promise<T>;
 export interface EnginePorts {
   catalog: ToolCatalog;
   policy: PolicyPort;
+  /** Steps of the operator's own, in their order. */
+  guards: readonly Guard[];
   cache: ResultCache;
   rateLimiter: RateLimiter;
   budget: BudgetPort;
@@ -245,6 +248,9 @@ export abstract class Tracer {
   abstract trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult>;
 }
 
+/** What a guard did to a call; nothing is counted when it lets one pass. */
+export type GuardOutcome = 'denied' | 'changed' | 'failed_open' | 'failed_closed';
+
 /** Metrics of calls. Every method is optional to override. */
 export abstract class Meter {
   finished(_record: AuditRecord): void {}
@@ -254,4 +260,5 @@ export abstract class Meter {
   retried(_tool: RegisteredTool): void {}
   outputMismatched(_tool: RegisteredTool): void {}
   fellBack(_tool: RegisteredTool, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
+  guarded(_guard: string, _verdict: GuardOutcome): void {}
 }

@@ -16,6 +16,7 @@ import {
   type SourceSection,
 } from './entries.js';
 import { faultLine, findFaults, memberPath, type Fault } from './faults.js';
+import { findGuardFaults, type GuardSettings } from './guards.js';
 import { ENTRY_SECTIONS, SECTIONS } from './schema.js';
 
 /** Settings by name pattern: a tool name in which `*` stands for any characters. */
@@ -46,6 +47,8 @@ interface TierSettings {
 /** Sections that are read as a whole. */
 interface Sections {
   tool_settings: SettingsByPattern;
+  /** By name, in the order in which calls meet them. */
+  guards: { [name: string]: GuardSettings };
   budget: { defaults?: LimitSettings; tenants?: { [tenant: string]: LimitSettings } };
   rate_limits: { tiers?: { [tier: string]: TierSettings } };
   /** Project id by tenant; `*` for all other tenants. */
@@ -176,6 +179,7 @@ function readDocument(document: JsonObject): FleetFile {
     faults.push(...findFaults(schema, section, name));
     sections[name] = section;
   }
+  if (faults.length === 0) faults.push(...findGuardFaults(sections.guards as unknown as Sections['guards']));
   const read: FleetFile = {
     ...(sections as unknown as Sections),
     isConfigured: true,

@@ -8,5 +8,5 @@ export { inlineDefinitions, SCHEMA_STYLES, type SchemaStyle } from './inline-def
 export { toGeminiSchema } from './gemini-schema.js';
 export { toStrictSchema } from './strict-schema.js';
 export { describeShape } from './json-shape.js';
-export { boundedMatcher } from './pattern.js';
+export { boundedMatcher, LinearPattern, PatternRefused } from './pattern.js';
 export { ArgumentReader } from './read-arguments.js';

@@ -74,6 +74,32 @@ export function patternCost(pattern: string): number {
   }
 }
 
+/** A pattern in RE2's syntax, for texts of any length: its time is linear in the text, whatever the text is. */
+export class LinearPattern {
+  readonly #program: RE2JS;
+
+  /** @throws PatternRefused for a pattern that RE2 does not know or that is too large */
+  constructor(source: string) {
+    if (source.length > MAX_PATTERN_CHARS)
+      throw new PatternRefused(`Pattern refused: longer than ${MAX_PATTERN_CHARS} characters`);
+    this.#program = toProgram(source, false);
+    if (this.#program.programSize() > MAX_PROGRAM) throw new PatternRefused(`Pattern ${excerpt(source)} is too large`);
+  }
+
+  /** Replaces every match that is not empty; the replacement may return it unchanged. */
+  replace(text: string, replacement: (match: string) => string): string {
+    const matcher = this.#program.matcher(text);
+    let replaced = '';
+    let end = 0;
+    while (matcher.find()) {
+      if (matcher.start() === matcher.end()) continue;
+      replaced += text.slice(end, matcher.start()) + replacement(text.slice(matcher.start(), matcher.end()));
+      end = matcher.end();
+    }
+    return end === 0 ? text : replaced + text.slice(end);
+  }
+}
+
 function toLinearForm(pattern: string, flags: string): LinearForm {
   try {
     const form = linearForm(pattern, isLegal(pattern, flags));

@@ -228,6 +228,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
   return {
     catalog: new MemoryCatalog(tools),
     policy: new AllowAll(),
+    guards: [],
     cache: new MemoryResultCache(clock),
     rateLimiter: new MemoryRateLimiter(clock),
     budget: new MemoryBudget(),

@@ -319,12 +319,5 @@ export default {
       see: async (fleet) => (await fleet.call('probe_fails', {})).body,
       needs: 'own',
     },
-    {
-      name: 'an interceptor that a tool adds for itself',
-      reliance: 'it runs around the handler, after the fixed chain',
-      expected: { success: true, output: { seen: 'by the interceptor' } },
-      see: async (fleet) => (await fleet.call('probe_intercepted', {})).body,
-      needs: 'own',
-    },
   ],
 };

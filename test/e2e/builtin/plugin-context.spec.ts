@@ -15,16 +15,9 @@ const MIRRORS = `const mirror = ({ defineTool, ok }, name, declared) => defineTo
 const rejecting = ({ defineTool, ok, fail }) => defineTool({
   name: 'order', description: 'Orders a number of items', category: 'data', rateLimit: 0,
   inputSchema: { type: 'object', properties: { items: { type: 'integer' } }, required: ['items'] },
-  interceptors: [
-    async ({ items }, run, next) => {
-      const outcome = await next({ items: items * 12 });
-      return { ...outcome, metadata: { ...outcome.metadata, counted_in: 'dozens' } };
-    },
-    (args, run, next) => (args.items === 0 ? ok({ ordered: 0 }, 'nothing to order') : next(args)),
-  ],
   handler: ({ items }) =>
-    items > 24 ? fail('Only 24 items are left', { hint: 'Order at most 2 dozen.', output: { left: 24 } })
-    : ok({ ordered: items }, items + ' ordered'),
+    items > 2 ? fail('Only 24 items are left', { hint: 'Order at most 2 dozen.', output: { left: 24 } })
+    : ok({ ordered: items * 12 }, items + ' dozen ordered'),
 });
 export default (api) => [
   rejecting(api),
@@ -103,9 +96,8 @@ describe('a plugin', () => {
     expect(body.text).toContain('Order at most 2 dozen.');
   });
 
-  it('wraps its handler with interceptors, after the arguments were checked', async () => {
-    expect(await order(2)).toMatchObject({ output: { ordered: 24 }, metadata: { counted_in: 'dozens' } });
-    expect(await order(0)).toMatchObject({ output: { ordered: 0 }, metadata: { counted_in: 'dozens' } });
+  it('runs its handler after the arguments were checked', async () => {
+    expect(await order(2)).toMatchObject({ output: { ordered: 24 } });
     expect(await order('many')).toMatchObject({ code: 'ARGUMENTS_INVALID' });
   });
 });

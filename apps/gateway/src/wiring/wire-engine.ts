@@ -2,6 +2,7 @@ import type { ExecResponse, NewExecJob, PythonJobPolicy } from '@toolfleet/contr
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import {
   LeasedBudget,
+  configuredGuards,
   policyComponent,
   BudgetClient,
   CallSpans,
@@ -19,6 +20,7 @@ import {
   ToolLabels,
 } from '@toolfleet/engine-adapters';
 import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
+import type { FleetFile } from '@toolfleet/fleet-file';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
@@ -45,6 +47,8 @@ interface EngineDeps {
   toolsets: Toolsets;
   /** Section `code_execution` of the configuration file. */
   python: PythonJobPolicy;
+  /** Section `guards` of the configuration file. */
+  guards: FleetFile['guards'];
   /** Number of live gateways, this one included. */
   gateways: () => number;
   /** What the calls of programs need. */
@@ -59,6 +63,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const { kept, largeResults, journal, shelf, selector } = deps.results;
   const executors = wireExecutors(settings, host, deps);
   const policy = policyComponent(settings, host);
+  const guards = configuredGuards(deps.guards, settings.EGRESS_ALLOWED_ENDPOINTS, host);
   const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
   const breakers = new SharedBreakers({
@@ -83,6 +88,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(deps.definitions, deps.toolsets),
     policy: policy.policy,
+    guards: guards.guards,
     cache: new RedisResultCache(redis, clock, { results: kept }),
     rateLimiter,
     budget,
@@ -100,6 +106,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   });
   const components: LifecycleComponent[] = [
     policy.component,
+    guards.component,
     breakers.asComponent(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),

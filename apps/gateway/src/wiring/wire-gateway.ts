@@ -53,6 +53,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const engine = wireEngine(settings, host, {
     brokers,
     python,
+    guards: file.guards,
     tokens: auth.tokens,
     credentials: auth.watch,
     definitions: catalog.definitions,

@@ -7,7 +7,8 @@ import { BoundedWork } from '../bounded/bounded-work.js';
 import type { BuiltinTool } from '../builtin-tool.js';
 import { toToolDefinition } from '../manifest.js';
 import { runTool } from '../../spec/run-tool.fixture.js';
-import { distrustReason, PluginFolder } from './plugin-folder.js';
+import { distrustReason } from '@toolfleet/contracts/trusted-file';
+import { PluginFolder } from './plugin-folder.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -71,6 +72,7 @@ describe('plugin folder', () => {
       /no description/,
     ],
     ['an unknown toolset', source('x', "toolset: 'nowhere',"), /unknown toolset/],
+    ['interceptors', source('x', 'interceptors: [],'), /write a guard/],
     ['a throwing file', 'throw new Error("boom");', /boom/],
   ])('says what is wrong with %s, once', async (_name, text, message) => {
     const plugins = new PluginFolder(folder, new Set(['calculator']));

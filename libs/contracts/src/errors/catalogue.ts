@@ -99,7 +99,13 @@ export const CATALOGUE = {
   PERMISSION_DENIED: request(403, 'internal_error', false, 'Use a credential that may call this tool.'),
   TOOL_DANGEROUS: request(403, 'internal_error', false, 'Dangerous tools are reserved for internal callers.'),
   TOOL_QUARANTINED: request(403, 'internal_error', false, 'An administrator must approve the changed tool.'),
-  POLICY_DENIED: request(403, 'internal_error', false, 'A policy rule forbids this call with these arguments.', NEVER),
+  POLICY_DENIED: request(
+    403,
+    'internal_error',
+    false,
+    'A policy rule or a guard forbids this call with these arguments.',
+    NEVER_IGNORED,
+  ),
   APPROVAL_REQUIRED: request(
     403,
     'internal_error',
@@ -245,6 +251,12 @@ export const CATALOGUE = {
     { ...NEVER, charge: 'nothing' },
   ),
   TOOL_ERROR: execution('internal_error', false, 'Read the message and correct the request.'),
+  RESULT_WITHHELD: execution(
+    'internal_error',
+    false,
+    'The tool ran, and a guard of the operator withholds its result; ask for something else.',
+    NEVER,
+  ),
 } satisfies Record<string, ErrorEntry>;
 
 /** A code of the catalogue. */

@@ -10,6 +10,7 @@ export {
   type JournalRequest,
   type JournalRetention,
   type KeyedCall,
+  type KeyHolders,
   type KeyEntry,
 } from './journal.js';
 export {

@@ -57,6 +57,8 @@ export interface JournalRequest {
   repeatable: boolean;
   /** An earlier run may have begun: without a record, a call that is not repeatable becomes `outcome_unknown`. */
   mayHaveBegun?: boolean;
+  /** Another process continues the call if this one dies, so its key stays its own. */
+  moves?: boolean;
   /** Unique within the tenant. */
   idempotencyKey?: string;
   /** SHA-256 of what the tool can observe of the call; present with a key. */
@@ -124,10 +126,21 @@ export interface KeyEntry {
   fingerprint: string;
   /** Store time after which a call without a record counts as lost on its way into the journal. */
   until: EpochMs;
+  /** The process that runs the call; '' if another one continues it. */
+  holder: string;
+}
+
+/** Processes that hold idempotency keys. */
+export interface KeyHolders {
+  /** Id of this process. */
+  readonly own: string;
+  /** Whether a process is known to have died, or is suspended for longer than its signs of life last. */
+  isGone(holder: string): boolean;
 }
 
 /**
- * Decides what an idempotency key means, from its entry and the record of its call. A call that was withdrawn leaves its key free.
+ * Decides what an idempotency key means, from its entry and the record of its call. A call that was withdrawn leaves its key free,
+ * and so does one whose process is gone, unless its effect may have begun and must not begin again.
  * A process that died between taking the key and entering the call leaves the key `running` until deadline + grace, and then with
  * an unknown outcome, so that the call is never silently run again.
  */
@@ -136,6 +149,7 @@ export function resolveKey(
   record: JournalRecord | undefined,
   fingerprint: string,
   now: EpochMs,
+  isGone: KeyHolders['isGone'] = () => false,
 ): KeyedCall {
   if (!entry) return { kind: 'unknown' };
   const { callId } = entry;
@@ -146,6 +160,8 @@ export function resolveKey(
   }
   const until = record ? record.deadlineAt + GRACE_MS : entry.until;
   if (now > until) return { kind: 'finished', callId, outcome: unknownOutcome(callId, record?.tool) };
+  const mayBegin = record?.state !== 'claimed' || record.repeatable;
+  if (mayBegin && entry.holder !== '' && isGone(entry.holder)) return { kind: 'unknown' };
   return { kind: 'running', callId, retryAfterMs: Math.min(MAX_RETRY_AFTER_MS, Math.max(1, until - now)) };
 }
 

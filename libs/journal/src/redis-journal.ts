@@ -13,9 +13,10 @@ import {
   type JournalRetention,
   type KeyedCall,
   type KeyEntry,
+  type KeyHolders,
 } from './journal.js';
 import { MIN_KEPT_BYTES, omitPayload, readLargeResult, type KeptResults, type LargeResults } from './kept-results.js';
-import { ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
+import { ABANDON, ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
 
 type JournalRedis = Redis | Cluster;
 type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
@@ -30,13 +31,14 @@ const MAX_KEY_ROUNDS = 4;
  */
 export class RedisJournal extends Journal {
   readonly #scripts: Record<
-    'accept' | 'claim' | 'bump' | 'finish' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
+    'abandon' | 'accept' | 'claim' | 'bump' | 'finish' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
     Script
   >;
 
   /**
    * @param results counts stored outcomes against the quota of their tenant
    * @param large stores large outcomes outside Redis
+   * @param holders knows which gateways are gone; without it keys are kept until the deadline of their call
    */
   constructor(
     private readonly redis: JournalRedis,
@@ -44,9 +46,11 @@ export class RedisJournal extends Journal {
     private readonly retention: JournalRetention = DEFAULT_RETENTION,
     private readonly results?: KeptResults,
     private readonly large?: LargeResults,
+    private readonly holders?: KeyHolders,
   ) {
     super();
     this.#scripts = {
+      abandon: defineScript(redis, 'journalAbandon', ABANDON),
       accept: defineScript(redis, 'journalAccept', ACCEPT),
       claim: defineScript(redis, 'journalClaim', CLAIM),
       bump: defineScript(redis, 'journalBump', BUMP),
@@ -146,24 +150,26 @@ export class RedisJournal extends Journal {
     remainingMs: number,
     keepMs: number,
   ): Promise<Exclude<KeyedCall, { kind: 'unknown' }> | undefined> {
-    const fingerprint = request.fingerprint ?? '';
+    const { fingerprint = '', callId, moves } = request;
+    const holder = moves ? '' : (this.holders?.own ?? '');
     let takeFrom = '';
     for (let round = 1; ; round += 1) {
       const graceMs = remainingMs + GRACE_MS;
       const held = parseKeyEntry(
-        String(await this.#scripts.takeKey(key, request.callId, fingerprint, graceMs, keepMs, takeFrom)),
+        String(await this.#scripts.takeKey(key, callId, fingerprint, graceMs, keepMs, takeFrom, holder)),
       );
-      if (held.callId === request.callId) return undefined;
+      if (held.callId === callId) return undefined;
       const known = await this.#resolve(held, fingerprint);
       if (known.kind !== 'unknown') return known;
       if (round >= MAX_KEY_ROUNDS) return { kind: 'running', callId: held.callId, retryAfterMs: 1_000 };
-      takeFrom = held.callId; // its call never began, so the key is free unless another call takes it first
+      // Its call has not begun. Once it cannot begin any more, the key is free unless another call takes it first.
+      if ((await this.#scripts.abandon(callKey(held.callId), keepMs)) === 1) takeFrom = held.callId;
     }
   }
 
   async #resolve(entry: KeyEntry, fingerprint: string): Promise<KeyedCall> {
     const { record, now } = await this.#read(entry.callId);
-    return resolveKey(entry, record, fingerprint, now);
+    return resolveKey(entry, record, fingerprint, now, (holder) => this.holders?.isGone(holder) ?? false);
   }
 
   async #read(callId: string): Promise<{ record: JournalRecord | undefined; now: number }> {
@@ -201,8 +207,8 @@ function toRecord(callId: string, state: CallState, fields: ReadonlyMap<string, 
 }
 
 function parseKeyEntry(text: string): KeyEntry {
-  const [callId = '', fingerprint = '', until = '0'] = text.split(' ');
-  return { callId, fingerprint, until: Number(until) };
+  const [callId = '', fingerprint = '', until = '0', holder = ''] = text.split(' ');
+  return { callId, fingerprint, until: Number(until), holder };
 }
 
 function callKey(callId: string): string {

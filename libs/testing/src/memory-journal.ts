@@ -50,6 +50,7 @@ export class MemoryJournal extends Journal {
         callId: request.callId,
         fingerprint: request.fingerprint ?? '',
         until: request.deadlineAt + GRACE_MS,
+        holder: '',
       });
     }
     const keepMs = key === undefined ? this.retention.otherMs : this.retention.keyedMs;

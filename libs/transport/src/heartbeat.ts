@@ -19,6 +19,8 @@ const TTL_MS = 3 * EVERY_MS;
 /** What a process reports about itself; read at each beat. */
 interface HeartbeatSource {
   service: string;
+  /** Default: random. */
+  instance?: string;
   slots?: () => SlotStatus;
   breakers?: () => BreakerStatus[];
   /** What is wrong with configuration and policies; a change is published at once. */
@@ -28,7 +30,7 @@ interface HeartbeatSource {
 /** Publishes the state of this process (`fleet.status`) for operators, fire and forget. A lifecycle component. */
 export class Heartbeat {
   readonly name = 'heartbeat';
-  readonly #instance = randomUUID().slice(0, 8);
+  readonly #instance: string;
   #cancel: CancelTimer | undefined;
 
   constructor(
@@ -36,6 +38,7 @@ export class Heartbeat {
     private readonly clock: Clock,
     private readonly source: HeartbeatSource,
   ) {
+    this.#instance = source.instance ?? randomUUID().slice(0, 8);
     source.faults.onChange(() => this.publish());
   }
 

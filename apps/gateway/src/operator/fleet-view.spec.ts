@@ -20,7 +20,11 @@ const MEMBERS = [principal([]), principal(['admin'])];
 function setUp() {
   const clock = new FakeClock();
   let heard: ((message: { body: unknown }) => void) | undefined;
-  const watch = new FleetWatch({ subscribe: (_: string, received: never) => void (heard = received) } as never, clock);
+  const watch = new FleetWatch(
+    { subscribe: (_: string, received: never) => void (heard = received) } as never,
+    clock,
+    'g0',
+  );
   watch.follow();
   const list = { originals: async () => [{ name: 'mine' } as RegisteredTool] } as unknown as ToolList;
   const tell = (status: Partial<FleetStatus>) =>
@@ -41,6 +45,24 @@ describe('state of the fleet', () => {
     ]);
     clock.advance(9_000);
     expect(view.executorsNow().map(({ instance }) => instance)).toEqual(['m2']);
+  });
+
+  it('knows that a gateway is gone once it would have heard it, and not while it hears nothing itself', () => {
+    const { clock, tell, watch } = setUp();
+    const beat = (...instances: string[]) => {
+      for (const instance of instances) tell({ instance });
+      clock.advance(5_000);
+    };
+    beat('g0', 'g1');
+    beat('g0');
+    beat('g0');
+    expect([watch.isGone('g1'), watch.isGone('g2')]).toEqual([false, false]);
+    beat('g0');
+    expect([watch.isGone('g1'), watch.isGone('g2'), watch.isGone('g0')]).toEqual([true, true, false]);
+    clock.suspend(20_000);
+    expect(watch.isGone('g1')).toBe(false);
+    beat('g0');
+    expect(watch.isGone('g1')).toBe(false);
   });
 
   it('counts the processes of a service that are alive', () => {

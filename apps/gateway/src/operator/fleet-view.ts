@@ -9,6 +9,8 @@ import { isOperator } from '@toolfleet/access';
 import type { ToolList } from '@toolfleet/catalog';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
+const GATEWAY = 'gateway';
+
 /** Most processes remembered; fleets are far smaller. */
 const MOST = 2_000;
 const LONGEST_TTL_MS = 60_000;
@@ -21,11 +23,14 @@ interface SeenProcess extends FleetStatus {
 
 /** Remembers the heartbeats of gateways and executors (`fleet.status`) until their TTL has passed. */
 export class FleetWatch {
-  readonly #seen = new Map<string, { status: FleetStatus; at: number }>();
+  /** By `toId`. `since` is the start of their heartbeats without a gap. */
+  readonly #seen = new Map<string, { status: FleetStatus; at: number; since: number }>();
 
+  /** @param own id of this gateway */
   constructor(
     private readonly nats: Pick<NatsClient, 'subscribe'>,
     private readonly clock: Clock,
+    private readonly own: string,
   ) {}
 
   /** Subscribes to heartbeats; the connection must be open. */
@@ -37,9 +42,22 @@ export class FleetWatch {
 
   /** Records one heartbeat. */
   note(status: FleetStatus): void {
-    const id = `${status.service}/${status.instance}`;
-    if (this.#seen.size >= MOST && !this.#seen.has(id)) this.#forgetGone();
-    if (this.#seen.size < MOST || this.#seen.has(id)) this.#seen.set(id, { status, at: this.clock.monotonic() });
+    const id = toId(status);
+    const at = this.clock.monotonic();
+    this.#forgetGone();
+    const known = this.#seen.get(id);
+    if (known || this.#seen.size < MOST) this.#seen.set(id, { status, at, since: known?.since ?? at });
+  }
+
+  /**
+   * Whether a gateway is known to be gone: this one has heard its own heartbeats for so long that it would have heard the other's.
+   * One that has just started, was suspended or has no NATS knows nothing.
+   */
+  isGone(instance: string): boolean {
+    this.#forgetGone();
+    const own = this.#seen.get(toId({ service: GATEWAY, instance: this.own }));
+    const isSure = own !== undefined && this.clock.monotonic() - own.since > own.status.ttl_ms;
+    return isSure && !this.#seen.has(toId({ service: GATEWAY, instance }));
   }
 
   /** Live processes, ordered by service. */
@@ -65,6 +83,8 @@ export class FleetWatch {
   }
 }
 
+const toId = ({ service, instance }: Pick<FleetStatus, 'service' | 'instance'>): string => `${service}/${instance}`;
+
 function isStatus(body: unknown): body is FleetStatus {
   if (!isJsonObject(body)) return false;
   const { service, instance, ttl_ms: ttl, breakers } = body;
@@ -72,8 +92,6 @@ function isStatus(body: unknown): body is FleetStatus {
     typeof service === 'string' && typeof instance === 'string' && typeof ttl === 'number' && Array.isArray(breakers)
   );
 }
-
-const GATEWAY = 'gateway';
 
 /** A breaker that is not closed, and the number of processes that report it. */
 export interface TroubledBreaker extends BreakerStatus {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
 import { validateMessage } from '@toolfleet/schema';
@@ -48,8 +49,10 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const python = pythonPolicy(file.code_execution);
   const auth = wireAuth(settings, host, brokers, file);
   const catalog = wireCatalog(settings, host, brokers, python);
-  const watch = new FleetWatch(brokers.nats, host.clock);
-  const results = wireResults(settings, host, brokers, catalog.access);
+  const own = randomUUID().slice(0, 8);
+  const watch = new FleetWatch(brokers.nats, host.clock, own);
+  const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
+  const results = wireResults(settings, host, brokers, catalog.access, holders);
   const engine = wireEngine(settings, host, {
     brokers,
     python,
@@ -73,7 +76,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     results,
   });
   const calls = wireCalls(settings, host, { brokers, auth, catalog, engine, results });
-  const fleet = wireFleetState(host, { brokers, catalog, engine, calls, watch });
+  const fleet = wireFleetState(host, { brokers, catalog, engine, calls, watch, own });
   const purges = wirePurges(settings, host, {
     brokers,
     keys: auth.keys,
@@ -202,15 +205,16 @@ type FleetState = ReturnType<typeof wireFleetState>;
 /** What the console and operators see besides tools: recent calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults }: ServiceHost,
-  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch },
+  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
 ) {
-  const { catalog, engine, calls, watch } = deps;
+  const { catalog, engine, calls, watch, own } = deps;
   const { nats, redis } = deps.brokers;
   const queues = [...engine.queues, calls.queue] as unknown as JobQueue[];
   const components: LifecycleComponent[] = [
     { name: 'state of the fleet', start: async () => watch.follow() },
     new Heartbeat(nats, clock, {
       service: 'gateway',
+      instance: own,
       breakers: () => engine.breakers.status(),
       faults,
     }),

@@ -1,7 +1,7 @@
 import type { CallAccess } from '@toolfleet/access';
 import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
-import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
+import { DEFAULT_RETENTION, RedisJournal, type KeyHolders } from '@toolfleet/journal';
 import { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import {
   AsyncCalls,
@@ -23,13 +23,19 @@ import { queueOptions, type Brokers } from './brokers.js';
 export type Results = ReturnType<typeof wireResults>;
 
 /** Builds the stores of calls and results, and their readers. None of them runs a call, so they come before the engine. */
-export function wireResults(settings: GatewayConfig, host: ServiceHost, brokers: Brokers, access: CallAccess) {
+export function wireResults(
+  settings: GatewayConfig,
+  host: ServiceHost,
+  brokers: Brokers,
+  access: CallAccess,
+  holders: KeyHolders,
+) {
   const { clock, logger } = host;
   const { redis, nats } = brokers;
   const now = () => clock.now();
   const largeResults = resultStore(settings, host);
   const kept = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
-  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, kept, largeResults);
+  const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, kept, largeResults, holders);
   const handleTtlSeconds = settings.RESULT_HANDLE_TTL_SECONDS;
   const handles = new RedisCallStore(redis, handleTtlSeconds, now, kept, largeResults);
   const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, now, kept, largeResults);

@@ -40,7 +40,11 @@ export function journal(ports: Ports): Step {
 
 async function runJournalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
   const entered = await acceptUnclaimed(ports, call);
-  if (entered.kind === 'claimed') return unknownOutcome(call, entered.state);
+  if (entered.kind === 'claimed') {
+    const { state } = entered;
+    if (state !== 'cancelled' && state !== 'expired') return unknownOutcome(call, state);
+    throw new ToolError('CALL_IN_PROGRESS', { message: 'Another gateway has taken this call over; nothing was run' });
+  }
   if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
   const result = await next({ ...call, fence: entered.fence, journalled: true });
   const { failure } = result;
@@ -77,6 +81,7 @@ async function accept({ journal: entries }: Ports, { request, tool, plan, identi
       deadlineAt: request.deadlineAt,
       repeatable: plan.idempotent,
       mayHaveBegun: request.mayHaveBegun ?? false,
+      moves: request.acceptedAt !== undefined,
       idempotencyKey: isKeyed ? identity.idempotencyKey : undefined,
       fingerprint: isKeyed ? identity.fingerprint : undefined,
     });

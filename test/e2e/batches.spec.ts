@@ -129,9 +129,10 @@ describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
   it('gives each item its own time from its start', async () => {
     const calls = Array.from({ length: 4 }, () => step({ timeout_ms: 3_000 }, { ms: 800 }));
     const bodies = await send({ calls, parallel: false });
-    expect(bodies.map(({ success, metadata }) => [success, metadata['code']])).toEqual(
-      Array.from({ length: 4 }, () => [true, undefined]),
-    );
+    // On a busy machine an item may use up its time. The last one of a shared time would have 600 ms of it.
+    const hadOwnTime = ({ success, metadata }: Body): boolean =>
+      success || (metadata['timing'] as { execute_ms: number }).execute_ms > 1_200;
+    expect(bodies.filter((body) => !hadOwnTime(body))).toEqual([]);
   });
 
   it('carries pictures, and notes those beyond the size of a message', async () => {

@@ -10,7 +10,7 @@ import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 const PRICE_USD = 0.001;
 /** A port without a listener. */
 const AWAY = 'http://127.0.0.1:1';
-/** `paid` may be repeated, `paid_once` may not, `free` costs nothing. */
+/** `paid` and `slow` may be repeated, `paid_once` and `slow_once` may not, `free` costs nothing. Slow ones have a second. */
 const TOOLS = `export default ({ defineTool, ok, ToolError }) => {
   const run = async ({ mode }, { signal }) => {
     if (mode === 'fails') throw new ToolError('TOOL_ERROR', { message: 'no such city' });
@@ -25,6 +25,8 @@ const TOOLS = `export default ({ defineTool, ok, ToolError }) => {
   return [
     tool('paid', { idempotent: true, costMicroUsd: 1000 }),
     tool('paid_once', { costMicroUsd: 1000 }),
+    tool('slow', { idempotent: true, costMicroUsd: 1000, timeoutSeconds: 1 }),
+    tool('slow_once', { costMicroUsd: 1000, timeoutSeconds: 1 }),
     tool('free', { idempotent: true }),
   ];
 };`;
@@ -43,7 +45,7 @@ beforeAll(async () => {
   };
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
-    tools: ['paid', 'paid_once', 'free', 'away', 'execute_python'],
+    tools: ['paid', 'paid_once', 'slow', 'slow_once', 'free', 'away', 'execute_python'],
     config: { mcp_tools: { away }, budget: { tenants: { globex: { allow_cost_overrun: true } } } },
     env: { BUILTIN_PLUGINS_DIR: plugins, EGRESS_ALLOWED_ENDPOINTS: AWAY, MCP_ALLOWED_DOMAINS: '127.0.0.1' },
   });
@@ -100,13 +102,13 @@ describe('the cost of a call by its outcome', () => {
     ],
     [
       'a time-out: its price',
-      () => fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }),
-      { code: 'ATTEMPT_TIMED_OUT', cost: PRICE_USD, tool: 'paid' },
+      () => fleet.call('slow', { mode: 'hangs' }, { fields: { no_retry: true } }),
+      { code: 'ATTEMPT_TIMED_OUT', cost: PRICE_USD, tool: 'slow' },
     ],
     [
       'an unknown outcome: what was reserved',
-      () => fleet.call('paid_once', { mode: 'hangs' }, { fields: { timeout_ms: 1_000 } }),
-      { code: 'OUTCOME_UNKNOWN', cost: PRICE_USD, tool: 'paid_once' },
+      () => fleet.call('slow_once', { mode: 'hangs' }),
+      { code: 'OUTCOME_UNKNOWN', cost: PRICE_USD, tool: 'slow_once' },
     ],
     ['a free tool: nothing', () => fleet.call('free', { mode: 'ok' }), { cost: 0, tool: 'free' }],
     [
@@ -254,13 +256,20 @@ describe('without an executor', () => {
     ['on NATS', 'paid', { mode: 'ok' }, 502, 'EXECUTOR_UNAVAILABLE'],
     ['in a queue until the deadline', 'execute_python', { code: '1' }, 504, 'DEADLINE_EXCEEDED'],
   ])('%s, a call costs nothing', async (_where, tool, args, status, code) => {
-    const answer = await lonely.call(tool, args);
-    expect([answer.status, answer.body.code]).toEqual([status, code]);
     const tenant = async () =>
       (await lonely.ask({ path: '/api/v1/budgets' })).body.budgets.find(
         ({ scope }: { scope: string }) => scope === 'tenant',
       );
-    await expect.poll(tenant).toMatchObject({ spent_usd: 0, held_usd: 0 });
-    expect((await lonely.ask({ path: '/api/v1/usage' })).body.rows).toEqual([]);
+    const rows = async () => (await lonely.ask({ path: '/api/v1/usage' })).body.rows;
+    // On a busy machine a job may still be in the queue when its call has to be answered: then nothing is known of it, and it is paid.
+    const attempt = async () => {
+      await expect.poll(tenant).toMatchObject({ held_usd: 0 });
+      return { spent: (await tenant()).spent_usd, rows: await rows(), answer: await lonely.call(tool, args) };
+    };
+    let ended = await attempt();
+    for (let tries = 1; ended.answer.status === 200 && tries < 3; tries += 1) ended = await attempt();
+    expect([ended.answer.status, ended.answer.body.code]).toEqual([status, code]);
+    await expect.poll(tenant).toMatchObject({ spent_usd: ended.spent, held_usd: 0 });
+    expect(await rows()).toEqual(ended.rows);
   });
 });

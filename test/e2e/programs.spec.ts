@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
+import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { fleetctl } from '../fleet/fleetctl.js';
@@ -10,6 +11,9 @@ import { startSampleServices, type SampleServices } from '../fleet/sample-servic
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DOCS = fileURLToPath(new URL('../../docs/programs.md', import.meta.url));
+/** Nothing listens there. */
+const GONE = 'http://127.0.0.1:1/functions';
+const SUBSTITUTE = 'Substitute data, not a live result';
 let samples: SampleServices;
 let server: CountingMcpServer;
 let fleet: TestFleet;
@@ -26,8 +30,15 @@ beforeAll(async () => {
       'python-sandbox': 1,
     },
     tools: ['calculator', 'notes_save_note', 'parcels_getParcel', 'run_program'],
-    config: { ...samples.config, mcp_servers: { notes: { url: `${server.origin}/mcp` } } },
-    env: { ...samples.env, EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin}` },
+    config: {
+      ...samples.config,
+      mcp_servers: { notes: { url: `${server.origin}/mcp` } },
+      mcp_tools: { gone: { url: GONE, func_name: 'gone', stub_data: { rows: 'r'.repeat(3_000) } } },
+    },
+    env: {
+      ...samples.env,
+      EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},http://127.0.0.1:1`,
+    },
   });
 });
 afterAll(async () => {
@@ -35,6 +46,7 @@ afterAll(async () => {
   await Promise.all([server?.stop(), samples?.stop()]);
 });
 
+const asAdmin = () => ({ timeoutMs: 30_000, headers: { Authorization: `Bearer ${fleet.adminKey}` } });
 const program = (code: string, args: object = {}, ask: Parameters<TestFleet['call']>[2] = {}): Promise<Answer> =>
   fleet.call('run_program', { code, ...args }, ask);
 
@@ -109,6 +121,18 @@ page = tools.read_result(handle=inputs, limit=10)
     expect(read.body).toMatchObject({ error: null, output: { value: [4_999, expect.stringMatching(/^{"/), 10] } });
   });
 
+  it('marks substitutes among its results, for itself and for the model that reads its own', async () => {
+    const { body } = await program('answer = tools.gone.call()\nresult = [answer.note, len(answer.output["rows"])]');
+    expect(body).toMatchObject({
+      success: true,
+      output: { value: [expect.stringContaining(SUBSTITUTE), 3_000] },
+      text: expect.stringMatching(/^Calls of this program returned substitutes: gone \(call 1\): Substitute data/),
+      metadata: { calls: [{ tool: 'gone', ok: true, fallback: 'stub_data' }] },
+    });
+    const failed = await program('tools.gone()\nraise ValueError("no")');
+    expect(JSON.parse(failed.body.text).message).toContain(SUBSTITUTE);
+  });
+
   it('catches refusals and failures', async () => {
     const code = `
 found = []
@@ -171,6 +195,44 @@ levels`,
     leaving.abort();
     expect(await gone).toBe('AbortError');
     await eventually('the tool was cancelled', () => server.counting() === 0 && server.cancelled() === 1);
+  });
+});
+
+describe('substitute data', () => {
+  const shapes = {
+    'chat completions': { id: 'a', type: 'function', function: { name: 'gone', arguments: '{}' } },
+    'openai-responses': { type: 'function_call', call_id: 'b', name: 'gone', arguments: '{}' },
+    anthropic: { type: 'tool_use', id: 'c', name: 'gone', input: {} },
+    gemini: { functionCall: { name: 'gone', args: {} } },
+  };
+  const message = { name: 'gone', arguments: {} };
+
+  it.each<[string, (nats: NatsClient) => Promise<unknown[]>]>([
+    ['HTTP', async () => (await fleet.ask({ path: '/api/v1/tools/batch-execute', body: Object.values(shapes) })).body],
+    ['NATS', (nats) => nats.request('tool.batch', { calls: Object.values(shapes) }, asAdmin())],
+    [
+      'HTTP as chat completions',
+      async () => (await fleet.ask({ path: '/api/v1/tools/batch-execute?format=openai', body: [message] })).body,
+    ],
+  ])('is marked in batches of every shape over %s', async (_, send) => {
+    const nats = await NatsClient.connect({ url: fleet.nats.url, name: 'spec' });
+    const answers = await send(nats).finally(() => nats.close());
+    for (const answer of answers) {
+      const { content, output, result, functionResponse } = answer as any;
+      const read = result ? JSON.parse(result).text : (functionResponse?.response.output ?? output ?? content);
+      expect(typeof read === 'string' ? read : read[0].text).toMatch(/^Substitute data/);
+    }
+  });
+
+  it('is marked when it is kept, and in the parts that are read of it', async () => {
+    const { body } = await fleet.call('gone', {}, { fields: { max_result_kb: 1 } });
+    const { handle } = body.metadata.result_handle;
+    expect(body.text).toMatch(/^Substitute data/);
+    for (const part of [{}, { select: 'rows' }]) {
+      const read = await fleet.call('read_result', { handle, ...part });
+      expect(read.body.text).toMatch(/^Substitute data/);
+    }
+    expect((await fleet.ask({ path: `/api/v1/results/${handle}` })).body.disclaimer).toContain(SUBSTITUTE);
   });
 });
 

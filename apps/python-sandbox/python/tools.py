@@ -16,10 +16,10 @@ class _OtherPath(BaseException):
     """This run asked for another call than the run before it did. Nothing may continue from here."""
 
 class ToolResult:
-    """A successful call: `output` (JSON value), `text` (for a model), `content` (images and other blocks), `call_id`, `cost_usd`."""
+    """A successful call: `output` (JSON value), `text` (for a model), `content` (images and other blocks), `call_id`, `cost_usd`; `note` tells why it is not a live result, else None."""
     def __init__(self, answer):
         self.output, self.text, self.content = answer.get("output"), answer.get("text", ""), answer.get("content") or []
-        self.call_id, self.cost_usd = answer.get("call_id"), answer.get("cost_usd", 0)
+        self.call_id, self.cost_usd, self.note = answer.get("call_id"), answer.get("cost_usd", 0), answer.get("note")
     def __repr__(self): return f"ToolResult({self.text[:200]!r})"
 
 class _Device:

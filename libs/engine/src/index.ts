@@ -31,7 +31,14 @@ export { toExecMessage } from './attempt.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
 export { callBody, explainFailure, failed, shownMetadata } from './result.js';
 export { parseSelect, showValue } from './steps/select.js';
-export { oversizeDocument, RESULT_URI, toDocument, withHandle, type KeptHandle } from './result-handle.js';
+export {
+  oversizeDocument,
+  RESULT_URI,
+  toDocument,
+  withDisclaimer,
+  withHandle,
+  type KeptHandle,
+} from './result-handle.js';
 export { callsTools, hasEffects, isSafeMethod, rateKey, toolRate } from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';
 export type { Guard, GuardedCall, GuardedResult, ResultVerdict } from './guard.js';

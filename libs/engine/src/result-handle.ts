@@ -21,6 +21,11 @@ const SHOWN_CHARS = 2_000;
 /** URI of a kept result as an MCP resource. */
 export const RESULT_URI = 'toolfleet://results/';
 
+/** A text for a model; in front of it the note that what it shows is not a live result. */
+export function withDisclaimer({ disclaimer }: JsonObject, text: string): string {
+  return typeof disclaimer === 'string' ? `${disclaimer} ${text}` : text;
+}
+
 /**
  * The document of a result, to which expressions apply and from which pages are cut: its output as JSON or text, or the text of a tool
  * without output.
@@ -64,12 +69,13 @@ export function withHandle<T extends Payload>(
   const bytes = Buffer.byteLength(document);
   const shape = typeof result.output === 'string' ? 'text' : describeShape(result.output);
   const uri = `${RESULT_URI}${handle}`;
-  const text = [
+  const summary = [
     `The result of '${tool}' has ${bytes} bytes (${document.length} characters) and is kept until ${expires_at}.`,
     `Shape: ${shape}`,
     howToRead(reading, handle),
     `It begins with: ${document.slice(0, SHOWN_CHARS)}`,
   ].join('\n');
+  const text = withDisclaimer(result.metadata, summary);
   const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];
   const mimeType = typeof result.output === 'string' ? 'text/plain' : 'application/json';
   const link = { type: 'resource_link', uri, name: `result of ${tool}`, mimeType, size: bytes };

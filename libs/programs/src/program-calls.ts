@@ -62,7 +62,10 @@ export interface ProgramPorts {
   describe(principal: Principal, name: string): Promise<RegisteredTool>;
 }
 
-/** A call that a program made, as the result of the program lists it. */
+/**
+ * A call that a program made, as the result of the program lists it: with the `code` of a failure, and `fallback` (`stale_cache`,
+ * `stub_data`) for a substitute.
+ */
 interface MadeCall extends JsonObject {
   n: number;
   tool: string;
@@ -96,6 +99,8 @@ interface AskedCall {
   select?: string;
 }
 
+/** Calls with substitutes that the text of a program's result names; `metadata.calls` has all. */
+const MAX_NOTES = 10;
 /** Characters of a call in the details of an error. */
 const MAX_PATH = 200;
 
@@ -123,6 +128,8 @@ export class ProgramCalls {
   /** Highest cost of a call so far, by tool. */
   private readonly highestMicroUsd = new Map<string, MicroUsd>();
   private otherPath: JsonObject | undefined;
+  /** Which calls returned substitutes, and why. */
+  private readonly substitutes: string[] = [];
 
   /** @param token the delegation token of the run; it stays in this process */
   constructor(
@@ -189,12 +196,21 @@ export class ProgramCalls {
     }));
     const calls = [...this.made, ...cut].toSorted((a, b) => a.n - b.n);
     const metadata = { ...response.metadata, calls, calls_cost_usd: toUsd(this.microUsd) };
-    if (!this.otherPath) return { ...response, metadata };
+    if (!this.otherPath) return { ...this.mark(response), metadata };
     const error = new ToolError('OUTCOME_UNKNOWN', {
       message: 'The program ran again after its worker was lost, and asked for another call than the first time',
       details: this.otherPath,
     });
     return { ...failedResponse(error, error.message), output: response.output, metadata };
+  }
+
+  /** Tells the reader of a program's result that it may rest on substitutes: their own marks stay inside the program. */
+  private mark(response: ExecResponse): ExecResponse {
+    if (this.substitutes.length === 0) return response;
+    const note = `Calls of this program returned substitutes: ${this.substitutes.join('; ')}`;
+    const { text, content } = response;
+    const marked = { ...response, text: `${note}\n${text}` };
+    return content?.length ? { ...marked, content: [{ type: 'text', text: note }, ...content] } : marked;
   }
 
   private async answerNew(n: number, question: JsonObject, path: Path): Promise<JsonObject> {
@@ -243,6 +259,7 @@ export class ProgramCalls {
     let cost: MicroUsd = 0;
     let held: MicroUsd = 0;
     let answer: JsonObject;
+    let fallback: string | undefined;
     try {
       if (this.made.length + this.running.size > this.maxCalls)
         throw limit(`A program may make ${this.maxCalls} calls`);
@@ -270,6 +287,7 @@ export class ProgramCalls {
       };
       const result = await call.active.makeCall(request);
       cost = result.usage.microUsd;
+      if (result.replaced) fallback = this.note(n, tool, result.metadata);
       answer = await this.toAnswer(n, request, result);
     } catch (error) {
       const failure = toToolError(error);
@@ -282,7 +300,10 @@ export class ProgramCalls {
     this.highestMicroUsd.set(tool, Math.max(cost, this.highestMicroUsd.get(tool) ?? 0));
     const ms = Math.round(ports.clock.monotonic() - from);
     const ok = answer.ok === true;
-    this.made.push({ n, tool, ok, ms, cost_usd: toUsd(cost), key, ...(ok ? {} : { code: answer.code as Json }) });
+    const made: MadeCall = { n, tool, ok, ms, cost_usd: toUsd(cost), key };
+    if (!ok) made.code = answer.code as Json;
+    else if (fallback !== undefined) made.fallback = fallback;
+    this.made.push(made);
     call.request.onProgress?.({ message: `${tool} ${ok ? 'finished' : 'failed'}`, progress: this.made.length });
     return answer;
   }
@@ -303,14 +324,21 @@ export class ProgramCalls {
     return most;
   }
 
+  /** Notes a substitute for the end of the program; returns its kind. */
+  private note(n: number, tool: string, { fallback, disclaimer }: JsonObject): string {
+    if (this.substitutes.length < MAX_NOTES) this.substitutes.push(`${tool} (call ${n}): ${String(disclaimer)}`);
+    return String(fallback);
+  }
+
   private async toAnswer(n: number, request: CallRequest, result: CallResult): Promise<JsonObject> {
     const { callId } = request;
-    const { ok, output, text, content, usage, failure } = result;
+    const { ok, output, text, content, usage, failure, metadata } = result;
     if (!ok) {
       return { ...failed(n, failure ?? toFailure(new ToolError('TOOL_ERROR', { message: text }))), call_id: callId };
     }
     const answer: JsonObject = { n, ok, output, text, call_id: callId, cost_usd: toUsd(usage.microUsd) };
     if (content) answer.content = content;
+    if (metadata.disclaimer !== undefined) answer.note = metadata.disclaimer;
     if (this.counts(answer)) return answer;
     const kept = await this.ports.shelf.keep(request, request.toolName, result);
     const advice = kept ? `; read parts of this one with tools.read_result(handle="${kept.handle}")` : '';

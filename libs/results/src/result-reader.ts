@@ -1,5 +1,5 @@
 import { isToolError, payloadOmitted, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { parseSelect, showValue, toDocument, type ResultSelector } from '@toolfleet/engine';
+import { parseSelect, showValue, toDocument, withDisclaimer, type ResultSelector } from '@toolfleet/engine';
 import { type AsyncCalls, type CallerSession } from './async-calls.js';
 import { isFinal } from './call-store.js';
 
@@ -23,7 +23,10 @@ export interface PartRequest {
   limit?: number;
 }
 
-/** A part of a kept result. `output` is a selection; all other members belong to a page. */
+/**
+ * A part of a kept result. `output` is a selection; all other members belong to a page. `disclaimer` says why the result is not a
+ * live one.
+ */
 export interface ResultPart extends JsonObject {
   handle: string;
   tool: string;
@@ -43,11 +46,19 @@ export class ResultReader {
   async read(caller: ResultCaller, handle: string, part: PartRequest): Promise<ResultPart> {
     const { select, offset = 0, limit = PAGE_CHARS.default } = part;
     const selection = select === undefined ? undefined : parseSelect(select);
-    const { tool, document } = await this.find(caller, handle);
+    const { tool, document, marks } = await this.find(caller, handle);
     if (selection === undefined) {
       const text = document.slice(offset, offset + Math.min(limit, PAGE_CHARS.most));
       const end = offset + text.length;
-      return { handle, tool, offset, chars: document.length, next_offset: end < document.length ? end : null, text };
+      return {
+        handle,
+        tool,
+        ...marks,
+        offset,
+        chars: document.length,
+        next_offset: end < document.length ? end : null,
+        text,
+      };
     }
     const bounds = { tenantId: caller.principal.tenantId, signal: caller.signal };
     const { value, shape } = await this.selector.select(document, selection, bounds);
@@ -57,7 +68,7 @@ export class ResultReader {
         message: `The selection has ${length} characters, more than ${PAGE_CHARS.most}: select less of it`,
       });
     }
-    const found: ResultPart = { handle, tool, output: value };
+    const found: ResultPart = { handle, tool, ...marks, output: value };
     if (shape !== undefined) found.note = `select matches nothing in the result, which is ${shape}`;
     return found;
   }
@@ -65,11 +76,14 @@ export class ResultReader {
   private async find(
     { principal, session }: ResultCaller,
     handle: string,
-  ): Promise<{ tool: string; document: string }> {
+  ): Promise<{ tool: string; document: string; marks: JsonObject }> {
     const { tool, state, result } = await this.calls.get(principal, handle, session).catch((error: unknown) => {
       throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
     });
-    if (result && payloadOmitted(result) === undefined) return { tool, document: toDocument(result) };
+    if (result && payloadOmitted(result) === undefined) {
+      const { disclaimer } = result.metadata;
+      return { tool, document: toDocument(result), marks: disclaimer === undefined ? {} : { disclaimer } };
+    }
     throw result || isFinal(state)
       ? noResult(handle)
       : new ToolError('NOT_FOUND', { message: `Call '${handle}' has not ended yet (${state})` });
@@ -82,7 +96,11 @@ const noResult = (handle: string): ToolError =>
   });
 
 /** The part as text for a model, with its range and the start of the next page. */
-export function showPart({ output, note, text, offset, chars, next_offset: next }: ResultPart): string {
+export function showPart(part: ResultPart): string {
+  return withDisclaimer(part, showRange(part));
+}
+
+function showRange({ output, note, text, offset, chars, next_offset: next }: ResultPart): string {
   if (output !== undefined) return typeof note === 'string' ? note : showValue(output);
   const end = typeof next === 'number' ? `the next page has offset ${next}` : 'this is the end';
   const shown = String(text);

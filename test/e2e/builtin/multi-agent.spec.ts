@@ -40,10 +40,12 @@ beforeAll(async () => {
     tools: ['calculator', 'sample_save_note'],
     config: {
       mcp_servers: { sample: { url: `${server.origin}/mcp`, cost_per_use: 0 } },
+      // Nothing listens there.
+      mcp_tools: { gone: { url: 'http://127.0.0.1:1/functions', func_name: 'gone', stub_data: { rate: 1 } } },
       sub_agent: { max_iterations: 3, max_concurrency: 3 },
     },
     env: {
-      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      EGRESS_ALLOWED_ENDPOINTS: `${server.origin},http://127.0.0.1:1`,
       BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_USD * 1e6}`,
       MAX_COST_PER_REQUEST: String(REQUEST_LIMIT_USD),
       MAX_TOKENS_PER_REQUEST: String(REQUEST_LIMIT_TOKENS),
@@ -94,6 +96,11 @@ describe('tasks', () => {
     ]);
     expect(results[0]?.response).toContain('Sub-agents may not call multi_agent');
     expect(results[1]?.response).toContain('This task has no tool calculator');
+  });
+
+  it('tell their model that a result is a substitute', async () => {
+    const { results } = await run([task('stub', 'CALL gone {}', 'SAY {results}')]);
+    expect(results[0]?.response).toMatch(/^Substitute data, not a live result/);
   });
 
   it('search the catalogue when not all tools fit a prompt', async () => {

@@ -9,7 +9,7 @@ import {
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
 import { HANDLE, SELECTION } from '@toolfleet/catalog';
-import { shownMetadata } from '@toolfleet/engine';
+import { shownMetadata, withDisclaimer } from '@toolfleet/engine';
 
 /**
  * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
@@ -87,8 +87,7 @@ function renderContent({
   // A model that reads only the text gets the whole result, unless it is too large.
   if (text.length > CUT_CHARS && typeof output === 'object' && output !== null) {
     const json = JSON.stringify(output);
-    const note = typeof metadata['disclaimer'] === 'string' ? `${metadata['disclaimer']} ` : '';
-    if (json.length > text.length) return [{ type: 'text', text: `${note}${json}` }];
+    if (json.length > text.length) return [{ type: 'text', text: withDisclaimer(metadata, json) }];
   }
   if (text !== '' || output === null) return [{ type: 'text', text }];
   return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];

@@ -1,6 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from '@modelcontextprotocol/server';
 import { isJsonObject, isToolError, type Principal } from '@toolfleet/contracts';
-import { RESULT_URI } from '@toolfleet/engine';
+import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
 
 /** Reads kept results in parts. */
@@ -35,8 +35,9 @@ export function installResultResources(server: Server, read: ReadResult, princip
     });
     const { text, output, ...facts } = found;
     const content = output === undefined ? String(text) : JSON.stringify(output);
-    const mimeType = output === undefined ? 'text/plain' : 'application/json';
-    return { contents: [{ uri, mimeType, text: content, _meta: facts }], ...EMPTY };
+    // JSON with a note in front is none.
+    const mimeType = output === undefined || facts.disclaimer !== undefined ? 'text/plain' : 'application/json';
+    return { contents: [{ uri, mimeType, text: withDisclaimer(facts, content), _meta: facts }], ...EMPTY };
   });
 }
 

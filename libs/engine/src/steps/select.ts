@@ -3,7 +3,7 @@ import { readSelect, SelectRefused, type SelectExpression } from '@toolfleet/sch
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
-import { toDocument } from '../result-handle.js';
+import { toDocument, withDisclaimer } from '../result-handle.js';
 import type { ToolPlan } from '../tool-plan.js';
 
 /** The JMESPath expression for the whole result: it switches off the selection of a tool. */
@@ -77,8 +77,7 @@ export function showValue(value: Json): string {
 
 /** Text blocks repeat what was not selected; pictures, files and links stay. */
 function withOutput(result: CallResult, output: Json, shown: string, select: CallResult['metadata']): CallResult {
-  const { disclaimer } = result.metadata;
-  const text = typeof disclaimer === 'string' ? `${disclaimer} ${shown}` : shown;
+  const text = withDisclaimer(result.metadata, shown);
   const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];
   const content = rest.length > 0 ? [{ type: 'text', text }, ...rest] : undefined;
   return { ...result, output, text, content, metadata: { ...result.metadata, select } };

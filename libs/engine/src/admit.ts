@@ -8,7 +8,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import type { Fault } from '@toolfleet/schema';
+import { type Fault, toParameterName } from '@toolfleet/schema';
 import { hasRequiredRole, mayUse } from './access.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
@@ -123,9 +123,10 @@ function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall
 
 /** The error of arguments that do not match a tool's schema, with every violation in `details.faults`. */
 export function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
-  const lines = faults.map(({ param, message }) =>
-    param === '' || message.includes(`'${param}`) ? message : `${param}: ${message}`,
-  );
+  const lines = faults.map(({ path, message }) => {
+    const name = toParameterName(path);
+    return name === '' || message.includes(`'${name}'`) ? message : `${name}: ${message}`;
+  });
   return new ToolError('ARGUMENTS_INVALID', {
     message: `Invalid arguments for tool '${tool}': ${lines.join('; ')}`,
     details: { tool, faults: faults.map((fault) => ({ ...fault })) },

@@ -19,6 +19,8 @@ const MAX_INLINED_KEYWORDS = 8;
 /** A compiled schema. Values are checked within a limit of steps. */
 export interface CompiledSchema {
   readonly schema: JsonObject;
+  /** The copy of it whose parts `errors` refers to. */
+  readonly checked: JsonObject;
   /**
    * Whether `value` is valid; also false when checking takes too long, which `errors` then reports.
    * @param steps limit; by default that of an event loop
@@ -100,6 +102,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
   const parts = new Map<string, ValidateFunction>();
   return {
     schema: original,
+    checked: schema,
     check(value, steps) {
       try {
         return withinSteps(() => check(value) as boolean, steps);

@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { jsonType } from './coerce-scalar.js';
+import { schemaAt } from './subschemas.js';
 
 /** What is wrong with an argument. */
 type FaultKind =
@@ -37,12 +38,15 @@ export const MAX_FAULTS = 50;
 /** Errors read from each end of a long list: union branches report one per form and place, the union itself comes last. */
 const MAX_ERRORS = 1_000;
 
-/** Converts errors of ajv to faults, one per path and kind, at most `MAX_FAULTS`. */
-export function explainErrors(errors: readonly ErrorObject[]): Fault[] {
+/**
+ * Converts errors of ajv to faults, one per path and kind, at most `MAX_FAULTS`.
+ * @param root the schema, whose definitions the forms of a union may be
+ */
+export function explainErrors(errors: readonly ErrorObject[], root: JsonObject = {}): Fault[] {
   const faults: Fault[] = [];
   const seen = new Set<string>();
-  for (const error of withoutBranches(withoutMiddle(errors))) {
-    const fault = explain(error);
+  for (const error of withoutBranches(withoutMiddle(errors), root)) {
+    const fault = explain(error, root);
     if (!fault) continue;
     const id = `${fault.path} ${fault.kind}`;
     if (seen.has(id)) continue;
@@ -65,37 +69,91 @@ export function faultAt(place: string, kind: FaultKind, text: string): Fault {
   return { param: first.replaceAll('~1', '/').replaceAll('~0', '~'), path, kind, message };
 }
 
+/** A failed union: the parts of its forms, and of the form that the value names by its discriminator. */
+interface FailedUnion {
+  error: ErrorObject;
+  parts: ReadonlySet<Json>;
+  meant?: ReadonlySet<Json>;
+}
+
 /**
- * Drops errors inside the branches of a failed union: the error of the union itself explains enough. A branch that is a `$ref`
- * reports under the path of its definition, so such errors are recognized by their place in the value.
+ * Drops errors inside the forms of a failed union: the error of the union itself explains enough. If the value names its form, that
+ * form's errors are kept instead.
  */
-function withoutBranches(errors: readonly ErrorObject[]): readonly ErrorObject[] {
-  const unions = new Map<string, string[]>(); // schema paths of failed unions by the place in the value
-  for (const { keyword, instancePath, schemaPath } of errors) {
+function withoutBranches(errors: readonly ErrorObject[], root: JsonObject): readonly ErrorObject[] {
+  const unions = new Map<string, FailedUnion[]>(); // by the place in the value
+  const partsOf = new Map<Json, ReadonlySet<Json>>();
+  const parts = (form: Json): ReadonlySet<Json> => {
+    const known = partsOf.get(form) ?? collectParts(form, root);
+    partsOf.set(form, known);
+    return known;
+  };
+  for (const error of errors) {
+    const { keyword, instancePath, schema } = error;
     if (keyword !== 'anyOf' && keyword !== 'oneOf') continue;
+    const meant = meantForm(error, root);
+    const union = { error, parts: parts(schema as Json), meant: meant === undefined ? undefined : parts(meant) };
     const known = unions.get(instancePath);
-    if (known) known.push(schemaPath);
-    else unions.set(instancePath, [schemaPath]);
+    if (known) known.push(union);
+    else unions.set(instancePath, [union]);
   }
   return unions.size === 0 ? errors : errors.filter((error) => !isInBranch(error, unions));
 }
 
-function isInBranch(
-  { instancePath, schemaPath }: ErrorObject,
-  unions: ReadonlyMap<string, readonly string[]>,
-): boolean {
+function isInBranch(error: ErrorObject, unions: ReadonlyMap<string, readonly FailedUnion[]>): boolean {
+  const { instancePath, parentSchema } = error;
   for (let end = instancePath.length; end >= 0; end = instancePath.lastIndexOf('/', end - 1)) {
-    const place = instancePath.slice(0, end);
-    for (const union of unions.get(place) ?? []) {
-      if (place === instancePath && schemaPath === union) continue; // the union itself
-      if (schemaPath.startsWith(`${union}/`) || schemaPath.startsWith('#/$defs/')) return true;
+    for (const { error: union, parts, meant } of unions.get(instancePath.slice(0, end)) ?? []) {
+      if (union === error ? meant !== undefined : parts.has(parentSchema as Json) && !meant?.has(parentSchema as Json))
+        return true;
     }
     if (end === 0) break;
   }
   return false;
 }
 
-function explain(error: ErrorObject): Fault | undefined {
+/** All objects of a schema and of the definitions that it refers to. */
+function collectParts(schema: Json, root: JsonObject): ReadonlySet<Json> {
+  const parts = new Set<Json>();
+  const open = [schema];
+  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+    if (typeof part !== 'object' || part === null || parts.has(part)) continue;
+    parts.add(part);
+    open.push(...Object.values(part));
+    if (isJsonObject(part) && typeof part.$ref === 'string') open.push(schemaAt(root, part.$ref.slice(1)) ?? null);
+  }
+  return parts;
+}
+
+/** The property that tells the forms of a union apart, each by its own `const` or `enum`, and the values of each form. */
+function discriminatorOf(forms: readonly Json[], root: JsonObject): { name: string; kinds: Json[][] } | undefined {
+  const resolved = forms.map((form) => {
+    const target = isJsonObject(form) && typeof form.$ref === 'string' ? schemaAt(root, form.$ref.slice(1)) : form;
+    return isJsonObject(target) && isJsonObject(target.properties) ? target.properties : {};
+  });
+  for (const name of Object.keys(resolved[0] ?? {})) {
+    const kinds = resolved.map((properties) => {
+      const property = properties[name];
+      if (!isJsonObject(property)) return [];
+      return property.const !== undefined ? [property.const] : Array.isArray(property.enum) ? property.enum : [];
+    });
+    const all = kinds.flat();
+    if (kinds.every(({ length }) => length > 0) && new Set(all).size === all.length) return { name, kinds };
+  }
+  return undefined;
+}
+
+/** The form that a value names by its discriminator. */
+function meantForm({ schema, data }: ErrorObject, root: JsonObject): Json | undefined {
+  if (!isJsonObject(data as Json)) return undefined;
+  const forms = schema as Json[];
+  const discriminator = discriminatorOf(forms, root);
+  if (!discriminator) return undefined;
+  const kind = (data as JsonObject)[discriminator.name] as Json;
+  return forms[discriminator.kinds.findIndex((kinds) => kinds.includes(kind))];
+}
+
+function explain(error: ErrorObject, root: JsonObject): Fault | undefined {
   const params = error.params as Record<string, Json>;
   const path = shorten(error.instancePath, MAX_PLACE_CHARS);
   const name = toParameterName(path);
@@ -144,7 +202,7 @@ function explain(error: ErrorObject): Fault | undefined {
       return fault('duplicate', `Parameter '${name}' must not contain duplicates`);
     case 'anyOf':
     case 'oneOf':
-      return fault('no_match', unionMessage(error, name));
+      return fault('no_match', unionMessage(error, name, root));
     case 'steps':
       return fault('invalid', String(error.message));
     case 'if':
@@ -154,9 +212,14 @@ function explain(error: ErrorObject): Fault | undefined {
   }
 }
 
-function unionMessage(error: ErrorObject, name: string): string {
+function unionMessage(error: ErrorObject, name: string, root: JsonObject): string {
   if (error.keyword === 'oneOf' && (error.params as JsonObject).passingSchemas) {
     return `Parameter '${name}' matches more than one of the allowed forms`;
+  }
+  const discriminator = discriminatorOf(error.schema as Json[], root);
+  if (discriminator) {
+    const kinds = discriminator.kinds.flat().map((kind) => JSON.stringify(kind));
+    return `Parameter '${name}' must have ${discriminator.name} ${shorten(kinds.join(' or '), 400)}`;
   }
   const branches = (error.schema as JsonObject[])
     .map((branch) => branch.type)
@@ -179,7 +242,7 @@ export function shorten(text: string, chars = SHOWN_CHARS): string {
 }
 
 /** Converts a JSON pointer to the notation of messages: `/filter/0/name` becomes `filter.0.name`. */
-function toParameterName(path: string): string {
+export function toParameterName(path: string): string {
   return path
     .slice(1)
     .split('/')

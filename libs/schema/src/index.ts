@@ -2,7 +2,7 @@ export { canonicalJson, fingerprint, sha256Hex } from './canonical.js';
 export { referenceTarget } from './subschemas.js';
 export { compileSchema, type CompiledSchema, validateMessage } from './compile.js';
 export { type Coercion } from './coerce.js';
-export { explainErrors, type Fault } from './explain.js';
+export { explainErrors, type Fault, toParameterName } from './explain.js';
 export { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 export { inlineDefinitions, SCHEMA_STYLES, type SchemaStyle } from './inline-definitions.js';
 export { toGeminiSchema } from './gemini-schema.js';

@@ -111,6 +111,47 @@ describe('coercion', () => {
     expect(args(object({ tool: { type: 'object' } }), { tool: { a: 1 } })).toEqual({ tool: { a: 1 } });
   });
 
+  const strictly = object({ a: { type: 'integer' }, b: { type: 'string' } }, { required: ['a'] });
+  const loosely = object({ a: { type: 'integer' } });
+  test.each<[string, JsonObject, JsonObject, JsonObject | null]>([
+    ['an object', strictly, { arguments: { a: '1' } }, { a: 1 }],
+    ['JSON text', strictly, { input: '{"a":1}' }, { a: 1 }],
+    ['optional ones', loosely, { args: { a: 1 } }, { a: 1 }],
+    ['not under other names', strictly, { data: { a: 1 } }, null],
+    ['not next to others', strictly, { parameters: { a: 1 }, b: 'x' }, null],
+    ['not where they are valid as they are', { type: 'object' }, { input: { a: 1 } }, { input: { a: 1 } }],
+    ['not unknown ones', loosely, { args: { z: 1 } }, {}],
+    [
+      'not where the schema has the name',
+      object({ input: { type: 'object' } }),
+      { input: { a: 1 } },
+      { input: { a: 1 } },
+    ],
+  ])('unwraps arguments nested under the names of wrappers: %s', (_, schema, raw, meant) => {
+    const result = read(schema, raw);
+    expect(result.ok ? result.arguments : null).toEqual(meant);
+    if (result.ok && meant?.['a'] === 1)
+      expect(result.coercions).toContainEqual({ path: '', from: 'nested', to: 'object' });
+  });
+
+  test.each<[string, JsonObject, string]>([
+    ['no kind', { r: 1 }, `Parameter 'shape' must have kind "circle" or "square"`],
+    ['an unknown kind', { kind: 'star' }, `Parameter 'shape' must have kind "circle" or "square"`],
+    ['a fault of its kind', { kind: 'square', side: 'x' }, "Cannot coerce string 'x' to number"],
+    ['a missing part of its kind', { kind: 'circle' }, "Required parameter 'shape.r' is missing"],
+  ])('a union of kinds explains %s', (_, shape, message) => {
+    const circle = object({ kind: { const: 'circle' }, r: { type: 'number' } }, { required: ['kind', 'r'] });
+    const square = object({ kind: { enum: ['square'] }, side: { type: 'number' } }, { required: ['kind', 'side'] });
+    for (const form of ['oneOf', 'anyOf']) {
+      const inline = object({ shape: { [form]: [circle, square] } });
+      const shared = { ...object({ shape: { [form]: [{ $ref: '#/$defs/c' }, square] } }), $defs: { c: circle } };
+      for (const schema of [inline, shared]) {
+        const result = read(schema, { shape });
+        expect(result.ok ? [] : result.faults.map((fault) => fault.message)).toEqual([message]);
+      }
+    }
+  });
+
   test('follows $ref, recursion, allOf, prefixItems and additionalProperties', () => {
     const tree: JsonObject = {
       ...object({ root: { $ref: '#/$defs/node' } }),

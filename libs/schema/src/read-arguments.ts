@@ -38,6 +38,8 @@ interface Parameter {
 }
 
 const NONE: readonly never[] = [];
+/** Names under which models nest all arguments. */
+const WRAPPERS: ReadonlySet<string> = new Set(['arguments', 'args', 'input', 'parameters', 'params']);
 /** Steps of refusing or dropping a name. */
 const NAME_STEPS = 2;
 /** Maximum number of dropped arguments that are listed. */
@@ -84,22 +86,35 @@ export class ArgumentReader {
     if (countNodes(raw, MAX_BODY_NODES) > MAX_BODY_NODES)
       return refuseAll(`Arguments have more than ${MAX_BODY_NODES} values`);
     try {
-      return withinSteps(() => this.#read(raw, view));
+      return withinSteps(() => this.#readNested(raw, view));
     } catch (error) {
       if (!(error instanceof StepsExhausted)) throw error;
       return refuseAll(`${error.message}: send smaller or simpler arguments`);
     }
   }
 
-  #read(raw: JsonObject, view: ToolView | undefined): ReadArguments {
-    const made: Coercion[] = [];
+  /** Removes one level when a model has nested all arguments: under the name of the tool, or under WRAPPERS where it fails without. */
+  #readNested(raw: JsonObject, view: ToolView | undefined): ReadArguments {
+    const name = Object.keys(raw)[0];
+    if (name === undefined || this.#parameters.has(name)) return this.#read(raw, view);
+    const inner = nestedIn(raw);
+    if (!inner) return this.#read(raw, view);
+    const tooMany = this.#tooManyNames(inner);
+    if (tooMany) return tooMany;
+    const nested: Coercion = { path: '', from: 'nested', to: 'object' };
+    if (name === (view?.shownName ?? this.rules.toolName)) return this.#read(inner, view, [nested]);
+    const outer = this.#read(raw, view);
+    // A wrapper that would be dropped has no effect either, unless nothing inside is known.
+    if (!WRAPPERS.has(name) || (outer.ok && !outer.dropped.includes(name))) return outer;
+    const read = this.#read(inner, view, [nested]);
+    return outer.ok && (!read.ok || read.dropped.length > 0) ? outer : read;
+  }
+
+  #read(raw: JsonObject, view: ToolView | undefined, made: Coercion[] = []): ReadArguments {
     const faults: Fault[] = [];
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
-    const sent = this.#unwrap(raw, made, view?.shownName ?? this.rules.toolName);
-    const tooMany = sent === raw ? undefined : this.#tooManyNames(sent);
-    if (tooMany) return tooMany;
-    const source = view?.arguments ? this.#setByView(sent, view.arguments, faults, dropped) : sent;
+    const source = view?.arguments ? this.#setByView(raw, view.arguments, faults, dropped) : raw;
     let args = source;
     const own = () => (args === source ? (args = this.#copy(source)) : args);
 
@@ -130,7 +145,7 @@ export class ArgumentReader {
 
     if (!this.#compiled.check(args)) {
       const reported = new Set(faults.map((fault) => fault.param));
-      for (const fault of explainErrors(this.#compiled.errors(args)))
+      for (const fault of explainErrors(this.#compiled.errors(args), this.#compiled.checked))
         if (!reported.has(fault.param)) faults.push(fault);
     }
     if (faults.length > 0) return { ok: false, faults: faults.slice(0, MAX_FAULTS) };
@@ -204,22 +219,18 @@ export class ArgumentReader {
     parameter.nullAllowed ??= parameter.pointer === undefined || this.#compiled.checkAt(parameter.pointer, null);
     return parameter.nullAllowed;
   }
+}
 
-  /** Removes one level when a model has nested the arguments under the name of the tool. */
-  #unwrap(raw: JsonObject, made: Coercion[], name: string): JsonObject {
-    if (!Object.hasOwn(raw, name) || this.#parameters.has(name) || Object.keys(raw).length !== 1) return raw;
-    let inner = raw[name];
-    if (typeof inner === 'string') {
-      try {
-        if (inexactNumber(inner) !== undefined) return raw;
-        inner = JSON.parse(inner) as Json;
-      } catch {
-        return raw;
-      }
-    }
-    if (!isJsonObject(inner)) return raw;
-    made.push({ path: '', from: 'nested', to: 'object' });
-    return inner;
+/** The object, or JSON text of one, in the only member of `raw`. */
+function nestedIn(raw: JsonObject): JsonObject | undefined {
+  const [value, ...others] = Object.values(raw);
+  if (others.length > 0) return undefined;
+  if (typeof value !== 'string') return isJsonObject(value) ? value : undefined;
+  try {
+    const parsed = inexactNumber(value) === undefined ? (JSON.parse(value) as Json) : null;
+    return isJsonObject(parsed) && nestingDepth(parsed, MAX_ARGUMENT_DEPTH) <= MAX_ARGUMENT_DEPTH ? parsed : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
-import { suggestion } from '@toolfleet/contracts/text';
+import { question } from '@toolfleet/contracts/text';
 import { type RegisteredTool, summaryOf } from '@toolfleet/contracts/tool-definition';
+import { similarNames } from './similar-tools.js';
 import { matching, pageOf, type ToolFilter, type ToolPredicate } from './tool-list.js';
 
 /** Most tools that one request may name. */
@@ -46,7 +47,7 @@ export function namedTools(tools: readonly RegisteredTool[], names: readonly str
   const known = new Map(tools.flatMap((tool) => [...(tool.aliases ?? []), tool.name].map((name) => [name, tool])));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
-    const listed = unknown.map((name) => `'${name.slice(0, 100)}'${suggestion(name, known.keys())}`).join(', ');
+    const listed = unknown.map((name) => `'${name.slice(0, 100)}'${question(similarNames(name, [...known.keys()]))}`).join(', ');
     throw new ToolError('TOOL_NOT_FOUND', { message: `No tools ${listed}`, details: { tools: unknown } });
   }
   return [...new Set(names.map((name) => known.get(name)!))];

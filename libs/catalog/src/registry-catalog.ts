@@ -12,6 +12,8 @@ import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
 import type { ServedToolset, ToolsetGet, ToolsetGetReply } from '@toolfleet/contracts/toolset';
 import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
+import { withSimilarTools } from './similar-tools.js';
+import type { ToolList } from './tool-list.js';
 import { hasToolset, type Toolsets, type ToolsetSource } from './toolsets.js';
 
 const ASK_TIMEOUT_MS = 5_000;
@@ -71,17 +73,24 @@ export class RegistryResolver extends ToolCatalog {
   constructor(
     private readonly cache: Pick<DefinitionCache, 'get'>,
     private readonly toolsets: Pick<Toolsets, 'find'>,
+    private readonly list: Pick<ToolList, 'all'>,
   ) {
     super();
   }
 
   override async resolve(name: string, principal: Principal): Promise<ResolvedTool | undefined> {
     if (hasToolset(principal)) {
-      const { tool, view } = await this.toolsets.find(principal, name);
+      const { tool, view } = await this.toolsets.find(principal, name).catch(async (error: unknown) => {
+        throw await withSimilarTools(error, name, this.list, principal);
+      });
       return { tool, view: view.viewOf(tool) };
     }
     const tool = await this.cache.get(name, principal.tenantId);
     return tool ? { tool } : undefined;
+  }
+
+  override async notFound(name: string, principal: Principal): Promise<unknown> {
+    return withSimilarTools(await super.notFound(name, principal), name, this.list, principal);
   }
 }
 

@@ -4,6 +4,7 @@ import { quarantineRefusal } from '@toolfleet/engine';
 import { toPublicTool } from './format-tool.js';
 import type { ToolsetRef } from '@toolfleet/contracts/toolset';
 import { mayUse, toolAllowed } from '@toolfleet/engine/access';
+import { withSimilarTools } from './similar-tools.js';
 import type { DefinitionCache } from './definition-cache.js';
 import type { ToolsetView } from './toolset-view.js';
 import { hasToolset, type Toolsets } from './toolsets.js';
@@ -105,10 +106,15 @@ export class ToolList {
    * @throws ToolError TOOL_NOT_FOUND, also for tools of other tenants; TOOL_DANGEROUS; TOOL_QUARANTINED
    */
   async one(principal: Principal, name: string): Promise<RegisteredTool> {
-    const found = hasToolset(principal) ? await this.toolsets?.find(principal, name) : undefined;
+    const found = hasToolset(principal)
+      ? await this.toolsets?.find(principal, name).catch(async (error: unknown) => {
+          throw await withSimilarTools(error, name, this, principal);
+        })
+      : undefined;
     const tool = found?.tool ?? (await this.cache.get(name, principal.tenantId));
     if (!tool || !mayUse(principal.tools, tool)) {
-      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
+      const unknown = new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found`, details: { tool: name } });
+      throw await withSimilarTools(unknown, name, this, principal);
     }
     if (tool.dangerous) throw new ToolError('TOOL_DANGEROUS');
     if (tool.quarantine) throw quarantineRefusal(name, tool.quarantine);

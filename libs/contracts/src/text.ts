@@ -83,20 +83,27 @@ function findBorders(text: string): Uint32Array {
 }
 
 /** The known word that is closest to `word`; undefined when none is close enough to be a typo. */
-function didYouMean(word: string, known: Iterable<string>): string | undefined {
+export function didYouMean(word: string, known: Iterable<string>): string | undefined {
   let best: { one: string; distance: number } | undefined;
   for (const one of known) {
+    const most = Math.max(1, Math.floor(one.length / 3));
+    if (Math.abs(one.length - word.length) > most) continue;
     const distance = editDistance(word.toLowerCase(), one.toLowerCase());
-    if (distance <= Math.max(1, Math.floor(one.length / 3)) && distance < (best?.distance ?? Infinity))
-      best = { one, distance };
+    if (distance <= most && distance < (best?.distance ?? Infinity)) best = { one, distance };
   }
   return best?.one;
+}
+
+/** `; did you mean X, Y or Z?`; an empty string for no words. */
+export function question(words: readonly string[]): string {
+  if (words.length === 0) return '';
+  return `; did you mean ${[words.slice(0, -1).join(', '), ...words.slice(-1)].filter((part) => part !== '').join(' or ')}?`;
 }
 
 /** `; did you mean X?` when a known word is close to `word`, else an empty string. */
 export function suggestion(word: string, known: Iterable<string>, prefix = ''): string {
   const meant = didYouMean(word, known);
-  return meant === undefined ? '' : `; did you mean ${prefix}${meant}?`;
+  return meant === undefined ? '' : question([`${prefix}${meant}`]);
 }
 
 /** Insertions, deletions, substitutions and transpositions between two words (optimal string alignment distance). */

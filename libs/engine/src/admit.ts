@@ -28,7 +28,7 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
     const { toolName, view, principal, refusal } = active.request;
     const found = ports.catalog.resolve(view?.shownName ?? toolName, principal);
     const go = (resolved: ResolvedTool | undefined) => {
-      if (!resolved) throw refusal ?? new ToolError('TOOL_NOT_FOUND', { message: `Tool '${toolName}' not found` });
+      if (!resolved) return refuse(refusal ?? ports.catalog.notFound(toolName, principal));
       const { tool } = resolved;
       active.tool = tool;
       // After the look-up, so that records of the refused call name its tool.
@@ -38,6 +38,10 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
     };
     return found instanceof Promise ? found.then(go) : go(found);
   });
+}
+
+async function refuse(error: unknown): Promise<never> {
+  throw await error;
 }
 
 /** Checks what the definition declares about callers. @throws ToolError as `authorize` */

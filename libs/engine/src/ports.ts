@@ -1,15 +1,16 @@
-import type {
-  CallRequest,
-  CallResult,
-  EpochMs,
-  ErrorClass,
-  ErrorCode,
-  Json,
-  JsonObject,
-  MicroUsd,
-  Milliseconds,
-  Principal,
-  Succeeded,
+import {
+  ToolError,
+  type CallRequest,
+  type CallResult,
+  type EpochMs,
+  type ErrorClass,
+  type ErrorCode,
+  type Json,
+  type JsonObject,
+  type MicroUsd,
+  type Milliseconds,
+  type Principal,
+  type Succeeded,
 } from '@toolfleet/contracts';
 import type {
   BudgetLimitsReply,
@@ -77,6 +78,11 @@ export abstract class ToolCatalog {
    * @throws ToolError when the caller's toolset does not have it, or its override awaits an approval
    */
   abstract resolve(name: string, principal: Principal): MaybePromise<ResolvedTool | undefined>;
+
+  /** The error for a name that no tool has: TOOL_NOT_FOUND. */
+  async notFound(name: string, _principal: Principal): Promise<unknown> {
+    return new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found` });
+  }
 }
 
 /** Input of a policy decision. */

@@ -1,7 +1,6 @@
 import type { ListedTool } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ErrorBody } from '@toolfleet/contracts/wire';
-import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
 
@@ -123,18 +122,6 @@ export async function getTool(
   signal: AbortSignal,
   toolset?: string,
 ): Promise<ListedTool> {
-  try {
-    const path = toolsPath(`/${encodeURIComponent(name)}`, toolset);
-    return (await gateway.request<ListedTool>('GET', path, undefined, signal)).body;
-  } catch (error) {
-    if (!(error instanceof Refused) || error.body.code !== 'TOOL_NOT_FOUND') throw error;
-    const { body } = await gateway
-      .request<ListedTool[]>('GET', toolsPath('', toolset), undefined, signal)
-      .catch(() => ({ body: [] }));
-    const meant = suggestion(
-      name,
-      body.map((tool) => tool.name),
-    );
-    throw new Refused(error.status, { ...error.body, error: error.body.error + meant });
-  }
+  const path = toolsPath(`/${encodeURIComponent(name)}`, toolset);
+  return (await gateway.request<ListedTool>('GET', path, undefined, signal)).body;
 }

@@ -18,6 +18,7 @@ import {
   type ResultReading,
 } from '@toolfleet/contracts';
 import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { question } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
 import { readClientCapabilities, supportsForms } from './elicitation.js';
@@ -200,7 +201,9 @@ async function runOrStartTask(
 function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): CallToolResult {
   if (error instanceof ProtocolError) throw error;
   if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}`);
+    const { suggestions } = error.details ?? {};
+    const meant = Array.isArray(suggestions) ? question(suggestions.map(String)) : '';
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}${meant}`);
   }
   if (!isToolError(error)) deps.onFault?.(error);
   return renderRefusal(request.callId, toToolError(error));

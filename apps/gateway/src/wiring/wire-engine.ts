@@ -27,7 +27,7 @@ import { traceHeaders } from '@toolfleet/telemetry';
 import { SharedBreakers, subjectClass } from '@toolfleet/transport';
 import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
-import { type DefinitionCache, RegistryResolver, type Toolsets } from '@toolfleet/catalog';
+import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
 import { RedisRecentCalls, CallRecorder } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
@@ -45,6 +45,8 @@ interface EngineDeps {
   credentials: Pick<CredentialWatch, 'during'>;
   definitions: DefinitionCache;
   toolsets: Toolsets;
+  /** What callers see, to suggest names. */
+  list: ToolList;
   /** Section `code_execution` of the configuration file. */
   python: PythonJobPolicy;
   /** Section `guards` of the configuration file. */
@@ -86,7 +88,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
   const executeCall = makeExecuteCall({
-    catalog: new RegistryResolver(deps.definitions, deps.toolsets),
+    catalog: new RegistryResolver(deps.definitions, deps.toolsets, deps.list),
     policy: policy.policy,
     guards: guards.guards,
     cache: new RedisResultCache(redis, clock, { results: kept }),

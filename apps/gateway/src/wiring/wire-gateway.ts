@@ -61,6 +61,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     credentials: auth.watch,
     definitions: catalog.definitions,
     toolsets: catalog.toolsets,
+    list: catalog.list,
     // Its own first heartbeat may not be back yet.
     gateways: () => Math.max(1, watch.count('gateway')),
     programs: {

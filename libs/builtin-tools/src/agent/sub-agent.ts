@@ -6,6 +6,7 @@ import {
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { suggestion } from '@toolfleet/contracts/text';
 import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
 import type { CallerGrant, ToolCaller } from './agent-services.js';
@@ -83,7 +84,9 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
   const tools = await TaskTools.select(task, environment);
   const missing = task.tools?.filter((name) => !tools.has(name)) ?? [];
   if (missing.length > 0) {
-    const error = `This task names tools it cannot have: ${missing.join(', ')}`;
+    const known = environment.offered.map(nameOf);
+    const listed = missing.map((name) => `${name}${suggestion(name, known)}`).join(', ');
+    const error = `This task names tools it cannot have: ${listed}`;
     return { task_name: task.name, success: false, error, iterations: 0, tool_calls: [] };
   }
   const messages: ChatMessage[] = [
@@ -141,6 +144,10 @@ class TaskTools {
     return this.callable.has(name);
   }
 
+  suggest(name: string): string {
+    return suggestion(name, this.callable.keys());
+  }
+
   /** Shows the model what else it could use; the answer of SEARCH_TOOLS. */
   async find(query: Json | undefined): Promise<string> {
     if (typeof query !== 'string' || query === '') return 'query must be a string';
@@ -184,7 +191,7 @@ async function runTool(
 ): Promise<{ success: boolean; content: string }> {
   const { name } = call.function;
   if (BLOCKED_TOOLS.has(name)) return refused(`Sub-agents may not call ${name}`, 'PERMISSION_DENIED');
-  if (!tools.has(name)) return refused(`This task has no tool ${name}`, 'TOOL_NOT_FOUND');
+  if (!tools.has(name)) return refused(`This task has no tool ${name}${tools.suggest(name)}`, 'TOOL_NOT_FOUND');
   let args: Json;
   try {
     args = JSON.parse(call.function.arguments || '{}') as Json;

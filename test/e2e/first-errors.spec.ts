@@ -110,6 +110,42 @@ describe('a refused key over MCP', () => {
   });
 });
 
+describe('a misspelt tool', () => {
+  const args = { expression: '1' };
+  const asAdmin = () => {
+    const sent = natsHeaders();
+    sent.set('Authorization', `Bearer ${fleet.adminKey}`);
+    return { headers: sent, timeout: 10_000 };
+  };
+  const overNats = async (subject: string, body: object): Promise<string> => {
+    const nats = await connect({ servers: fleet.nats.url });
+    const answer = await nats.request(subject, JSON.stringify(body), asAdmin()).finally(() => nats.close());
+    return answer.string();
+  };
+  const overHttp = async (path: string, body?: object): Promise<string> => (await fleet.ask({ path, body })).text;
+  const overMcp = async (): Promise<string> => {
+    const client = new Client({ name: 'spec', version: '1' });
+    const requestInit = { headers: { Authorization: `Bearer ${fleet.adminKey}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp`), { requestInit }));
+    const refused = await client.callTool({ name: 'calculater', arguments: args }).catch((error: Error) => error);
+    await client.close();
+    return refused instanceof Error ? refused.message : JSON.stringify(refused);
+  };
+
+  it.each<[string, () => Promise<string>]>([
+    ['HTTP', () => overHttp('/api/v1/tools/calculater/execute', { arguments: args })],
+    ['its definition', () => overHttp('/api/v1/tools/calculater')],
+    ['an asynchronous call', () => overHttp('/api/v1/tools/calculater/execute', { arguments: args, mode: 'async' })],
+    ['a batch', () => overHttp('/api/v1/tools/batch-execute', [{ name: 'calculater', arguments: args }])],
+    ["Shannon's path", () => overHttp('/tools/execute', { tool_name: 'calculater', parameters: args })],
+    ['NATS', () => overNats('tool.call', { name: 'calculater', arguments: args })],
+    ['a batch over NATS', () => overNats('tool.batch', { calls: [{ name: 'calculater', arguments: args }] })],
+    ['MCP', overMcp],
+  ])('over %s names the right one', async (_, ask) => {
+    expect(await ask()).toContain('did you mean calculator?');
+  });
+});
+
 describe('X-API-Key', () => {
   const calculate = { name: 'calculator', arguments: { expression: '6*7' } };
   it.each<[string, string, unknown]>([

@@ -142,6 +142,8 @@ for name, args in [("no_such", {}), ("calculator", {}), ("calculator", {"express
 found`;
     const { body } = await program(code);
     expect(body.output.value).toEqual(['TOOL_NOT_FOUND', 'ARGUMENTS_INVALID', 'TOOL_ERROR', 'PERMISSION_DENIED']);
+    const misspelt = await program('tools.calculater(expression="1")');
+    expect(misspelt.body.error).toContain('did you mean calculator?');
   });
 
   it('may call only what it names, as often as it says', async () => {

@@ -47,7 +47,9 @@ export function namedTools(tools: readonly RegisteredTool[], names: readonly str
   const known = new Map(tools.flatMap((tool) => [...(tool.aliases ?? []), tool.name].map((name) => [name, tool])));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
-    const listed = unknown.map((name) => `'${name.slice(0, 100)}'${question(similarNames(name, [...known.keys()]))}`).join(', ');
+    const listed = unknown
+      .map((name) => `'${name.slice(0, 100)}'${question(similarNames(name, [...known.keys()]))}`)
+      .join(', ');
     throw new ToolError('TOOL_NOT_FOUND', { message: `No tools ${listed}`, details: { tools: unknown } });
   }
   return [...new Set(names.map((name) => known.get(name)!))];

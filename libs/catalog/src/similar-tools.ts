@@ -1,6 +1,5 @@
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import { didYouMean, question } from '@toolfleet/contracts/text';
-import type { ToolList } from './tool-list.js';
 
 /** Most names that are suggested. */
 const MAX_SUGGESTED = 3;
@@ -18,7 +17,9 @@ export function similarNames(wrong: string, names: readonly string[]): string[] 
   const alike = names.flatMap((name) => {
     const others = wordsOf(name);
     const [fewer, more] = words.size < others.size ? [words, others] : [others, words];
-    return fewer.size > 0 && [...fewer].every((word) => more.has(word)) ? [{ name, distance: more.size - fewer.size }] : [];
+    return fewer.size > 0 && [...fewer].every((word) => more.has(word))
+      ? [{ name, distance: more.size - fewer.size }]
+      : [];
   });
   const found = alike.toSorted((a, b) => a.distance - b.distance).map(({ name }) => name);
   return [...new Set(typo === undefined ? found : [typo, ...found])].slice(0, MAX_SUGGESTED);
@@ -26,19 +27,29 @@ export function similarNames(wrong: string, names: readonly string[]): string[] 
 
 /** `parcels_getParcel` has the words parcels, get and parcel. */
 function wordsOf(name: string): Set<string> {
-  return new Set(name.replaceAll(/(?<=[a-z\d])(?=[A-Z])/g, ' ').toLowerCase().match(/[a-z\d]+/g));
+  return new Set(
+    name
+      .replaceAll(/(?<=[a-z\d])(?=[A-Z])/g, ' ')
+      .toLowerCase()
+      .match(/[a-z\d]+/g),
+  );
 }
 
 /** The refusal of an unknown tool, with names of tools that the caller may see and may have meant. Other errors are unchanged. */
 export async function withSimilarTools(
   error: unknown,
   wrong: string,
-  list: Pick<ToolList, 'all'>,
+  list: { all(caller: Principal): Promise<{ tools: readonly { name: string }[] }> },
   principal: Principal,
 ): Promise<unknown> {
   if (!isToolError(error) || error.code !== 'TOOL_NOT_FOUND') return error;
   const listed = await list.all(principal).catch(() => undefined);
-  const suggestions = listed ? similarNames(wrong, listed.tools.map(({ name }) => name)) : [];
+  const suggestions = listed
+    ? similarNames(
+        wrong,
+        listed.tools.map(({ name }) => name),
+      )
+    : [];
   if (suggestions.length === 0) return error;
   return new ToolError(error.code, {
     message: error.message + question(suggestions),

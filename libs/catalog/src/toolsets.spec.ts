@@ -149,14 +149,14 @@ describe('the toolset of a request', () => {
 describe('a call in a toolset', () => {
   const request = (toolName: string, principal: Principal): CallRequest =>
     aRequest(new FakeClock(), { toolName, principal });
-  const engineOf = ({ toolsets, definitions }: ReturnType<typeof setUp>) => {
+  const engineOf = ({ toolsets, definitions, list }: ReturnType<typeof setUp>) => {
     const seen: Call[] = [];
     const executor = new ScriptedExecutor((call) => {
       seen.push(call);
       return failedReply('TOOL_ERROR', { message: 'crm_find: no crm_find_all', details: { tool: 'crm_find' } });
     });
     const { ports, audit, clock } = anEngine({}, executor);
-    const call = makeExecuteCall({ ...ports, catalog: new RegistryResolver(definitions, toolsets) });
+    const call = makeExecuteCall({ ...ports, catalog: new RegistryResolver(definitions, toolsets, list) });
     const aCall = (toolName: string, principal: Principal): CallRequest =>
       aRequest(clock, { toolName, rawArguments: { name: 'x' }, principal });
     return { call, aCall, seen, audit };
@@ -183,7 +183,7 @@ describe('a call in a toolset', () => {
     // A request that was accepted before is checked again.
     expect(await call(made)).toMatchObject({ failure: { code: 'TOOL_ERROR' } });
     for (const name of ['crm_find', 'crm.find', 'nothing']) {
-      const message = `Tool '${name}' not found in toolset 'own'`;
+      const message = `Tool '${name}' not found in toolset 'own'${name === 'nothing' ? '' : '; did you mean find?'}`;
       await expect(call(aCall(name, principal))).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND', message });
     }
     expect(audit.records.at(-1)).toMatchObject({ ok: false, code: 'TOOL_NOT_FOUND' });

@@ -60,7 +60,8 @@ describe('deadline and attempt timeout', () => {
 
   test('a step that ignores its signal delays the caller by at most 250 ms', async () => {
     const { ports, clock } = anEngine({}, once);
-    const stuck = makeExecuteCall({ ...ports, catalog: { resolve: () => new Promise(() => {}) } });
+    const catalog = Object.assign(Object.create(ports.catalog), { resolve: () => new Promise(() => {}) });
+    const stuck = makeExecuteCall({ ...ports, catalog });
     await expect(over(clock, 1_250, stuck(aRequest(clock, { timeLeftMs: 1_000 })))).rejects.toMatchObject({
       code: 'DEADLINE_EXCEEDED',
     });

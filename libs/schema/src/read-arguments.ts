@@ -97,15 +97,16 @@ export class ArgumentReader {
   #readNested(raw: JsonObject, view: ToolView | undefined): ReadArguments {
     const name = Object.keys(raw)[0];
     if (name === undefined || this.#parameters.has(name)) return this.#read(raw, view);
-    const inner = nestedIn(raw);
+    const isToolName = name === (view?.shownName ?? this.rules.toolName);
+    const inner = isToolName || WRAPPERS.has(name) ? nestedIn(raw) : undefined;
     if (!inner) return this.#read(raw, view);
     const tooMany = this.#tooManyNames(inner);
     if (tooMany) return tooMany;
     const nested: Coercion = { path: '', from: 'nested', to: 'object' };
-    if (name === (view?.shownName ?? this.rules.toolName)) return this.#read(inner, view, [nested]);
+    if (isToolName) return this.#read(inner, view, [nested]);
     const outer = this.#read(raw, view);
     // A wrapper that would be dropped has no effect either, unless nothing inside is known.
-    if (!WRAPPERS.has(name) || (outer.ok && !outer.dropped.includes(name))) return outer;
+    if (outer.ok && !outer.dropped.includes(name)) return outer;
     const read = this.#read(inner, view, [nested]);
     return outer.ok && (!read.ok || read.dropped.length > 0) ? outer : read;
   }

@@ -11,8 +11,6 @@ describe('call', () => {
       code: 2,
       error: expect.stringContaining('has no argument --expresion; did you mean --expression?'),
     });
-    expect((await run(['describe', 'calcualtor'])).error).toContain('did you mean calculator?');
-    expect((await run(['call', 'othr', 'x=1'])).error).toContain('did you mean other?');
     expect((await run(['cal', 'calculator'])).error).toContain('did you mean call?');
     expect((await run(['usage', '--form', '2026-01-01'])).error).toContain('did you mean --from?');
     expect((await run(['xyzzy'])).error).not.toContain('did you mean');

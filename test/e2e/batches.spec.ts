@@ -77,6 +77,38 @@ const overHttp = async (body: object): Promise<Body[]> => {
   expect(answer, answer.text).toMatchObject({ status: 200 });
   return answer.body.map(toBody);
 };
+/** What models answer, with texts and thoughts next to the calls. */
+const MESSAGES: Record<string, object> = {
+  'a message of OpenAI': {
+    ...{ role: 'assistant', content: 'I take a step.', refusal: null },
+    tool_calls: [{ id: 'a', type: 'function', function: { name: 'step', arguments: '{"label":"a","ms":0}' } }],
+  },
+  'a message of Anthropic': {
+    ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'm', stop_reason: 'tool_use', usage: {} },
+    content: [
+      { type: 'thinking', thinking: 'hm', signature: 's' },
+      { type: 'text', text: 'I take a step.' },
+      { type: 'tool_use', id: 'a', name: 'step', input: { label: 'a', ms: 0 } },
+    ],
+  },
+  'content of Anthropic': [
+    { type: 'text', text: 'I take a step.' },
+    { type: 'tool_use', id: 'a', name: 'step', input: { label: 'a', ms: 0 } },
+  ],
+  'a response of OpenAI': {
+    ...{ object: 'response', id: 'resp_1', status: 'completed', model: 'm' },
+    output: [
+      { type: 'reasoning', id: 'r', summary: [] },
+      { type: 'message', id: 'm', role: 'assistant', content: [{ type: 'output_text', text: 'I take a step.' }] },
+      { type: 'function_call', id: 'f', call_id: 'a', name: 'step', arguments: '{"label":"a","ms":0}' },
+    ],
+  },
+  'content of Gemini': {
+    role: 'model',
+    parts: [{ text: 'I take a step.' }, { functionCall: { id: 'a', name: 'step', args: { label: 'a', ms: 0 } } }],
+  },
+};
+
 const overShannon = async (body: object): Promise<Body[]> => {
   const answer = await fleet.ask({ path: '/tools/batch-execute', body });
   expect(answer, answer.text).toMatchObject({ status: 200 });
@@ -119,6 +151,20 @@ describe.each(ENTRY_POINTS)('a batch over %s', (_name, send) => {
     expect(starts).toEqual(starts.toSorted((a, b) => a - b));
     const sent = calls.map(({ parameters }) => parameters.label).filter((_label, index) => index !== 2);
     expect(ran.map(({ label }) => label)).toEqual(sent);
+  });
+
+  it.each(Object.entries(MESSAGES))('takes %s', async (_what, message) => {
+    const answers = await send(message);
+    expect(answers).toHaveLength(1);
+    expect(JSON.stringify(answers)).toMatch(/done/);
+    expect(await send(Array.isArray(message) ? { calls: message } : [message])).toHaveLength(1);
+  });
+
+  it('takes an array, and arguments nested once more', async () => {
+    const bodies = await send([step({ parameters: { input: { label: 'nested', ms: '0' } } })]);
+    expect(bodies).toMatchObject([
+      { output: { label: 'nested' }, metadata: { coercions: [{ from: 'nested', to: 'object' }, {}] } },
+    ]);
   });
 
   it('runs at most max_parallel items at once', async () => {

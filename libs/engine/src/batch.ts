@@ -50,16 +50,60 @@ export interface BatchAnswer {
 /** Most items of one batch. */
 export const MAX_BATCH = 100;
 
+/** Members of an object that holds a batch: calls under our name, or in the message of a model as its provider sends it. */
+const HOLDERS = ['calls', 'tool_calls', 'content', 'parts', 'output'] as const;
+/** Items of a model's answer that are not calls. */
+const OTHER_ITEMS: ReadonlySet<Json | undefined> = new Set([
+  ...['text', 'output_text', 'refusal', 'message'],
+  ...['thinking', 'redacted_thinking', 'reasoning'],
+]);
+
+/**
+ * Reads the body of a batch: an array of calls, an object with `calls` (OpenAI: `tool_calls`) and fields for all, or the whole
+ * message of a model, whose other members are not read.
+ * @throws ToolError REQUEST_INVALID for unknown and invalid fields, and for two lists of calls
+ */
+export function readBatchBody<E extends 'http-batch' | 'nats-batch'>(
+  body: unknown,
+  entry: E,
+): { calls: unknown; fields: CallFieldsOn<E> } {
+  if (Array.isArray(body) || isMessage(body)) return { calls: body, fields: {} as CallFieldsOn<E> };
+  if (!isJsonObject(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be a JSON array or object' });
+  const fields = readCallFields(body, entry, ['calls', 'tool_calls']);
+  if (body.calls !== undefined && body.tool_calls !== undefined)
+    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
+  return { calls: body.calls ?? body.tool_calls, fields };
+}
+
+/** The message of an assistant (OpenAI, Anthropic), a response (OpenAI) or the content of a model (Gemini). */
+function isMessage(value: unknown): value is JsonObject {
+  return isJsonObject(value) && (value.role === 'assistant' || value.role === 'model' || value.object === 'response');
+}
+
+/** The calls in a list or message. */
+function callsIn(body: unknown): unknown {
+  if (Array.isArray(body)) return body.flatMap((item) => (isMessage(item) ? (callsIn(item) as Json[]) : item));
+  if (!isMessage(body)) return body;
+  // Some libraries repeat the same calls under a second name.
+  return HOLDERS.map((name) => body[name]).find((list) => Array.isArray(list) && list.some(isCall)) ?? [];
+}
+
+const isCall = (item: Json): boolean =>
+  !isJsonObject(item) || !(OTHER_ITEMS.has(item.type) || (typeof item.text === 'string' && item.name === undefined));
+
 /**
  * Reads a batch in any mixture of shapes: OpenAI tool calls, `function_call` items of OpenAI's Responses API, `tool_use` blocks of
- * Anthropic, function calls of Gemini, `{tool_name, parameters}` (Shannon) and `{name, arguments}`.
+ * Anthropic, function calls of Gemini, `{tool_name, parameters}` (Shannon) and `{name, arguments}`. Texts and thoughts between them
+ * are left out.
  * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown or an invalid field
  */
 export function readBatch(body: unknown): BatchItem[] {
-  if (!Array.isArray(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be an array of calls' });
-  if (body.length > MAX_BATCH)
+  const found = callsIn(body);
+  if (!Array.isArray(found)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be an array of calls' });
+  const calls = found.filter(isCall);
+  if (calls.length > MAX_BATCH)
     throw new ToolError('REQUEST_INVALID', { message: `A batch must have at most ${MAX_BATCH} calls` });
-  return body.map(readItem);
+  return calls.map(readItem);
 }
 
 function readItem(item: unknown, index: number): BatchItem {

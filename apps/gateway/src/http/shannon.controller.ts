@@ -20,12 +20,13 @@ import {
 } from '@toolfleet/contracts';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { readBatchBody } from '@toolfleet/engine/batch';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { formatTool, toolMetadata, ToolList, ToolSearch } from '@toolfleet/catalog';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
-import { readBatchBody, readerFor, ToolsetQuery } from '../server/request-body.js';
+import { readerFor, ToolsetQuery } from '../server/request-body.js';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /tools/execute` and one item of `/tools/batch-execute`. */
@@ -146,7 +147,7 @@ export class ShannonController {
   @Post('batch-execute')
   @HttpCode(200)
   async batch(@Body() raw: unknown, @Req() request: HttpRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const { calls, fields } = readBatchBody(raw);
+    const { calls, fields } = readBatchBody(raw, 'http-batch');
     const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
       this.batches.run(

@@ -13,12 +13,12 @@ import {
   ToolSearch,
   ToolInventory,
 } from '@toolfleet/catalog';
-import { RESULT_FORMATS, type ResultFormat } from '@toolfleet/engine/batch';
+import { readBatchBody, RESULT_FORMATS, type ResultFormat } from '@toolfleet/engine/batch';
 import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
 import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { type RegisteredTool, TOOL_DETAILS, type ToolDetail } from '@toolfleet/contracts/tool-definition';
 import type { FastifyReply } from 'fastify';
-import { bodyObject, readBatchBody, readerFor, ToolsetQuery } from '../server/request-body.js';
+import { bodyObject, readerFor, ToolsetQuery } from '../server/request-body.js';
 import { Caller } from '../server/guards.js';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 import { MAX_STUBS, toolStubs } from '@toolfleet/programs';
@@ -234,7 +234,7 @@ export class ToolsController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     const { format } = readBatchQuery(query);
-    const { calls, fields } = readBatchBody(body);
+    const { calls, fields } = readBatchBody(body, 'http-batch');
     const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
       this.batches.records(

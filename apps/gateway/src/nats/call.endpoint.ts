@@ -5,13 +5,13 @@ import { findTools, formatTool, ToolList, ToolSearch } from '@toolfleet/catalog'
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
 import { AsyncCalls } from '@toolfleet/results';
+import { readBatchBody } from '@toolfleet/engine/batch';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 import {
   BATCH_SCHEMA,
   CALL_SCHEMA,
   CANCEL_SCHEMA,
   LIST_SCHEMA,
-  type BatchMessage,
   type ListMessage,
   SPEND_SCHEMA,
 } from './call.schema.js';
@@ -47,16 +47,16 @@ export class CallEndpoint {
   }
 
   @Endpoint(SUBJECTS.toolBatch, { schema: BATCH_SCHEMA })
-  async batch(message: BatchMessage, context: EndpointContext): Promise<(CallRecord | JsonObject)[]> {
+  async batch(message: JsonObject | JsonObject[], context: EndpointContext): Promise<(CallRecord | JsonObject)[]> {
     const sender = this.nats.batchSender(context);
-    const { calls, ...fields } = message;
+    const { calls, fields } = readBatchBody(message, 'nats-batch');
     return this.batches.records(calls, fields, sender, (name, args, own) =>
       this.nats.toCallRequest(sender.caller, { ...own, name, arguments: args }, context),
     );
   }
 
   @Endpoint(`${SUBJECTS.toolBatch}.*`, { schema: BATCH_SCHEMA })
-  tenantBatch(message: BatchMessage, context: EndpointContext) {
+  tenantBatch(message: JsonObject | JsonObject[], context: EndpointContext) {
     return this.batch(message, context);
   }
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
-import { callFieldSchemas, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
 
 /** Body of `tool.call`: `CallMessage`. Unknown fields are refused. */
 export const CALL_SCHEMA: JsonObject = {
@@ -13,13 +13,13 @@ export const CALL_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
-/** Body of `tool.batch`: calls, and fields for all of them. */
-export type BatchMessage = CallFieldsOn<'nats-batch'> & { calls: JsonObject[] };
+const calls: JsonObject = { type: 'array', items: { type: 'object' } };
+
+/** Body of `tool.batch`: calls, an object with calls and fields for all of them, or a model's message; `readBatchBody` reads it. */
 export const BATCH_SCHEMA: JsonObject = {
-  type: 'object',
-  properties: { calls: { type: 'array', items: { type: 'object' }, maxItems: 100 }, ...callFieldSchemas('nats-batch') },
-  required: ['calls'],
-  additionalProperties: false,
+  type: ['array', 'object'],
+  items: { type: 'object' },
+  properties: { calls, tool_calls: calls, ...callFieldSchemas('nats-batch') },
 };
 
 /** Body of `tool.list`; may be empty. With `query` the tools for a task in words, best first. */

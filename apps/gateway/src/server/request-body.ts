@@ -12,7 +12,7 @@ import {
 } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance } from 'fastify';
 import { IsOptional, IsString, getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
-import { readCallFields, rejectUnknownFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
@@ -110,23 +110,6 @@ export class ToolsetQuery {
 export function bodyObject(body: unknown): JsonObject {
   if (isJsonObject(body)) return body;
   throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
-}
-
-/** Body of a batch: an array of calls, or an object with `calls` (OpenAI: `tool_calls`) and fields for all. */
-interface BatchBody {
-  /** Read by the engine. */
-  calls: unknown;
-  fields: CallFieldsOn<'http-batch'>;
-}
-
-/** @throws ToolError REQUEST_INVALID */
-export function readBatchBody(body: unknown): BatchBody {
-  if (Array.isArray(body)) return { calls: body, fields: {} };
-  const source = bodyObject(body);
-  const fields = readCallFields(source, 'http-batch', ['calls', 'tool_calls']);
-  if (source.calls !== undefined && source.tool_calls !== undefined)
-    throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });
-  return { calls: source.calls ?? source.tool_calls, fields };
 }
 
 function invalidFields(faults: ValidationError[]): ToolError {

@@ -68,7 +68,8 @@ export function readBatchBody<E extends 'http-batch' | 'nats-batch'>(
   entry: E,
 ): { calls: unknown; fields: CallFieldsOn<E> } {
   if (Array.isArray(body) || isMessage(body)) return { calls: body, fields: {} as CallFieldsOn<E> };
-  if (!isJsonObject(body)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be a JSON array or object' });
+  if (!isJsonObject(body))
+    throw new ToolError('REQUEST_INVALID', { message: 'A batch must be a JSON array or object' });
   const fields = readCallFields(body, entry, ['calls', 'tool_calls']);
   if (body.calls !== undefined && body.tool_calls !== undefined)
     throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });

@@ -54,6 +54,7 @@ export async function withSimilarTools(
   return new ToolError(error.code, {
     message: error.message + question(suggestions),
     details: { ...error.details, suggestions },
+    facts: { ...error.facts, similar: suggestions },
     cause: error,
   });
 }

@@ -267,6 +267,12 @@ export function payloadOmitted({ metadata }: Pick<CallBody, 'metadata'>): Json |
   return metadata['result_omitted'];
 }
 
+/** The note that a stored body is not a live result; empty for a live one. */
+export function disclaimerOf({ metadata }: Pick<CallBody, 'metadata'>): JsonObject {
+  const { disclaimer } = metadata;
+  return disclaimer === undefined ? {} : { disclaimer };
+}
+
 /** Whether a body shows what its tool itself returned: no substitute, no explanation of a failure, no selection. */
 export function isOwnOutcome({ success, metadata }: Pick<CallBody, 'success' | 'metadata'>): boolean {
   return success && metadata['fallback'] === undefined && metadata['select'] === undefined;

@@ -20,6 +20,7 @@ export {
   costNothing,
   failedWith,
   isOwnOutcome,
+  disclaimerOf,
   payloadOmitted,
   succeeded,
   type AcceptedBody,

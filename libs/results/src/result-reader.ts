@@ -1,4 +1,11 @@
-import { isToolError, payloadOmitted, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  disclaimerOf,
+  isToolError,
+  payloadOmitted,
+  ToolError,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { parseSelect, showValue, toDocument, withDisclaimer, type ResultSelector } from '@toolfleet/engine';
 import { type AsyncCalls, type CallerSession } from './async-calls.js';
 import { isFinal } from './call-store.js';
@@ -80,10 +87,8 @@ export class ResultReader {
     const { tool, state, result } = await this.calls.get(principal, handle, session).catch((error: unknown) => {
       throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
     });
-    if (result && payloadOmitted(result) === undefined) {
-      const { disclaimer } = result.metadata;
-      return { tool, document: toDocument(result), marks: disclaimer === undefined ? {} : { disclaimer } };
-    }
+    if (result && payloadOmitted(result) === undefined)
+      return { tool, document: toDocument(result), marks: disclaimerOf(result) };
     throw result || isFinal(state)
       ? noResult(handle)
       : new ToolError('NOT_FOUND', { message: `Call '${handle}' has not ended yet (${state})` });

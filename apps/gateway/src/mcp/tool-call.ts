@@ -201,8 +201,7 @@ async function runOrStartTask(
 function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): CallToolResult {
   if (error instanceof ProtocolError) throw error;
   if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
-    const { suggestions } = error.details ?? {};
-    const meant = Array.isArray(suggestions) ? question(suggestions.map(String)) : '';
+    const meant = question(error.facts?.similar ?? []);
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}${meant}`);
   }
   if (!isToolError(error)) deps.onFault?.(error);

@@ -15,6 +15,8 @@ export interface FailureFacts {
   blame?: 'caller' | 'target' | 'executor';
   /** No executor is subscribed. The broker reports that at once, so no breaker has to. */
   noResponders?: true;
+  /** Names that may have been meant by one that does not exist. */
+  similar?: readonly string[];
   /** HTTP status of the upstream. */
   status?: number;
   /** What the fleet tells apart within one code. */

@@ -38,11 +38,6 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     watch.watchIdle();
   }
 
-  /** Bytes as received on the wire. */
-  get bytesReceived(): number {
-    return this.count.received;
-  }
-
   /** True if `onOverflow: 'truncate'` cut the body. Final once the body has been read. */
   get truncated(): boolean {
     return this.cut;

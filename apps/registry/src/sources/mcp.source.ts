@@ -1,12 +1,13 @@
-import { toToolError, type EpochMs, type JsonObject, type ToolError } from '@toolfleet/contracts';
+import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
-import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
+import type { Footing, SourceLook, StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
 import { toLookState } from './source-look.js';
+import { SourceWatch, type Watched } from './source-watch.js';
 import {
   discoverMessage,
   mcpSource,
@@ -30,16 +31,7 @@ interface McpSourceDeps {
 }
 
 /** A server whose tool list is requested again and again. */
-interface WatchedServer {
-  readonly entry: McpEntry;
-  /** Set for a server that was registered at run time. */
-  readonly registration: StoredRegistration | undefined;
-  failures: number;
-  /** Tools that the server listed last. */
-  tools: number;
-  cancel?: CancelTimer;
-  /** When `cancel` ends the wait for the next refresh. */
-  nextAt?: EpochMs;
+interface WatchedServer extends Watched<McpEntry> {
   isRefreshing: boolean;
   /** Its list changed while it was being requested, so the result may be outdated. */
   isStale: boolean;
@@ -49,32 +41,28 @@ const DISCOVER_TIMEOUT_MS = 30_000;
 /** Used when neither the entry nor the server tells how long a list stays current. */
 const DEFAULT_REFRESH_MS = 300_000;
 const MIN_REFRESH_MS = 30_000;
-const FIRST_BACKOFF_MS = 1_000;
-const MAX_BACKOFF_MS = 60_000;
 
 /**
  * Keeps the definitions of MCP servers current. The tool list is requested at the start, when it expires (the server's TTL or
- * `refresh_seconds`), and when the server reports a change. A server that cannot be reached keeps its tools listed and is
- * requested again with exponential backoff.
- *
- * A refresh can finish after its server was replaced or removed, here or on another replica. Therefore results of one source are
- * registered one after another, only for the current `WatchedServer`, and together with the stored registration (`Footing`).
+ * `refresh_seconds`), and when the server reports a change.
  */
-export class McpSource {
-  /** Servers by source name. */
-  private readonly servers = new Map<string, WatchedServer>();
+export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
   /** Servers whose registration is in progress. */
   private readonly adding = new Set<WatchedServer>();
   /** Registrations of function entries, by source name. */
   private readonly functions = new Map<string, StoredRegistration>();
-  private readonly mutex = new KeyedMutex();
-  private stopped = false;
 
   constructor(
     private readonly deps: McpSourceDeps,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
-  ) {}
+    clock: Clock,
+    logger: Logger,
+  ) {
+    super(deps.keepLook, clock, logger);
+  }
+
+  protected override source(entry: McpEntry): ToolSource {
+    return mcpSource(entry);
+  }
 
   /** Takes new and changed entries of the configuration file. Does not wait for the servers. */
   async start(entries: readonly McpEntry[]): Promise<void> {
@@ -85,40 +73,34 @@ export class McpSource {
     }
   }
 
-  /** Ends all refreshing. */
-  stop(): void {
-    this.stopped = true;
-    for (const watched of this.servers.values()) watched.cancel?.();
+  override async follow(stored: readonly StoredRegistration<JsonObject>[]): Promise<void> {
+    const names = new Set(stored.map(({ name }) => name));
+    for (const name of this.functions.keys()) if (!names.has(name)) this.forget(name);
+    await super.follow(stored);
   }
 
-  /** Adopts new and replaced registrations, and forgets those that are no longer stored. */
-  async follow(stored: readonly StoredRegistration<JsonObject>[]): Promise<void> {
-    const names = new Set(stored.map(({ name }) => name));
-    for (const [name, { registration }] of this.servers) if (registration && !names.has(name)) this.forget(name);
-    for (const name of this.functions.keys()) if (!names.has(name)) this.forget(name);
-    for (const registration of stored) {
-      const { name } = registration;
-      const known = this.servers.get(name)?.registration ?? this.functions.get(name);
-      if (known && registrationStamp(known) === registrationStamp(registration)) continue;
-      const body = registration.body as unknown as McpEntry;
-      const entry = this.deps.sealFor ? sealMcpSecrets(body, this.deps.sealFor(name)) : body;
-      this.forget(name);
-      if (!isFunctionEntry(entry)) void this.refresh(this.watch(watchedServer(entry, registration)));
-      else if (await isStillRegistered(this.registerFunction(entry, { registration, isNew: false })))
-        this.functions.set(name, registration);
-    }
+  protected override followed(name: string): StoredRegistration | undefined {
+    return super.followed(name) ?? this.functions.get(name);
+  }
+
+  protected override async adopt(registration: StoredRegistration<JsonObject>): Promise<void> {
+    const { name } = registration;
+    const body = registration.body as unknown as McpEntry;
+    const entry = this.deps.sealFor ? sealMcpSecrets(body, this.deps.sealFor(name)) : body;
+    this.forget(name);
+    if (!isFunctionEntry(entry)) void this.refresh(this.watch(watchedServer(entry, registration)));
+    else if (await isStillRegistered(this.registerFunction(entry, { registration, isNew: false })))
+      this.functions.set(name, registration);
   }
 
   /** Registers the tools of a declared source again that the store lost. */
   async repeat(entry: McpEntry): Promise<void> {
-    const isKnown = isFunctionEntry(entry) || (this.servers.get(mcpSource(entry).name)?.tools ?? 0) > 0;
+    const isKnown = isFunctionEntry(entry) || (this.watched.get(mcpSource(entry).name)?.tools ?? 0) > 0;
     if (isKnown) await this.start([entry]);
   }
 
-  /** Stops refreshing one source. */
-  forget(name: string): void {
-    this.servers.get(name)?.cancel?.();
-    this.servers.delete(name);
+  override forget(name: string): void {
+    super.forget(name);
     this.functions.delete(name);
   }
 
@@ -136,18 +118,11 @@ export class McpSource {
 
   /** Refreshes a server that reported a changed list (`exec.mcp.changed`) or did not know a tool that was called. */
   changed(server: string): void {
-    for (const watched of [...this.servers.values(), ...this.adding]) {
+    for (const watched of [...this.watched.values(), ...this.adding]) {
       if (watched.entry.name !== server) continue;
       if (watched.isRefreshing) watched.isStale = true;
       else this.schedule(watched, 0);
     }
-  }
-
-  /** Requests the tool list of one server now; resolves when it is registered, or has failed. @returns false for other sources */
-  async look(name: string): Promise<boolean> {
-    const watched = this.servers.get(name);
-    if (watched) await this.refresh(watched);
-    return watched !== undefined;
   }
 
   private async registerFunction(entry: McpEntry, footing?: Footing): Promise<DefinitionRegisterReply> {
@@ -158,7 +133,7 @@ export class McpSource {
     );
     this.logOutcome(entry.name, reply);
     const look = { ...toLookState(reply.registered, reply.refused), at: this.clock.now(), notes: [] };
-    await this.deps.keepLook(mcpSource(entry), look);
+    await this.keepLook(mcpSource(entry), look);
     return reply;
   }
 
@@ -187,34 +162,20 @@ export class McpSource {
     }
   }
 
-  private watch(watched: WatchedServer): WatchedServer {
-    const { name } = mcpSource(watched.entry);
-    this.servers.get(name)?.cancel?.();
-    this.servers.set(name, watched);
-    return watched;
-  }
-
-  /** False after the server was replaced or forgotten; results of its refresh are then discarded. */
-  private isCurrent(watched: WatchedServer): boolean {
-    return !this.stopped && this.servers.get(mcpSource(watched.entry).name) === watched;
-  }
-
-  private async refresh(watched: WatchedServer): Promise<void> {
-    const { entry, registration } = watched;
-    const { name } = mcpSource(entry);
+  protected override async refresh(watched: WatchedServer): Promise<void> {
     watched.isRefreshing = true;
-    try {
-      const found = await this.discover(entry);
-      await this.mutex.run(name, async () => {
-        if (!this.isCurrent(watched)) return;
-        const footing = registration && { registration, isNew: false };
-        await this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);
-      });
-    } catch (error) {
-      if (isSuperseded(error) && this.isCurrent(watched)) this.forget(name);
-      else if (this.isCurrent(watched)) await this.onFailed(watched, toToolError(error));
-    }
+    await super.refresh(watched);
     this.onRefreshed(watched);
+  }
+
+  protected override async read(watched: WatchedServer): Promise<void> {
+    const { entry, registration } = watched;
+    const found = await this.discover(entry);
+    await this.mutex.run(mcpSource(entry).name, async () => {
+      if (!this.isCurrent(watched)) return;
+      const footing = registration && { registration, isNew: false };
+      await this.onRegistered(watched, await this.deps.register(toAnnouncement(entry, found), footing), found);
+    });
   }
 
   private async onRegistered(
@@ -223,8 +184,6 @@ export class McpSource {
     found: DiscoverReply,
   ): Promise<void> {
     const { name, refresh_seconds: seconds } = watched.entry;
-    const at = this.clock.now();
-    watched.failures = 0;
     watched.tools = reply.registered.length;
     const notes = serverNotes(watched.entry, found);
     if (notes.length > 0)
@@ -234,22 +193,12 @@ export class McpSource {
       );
     this.logOutcome(name, reply);
     const refreshMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
-    if (seconds !== 0) this.schedule(watched, Math.max(MIN_REFRESH_MS, refreshMs));
-    const look = { ...toLookState(reply.registered, reply.refused), at, notes, nextAt: watched.nextAt };
-    await this.deps.keepLook(mcpSource(watched.entry), look);
+    const nextMs = seconds === 0 ? undefined : Math.max(MIN_REFRESH_MS, refreshMs);
+    await this.onLooked(watched, { ...toLookState(reply.registered, reply.refused), notes }, nextMs);
   }
 
-  private async onFailed(watched: WatchedServer, { message, facts }: ToolError): Promise<void> {
-    const state = facts?.reason === 'auth_failed' ? 'auth_failed' : 'failed';
-    const at = this.clock.now();
-    watched.failures += 1;
-    this.logger.warn(
-      { server: watched.entry.name, error: message, state },
-      'the tools of an MCP server cannot be listed; trying again',
-    );
-    this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
-    const { entry, nextAt } = watched;
-    await this.deps.keepLook(mcpSource(entry), { state, at, error: message, refused: [], notes: [], nextAt });
+  protected override logFailure({ name }: McpEntry, error: string, state: SourceLook['state']): void {
+    this.logger.warn({ server: name, error, state }, 'the tools of an MCP server cannot be listed; trying again');
   }
 
   private onRefreshed(watched: WatchedServer): void {
@@ -261,14 +210,6 @@ export class McpSource {
 
   private discover(entry: McpEntry): Promise<DiscoverReply> {
     return this.deps.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
-  }
-
-  private schedule(watched: WatchedServer, delayMs: number): void {
-    watched.cancel?.();
-    watched.nextAt = undefined;
-    if (!this.isCurrent(watched)) return;
-    watched.nextAt = this.clock.now() + delayMs;
-    watched.cancel = this.clock.after(delayMs, () => void this.refresh(watched));
   }
 
   private logOutcome(server: string, { refused, quarantined }: DefinitionRegisterReply): void {

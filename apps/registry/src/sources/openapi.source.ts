@@ -1,4 +1,4 @@
-import { ToolError, toToolError, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type {
   DefinitionRegister,
   DefinitionRegisterReply,
@@ -10,17 +10,17 @@ import type {
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
-import { KeyedMutex, Semaphore, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { Semaphore, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
 import { approvalNote } from '../quarantine.js';
-import { isSuperseded } from '../source-store.js';
 import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type ConvertedEntry } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
 import { toLookState } from './source-look.js';
+import { SourceWatch, type Watched } from './source-watch.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
 interface OpenApiSourceDeps {
@@ -38,103 +38,64 @@ interface OpenApiSourceOptions extends SpecReaderOptions {
 }
 
 /** A document that is read again and again. */
-interface WatchedDocument {
-  entry: OpenApiEntry;
-  /** Set for a source that was registered at run time. */
-  registration: StoredRegistration | undefined;
+interface WatchedDocument extends Watched<OpenApiEntry> {
   /** The entry is from the configuration file, which may name any file of this machine. */
-  trusted: boolean;
+  readonly trusted: boolean;
   /** SHA-256 of the document registered last; empty before. */
   sha256: string;
-  failures: number;
-  /** Tools that the document registered last gave. */
-  tools: number;
   /** What the document registered last gave; repeated while the document is unchanged. */
   outcome: Omit<SourceLook, 'at' | 'nextAt'>;
-  cancel?: CancelTimer;
-  /** When `cancel` ends the wait for the next read. */
-  nextAt?: EpochMs;
 }
 
-const FIRST_BACKOFF_MS = 1_000;
-const MAX_BACKOFF_MS = 60_000;
 const MIN_REFRESH_MS = 10_000;
 
 /**
  * Keeps the tools of OpenAPI documents current: those of the configuration file from the start, others once they are registered.
- * A changed document is registered again, and the changes are logged. While a document cannot be read its tools stay.
- *
- * As in `McpSource`, results of one source are registered one after another and only for the current `WatchedDocument`, because a
- * read can finish after its source was replaced or removed.
+ * A changed document is registered again, and the changes are logged.
  */
-export class OpenApiSource {
+export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
   private readonly specs: SpecReader;
-  private readonly watched = new Map<string, WatchedDocument>();
-  private readonly mutex = new KeyedMutex();
   /** One conversion at a time: each takes several times the memory of its document. */
   private readonly conversions = new Semaphore(1);
   /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();
-  private readonly stopped = new AbortController();
 
   constructor(
     private readonly deps: OpenApiSourceDeps,
     private readonly options: OpenApiSourceOptions,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
+    clock: Clock,
+    logger: Logger,
   ) {
+    super(deps.keepLook, clock, logger);
     this.specs = new SpecReader(deps.egress, options);
+  }
+
+  protected override source(entry: OpenApiEntry): ToolSource {
+    return openApiSource(entry);
   }
 
   /** Takes new and changed entries of the configuration file. Does not wait for their documents. */
   start(entries: readonly OpenApiEntry[]): void {
-    for (const entry of entries) void this.refresh(this.watch(entry, undefined, true));
+    for (const entry of entries) void this.refresh(this.watch(watchedDocument(entry, undefined, true)));
   }
 
-  /** Adopts new and replaced registrations, and forgets those that are no longer stored. */
-  async follow(stored: readonly StoredRegistration<JsonObject>[]): Promise<void> {
-    const names = new Set(stored.map(({ name }) => name));
-    for (const [name, { registration }] of this.watched) if (registration && !names.has(name)) this.forget(name);
-    for (const registration of stored) {
-      const stamp = registrationStamp(registration);
-      const watched = this.watched.get(registration.name)?.registration;
-      if ((watched && registrationStamp(watched) === stamp) || this.unreadable.has(stamp)) continue;
-      const { body } = registration;
-      const entry = readRegistration(body);
-      if (Array.isArray(entry)) {
-        const reason = entry.map(faultLine).join('; ');
-        this.unreadable.add(stamp);
-        this.logger.error({ collection: registration.name }, `a stored registration is invalid: ${reason}`);
-        const error = `The stored registration is invalid: ${reason}; register the document again`;
-        const look: SourceLook = { state: 'failed', at: this.clock.now(), error, refused: [], notes: [] };
-        await this.deps.keepLook({ kind: 'openapi', name: registration.name }, look);
-      } else void this.refresh(this.watch(entry, registration));
-    }
-  }
-
-  /** Reads one document now; resolves when it is registered, or has failed. @returns false for other sources */
-  async look(name: string): Promise<boolean> {
-    const watched = this.watched.get(name);
-    if (watched) await this.refresh(watched);
-    return watched !== undefined;
+  protected override async adopt(registration: StoredRegistration<JsonObject>): Promise<void> {
+    const stamp = registrationStamp(registration);
+    if (this.unreadable.has(stamp)) return;
+    const entry = readRegistration(registration.body);
+    if (!Array.isArray(entry)) return void this.refresh(this.watch(watchedDocument(entry, registration)));
+    const reason = entry.map(faultLine).join('; ');
+    this.unreadable.add(stamp);
+    this.logger.error({ collection: registration.name }, `a stored registration is invalid: ${reason}`);
+    const error = `The stored registration is invalid: ${reason}; register the document again`;
+    const look: SourceLook = { state: 'failed', at: this.clock.now(), error, refused: [], notes: [] };
+    await this.keepLook({ kind: 'openapi', name: registration.name }, look);
   }
 
   /** Registers the tools of a declared source again that the store lost. */
   repeat(entry: OpenApiEntry): void {
     const watched = this.watched.get(openApiSource(entry).name);
     if (watched && watched.tools > 0) this.start([entry]);
-  }
-
-  /** Stops refreshing one source. */
-  forget(name: string): void {
-    this.watched.get(name)?.cancel?.();
-    this.watched.delete(name);
-  }
-
-  /** Ends all refreshing. */
-  stop(): void {
-    this.stopped.abort();
-    for (const watched of this.watched.values()) watched.cancel?.();
   }
 
   /**
@@ -155,11 +116,11 @@ export class OpenApiSource {
       max_response_bytes: Math.min(entry.max_response_bytes ?? SIZES.upstreamResponse, SIZES.upstreamResponse),
     };
     try {
-      const { converted, spec } = await this.read(entry, false);
+      const { converted, spec } = await this.convert(entry, false);
       const reply = await this.mutex.run(openApiSource(entry).name, async () => {
         const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
         if (given.registered.length > 0 || given.refused.length === 0) {
-          const watched = this.watch(entry, registration);
+          const watched = this.watch(watchedDocument(entry, registration));
           watched.tools = given.registered.length;
           await this.onRegistered(watched, spec, toOutcome(converted, given));
         }
@@ -202,7 +163,7 @@ export class OpenApiSource {
   }
 
   /** Reads and converts a document. A document with the hash `knownSha256` is not converted. */
-  private async read(
+  private async convert(
     entry: OpenApiEntry,
     trusted: boolean,
     knownSha256?: string,
@@ -236,63 +197,20 @@ export class OpenApiSource {
     return this.deps.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 
-  private watch(entry: OpenApiEntry, registration?: StoredRegistration, trusted = false): WatchedDocument {
-    const key = openApiSource(entry).name;
-    this.watched.get(key)?.cancel?.();
-    const watched: WatchedDocument = {
-      entry,
-      registration,
-      trusted,
-      sha256: '',
-      failures: 0,
-      tools: 0,
-      outcome: NOTHING_SEEN,
-    };
-    this.watched.set(key, watched);
-    return watched;
-  }
-
-  /** False after the source was replaced or forgotten; results of its refresh are then discarded. */
-  private isCurrent(watched: WatchedDocument): boolean {
-    return !this.stopped.signal.aborted && this.watched.get(openApiSource(watched.entry).name) === watched;
-  }
-
-  private async refresh(watched: WatchedDocument): Promise<void> {
+  protected override async read(watched: WatchedDocument): Promise<void> {
     const { entry, registration, trusted } = watched;
-    try {
-      const { converted, spec, unchanged } = await this.read(entry, trusted, watched.sha256);
-      await this.mutex.run(openApiSource(entry).name, async () => {
-        if (!this.isCurrent(watched)) return;
-        let { outcome } = watched;
-        if (!unchanged) {
-          const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
-          this.logOutcome(entry, converted, reply);
-          outcome = toOutcome(converted, reply);
-          watched.tools = reply.registered.length;
-        }
-        await this.onRegistered(watched, spec, outcome);
-      });
-    } catch (error) {
+    const { converted, spec, unchanged } = await this.convert(entry, trusted, watched.sha256);
+    await this.mutex.run(openApiSource(entry).name, async () => {
       if (!this.isCurrent(watched)) return;
-      if (isSuperseded(error)) return this.forget(openApiSource(entry).name);
-      watched.failures += 1;
-      const { message } = toToolError(error);
-      this.logger.warn(
-        { collection: entry.name, error: message },
-        'an OpenAPI document cannot be registered; trying again',
-      );
-      const at = this.clock.now();
-      this.schedule(watched, Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (watched.failures - 1)));
-      const { nextAt } = watched;
-      await this.deps.keepLook(openApiSource(entry), {
-        state: 'failed',
-        at,
-        error: message,
-        refused: [],
-        notes: [],
-        nextAt,
-      });
-    }
+      let { outcome } = watched;
+      if (!unchanged) {
+        const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
+        this.logOutcome(entry, converted, reply);
+        outcome = toOutcome(converted, reply);
+        watched.tools = reply.registered.length;
+      }
+      await this.onRegistered(watched, spec, outcome);
+    });
   }
 
   /** Notes the document whose tools are registered now, and plans the next read. */
@@ -301,10 +219,11 @@ export class OpenApiSource {
     { sha256 }: LoadedSpec,
     outcome: WatchedDocument['outcome'],
   ): Promise<void> {
-    Object.assign(watched, { failures: 0, sha256, outcome });
-    const at = this.clock.now();
-    this.schedule(watched);
-    await this.deps.keepLook(openApiSource(watched.entry), { ...outcome, at, nextAt: watched.nextAt });
+    Object.assign(watched, { sha256, outcome });
+    const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
+    const refreshMs = seconds === undefined ? this.options.refreshMs : seconds * 1_000;
+    const isFinal = refreshMs === 0 || inline;
+    await this.onLooked(watched, outcome, isFinal ? undefined : Math.max(MIN_REFRESH_MS, refreshMs));
   }
 
   private logOutcome(entry: OpenApiEntry, converted: ConvertedEntry, reply: DefinitionRegisterReply): void {
@@ -329,17 +248,17 @@ export class OpenApiSource {
     }
   }
 
-  private schedule(watched: WatchedDocument, delayMs?: number): void {
-    watched.cancel?.();
-    watched.nextAt = undefined;
-    const { refresh_seconds: seconds, spec_inline: inline } = watched.entry;
-    const refreshMs = seconds === undefined ? this.options.refreshMs : seconds * 1_000;
-    const waitMs = delayMs ?? (refreshMs === 0 ? 0 : Math.max(MIN_REFRESH_MS, refreshMs));
-    if (!this.isCurrent(watched)) return;
-    if (waitMs === 0 || (inline && delayMs === undefined)) return;
-    watched.nextAt = this.clock.now() + waitMs;
-    watched.cancel = this.clock.after(waitMs, () => void this.refresh(watched));
+  protected override logFailure({ name }: OpenApiEntry, error: string): void {
+    this.logger.warn({ collection: name, error }, 'an OpenAPI document cannot be registered; trying again');
   }
+}
+
+function watchedDocument(
+  entry: OpenApiEntry,
+  registration: StoredRegistration | undefined,
+  trusted = false,
+): WatchedDocument {
+  return { entry, registration, trusted, sha256: '', failures: 0, tools: 0, outcome: NOTHING_SEEN };
 }
 
 /** Checks the fields of a registration, which has its name among them. */

@@ -133,9 +133,9 @@ describe('the guard of content', () => {
       for (const text of hostile) void guard.onResult!(CALL, result({ text: `${text} @ + ://` }), signal);
       return performance.now() - from;
     };
-    time(20_000);
+    const best = (length: number): number => Math.min(...[1, 2, 3, 4].map(() => time(length)));
     // Quadratic time would be 64 times as long.
-    expect(time(160_000) / time(20_000)).toBeLessThan(32);
+    expect(best(160_000) / best(20_000)).toBeLessThan(40);
   });
 });
 

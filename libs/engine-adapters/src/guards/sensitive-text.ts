@@ -3,7 +3,7 @@ import { LinearPattern } from '@toolfleet/schema';
 /** Something that results should not show. */
 interface Rule {
   kind: string;
-  /** Part that every match contains; texts without it are not searched. */
+  /** Part that every match contains, found far faster; texts without it are not searched. Bounded, so that it is linear as well. */
   hint: RegExp;
   pattern: LinearPattern;
   /** Whether a match is what it looks like, such as by its check digit. */
@@ -37,15 +37,20 @@ const SECRETS: readonly Rule[] = [
     '\\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,}|npm_[A-Za-z0-9]{36}|xox[abeoprs]-[A-Za-z0-9-]{10,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{20,})',
   ),
   rule('JSON web token', /eyJ/, '\\beyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}'),
-  rule('password in a URL', /:\/\//, '\\b[a-z][a-z0-9+.-]{1,20}://[^\\s/:@"\']{1,100}:[^\\s/@"\']{1,200}@', {
-    keep: (match) => match.slice(0, match.indexOf(':', match.indexOf('://') + 3) + 1),
-  }),
+  rule(
+    'password in a URL',
+    /:\/\/[^\s/]{0,300}@/,
+    '\\b[a-z][a-z0-9+.-]{1,20}://[^\\s/:@"\']{1,100}:[^\\s/@"\']{1,200}@',
+    {
+      keep: (match) => match.slice(0, match.indexOf(':', match.indexOf('://') + 3) + 1),
+    },
+  ),
   rule('authorization', /bearer|basic/i, '(?i)\\b(?:bearer|basic) +[A-Za-z0-9._~+/-]{16,}=*', {
     keep: (match) => match.slice(0, match.indexOf(' ') + 1),
   }),
   rule(
     'password',
-    /[:=]/,
+    /passw|passphrase|pwd|secret|(?:api|private)[_-]?key|(?:access|refresh|auth)[_-]?token/i,
     `(?i)\\b[a-z0-9_-]{0,40}(?:${SECRET_NAME})\\\\?["']?\\s{0,5}[:=]\\s{0,5}(?:\\\\?"[^"\\\\]{4,}|'[^']{4,}|[^\\s"'\\\\,;}&\\[]{4,})`,
     {
       keep: (match) => /^[^:=]*[:=]\s*(?:\\?["'])?/.exec(match)?.[0] ?? '',
@@ -56,11 +61,16 @@ const SECRETS: readonly Rule[] = [
 
 const PERSONAL_DATA: readonly Rule[] = [
   rule('email address', /@/, '(?i)\\b[a-z0-9._%+-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?\\.[a-z]{2,24}\\b'),
-  rule('bank account', /[A-Z]{2}\d{2}/, '\\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\\b', {
-    confirm: isIban,
-  }),
+  rule(
+    'bank account',
+    /[A-Z]{2}\d{2} ?[A-Z0-9]{4}/,
+    '\\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\\b',
+    {
+      confirm: isIban,
+    },
+  ),
   // After bank accounts, which can contain one.
-  rule('card number', /\d{4}/, '\\b[0-9](?:[ -]?[0-9]){12,18}\\b', { confirm: isCardNumber }),
+  rule('card number', /\d(?:[ -]?\d){12}/, '\\b[0-9](?:[ -]?[0-9]){12,18}\\b', { confirm: isCardNumber }),
   rule('social security number', /\d{3}-\d{2}-\d/, '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b', {
     confirm: (match) => !/^(?:000|666|9)|-00-|-0000$/.test(match),
   }),

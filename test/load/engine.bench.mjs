@@ -97,11 +97,12 @@ const flights = new SingleFlight();
 const budget = new RetryBudget();
 let bucket;
 
-/** One interceptor around a step that does nothing, with a call that was opened before: what it adds to each call. */
-async function interceptors() {
+/** One step around work that does nothing, with a call that was opened before: what it adds to each call. */
+async function steps() {
   const dist = new URL('../../libs/engine/dist/', import.meta.url);
-  const { buildCall, compose, newActiveCall } = await import(new URL('call.js', dist));
-  const { loadShedding, ToolLatencies } = await import(new URL('interceptors/load-shedding.js', dist));
+  const { buildCall, newActiveCall } = await import(new URL('call.js', dist));
+  const { Steps } = await import(new URL('step.js', dist));
+  const { loadShedding, ToolLatencies } = await import(new URL('steps/load-shedding.js', dist));
   const { ToolPlans } = await import(new URL('tool-plan.js', dist));
   const ports = memoryPorts([], new NoOp(), { clock, audit: new SilentAudit(), budget: new CountingBudget() });
   const plans = new ToolPlans(ports.settings);
@@ -112,26 +113,25 @@ async function interceptors() {
   const open = (definition) => {
     const asked = request(fresh());
     const active = newActiveCall(asked, clock.monotonic());
-    const plan = plans.get(definition);
     const deadline = Deadline.at(clock, asked.deadlineAt);
-    const { signal, rawArguments: args } = asked;
-    return buildCall(active, definition, plan, args, { signal, deadline, settings: ports.settings });
+    const resolved = { active, signal: asked.signal, deadline, tool: definition, plan: plans.get(definition) };
+    return buildCall(resolved, asked.rawArguments, undefined, ports.settings);
   };
   const around = (made, definition) => {
-    const chained = compose(made, async () => result);
+    const chained = made.reduce((all, one) => all.add(one), Steps.of()).around(async () => result);
     return () => chained(open(definition));
   };
-  const rows = { 'interceptor: none (opens the call)': around([], pure) };
+  const rows = { 'chain: none (opens the call)': around([], pure) };
   const row = async (label, file, name, definition = pure) => {
-    const module = await import(new URL(`interceptors/${file}.js`, dist));
-    rows[`interceptor: ${label}`] = around([module[name](ports, latencies)], definition);
+    const module = await import(new URL(`steps/${file}.js`, dist));
+    rows[`chain: ${label}`] = around([module[name](ports, latencies)], definition);
   };
   await row('idempotency key, none', 'idempotency-key', 'idempotencyKey');
   await row('cache, miss and store', 'cache', 'cache', tool({ idempotent: true }));
   await row('session dedupe, no session', 'session-dedupe', 'sessionDedupe');
   await row('single flight', 'single-flight', 'singleFlight');
   await row('concurrency limit', 'concurrency-limit', 'concurrencyLimit');
-  rows['interceptor: load shedding'] = around([loadShedding(latencies)], pure);
+  rows['chain: load shedding'] = around([loadShedding(latencies)], pure);
   await row('rate limit', 'rate-limit', 'rateLimit');
   await row('budget', 'budget', 'budget');
   await row('fallback, not needed', 'fallback', 'fallback');
@@ -167,7 +167,7 @@ const variants = {
   },
   'step: coalesce': () => flights.join(`k${(serial += 1)}`, never, async () => reply),
   'step: retry budget': async () => budget.deposit(),
-  ...(await interceptors()),
+  ...(await steps()),
 };
 
 const CONCURRENCY = 64;
@@ -198,11 +198,11 @@ for (let round = 0; round < ROUNDS; round += 1) {
 const coalesced = await measureCoalesced();
 const micros = (name) => (totals[name].ms * 1_000) / totals[name].calls;
 const bare = micros('bare: ajv + function');
-const opened = micros('interceptor: none (opens the call)');
+const opened = micros('chain: none (opens the call)');
 console.log(`node ${process.version}, ${SECONDS} s per variant, ${CONCURRENCY} concurrent, interleaved\n`);
 for (const name of Object.keys(variants)) {
   const us = micros(name);
-  const base = name.startsWith('interceptor:') ? opened : bare;
+  const base = name.startsWith('chain:') ? opened : bare;
   const rate = Math.round(1e6 / us).toLocaleString('en');
   const figures = [
     `${us.toFixed(2).padStart(7)} µs CPU`,

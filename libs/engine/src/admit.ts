@@ -34,7 +34,7 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
       // After the look-up, so that records of the refused call name its tool.
       if (refusal) throw refusal;
       if (resolved.view) active.request = { ...active.request, toolName: tool.name, view: resolved.view };
-      return next({ ...call, tool, plan: plans.get(tool) });
+      return next({ active, signal: call.signal, deadline: call.deadline, tool, plan: plans.get(tool) });
     };
     return found instanceof Promise ? found.then(go) : go(found);
   });

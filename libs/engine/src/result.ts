@@ -148,9 +148,8 @@ function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: 
  * @throws ToolError when the call was refused for another reason than that its tool could not be reached
  */
 export function gracefulErrors({ settings }: { settings: EngineSettings }): Step<ActiveCall> {
-  return step('graceful errors', (active, next) =>
-    settings.gracefulErrorAsSuccess ? shownAsSuccess(active, next(active)) : next(active),
-  );
+  if (!settings.gracefulErrorAsSuccess) return step('graceful errors');
+  return step('graceful errors', (active, next) => shownAsSuccess(active, next(active)));
 }
 
 async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>): Promise<CallResult> {

@@ -12,11 +12,12 @@ export type Next<C = Call> = (call: C) => Promise<CallResult>;
 export interface Step<In = Call, Out = In> {
   /** As the diagram in docs/call-lifecycle.md shows it. */
   readonly name: string;
-  readonly run: (call: In, next: Next<Out>) => Promise<CallResult>;
+  /** Absent from a step that the settings leave nothing to do; calls do not meet it. */
+  readonly run?: (call: In, next: Next<Out>) => Promise<CallResult>;
 }
 
 /** A step of this name. */
-export function step<In = Call, Out = In>(name: string, run: Step<In, Out>['run']): Step<In, Out> {
+export function step<In = Call, Out = In>(name: string, run?: Step<In, Out>['run']): Step<In, Out> {
   return { name, run };
 }
 
@@ -34,8 +35,10 @@ export class Steps<In, Out> {
 
   /** These steps with another one inside. */
   add<Inner>({ name, run }: Step<Out, Inner>): Steps<In, Inner> {
-    // Each step has its own closure as `next`, so that calling it twice runs all inner steps twice.
-    return new Steps<In, Inner>([...this.names, name], (end) => this.join((call) => run(call, end)));
+    return new Steps<In, Inner>([...this.names, name], (end) =>
+      // Each step has its own closure as `next`, so that calling it twice runs all inner steps twice.
+      this.join(run ? (call) => run(call, end) : (end as unknown as Next<Out>)),
+    );
   }
 
   /** All steps around `end` as one function. */

@@ -147,6 +147,7 @@ describe('a guard of results', () => {
     const { call, budget } = guarded([guard({ onResult })]);
     const result = await call();
     expect(result).toMatchObject({ ok: false, output: null, failure: { code: 'RESULT_WITHHELD', retryable: false } });
+    expect(JSON.parse(result.text)).toMatchObject({ tool: 'adder', message: expect.stringContaining('withholds') });
     expect(JSON.stringify(result)).not.toContain('a secret');
     expect(budget.spent).toBe(10);
   });

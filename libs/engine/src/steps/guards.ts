@@ -4,7 +4,7 @@ import type { Call } from '../call.js';
 import { actingUserId } from '../call-identity.js';
 import type { Guard, GuardedCall, GuardedResult, ResultVerdict } from '../guard.js';
 import type { EnginePorts } from '../ports.js';
-import { failed, isRefusal } from '../result.js';
+import { explainFailure, failed, isRefusal } from '../result.js';
 import { step, type Step } from '../step.js';
 
 type Ports = Pick<EnginePorts, 'guards' | 'clock' | 'meter'>;
@@ -54,11 +54,11 @@ function guardStep(
   { guards }: Ports,
   name: string,
   place: Place,
-  run: (guards: readonly Guard[], ...rest: Parameters<Step['run']>) => Promise<CallResult>,
+  run: (guards: readonly Guard[], ...rest: Parameters<NonNullable<Step['run']>>) => Promise<CallResult>,
 ): Step {
   const here = guards.filter((guard) => guard[place] !== undefined);
+  if (here.length === 0) return step(name);
   return step(name, (call, next) => {
-    if (here.length === 0) return next(call);
     const toolset = call.request.view?.toolset.name;
     const watching = here.filter((guard) => guard.watches(call.tool, toolset));
     return watching.length === 0 ? next(call) : run(watching, call, next);
@@ -81,7 +81,8 @@ async function throughGuards(
       guard.onResult!(toGuardedCall(call), seen, signal),
     );
     if (!verdict) continue;
-    if ('deny' in verdict) return withheld(refused('RESULT_WITHHELD', guard, call, verdict.deny), result);
+    if ('deny' in verdict)
+      return withheld(call.tool.name, refused('RESULT_WITHHELD', guard, call, verdict.deny), result);
     ports.meter.guarded(guard.name, 'changed');
     result = withChange(result, verdict.change);
     changedBy.push(guard.name);
@@ -90,11 +91,15 @@ async function throughGuards(
 }
 
 /** What remains of a withheld result: that it ran, what it took, and the fact that decides the charge. */
-function withheld(error: ToolError, { usage, timing, attempts, replayOf, failure }: CallResult): CallResult {
+function withheld(
+  tool: string,
+  error: ToolError,
+  { usage, timing, attempts, replayOf, failure }: CallResult,
+): CallResult {
   // Whether an effect happened is not the guard's to hide.
   const code = failure?.code === 'OUTCOME_UNKNOWN' ? 'OUTCOME_UNKNOWN' : error.code;
   const shown = new ToolError(code, { message: error.message, details: error.details, facts: failure?.facts });
-  return failed(shown, { usage, timing, attempts, replayOf });
+  return explainFailure(tool, failed(shown, { usage, timing, attempts, replayOf }));
 }
 
 function withChange(

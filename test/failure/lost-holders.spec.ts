@@ -166,4 +166,15 @@ describe.skipIf(ALL)('asynchronous calls while a gateway and a worker are killed
     await Promise.all([fleet.kill('gateway', 1), fleet.kill('python-sandbox', 1)]);
     await all;
   });
+
+  it('a call whose time was over before its suspended gateway read it does not begin', async () => {
+    const gateway = fleet.process('gateway');
+    gateway.pause();
+    const fields = { timeout_ms: 1_000 };
+    const answer = fleet.call('notes_save_note', { text: 'late' }, { fields });
+    await sleep(4_000);
+    gateway.resume();
+    expect(await answer).toMatchObject({ status: 504, body: { code: 'DEADLINE_EXCEEDED' } });
+    expect(server.notes.get('late')).toBeUndefined();
+  });
 });

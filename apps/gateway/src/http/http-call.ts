@@ -1,11 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  ToolError,
+  type CallRequest,
+  type EpochMs,
+  type JsonObject,
+  type Milliseconds,
+  type Principal,
+} from '@toolfleet/contracts';
 import { CALL_FIELDS, requestFields, type CallFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { PROJECT_HEADER, Projects } from '@toolfleet/access';
 import type { GuardedRequest } from '../server/guards.js';
+import { waitedMs } from '../server/late-requests.js';
 import type { BatchSender } from '../calls/tool-calls.js';
 import type { CallIdCarrier } from '../server/error.filter.js';
 
@@ -34,9 +42,14 @@ export class HttpCalls {
   batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
     return {
       caller: requirePrincipal(http),
-      deadlineAt: this.clock.now() + this.maxCallMs,
+      deadlineAt: this.deadlineOf(http, this.maxCallMs),
       showAllowance: (headers) => void reply.headers(headers),
     };
+  }
+
+  /** The time of a call begins when its request may have been sent, so that nothing begins for a caller that has given up. */
+  private deadlineOf(http: HttpRequest, timeoutMs: Milliseconds): EpochMs {
+    return this.clock.now() + timeoutMs - waitedMs(http.raw);
   }
 
   /**
@@ -65,7 +78,7 @@ export class HttpCalls {
         session_id: fields.session_id,
         ...this.projects.choose(principal, 'public', { id: readHeader(http, PROJECT_HEADER) }),
       },
-      deadlineAt: this.clock.now() + Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs),
+      deadlineAt: this.deadlineOf(http, Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs)),
       signal: disconnectSignal(reply),
       idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')),
       ...requestFields(fields),

@@ -13,6 +13,7 @@ import {
   closeStalledAnswers,
   serveInOrder,
 } from './connections.js';
+import { noteLateRequests } from './late-requests.js';
 import { limitMemory, type MemoryAccount } from './memory-account.js';
 import { acceptJsonBodies } from './request-body.js';
 
@@ -74,6 +75,7 @@ export class GatewayServer implements LifecycleComponent {
     );
     const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
     limitConnections(fastify.server, connections, this.address.onConnectionRefused);
+    noteLateRequests(fastify, this.host.clock);
     serveInOrder(fastify);
     answerWrongMethods(fastify);
     admitBeforeBody(fastify, this.prove, this.host.clock);

@@ -5,7 +5,7 @@
 import { readdir, readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { eventually } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
@@ -29,6 +29,7 @@ beforeAll(async () => {
     },
   });
 });
+afterEach(() => fleet?.restore());
 afterAll(async () => {
   await fleet?.stop();
   await server?.stop();
@@ -86,7 +87,6 @@ describe('an executor killed while it works on calls with effects', () => {
     // The member that was killed had calls in work; the other one's went on.
     expect(answers.some((answer) => codeOf(answer) === 'OUTCOME_UNKNOWN')).toBe(true);
     expect(answers.some((answer) => codeOf(answer) === undefined)).toBe(true);
-    await fleet.launch('mcp-executor');
   });
 
   it('replays the first answer to a caller that repeats with the same key', async () => {
@@ -142,7 +142,6 @@ describe('a gateway killed while it waits for calls with effects', () => {
       { timeoutMs: 20_000, everyMs: 500 },
     );
     for (const { note } of pairs) expect(server.notes.get(note)).toBe(1);
-    await fleet.launch('gateway');
   });
 
   it('loses no call it had accepted, and repeats no effect of one', async () => {
@@ -166,7 +165,6 @@ describe('a gateway killed while it waits for calls with effects', () => {
       expect(effects, `${notes[index]} ended as ${state}`).toBeLessThanOrEqual(1);
       if (state === 'succeeded') expect(effects).toBe(1);
     }
-    await fleet.launch('gateway');
   });
 });
 

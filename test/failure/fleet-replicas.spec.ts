@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { eventually } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { sumOverHttp } from '../fleet/call-lanes.js';
 import { steadyLoad } from '../fleet/steady-load.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
@@ -20,6 +20,7 @@ beforeAll(async () => {
     env: { GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
   });
 });
+afterEach(() => fleet?.restore());
 afterAll(() => fleet?.stop());
 
 /** One call no cache knows, over a separate connection, so that none is left half open by a gateway that ends. */
@@ -58,7 +59,6 @@ describe('one of two executors', () => {
     await load.flows(100);
     await load.stop();
     expect(load.failures).toEqual([]);
-    await fleet.launch('builtin-executor');
   });
 });
 
@@ -101,7 +101,6 @@ describe('one of two gateways', () => {
       },
       { timeoutMs: 30_000, everyMs: 300 },
     );
-    await fleet.launch('gateway');
   });
 });
 
@@ -158,6 +157,5 @@ describe('a rolling restart under load', () => {
     await eventually('it takes no connection any more', () => isRefused(url));
     expect(await begun.finish()).toMatchObject({ status: 200, body: { output: { result: 42 } } });
     expect(await exitCode).toBe(0);
-    await fleet.launch('gateway');
   });
 });

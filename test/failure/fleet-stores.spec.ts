@@ -1,6 +1,6 @@
 /** What the gateway leans on goes away and comes back: clear errors within the deadline, then recovery without help. */
 import { eventually } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DEADLINE_MS = 4_000;
@@ -17,6 +17,7 @@ beforeAll(async () => {
   // Known tools, proven key.
   expect((await calculate()).status).toBe(200);
 });
+afterEach(() => fleet?.restore());
 afterAll(() => fleet?.stop());
 
 async function timed(asked: () => Promise<Answer>): Promise<Answer & { tookMs: number }> {
@@ -110,8 +111,8 @@ describe('Redis', () => {
       ),
     );
     expect(accepted.map(({ status }) => status)).toEqual(accepted.map(() => 202));
-    // appendfsync everysec: what a crash of Redis may take with it is the last second.
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    // What a crash of Redis may take with it is the last second.
+    await fleet.redis.persisted();
     await fleet.redis.kill();
     try {
       await everyoneIsAnswered();

@@ -3,7 +3,7 @@
  * turn an outage into a storm), readiness does, and comes back by itself.
  */
 import { eventually } from '@toolfleet/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ofEach, SERVICE_NAMES, TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 
 /** What each cannot work without. */
@@ -16,6 +16,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await TestFleet.start({ services: ofEach(1), tools: [] });
 });
+afterEach(() => fleet?.restore());
 afterAll(() => fleet?.stop());
 
 /** Status of a probe of every service. */

@@ -198,6 +198,16 @@ export class TestFleet {
     return process.terminate(graceMs);
   }
 
+  /** Thaws and starts again what a test left, also one that failed midway: the next one has the whole fleet. */
+  async restore(): Promise<void> {
+    await Promise.all([this.ownNats?.revive(), this.ownRedis?.revive()]);
+    for (const process of [...this.running.values()].flat()) process.resume();
+    const missing = (Object.entries(this.options.services) as [ServiceName, number][]).flatMap(([name, count]) =>
+      Array.from({ length: Math.max(0, count - (this.running.get(name)?.length ?? 0)) }, () => name),
+    );
+    await Promise.all(missing.map((name) => this.launch(name)));
+  }
+
   process(name: ServiceName, index = 0): ServiceProcess {
     const process = this.running.get(name)?.[index];
     if (!process) throw new Error(`no ${name} ${index}`);

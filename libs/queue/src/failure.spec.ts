@@ -136,8 +136,7 @@ describe('a Redis that goes away', () => {
     await here.worker.start();
     const inWork = here.replies.submit(here.queue, { call_id: 'o1', attempt: 1, work: 'slow' }, soon(25_000));
     await eventually('it is in work', () => here.worker.inFlight === 1);
-    // The append-only file is written once a second.
-    await clock.sleep(1_200);
+    await server.persisted();
     await server.kill();
     await eventually('the connection noticed', () => here.redis.status !== 'ready');
     await expect(

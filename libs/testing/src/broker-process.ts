@@ -31,6 +31,8 @@ export interface BrokerProcess {
   /** Freezes and thaws the process (SIGSTOP, SIGCONT). */
   pause(): void;
   resume(): void;
+  /** Thaws the broker, or restarts it when it has ended. */
+  revive(): Promise<void>;
 }
 
 const TRIES = 5;
@@ -84,6 +86,11 @@ class RunningBroker implements BrokerProcess {
 
   resume(): void {
     this.child.kill('SIGCONT');
+  }
+
+  async revive(): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) this.resume();
+    else await this.restart();
   }
 }
 

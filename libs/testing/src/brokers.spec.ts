@@ -43,10 +43,13 @@ describe('brokers for tests', () => {
     const redis = await startRedis({ appendOnly: true });
     const client = redis.client();
     await client.set('a', '1');
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await redis.persisted();
     await redis.kill();
     await redis.restart();
     expect(await client.get('a')).toBe('1');
+    await redis.kill();
+    await redis.revive();
+    expect(await client.keys('*')).toEqual(['a']);
     await redis.stop();
   });
 

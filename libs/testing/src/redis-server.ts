@@ -14,6 +14,8 @@ export interface RedisServer extends BrokerProcess {
   client(): Redis;
   /** Removes every key. */
   flush(): Promise<void>;
+  /** Waits until what was written so far survives `kill`. */
+  persisted(): Promise<void>;
 }
 
 /** Options of a test server. */
@@ -73,6 +75,15 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     async flush(): Promise<void> {
       const connection = new Redis(url);
       await connection.flushall();
+      connection.disconnect();
+    },
+    async persisted(): Promise<void> {
+      const connection = new Redis(url);
+      // Then a write is answered when it is on the disk, with all writes before it.
+      await connection.config('SET', 'appendfsync', 'always');
+      await connection.set('persisted', '1');
+      await connection.del('persisted');
+      await connection.config('SET', 'appendfsync', 'everysec');
       connection.disconnect();
     },
     async stop(): Promise<void> {

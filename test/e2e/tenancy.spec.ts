@@ -3,12 +3,12 @@
  * not there, dangerous tools are on no path, and no route answers without a credential.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ToolfleetClient } from '@toolfleet/client';
 import { ToolfleetNatsClient } from '@toolfleet/client/nats';
+import { ROUTES } from '@toolfleet/contracts/resources';
 import { eventually } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -651,35 +651,14 @@ describe('dangerous tools', () => {
   });
 });
 
-/** Every route of every controller, read from their source, so that a new one cannot be forgotten here. */
-async function controllerRoutes(): Promise<{ method: string; path: string }[]> {
-  const folder = fileURLToPath(new URL('../../apps/gateway/src', import.meta.url));
-  const files = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.controller.ts'));
-  const routes: { method: string; path: string }[] = [];
-  for (const file of files) {
-    let base = '';
-    const marks = (await readFile(join(folder, file), 'utf8')).matchAll(
-      /^ *@(Controller|Get|Post|Put|Patch|Delete|All)\((?:'([^']*)')?\)/gm,
-    );
-    for (const [, mark = '', at = ''] of marks) {
-      if (mark === 'Controller') base = at;
-      else {
-        const path = [base, at]
-          .filter(Boolean)
-          .join('/')
-          .replaceAll(/:[a-z]+/gi, 'calculator');
-        routes.push({ method: mark.toUpperCase(), path: `/${path}` });
-      }
-    }
-  }
-  return routes;
-}
-
 describe('without a valid credential', () => {
   const PUBLIC = new Set(['GET /', 'GET /health', 'GET /readiness', 'GET /openapi.json', 'POST /mcp/mock']);
+  const routes = [...Object.keys(ROUTES), 'POST /mcp'].map((key) => {
+    const [method = '', path = ''] = key.split(' ');
+    return { key, method, path: path.replaceAll(/\{\w+\}/g, 'calculator') };
+  });
 
   it('no route answers', async () => {
-    const routes = [...(await controllerRoutes()), { method: 'POST', path: '/mcp' }];
     expect(routes.length).toBeGreaterThan(25);
     const credentials: Record<string, string>[] = [
       {},
@@ -690,8 +669,8 @@ describe('without a valid credential', () => {
       { 'x-api-key': 'tf_test_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' },
       { 'x-admin-token': 'a-token-that-nobody-configured' },
     ];
-    for (const { method, path } of routes) {
-      if (PUBLIC.has(`${method} ${path}`)) continue;
+    for (const { key, method, path } of routes) {
+      if (PUBLIC.has(key)) continue;
       for (const headers of credentials) {
         const hasBody = method === 'POST' || method === 'PUT';
         const answer = await fleet.ask({ method, path, key: null, headers, ...(hasBody ? { body: {} } : {}) });

@@ -1,10 +1,11 @@
-import { isJsonObject, toUsd, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, toUsd, type JsonObject } from '@toolfleet/contracts';
 import {
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
   SHOWN_TIMEOUT_SECONDS,
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
+import type { ToolMetadata } from '@toolfleet/contracts/resources';
 import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
@@ -128,8 +129,8 @@ export function toolAnnotations({ annotations, binding, idempotent }: Registered
 }
 
 /** Renders the properties of a tool with their defaults filled in. */
-export function toolMetadata(tool: RegisteredTool): JsonObject {
-  const optional = (value: Json | undefined) => value ?? null;
+export function toolMetadata(tool: RegisteredTool): ToolMetadata {
+  const optional = <T>(value: T | undefined) => value ?? null;
   return {
     name: tool.name,
     version: tool.version,

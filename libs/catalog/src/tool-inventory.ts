@@ -1,4 +1,5 @@
-import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isToolError, isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
+import type { CatalogTool, CatalogToolDetail } from '@toolfleet/contracts/resources';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { authorize } from '@toolfleet/engine';
 import { formatTool, toolAnnotations, toolMetadata, toPublicTool } from './format-tool.js';
@@ -19,7 +20,7 @@ export class ToolInventory {
   ) {}
 
   /** Properties without schemas, by name. */
-  async list(caller: Principal): Promise<{ tools: JsonObject[]; stale: boolean }> {
+  async list(caller: Principal): Promise<{ tools: CatalogTool[]; stale: boolean }> {
     if (hasToolset(caller)) {
       const { tools, stale } = await this.visible.all(caller);
       return { tools: tools.map((tool) => shown(withAllTools(caller), tool)), stale };
@@ -29,7 +30,7 @@ export class ToolInventory {
   }
 
   /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */
-  async one(caller: Principal, name: string): Promise<JsonObject> {
+  async one(caller: Principal, name: string): Promise<CatalogToolDetail> {
     const tool = hasToolset(caller)
       ? await this.visible.one(caller, name)
       : await this.cache.get(name, caller.tenantId);
@@ -39,7 +40,7 @@ export class ToolInventory {
     const { parameters } = formatTool(toPublicTool(tool), 'native');
     return {
       ...shown(hasToolset(caller) ? withAllTools(caller) : caller, tool),
-      parameters: parameters ?? {},
+      parameters: isJsonObject(parameters) ? parameters : {},
       ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
       annotations: toolAnnotations(tool),
     };
@@ -54,7 +55,7 @@ function isShown(caller: Principal, tool: RegisteredTool): boolean {
   return mayUse(caller.tools, tool) && !tool.dangerous && !tool.quarantine;
 }
 
-function shown(caller: Principal, tool: RegisteredTool): JsonObject {
+function shown(caller: Principal, tool: RegisteredTool): CatalogTool {
   const refusal = findRefusal(caller, tool);
   return {
     ...toolMetadata(tool),

@@ -247,23 +247,8 @@ export function costNothing(): Pick<CallResult, 'usage' | 'timing' | 'attempts'>
   return { usage: { tokens: 0, microUsd: 0 }, timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 }, attempts: 0 };
 }
 
-/** A finished call as callers receive it over HTTP and NATS. */
-export interface CallBody {
-  success: boolean;
-  output: Json;
-  text: string;
-  error: string | null;
-  metadata: JsonObject;
-  /** Images, audio, links and embedded resources in MCP's format; at most `SIZES.toolResult` bytes. Absent when there are none. */
-  content?: ContentBlock[];
-  execution_time_ms: Milliseconds;
-  /** What the call was charged; `replayed` marks the charge of the first call with the same idempotency key. */
-  usage: { tokens: number; cost_usd: number; replayed?: true };
-  call_id: string;
-}
-
 /** Why a stored body has no payload any more, as `metadata.result_omitted` shows it; undefined while it has one. */
-export function payloadOmitted({ metadata }: Pick<CallBody, 'metadata'>): Json | undefined {
+export function payloadOmitted({ metadata }: { metadata: JsonObject }): Json | undefined {
   return metadata['result_omitted'];
 }
 
@@ -274,30 +259,6 @@ export function disclaimerOf({ metadata }: Pick<CallBody, 'metadata'>): JsonObje
 }
 
 /** Whether a body shows what its tool itself returned: no substitute, no explanation of a failure, no selection. */
-export function isOwnOutcome({ success, metadata }: Pick<CallBody, 'success' | 'metadata'>): boolean {
+export function isOwnOutcome({ success, metadata }: { success: boolean; metadata: JsonObject }): boolean {
   return success && metadata['fallback'] === undefined && metadata['select'] === undefined;
 }
-
-/** Body of a call accepted for asynchronous execution (HTTP 202). */
-export interface AcceptedBody {
-  call_id: string;
-  status: 'accepted';
-}
-
-/**
- * One call of a batch as callers receive it: an OpenAI tool call with its result. `result` is the JSON text of a `CallBody`, whose
- * rich content is in `content`.
- */
-export interface CallRecord {
-  id: string;
-  type: 'function';
-  function: { name: string; arguments: string };
-  result: string;
-  content?: ContentBlock[];
-  success: boolean;
-  skipped: boolean;
-  execution_time: Milliseconds;
-}
-
-/** States of an asynchronous or journalled call. */
-export type CallState = 'accepted' | 'claimed' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'outcome_unknown';

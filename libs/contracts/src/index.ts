@@ -23,17 +23,13 @@ export {
   disclaimerOf,
   payloadOmitted,
   succeeded,
-  type AcceptedBody,
   type Approval,
-  type CallBody,
   type CallContext,
   type ExchangeSession,
   type CallProgress,
-  type CallRecord,
   type CallRequest,
   type Door,
   type CallResult,
-  type CallState,
   type ContentBlock,
   type ExecutionFailure,
   type Failed,
@@ -43,3 +39,4 @@ export {
   type Usage,
 } from './call.js';
 export type { CallMessage } from './call-fields.js';
+export type { AcceptedBody, CallBody, CallRecord, CallState } from './resources/calls.js';

@@ -1,83 +1,17 @@
-import type { Json, JsonObject } from './json.js';
-import type { PendingApproval } from './messages/registry.js';
+import type { JsonObject } from './json.js';
+import type { PendingApproval } from './resources/sources.js';
+import type { ToolsetSpec, ToolsetSummary } from './resources/toolsets.js';
 
-/** Which tools a selection names. A tool is selected when it matches any entry of any list. */
-export interface ToolSelection {
-  /** Names, in which `*` stands for any characters. */
-  tools?: string[];
-  tags?: string[];
-  categories?: string[];
-  /** `kind/name` of sources, such as `mcp/crm`, in which `*` stands for any characters; without the tenant. */
-  sources?: string[];
-}
-
-/** How a toolset shows one tool. */
-export interface ToolOverride {
-  /** Name in the toolset. The original name is unknown there. */
-  name?: string;
-  description?: string;
-  /** Arguments with a fixed value: not in the shown schema, and refused from callers. */
-  preset?: JsonObject;
-  /** Values of arguments that the caller omits, in place of the defaults of the schema. */
-  defaults?: JsonObject;
-  /** Optional arguments that are not in the shown schema. */
-  hide?: string[];
-}
-
-/** A selection of tools as an administrator writes it (docs/toolsets.md). */
-export interface ToolsetSpec {
-  description?: string;
-  /** Sent to MCP clients when they connect. */
-  instructions?: string;
-  /** Absent: every tool. */
-  include?: ToolSelection;
-  exclude?: ToolSelection;
-  /** Only tools whose annotations declare `readOnlyHint`. */
-  read_only?: boolean;
-  /** Shown names that are listed first, in this order; all others follow by name. */
-  order?: string[];
-  /** By original name. */
-  overrides?: { [tool: string]: ToolOverride };
-}
-
-const GLOBS = { type: 'array', maxItems: 1_000, items: { type: 'string', pattern: '^[A-Za-z0-9_.*:/-]{1,128}$' } };
-const TEXTS = { type: 'array', maxItems: 1_000, items: { type: 'string', minLength: 1, maxLength: 128 } };
-const NAME = { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' };
-const SELECTION = {
-  type: 'object',
-  properties: { tools: GLOBS, tags: TEXTS, categories: TEXTS, sources: GLOBS },
-  additionalProperties: false,
-};
-
-/** JSON Schema of `ToolsetSpec`: the body of `PUT /api/v1/toolsets/{name}` and an entry of `toolsets` in the configuration file. */
-export const TOOLSET_SCHEMA = {
-  type: 'object',
-  properties: {
-    description: { type: 'string', maxLength: 2_000 },
-    instructions: { type: 'string', maxLength: 8_000 },
-    include: SELECTION,
-    exclude: SELECTION,
-    read_only: { type: 'boolean' },
-    order: { type: 'array', maxItems: 1_000, items: NAME },
-    overrides: {
-      type: 'object',
-      maxProperties: 500,
-      propertyNames: NAME,
-      additionalProperties: {
-        type: 'object',
-        properties: {
-          name: NAME,
-          description: { type: 'string', minLength: 1, maxLength: 8_000 },
-          preset: { type: 'object' },
-          defaults: { type: 'object' },
-          hide: TEXTS,
-        },
-        additionalProperties: false,
-      },
-    },
-  },
-  additionalProperties: false,
-} as const satisfies Json;
+export { TOOLSET_SCHEMA } from './resources/toolsets.js';
+export type {
+  ToolOverride,
+  ToolsetDetail,
+  ToolSelection,
+  ToolsetOrigin,
+  ToolsetSpec,
+  ToolsetSummary,
+  ToolsetVersion,
+} from './resources/toolsets.js';
 
 /** Valid names of toolsets. */
 export const TOOLSET_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
@@ -142,35 +76,10 @@ export interface ServedToolset {
   quarantined: PendingApproval[];
 }
 
-/** Where a toolset is declared: the configuration file, or over the API. */
-export type ToolsetOrigin = 'config' | 'api';
-
-/** One version in the history of a toolset. */
-export interface ToolsetVersion {
-  version: number;
-  /** ISO 8601. */
-  created_at: string;
-  created_by: string;
-  origin: ToolsetOrigin;
-  /** The version that this one restored. */
-  restores?: number;
-}
-
 /** `registry.toolset.list`: the latest version of every toolset, or of those of one tenant. */
 export interface ToolsetList {
   /** Only toolsets of this tenant; null: only shared ones; absent: all. */
   tenant?: string | null;
-}
-/** A toolset as administrators see it. */
-export interface ToolsetSummary extends ToolsetVersion {
-  /** `name`, or `name@tenant`: the path below `/api/v1/toolsets`. */
-  id: string;
-  name: string;
-  /** The only tenant that uses it; null: shared with all tenants. */
-  tenant: string | null;
-  description: string | null;
-  /** Overrides that await an approval: their tools are hidden. */
-  quarantined: PendingApproval[];
 }
 export interface ToolsetListReply {
   toolsets: ToolsetSummary[];
@@ -182,14 +91,6 @@ export interface ToolsetShow {
   /** The version whose `spec` is wanted; absent: the latest. */
   version?: number;
 }
-export interface ToolsetDetail extends ToolsetSummary {
-  spec: ToolsetSpec;
-  /** Notes for its administrator, such as names that match no tool. */
-  notes: string[];
-  /** Newest first. */
-  versions: ToolsetVersion[];
-}
-
 /** `registry.toolset.put`: makes a new version of a toolset, from `spec` or from an older version. */
 export interface ToolsetPut {
   id: string;

@@ -30,7 +30,10 @@ const counted: number[] = [];
 const limits = { countBatch: async (_caller: unknown, calls: number) => void counted.push(calls) };
 const batches = new BatchCalls(executeCall, 5, clock, limits);
 const http = new HttpCalls(clock, 120_000);
-const native = new ToolsController(nothing, nothing, batches, http, nothing);
+const tools = new ToolsController(nothing, nothing, batches, http, nothing);
+const native = {
+  batch: (body: unknown, sent: HttpRequest, to: FastifyReply) => tools.batch({ path: {}, query: {}, body }, sent, to),
+};
 const shannon = new ShannonController(nothing, nothing, batches, nothing, http);
 
 const request = (headers: Record<string, string> = {}) =>
@@ -45,25 +48,24 @@ beforeEach(() => void ran.splice(0));
 
 describe('a batch', () => {
   it('gives each call its own idempotency key, else that of the batch with its position', async () => {
-    await native.batch([item(1), item(2, { idempotency_key: 'own' })], {}, request({ 'idempotency-key': 'k' }), reply);
-    await native.batch({ calls: [item(3)], idempotency_key: 'b' }, {}, request(), reply);
-    await native.batch([item(4)], {}, request(), reply);
+    await native.batch([item(1), item(2, { idempotency_key: 'own' })], request({ 'idempotency-key': 'k' }), reply);
+    await native.batch({ calls: [item(3)], idempotency_key: 'b' }, request(), reply);
+    await native.batch([item(4)], request(), reply);
     expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
   });
 
   it('reads Cache-Control for all items without their own field', async () => {
     const items = [item(1), item(2, { cache: 'no-store' })];
-    await native.batch(items, {}, request({ 'cache-control': 'max-age=0' }), reply);
-    await native.batch({ calls: [item(3)], cache: 'reload' }, {}, request({ 'cache-control': 'No-Store' }), reply);
+    await native.batch(items, request({ 'cache-control': 'max-age=0' }), reply);
+    await native.batch({ calls: [item(3)], cache: 'reload' }, request({ 'cache-control': 'No-Store' }), reply);
     await shannon.batch([{ tool_name: 'adder', parameters: {} }], request({ 'cache-control': 'a, no-store' }), reply);
-    await native.batch([item(4)], {}, request({ 'cache-control': 'max-age=10' }), reply);
+    await native.batch([item(4)], request({ 'cache-control': 'max-age=10' }), reply);
     expect(ran.map((call) => call.cache)).toEqual(['reload', 'no-store', 'reload', 'no-store', undefined]);
   });
 
   it('runs each item under its own fields, over those of the batch', async () => {
     await native.batch(
       { calls: [item(1, { dry_run: true, no_retry: true }), item(2, { timeout_ms: 600_000 })], timeout_ms: 50 },
-      {},
       request(),
       reply,
     );
@@ -82,7 +84,7 @@ describe('a batch', () => {
     ],
     [{ timeout_ms: 600_001 }, 'Item 1: Invalid request: timeout_ms must be an integer from 1 to 600000'],
   ])('is refused as a whole when an item has %o', async (field, message) => {
-    await expect(native.batch([item(1), item(2, field)], {}, request(), reply)).rejects.toMatchObject({
+    await expect(native.batch([item(1), item(2, field)], request(), reply)).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
       message,
     });
@@ -93,7 +95,6 @@ describe('a batch', () => {
     const raw = new EventEmitter();
     await native.batch(
       Array.from({ length: 20 }, (_, n) => item(n)),
-      {},
       request(),
       { raw } as unknown as FastifyReply,
     );
@@ -105,11 +106,9 @@ describe('a batch', () => {
 
   it('is refused when its fields contradict each other', async () => {
     const two = { calls: [item(1)], tool_calls: [item(2)] };
-    expect(() => native.batch(two, {}, request(), reply)).toThrow(/either/);
+    expect(() => native.batch(two, request(), reply)).toThrow(/either/);
     const keys = { calls: [item(1)], idempotency_key: 'a' };
-    await expect(async () => native.batch(keys, {}, request({ 'idempotency-key': 'b' }), reply)).rejects.toThrow(
-      /differ/,
-    );
+    await expect(async () => native.batch(keys, request({ 'idempotency-key': 'b' }), reply)).rejects.toThrow(/differ/);
     expect(ran).toEqual([]);
   });
 

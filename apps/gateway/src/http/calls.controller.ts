@@ -1,4 +1,4 @@
-import { Controller, Delete, Get, Headers, Param, Res } from '@nestjs/common';
+import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { payloadOmitted, ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
 import { Clock } from '@toolfleet/resilience';
@@ -7,6 +7,7 @@ import { Caller } from '../server/guards.js';
 import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '@toolfleet/results';
+import { Serves } from '../server/routes.js';
 import { sendFile } from '../server/send-file.js';
 
 /** Interval in which an open stream looks for new events. */
@@ -19,7 +20,7 @@ const KEEP_ALIVE_MS = 15_000;
 const MAX_STREAM_MS = 3_600_000;
 
 /** State, result and events of the calls that the caller has access to (`CallAccess`). */
-@Controller('api/v1/calls')
+@Controller()
 export class CallsController {
   constructor(
     private readonly calls: AsyncCalls,
@@ -28,20 +29,20 @@ export class CallsController {
     private readonly readiness: Readiness,
   ) {}
 
-  @Get(':id')
+  @Serves('GET /api/v1/calls/{id}')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     return toCallBody(await this.calls.get(caller, id));
   }
 
   /** The output of an ended call as a file to download. */
-  @Get(':id/result')
+  @Serves('GET /api/v1/calls/{id}/result')
   async output(@Caller() caller: Principal, @Param('id') id: string, @Res() reply: FastifyReply) {
     const { tool, result } = await this.ended(caller, id);
     return sendFile(reply, toOutputFile(result, tool));
   }
 
   /** One block of `content` as a file to download. */
-  @Get(':id/content/:index')
+  @Serves('GET /api/v1/calls/{id}/content/{index}')
   async content(
     @Caller() caller: Principal,
     @Param('id') id: string,
@@ -77,7 +78,7 @@ export class CallsController {
   }
 
   /** 200 with the final state of the call; 202 if it is still stopping. */
-  @Delete(':id')
+  @Serves('DELETE /api/v1/calls/{id}')
   async cancel(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
     const status = await this.calls.cancel(caller, id);
     if (!isFinal(status)) reply.status(202);
@@ -85,7 +86,7 @@ export class CallsController {
   }
 
   /** Server-sent events: accepted, started, progress…, done. Resumable by `Last-Event-ID`; 204 after the last one. */
-  @Get(':id/events')
+  @Serves('GET /api/v1/calls/{id}/events')
   async events(
     @Caller() caller: Principal,
     @Param('id') id: string,

@@ -1,29 +1,29 @@
-import { Controller, Get } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
-import { OperatorOnly, Caller } from '../server/guards.js';
+import { Caller } from '../server/guards.js';
+import { Serves } from '../server/routes.js';
 import { FleetView, ToolLimits } from '../operator/fleet-view.js';
 
 /** The state of the fleet. Views that show the work of other tenants are for operators. */
-@Controller('api/v1')
+@Controller()
 export class FleetController {
   constructor(
     private readonly view: FleetView,
     private readonly limits: ToolLimits,
   ) {}
 
-  @OperatorOnly()
-  @Get('fleet')
+  @Serves('GET /api/v1/fleet')
   async fleet() {
     return { queues: await this.view.queuesNow(), executors: this.view.executorsNow(), faults: this.view.faultsNow() };
   }
 
-  @Get('breakers')
+  @Serves('GET /api/v1/breakers')
   async breakers(@Caller() caller: Principal) {
     return { breakers: await this.view.breakersNow(caller) };
   }
 
   /** Rate limits of tools. What is left of the key's own limits is in the `X-RateLimit-*` headers of every answer. */
-  @Get('limits')
+  @Serves('GET /api/v1/limits')
   async toolLimits(@Caller() caller: Principal) {
     return { tools: await this.limits.of(caller) };
   }

@@ -1,8 +1,8 @@
-import { Controller, Get, Headers, Res } from '@nestjs/common';
+import { Controller, Headers, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
 import { checkReady, VERSION, type LifecycleComponent } from '@toolfleet/service';
-import { Public } from '../server/guards.js';
+import { Serves } from '../server/routes.js';
 import { apiDocument } from './api-document.js';
 
 const API = apiDocument(VERSION);
@@ -37,29 +37,28 @@ const INDEX = {
 };
 
 /** What the public port answers without a credential: its index, health, readiness and the OpenAPI document. */
-@Public()
 @Controller()
 export class HealthController {
   constructor(private readonly readiness: Readiness) {}
 
   /** The index as JSON; a browser gets the console. */
-  @Get()
+  @Serves('GET /')
   index(@Headers('accept') accept: string | undefined, @Res({ passthrough: true }) reply: FastifyReply) {
     if (accept?.includes('text/html')) void reply.status(302).header('Location', INDEX.console);
     return INDEX;
   }
 
-  @Get('openapi.json')
+  @Serves('GET /openapi.json')
   description() {
     return API;
   }
 
-  @Get('health')
+  @Serves('GET /health')
   health() {
     return { status: 'ok' };
   }
 
-  @Get('readiness')
+  @Serves('GET /readiness')
   async isReady(@Res({ passthrough: true }) reply: FastifyReply) {
     const ready = await this.readiness.ready();
     void reply.status(ready ? 200 : 503);

@@ -1,88 +1,18 @@
-import { IsArray, IsIn, IsInt, IsOptional, IsString, MaxLength, Min, MinLength } from 'class-validator';
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
-import { MCP_MODES, ToolError, type McpMode, type Principal } from '@toolfleet/contracts';
+import { Controller, Res } from '@nestjs/common';
+import { ToolError, type Principal } from '@toolfleet/contracts';
+import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
 import type { FastifyReply } from 'fastify';
 import { ApiKeys, type KeyView, toKeySpec, isOperator, isAdmin, RequestLimits } from '@toolfleet/access';
-import { AdminOnly, Caller } from '../server/guards.js';
+import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { readerFor } from '../server/request-body.js';
-
-/** Body of `POST /api/v1/keys`. */
-class CreateKeyBody {
-  @IsString()
-  @MinLength(1)
-  @MaxLength(64)
-  client!: string;
-
-  /** Default: the caller's tenant; only operators may name another. */
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(64)
-  tenant_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(128)
-  user_id?: string;
-
-  @IsOptional()
-  @IsArray()
-  @IsString({ each: true })
-  roles?: string[];
-
-  @IsOptional()
-  @IsArray()
-  @IsString({ each: true })
-  tools?: string[];
-
-  @IsOptional()
-  @IsArray()
-  @IsString({ each: true })
-  projects?: string[];
-
-  /** Toolset to bind the key to: `name`, or `name@version`. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(80)
-  toolset?: string;
-
-  @IsOptional()
-  @IsString()
-  @MaxLength(64)
-  tier?: string;
-
-  /** The tools that MCP requests of the key see; absent: as their URL or `MCP_SURFACE` chooses. */
-  @IsOptional()
-  @IsIn(MCP_MODES)
-  mcp_mode?: McpMode;
-
-  /** Lifetime of the key in seconds; without one it is valid until revoked, or until the caller's credential expires. */
-  @IsOptional()
-  @IsInt()
-  @Min(60)
-  expires_in_seconds?: number;
-}
-
-/** Query of `DELETE /api/v1/keys/:id`. */
-class RevokeQuery {
-  /** Revokes all keys made with it, too. */
-  @IsOptional()
-  @IsIn(['true', 'false'])
-  children?: 'true' | 'false';
-}
+import { Input, Serves } from '../server/routes.js';
 
 const STORE = 'The store of keys';
 
-const readBody = readerFor(CreateKeyBody);
-const readRevokeQuery = readerFor(RevokeQuery);
-
 /** API keys of an administrator's tenant, for operators of all tenants. The token of a key is shown once, when it is created. */
-@AdminOnly()
-@Controller('api/v1/keys')
+@Controller()
 export class KeysController {
   constructor(
     private readonly keys: ApiKeys,
@@ -90,14 +20,13 @@ export class KeysController {
     private readonly clock: Clock,
   ) {}
 
-  @Get()
+  @Serves('GET /api/v1/keys')
   async list(@Caller() caller: Principal) {
     return (await orUnavailable(STORE, this.keys.list(tenantScope(caller)))).map(toKeyBody);
   }
 
-  @Post()
-  async create(@Caller() caller: Principal, @Body() raw: unknown) {
-    const body = readBody(raw);
+  @Serves('POST /api/v1/keys')
+  async create(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/keys'>) {
     const { tierNames } = this.limits;
     if (body.tier !== undefined && !tierNames.includes(body.tier)) {
       // An unknown tier would silently get the limits of the smallest one.
@@ -129,24 +58,21 @@ export class KeysController {
   }
 
   /** Answers 204; with `children`, the ids of the revoked keys. */
-  @Delete(':id')
-  @HttpCode(204)
+  @Serves('DELETE /api/v1/keys/{id}')
   async revoke(
     @Caller() caller: Principal,
-    @Param('id') id: string,
-    @Query() query: unknown,
+    @Input() { path: { id }, query: { children: withChildren } }: RouteInput<'DELETE /api/v1/keys/{id}'>,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     const scope = tenantScope(caller);
-    const withChildren = readRevokeQuery(query).children === 'true';
     const revoking: Promise<string[] | boolean | undefined> = withChildren
       ? this.keys.revokeWithChildren(id, scope)
       : this.keys.revoke(id, scope);
     const revoked = await orUnavailable(STORE, revoking);
     if (!revoked) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
-    if (!withChildren) return undefined;
-    reply.status(200);
-    return { revoked };
+    if (Array.isArray(revoked)) return { revoked };
+    void reply.status(204);
+    return undefined;
   }
 }
 
@@ -175,22 +101,22 @@ function toKeyBody(key: KeyView) {
 }
 
 /** The caller and its rights, so that a client can show what is possible. */
-@Controller('api/v1/me')
+@Controller()
 export class MeController {
   constructor(private readonly limits: RequestLimits) {}
 
-  @Get()
+  @Serves('GET /api/v1/me')
   me(@Caller() caller: Principal) {
     const tier = this.limits.tier(caller);
     return {
       tenant_id: caller.tenantId,
       user_id: caller.userId,
-      roles: caller.roles,
+      roles: [...caller.roles],
       admin: isAdmin(caller),
       operator: isOperator(caller),
       via: caller.via,
       key_id: caller.keyId ?? null,
-      tools: caller.tools,
+      tools: [...caller.tools],
       toolset: caller.toolset?.name ?? null,
       tier: {
         name: caller.tier ?? null,

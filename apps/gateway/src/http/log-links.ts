@@ -1,12 +1,8 @@
 import type { RecentCall } from '@toolfleet/contracts/fleet';
+import type { RecentCallDetail } from '@toolfleet/contracts/resources';
 
 /** Where operators find what a call logged. */
-export interface CallLogs {
-  /** Address of the trace, such as `https://grafana.example/trace/…`. */
-  trace_url?: string;
-  /** Address of the log lines, or a command that prints them. */
-  log_search?: string;
-}
+type CallLogs = NonNullable<RecentCallDetail['logs']>;
 
 /** Fills `{trace_id}` and `{call_id}` into the templates of GATEWAY_TRACE_URL and GATEWAY_LOG_SEARCH. */
 export class LogLinks {

@@ -1,55 +1,27 @@
-import { Body, Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
-import { IsBoolean, IsOptional, IsString, MaxLength, MinLength } from 'class-validator';
-import { AdminOnly, Caller } from '../server/guards.js';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Purges, type PurgeRecord } from '@toolfleet/records';
-import { readerFor } from '../server/request-body.js';
-
-/** Body of `POST /api/v1/purges`. */
-class PurgeBody {
-  @IsString()
-  @MinLength(1)
-  @MaxLength(200)
-  tenant_id!: string;
-
-  /** Only the data of this user. */
-  @IsOptional()
-  @IsString()
-  @MinLength(1)
-  @MaxLength(200)
-  user_id?: string;
-
-  /** Only count. */
-  @IsOptional()
-  @IsBoolean()
-  dry_run?: boolean;
-
-  /** `<tenant_id>` or `<tenant_id>/<user_id>`; required unless it is a dry run. */
-  @IsOptional()
-  @IsString()
-  confirm?: string;
-}
+import { Input, Serves } from '../server/routes.js';
 
 const STORE = 'The store of purges';
-const readBody = readerFor(PurgeBody);
 
 /** Removes all data of a tenant (operators) or of one of its users (its administrators). */
-@AdminOnly()
-@Controller('api/v1/purges')
+@Controller()
 export class PurgesController {
   constructor(private readonly purges: Purges) {}
 
-  @Post()
-  @HttpCode(202)
-  async request(@Caller() caller: Principal, @Body() raw: unknown) {
-    const { tenant_id: tenantId, user_id: userId, dry_run: dryRun = false, confirm } = readBody(raw);
+  @Serves('POST /api/v1/purges')
+  async request(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/purges'>) {
+    const { tenant_id: tenantId, user_id: userId, dry_run: dryRun = false, confirm } = body;
     return toBody(await orUnavailable(STORE, this.purges.request(caller, { tenantId, userId, dryRun, confirm })));
   }
 
-  @Get(':id')
-  async get(@Caller() caller: Principal, @Param('id') id: string) {
-    return toBody(await orUnavailable(STORE, this.purges.get(caller, id)));
+  @Serves('GET /api/v1/purges/{id}')
+  async get(@Caller() caller: Principal, @Input() { path }: RouteInput<'GET /api/v1/purges/{id}'>) {
+    return toBody(await orUnavailable(STORE, this.purges.get(caller, path.id)));
   }
 }
 

@@ -1,35 +1,26 @@
-import { Body, Controller, Get, Param, Put } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
-import { IsArray, IsString } from 'class-validator';
-import { AdminOnly, Caller } from '../server/guards.js';
-import { requireOperator } from '@toolfleet/access';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { Caller } from '../server/guards.js';
 import { PythonModules } from '@toolfleet/engine-adapters';
-import { readerFor } from '../server/request-body.js';
-
-/** Body of `PUT /api/v1/python/modules/:level`. */
-class ModulesBody {
-  @IsArray()
-  @IsString({ each: true })
-  modules!: string[];
-}
-
-const readBody = readerFor(ModulesBody);
+import { Input, Serves } from '../server/routes.js';
 
 /** Modules that Python runs may import in addition. They apply to all tenants, so only operators change them. */
-@AdminOnly()
-@Controller('api/v1/python/modules')
+@Controller()
 export class PythonModulesController {
   constructor(private readonly modules: PythonModules) {}
 
-  @Get()
+  @Serves('GET /api/v1/python/modules')
   list() {
     return this.modules.list();
   }
 
-  @Put(':level')
-  async replace(@Caller() caller: Principal, @Param('level') level: string, @Body() raw: unknown) {
-    requireOperator(caller, 'Changing the modules of Python runs');
-    await this.modules.replace(level, readBody(raw).modules, caller);
+  @Serves('PUT /api/v1/python/modules/{level}')
+  async replace(
+    @Caller() caller: Principal,
+    @Input() { path, body }: RouteInput<'PUT /api/v1/python/modules/{level}'>,
+  ) {
+    await this.modules.replace(path.level, body.modules, caller);
     return this.modules.list();
   }
 }

@@ -19,6 +19,8 @@ function controllerOver(...waiting: string[]) {
   return { controller: new QuarantineController({ request } as unknown as NatsClient), asked };
 }
 
+const decision = (name: string) => ({ path: { name }, query: undefined, body: { pending_revision: 'r' } });
+
 describe('a decision about a quarantined tool', () => {
   it.each([
     ['crm_find', ['crm_find', 'acme/crm_find'], 'crm_find'],
@@ -26,22 +28,21 @@ describe('a decision about a quarantined tool', () => {
     ['acme/crm_find', ['acme/crm_find'], 'acme/crm_find'],
     ['other/crm_find', ['other/crm_find', 'acme/crm_find'], 'other/crm_find'],
   ])('of an operator on %s, where %j wait, is one on %s', async (name, waiting, key) => {
-    const body = { pending_revision: 'r' };
-    expect(await controllerOver(...waiting).controller.approve(operator, name, body)).toEqual({ name: key });
-    expect(await controllerOver(...waiting).controller.reject(operator, name, body)).toEqual({ name: key });
+    const input = decision(name);
+    expect(await controllerOver(...waiting).controller.approve(operator, input)).toEqual({ name: key });
+    expect(await controllerOver(...waiting).controller.reject(operator, input)).toEqual({ name: key });
   });
 
   it('of an administrator applies to a tool of its tenant only', async () => {
     const { controller, asked } = controllerOver('crm_find', 'other/crm_find', 'acme/crm_get');
     for (const name of ['crm_find', 'other/crm_find']) {
-      const body = { pending_revision: 'r' };
-      const decide = async (decision: 'approve' | 'reject') => controller[decision](admin, name, body);
+      const decide = async (verb: 'approve' | 'reject') => controller[verb](admin, decision(name));
       await expect(decide('approve')).rejects.toMatchObject({ code: 'NOT_FOUND' });
       await expect(decide('reject')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     }
     expect(new Set(asked.map((line) => line.split(' ')[1]))).toEqual(new Set(['acme/crm_find']));
     for (const name of ['crm_get', 'acme/crm_get'])
-      expect(await controller.approve(admin, name, { pending_revision: 'r' })).toEqual({ name: 'acme/crm_get' });
+      expect(await controller.approve(admin, decision(name))).toEqual({ name: 'acme/crm_get' });
   });
 
   it('is offered to an administrator for tools of its tenant, to an operator for all', async () => {
@@ -53,7 +54,7 @@ describe('a decision about a quarantined tool', () => {
 
   it('never applies to a tool of another tenant', async () => {
     const { controller, asked } = controllerOver('other/crm_find');
-    await expect(controller.approve(operator, 'crm_find', { pending_revision: 'r' })).rejects.toMatchObject({
+    await expect(controller.approve(operator, decision('crm_find'))).rejects.toMatchObject({
       code: 'NOT_FOUND',
     });
     expect(asked).toEqual([`${SUBJECTS.quarantineApprove} crm_find`, `${SUBJECTS.quarantineApprove} acme/crm_find`]);

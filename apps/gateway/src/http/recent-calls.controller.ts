@@ -1,14 +1,14 @@
-import { Controller, Get, Headers, Param, Query, Res } from '@nestjs/common';
+import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
-import { Matches, IsOptional } from 'class-validator';
+import type { RouteInput } from '@toolfleet/contracts/resources';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { type StoredRecentCall, RecentCallsFeed } from '@toolfleet/records';
 import { isOperator } from '@toolfleet/access';
 import { LogLinks } from './log-links.js';
-import { readerFor } from '../server/request-body.js';
+import { Input, Serves } from '../server/routes.js';
 import { eventFrame, EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 
@@ -17,21 +17,8 @@ const CURSOR = /^\d+-\d+$/;
 /** Interval of comments, which keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 
-class RecentCallsQuery {
-  @IsOptional()
-  @Matches(/^([1-9]\d?|[1-4]\d\d|500)$/, { message: 'limit must be 1 to 500' })
-  limit?: string;
-
-  /** Cursor of the last call the reader has. */
-  @IsOptional()
-  @Matches(CURSOR, { message: 'after must be the cursor of a call' })
-  after?: string;
-}
-
-const readQuery = readerFor(RecentCallsQuery);
-
 /** Finished calls of the caller's tenant, of the fleet for operators. */
-@Controller('api/v1/recent-calls')
+@Controller()
 export class RecentCallsController {
   constructor(
     private readonly feed: RecentCallsFeed,
@@ -42,15 +29,14 @@ export class RecentCallsController {
   ) {}
 
   /** Oldest first; `enabled: false` if no recent calls are recorded. */
-  @Get()
-  async list(@Caller() caller: Principal, @Query() query: unknown) {
-    const { limit, after } = readQuery(query);
-    const calls = await this.feed.read(caller, limit === undefined ? DEFAULT_LIMIT : Number(limit), after);
+  @Serves('GET /api/v1/recent-calls')
+  async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/recent-calls'>) {
+    const calls = await this.feed.read(caller, query.limit ?? DEFAULT_LIMIT, query.after);
     return { enabled: this.feed.enabled, calls: calls.map(shown) };
   }
 
   /** One call, the calls that its tool made, and for operators where its log lines are. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
-  @Get(':id')
+  @Serves('GET /api/v1/recent-calls/{id}')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
     const found = await this.feed.find(caller, id);
@@ -62,7 +48,7 @@ export class RecentCallsController {
   }
 
   /** Server-sent events `call` after `Last-Event-ID`, else from the oldest call kept. */
-  @Get('events')
+  @Serves('GET /api/v1/recent-calls/events')
   async events(
     @Caller() caller: Principal,
     @Headers('last-event-id') lastId: string | undefined,

@@ -1,7 +1,11 @@
-import { Body, Controller, Delete, Get, HttpCode, Injectable, Param, Post, Query, Req } from '@nestjs/common';
+import { Body, Controller, Injectable, Req } from '@nestjs/common';
 import { isJsonObject, isToolError, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type {
   DefinitionRetire,
+  DefinitionRetireReply,
+  McpRegisterReply,
+  OpenApiRegisterReply,
+  OpenApiValidateReply,
   QuarantineApproveReply,
   QuarantineListReply,
   QuarantineRejectReply,
@@ -12,7 +16,10 @@ import type {
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
-import { AdminOnly, Caller, Public } from '../server/guards.js';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { Caller } from '../server/guards.js';
+import { bodyObject } from '../server/request-body.js';
+import { Input, readInput, Serves } from '../server/routes.js';
 import { RegisterAuth, isOperator, requireOperator } from '@toolfleet/access';
 import type { HttpRequest } from './http-call.js';
 
@@ -32,48 +39,43 @@ export class SourceRegistrations {
   ) {}
 
   /** @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED, REQUEST_INVALID, and the errors of the registry */
-  async register(subject: string, http: HttpRequest, body: unknown): Promise<JsonObject> {
+  async register<T>(subject: string, http: HttpRequest, sent: unknown): Promise<T> {
     const caller = await this.auth.admit(http);
-    if (!isJsonObject(body))
-      throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
-    const { visibility, tenant: _tenant, ...entry } = body;
+    const { visibility, tenant: _tenant, ...entry } = bodyObject(sent);
     const tenant = sourceOwner(caller, readVisibility(visibility));
     const scoped = tenant === undefined ? entry : { ...entry, tenant };
-    return this.nats.request<JsonObject>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
+    return this.nats.request<T>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
   }
 }
 
 /** Registration as in Shannon: a refused source is HTTP 200 with `success: false`. */
-@Public() // RegisterAuth authenticates: these paths also accept the registration token, which is not an API key
-@Controller('tools')
+@Controller()
 export class ShannonSourcesController {
   constructor(private readonly sources: SourceRegistrations) {}
 
-  @Post('mcp/register')
-  @HttpCode(200)
+  @Serves('POST /tools/mcp/register')
   mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return inBand(this.sources.register(SUBJECTS.mcpRegister, http, body), { tool_name: readName(body) });
+    return inBand(this.sources.register<McpRegisterReply>(SUBJECTS.mcpRegister, http, body), {
+      tool_name: readName(body),
+    });
   }
 
-  @Post('openapi/register')
-  @HttpCode(200)
+  @Serves('POST /tools/openapi/register')
   openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return inBand(this.sources.register(SUBJECTS.openapiRegister, http, body), {
+    return inBand(this.sources.register<OpenApiRegisterReply>(SUBJECTS.openapiRegister, http, body), {
       collection_name: readName(body),
       operations_registered: [],
     });
   }
 
-  @Post('openapi/validate')
-  @HttpCode(200)
+  @Serves('POST /tools/openapi/validate')
   validate(@Body() body: unknown, @Req() http: HttpRequest) {
-    return this.sources.register(SUBJECTS.openapiValidate, http, body);
+    return this.sources.register<OpenApiValidateReply>(SUBJECTS.openapiValidate, http, body);
   }
 }
 
 /** Registration with HTTP statuses; state, refresh and removal of sources. */
-@Public()
-@Controller('api/v1/sources')
+@Controller()
 export class SourcesController {
   constructor(
     private readonly sources: SourceRegistrations,
@@ -81,18 +83,24 @@ export class SourcesController {
     private readonly auth: RegisterAuth,
   ) {}
 
-  @Post('mcp')
+  @Serves('POST /api/v1/sources/mcp')
   async mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return requireTools('SOURCE_REFUSED', await this.sources.register(SUBJECTS.mcpRegister, http, body));
+    return requireTools(
+      'SOURCE_REFUSED',
+      await this.sources.register<McpRegisterReply>(SUBJECTS.mcpRegister, http, body),
+    );
   }
 
-  @Post('openapi')
+  @Serves('POST /api/v1/sources/openapi')
   async openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return requireTools('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
+    return requireTools(
+      'SPEC_INVALID',
+      await this.sources.register<OpenApiRegisterReply>(SUBJECTS.openapiRegister, http, body),
+    );
   }
 
   /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */
-  @Get()
+  @Serves('GET /api/v1/sources')
   async list(@Req() http: HttpRequest) {
     const caller = await this.auth.admit(http);
     const request: SourceListRequest =
@@ -101,41 +109,41 @@ export class SourcesController {
     return sources;
   }
 
-  @Get(':kind/:name')
-  async show(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
-    const source = this.find(params, query, await this.auth.admit(http));
+  @Serves('GET /api/v1/sources/{kind}/{name}')
+  async show(@Req() http: HttpRequest) {
+    const source = this.find(http, await this.auth.admit(http));
     const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, { source } satisfies SourceListRequest);
     if (!sources[0]) throw noSource(source);
     return sources[0];
   }
 
   /** Reads the document, or requests the server's tools, now. A look that failed is in the answer. */
-  @Post(':kind/:name/refresh')
-  @HttpCode(200)
-  async refresh(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
-    const source = this.find(params, query, await this.auth.admit(http));
+  @Serves('POST /api/v1/sources/{kind}/{name}/refresh')
+  async refresh(@Req() http: HttpRequest) {
+    const source = this.find(http, await this.auth.admit(http));
     return this.ask<SourceRefreshReply>(SUBJECTS.sourceRefresh, { source }, REGISTER_TIMEOUT_MS);
   }
 
-  @Delete(':kind/:name')
-  async retire(@Param() params: unknown, @Query() query: unknown, @Req() http: HttpRequest) {
-    const source = this.find(params, query, await this.auth.admit(http));
+  @Serves('DELETE /api/v1/sources/{kind}/{name}')
+  async retire(@Req() http: HttpRequest) {
+    const source = this.find(http, await this.auth.admit(http));
     if (source.kind !== 'mcp' && source.kind !== 'openapi')
       throw new ToolError('REQUEST_INVALID', {
         message: `${source.name} announces its tools itself; it cannot be removed`,
       });
-    return this.ask<JsonObject>(SUBJECTS.definitionRetire, { source } satisfies DefinitionRetire);
+    return this.ask<DefinitionRetireReply>(SUBJECTS.definitionRetire, { source } satisfies DefinitionRetire);
   }
 
   /**
    * The source of a path, by the name it was registered with; `?visibility=fleet` for one shared with all tenants.
    * @throws ToolError NOT_FOUND, PERMISSION_DENIED
    */
-  private find(params: unknown, query: unknown, caller: Principal | undefined): ToolSource {
-    const { kind, name } = params as { kind: string; name: string };
+  private find(http: HttpRequest, caller: Principal | undefined): ToolSource {
+    const { kind, name } = http.params as { kind: string; name: string };
     if (!isSourceKind(kind))
       throw new ToolError('NOT_FOUND', { message: `kind must be one of ${SOURCE_KINDS.join(', ')}, not '${kind}'` });
-    const tenant = sourceOwner(caller, readVisibility(isJsonObject(query) ? query.visibility : undefined));
+    const { visibility } = readInput('GET /api/v1/sources/{kind}/{name}', http).query;
+    const tenant = sourceOwner(caller, visibility ?? 'tenant');
     return { kind, name: sourceKey(name, tenant, caller) };
   }
 
@@ -155,32 +163,29 @@ function noSource({ kind, name }: ToolSource): ToolError {
 }
 
 /** Remote tools that changed after their approval, of an administrator's tenant, for operators of all tenants and the fleet. */
-@AdminOnly()
-@Controller('api/v1/quarantine')
+@Controller()
 export class QuarantineController {
   constructor(private readonly nats: NatsClient) {}
 
-  @Get()
+  @Serves('GET /api/v1/quarantine')
   async list(@Caller() caller: Principal) {
     const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: REQUEST_TIMEOUT_MS });
     const { tools } = await ask;
     return isOperator(caller) ? tools : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
   }
 
-  /** Body `{pending_revision}`: approves exactly the revision that was shown. */
-  @Post(':name/approve')
-  @HttpCode(200)
-  approve(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    const message = { pending_revision: readRevision(body), approved_by: `${caller.tenantId}/${caller.userId}` };
-    return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, name, message);
+  /** Approves exactly the revision that was shown. */
+  @Serves('POST /api/v1/quarantine/{name}/approve')
+  approve(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'POST /api/v1/quarantine/{name}/approve'>) {
+    const message = { ...body, approved_by: `${caller.tenantId}/${caller.userId}` };
+    return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, path.name, message);
   }
 
-  /** Body `{pending_revision}`: the tool stays quarantined until its server serves another revision, or it is approved. */
-  @Post(':name/reject')
-  @HttpCode(200)
-  reject(@Caller() caller: Principal, @Param('name') name: string, @Body() body: unknown) {
-    const message = { pending_revision: readRevision(body), rejected_by: `${caller.tenantId}/${caller.userId}` };
-    return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, name, message);
+  /** The tool stays quarantined until its server serves another revision, or it is approved. */
+  @Serves('POST /api/v1/quarantine/{name}/reject')
+  reject(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'POST /api/v1/quarantine/{name}/reject'>) {
+    const message = { ...body, rejected_by: `${caller.tenantId}/${caller.userId}` };
+    return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, path.name, message);
   }
 
   /**
@@ -238,17 +243,8 @@ function readVisibility(value: Json | undefined): 'tenant' | 'fleet' {
   });
 }
 
-function readRevision(body: unknown): string {
-  const revision = isJsonObject(body) ? body.pending_revision : undefined;
-  if (typeof revision === 'string') return revision;
-  throw new ToolError('REQUEST_INVALID', {
-    message: 'pending_revision is required',
-    details: { fields: ['pending_revision'] },
-  });
-}
-
 /** Errors of the caller's credential keep their status; errors of the source are reported in-band. */
-async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promise<JsonObject> {
+async function inBand<T, Rest extends object>(registered: Promise<T>, rest: Rest) {
   try {
     return await registered;
   } catch (error) {
@@ -259,16 +255,19 @@ async function inBand(registered: Promise<JsonObject>, rest: JsonObject): Promis
 }
 
 /** Throws if a registration gave no tools; an answer with some tools lists what is missing. */
-function requireTools(code: 'SPEC_INVALID' | 'SOURCE_REFUSED', answer: JsonObject): JsonObject {
+function requireTools<T extends McpRegisterReply | OpenApiRegisterReply>(
+  code: 'SPEC_INVALID' | 'SOURCE_REFUSED',
+  answer: T,
+): T {
   if (answer.success !== false) return answer;
-  const message = String(answer.message).replace(/^(?:Parse|Registration) error: /, '');
+  const message = answer.message.replace(/^(?:Parse|Registration) error: /, '');
   const reason = /^([A-Z]+(?:_[A-Z]+)+): /.exec(message)?.[1];
-  const { refused } = answer;
+  const refused = 'refused' in answer ? answer.refused : undefined;
   throw new ToolError(code, {
     message,
     details: {
       ...(reason === undefined ? {} : { reason }),
-      ...(Array.isArray(refused) && refused.length > 0 ? { refused } : {}),
+      ...(refused && refused.length > 0 ? { refused } : {}),
     },
   });
 }

@@ -1,10 +1,7 @@
-import { IsIn, IsOptional, IsString, Length, Matches, MaxLength } from 'class-validator';
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import {
   formatTool,
-  TOOL_FORMATS,
-  type ToolFormat,
   briefTool,
   findTools,
   namedTools,
@@ -13,12 +10,13 @@ import {
   ToolSearch,
   ToolInventory,
 } from '@toolfleet/catalog';
-import { readBatchBody, RESULT_FORMATS, type ResultFormat } from '@toolfleet/engine/batch';
-import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
-import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
-import { type RegisteredTool, TOOL_DETAILS, type ToolDetail } from '@toolfleet/contracts/tool-definition';
+import { readBatchBody } from '@toolfleet/engine/batch';
+import type { ListedTool, RouteInput } from '@toolfleet/contracts/resources';
+import { Controller, Req, Res } from '@nestjs/common';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { FastifyReply } from 'fastify';
-import { bodyObject, readerFor, ToolsetQuery } from '../server/request-body.js';
+import { bodyObject } from '../server/request-body.js';
+import { Input, Serves } from '../server/routes.js';
 import { Caller } from '../server/guards.js';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 import { MAX_STUBS, toolStubs } from '@toolfleet/programs';
@@ -41,92 +39,13 @@ function readExecuteToolBody(body: unknown): ExecuteToolBody {
   return { ...fields, arguments: source.arguments };
 }
 
-/** Forms of tools over HTTP: those of definitions, and typed stubs for Python. */
-export const LIST_FORMATS = [...TOOL_FORMATS, 'python'] as const;
-type ListFormat = ToolFormat | 'python';
 /** Default limit of a query. */
 const DEFAULT_FOUND = 20;
 
-/** Query of `GET /api/v1/tools`. */
-class ListToolsQuery extends ToolsetQuery {
-  /** Finds tools for a task, best first. */
-  @IsOptional()
-  @IsString()
-  @Length(1, 10_000)
-  query?: string;
-
-  /** Chooses tools by name, separated by commas. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(8_000)
-  names?: string;
-
-  @IsOptional()
-  @IsIn(TOOL_DETAILS)
-  detail?: ToolDetail;
-
-  @IsOptional()
-  @IsString()
-  @MaxLength(64)
-  category?: string;
-
-  /** Name of a source. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(128)
-  source?: string;
-
-  /** Page size; absent: everything. */
-  @IsOptional()
-  @Matches(/^[1-9]\d{0,3}$/, { message: 'limit must be an integer from 1 to 9999' })
-  limit?: string;
-
-  /** Opaque value from `Link: rel="next"` of the previous page. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(200)
-  cursor?: string;
-
-  @IsOptional()
-  @IsIn(LIST_FORMATS)
-  format?: ListFormat;
-
-  /** `inline`: schemas without `$defs`. */
-  @IsOptional()
-  @IsIn(SCHEMA_STYLES)
-  schema_style?: SchemaStyle;
-
-  /** Accepted and ignored: dangerous tools are always left out. */
-  @IsOptional()
-  @IsString()
-  exclude_dangerous?: string;
-}
-
-/** Query of `GET /api/v1/tools/:name`. */
-class FormatQuery extends ToolsetQuery {
-  @IsOptional()
-  @IsIn(LIST_FORMATS)
-  format?: ListFormat;
-
-  @IsOptional()
-  @IsIn(SCHEMA_STYLES)
-  schema_style?: SchemaStyle;
-}
-
-/** Query of `POST /api/v1/tools/batch-execute`. */
-class BatchQuery extends ToolsetQuery {
-  /** Absent: each answer in the shape of its call. */
-  @IsOptional()
-  @IsIn(RESULT_FORMATS)
-  format?: ResultFormat;
-}
-
-const readQuery = readerFor(ListToolsQuery);
-const readFormat = readerFor(FormatQuery);
-const readBatchQuery = readerFor(BatchQuery);
+type ListQuery = RouteInput<'GET /api/v1/tools'>['query'];
 
 /** @throws ToolError REQUEST_INVALID for parameters that exclude each other */
-function checkCombination(query: ListToolsQuery): void {
+function checkCombination(query: ListQuery): void {
   const { names, detail = 'full', format } = query;
   const others = (['query', 'category', 'source', 'limit', 'cursor'] as const).filter(
     (one) => query[one] !== undefined,
@@ -151,7 +70,7 @@ function sendStubs(reply: FastifyReply, tools: readonly RegisteredTool[]): strin
 }
 
 /** The Tools API. */
-@Controller('api/v1/tools')
+@Controller()
 export class ToolsController {
   constructor(
     private readonly list: ToolList,
@@ -165,14 +84,13 @@ export class ToolsController {
    * The tools a caller may call, as an array; with `limit` one page, and `Link: rel="next"` to the next. `query` finds tools, `names`
    * chooses them; `detail` shortens them to names or summaries, and `format=python` is the text of their stub.
    */
-  @Get()
+  @Serves('GET /api/v1/tools')
   async all(
     @Caller() caller: Principal,
-    @Query() query: unknown,
+    @Input() { query: wanted }: RouteInput<'GET /api/v1/tools'>,
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const wanted = readQuery(query);
     checkCombination(wanted);
     const { detail = 'full', format = 'native', schema_style: style } = wanted;
     const page = await this.find(caller, wanted);
@@ -183,12 +101,15 @@ export class ToolsController {
     }
     if (page.stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
     if (format === 'python') return sendStubs(reply, page.tools);
-    return page.tools.map((tool) => (detail === 'full' ? formatTool(tool, format, style) : briefTool(tool, detail)));
+    const shown = page.tools.map((tool) =>
+      detail === 'full' ? formatTool(tool, format, style) : briefTool(tool, detail),
+    );
+    return shown as ListedTool[]; // or in the form that the query asks for
   }
 
   private async find(
     caller: Principal,
-    { query, names, category, source, limit, cursor }: ListToolsQuery,
+    { query, names, category, source, limit, cursor }: ListQuery,
   ): Promise<Omit<ToolPage, 'tools'> & { tools: readonly RegisteredTool[] }> {
     const { tools, stale } = await this.list.all(caller);
     if (names !== undefined)
@@ -199,41 +120,36 @@ export class ToolsController {
         ),
         stale,
       };
-    const most = limit === undefined ? undefined : Number(limit);
     const found = await findTools(
       {
         list: async () => tools,
         search: async (task, count, isWanted) =>
           (await this.search.rank(caller, task, count, isWanted)).map(({ tool }) => tool),
       },
-      { query, category, source, cursor, limit: most ?? (query === undefined ? undefined : DEFAULT_FOUND) },
+      { query, category, source, cursor, limit: limit ?? (query === undefined ? undefined : DEFAULT_FOUND) },
     );
     return { ...found, stale };
   }
 
   /** One tool in the requested format. */
-  @Get(':name')
+  @Serves('GET /api/v1/tools/{name}')
   async one(
     @Caller() caller: Principal,
-    @Param('name') name: string,
-    @Query() query: unknown,
+    @Input() { path, query }: RouteInput<'GET /api/v1/tools/{name}'>,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const { format = 'native', schema_style: style } = readFormat(query);
-    const tool = await this.list.one(caller, name);
-    return format === 'python' ? sendStubs(reply, [tool]) : formatTool(tool, format, style);
+    const { format = 'native', schema_style: style } = query;
+    const tool = await this.list.one(caller, path.name);
+    return format === 'python' ? sendStubs(reply, [tool]) : (formatTool(tool, format, style) as ListedTool);
   }
 
   /** Tool calls in the shapes of `readBatch`; an array, or an object with `calls`. `format` chooses the shape of all answers. */
-  @Post('batch-execute')
-  @HttpCode(200)
+  @Serves('POST /api/v1/tools/batch-execute')
   batch(
-    @Body() body: unknown,
-    @Query() query: unknown,
+    @Input() { query, body }: RouteInput<'POST /api/v1/tools/batch-execute'>,
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const { format } = readBatchQuery(query);
     const { calls, fields } = readBatchBody(body, 'http-batch');
     const shared = withHeaderFields(request, fields);
     return this.http.traced(request, () =>
@@ -242,22 +158,20 @@ export class ToolsController {
         shared,
         this.http.batchSender(request, reply),
         (name, args, own) => this.http.toCallRequest(request, reply, name, args, own),
-        format,
+        query.format,
       ),
     );
   }
 
   /** Runs one call. `mode: async` answers 202 with the location of the call; a dry run is always answered at once. */
-  @Post(':name/execute')
-  @HttpCode(200)
+  @Serves('POST /api/v1/tools/{name}/execute')
   async execute(
-    @Param('name') name: string,
-    @Body() body: unknown,
+    @Input() { path, body }: RouteInput<'POST /api/v1/tools/{name}/execute'>,
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     const fields = withHeaderFields(request, readExecuteToolBody(body));
-    const call = this.http.toCallRequest(request, reply, name, fields.arguments, fields);
+    const call = this.http.toCallRequest(request, reply, path.name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
       const accepted = await this.http.traced(request, () => this.calls.accept(call));
       void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);
@@ -270,19 +184,19 @@ export class ToolsController {
 }
 
 /** Tools with all properties, for operators' views. `api/v1/tools` lists the tools to call. */
-@Controller('api/v1/catalog')
+@Controller()
 export class CatalogController {
   constructor(private readonly inventory: ToolInventory) {}
 
-  @Get()
+  @Serves('GET /api/v1/catalog')
   async all(@Caller() caller: Principal, @Res({ passthrough: true }) reply: FastifyReply) {
     const { tools, stale } = await this.inventory.list(caller);
     if (stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
     return tools;
   }
 
-  @Get(':name')
-  one(@Caller() caller: Principal, @Param('name') name: string) {
-    return this.inventory.one(caller, name);
+  @Serves('GET /api/v1/catalog/{name}')
+  one(@Caller() caller: Principal, @Input() { path }: RouteInput<'GET /api/v1/catalog/{name}'>) {
+    return this.inventory.one(caller, path.name);
   }
 }

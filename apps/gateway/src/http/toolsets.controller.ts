@@ -1,5 +1,5 @@
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Put, Query } from '@nestjs/common';
-import { isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
+import { Controller } from '@nestjs/common';
+import { ToolError, type Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import {
   TOOLSET_NAME_PATTERN,
@@ -14,53 +14,17 @@ import {
   type ToolsetSpec,
 } from '@toolfleet/contracts/toolset';
 import { NatsClient } from '@toolfleet/transport';
-import { IsIn, IsInt, IsOptional, IsString, Matches, MaxLength, Min, MinLength } from 'class-validator';
-import { AdminOnly, Caller } from '../server/guards.js';
+import type { RouteInput, ShownToolset } from '@toolfleet/contracts/resources';
+import { Caller } from '../server/guards.js';
 import { isOperator, requireOperator } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
-import { readerFor } from '../server/request-body.js';
+import { bodyObject } from '../server/request-body.js';
+import { Input, Serves } from '../server/routes.js';
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** Query of all routes of one toolset. */
-class VersionQuery {
-  /** `fleet`: a toolset that is shared with all tenants (operators). */
-  @IsOptional()
-  @IsIn(['tenant', 'fleet'])
-  visibility?: 'tenant' | 'fleet';
-
-  /** The version to show; absent: the latest. */
-  @IsOptional()
-  @Matches(/^[1-9]\d{0,8}$/, { message: 'version must be a positive integer' })
-  version?: string;
-}
-
-class RollbackBody {
-  @IsInt()
-  @Min(1)
-  version!: number;
-}
-
-class ApproveBody {
-  /** Original name of the tool. */
-  @IsString()
-  @MinLength(1)
-  @MaxLength(64)
-  tool!: string;
-
-  @IsString()
-  @MinLength(1)
-  @MaxLength(64)
-  pending_revision!: string;
-}
-
-const readQuery = readerFor(VersionQuery);
-const readRollback = readerFor(RollbackBody);
-const readApprove = readerFor(ApproveBody);
-
 /** Toolsets of an administrator's tenant, for operators of all tenants and shared ones (docs/toolsets.md). */
-@AdminOnly()
-@Controller('api/v1/toolsets')
+@Controller()
 export class ToolsetsController {
   constructor(
     private readonly nats: NatsClient,
@@ -68,7 +32,7 @@ export class ToolsetsController {
   ) {}
 
   /** The latest version of each, for administrators also of those that are shared with all tenants. */
-  @Get()
+  @Serves('GET /api/v1/toolsets')
   async list(@Caller() caller: Principal) {
     const ask = (request: ToolsetList) => this.ask<ToolsetListReply>(SUBJECTS.toolsetList, request);
     if (isOperator(caller)) return (await ask({})).toolsets;
@@ -77,65 +41,52 @@ export class ToolsetsController {
   }
 
   /** One version with its spec, the history, and the tools that callers of the tenant see in it. */
-  @Get(':name')
-  async show(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
-    const { visibility, version } = readQuery(query);
-    const id = toId(caller, name, visibility, 'read');
-    const request: ToolsetShow = { id, version: version === undefined ? undefined : Number(version) };
+  @Serves('GET /api/v1/toolsets/{name}')
+  async show(@Caller() caller: Principal, @Input() { path, query }: RouteInput<'GET /api/v1/toolsets/{name}'>) {
+    const id = toId(caller, path.name, query.visibility, 'read');
+    const request: ToolsetShow = { id, version: query.version };
     return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetShow, request));
   }
 
   /** Makes a new version of a toolset, which need not exist. */
-  @Put(':name')
-  async put(
-    @Caller() caller: Principal,
-    @Param('name') name: string,
-    @Query() query: unknown,
-    @Body() spec: unknown,
-  ): Promise<object> {
-    if (!isJsonObject(spec))
-      throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
-    const id = toId(caller, name, readQuery(query).visibility, 'write');
-    const request: ToolsetPut = { id, spec: spec as ToolsetSpec, by: toAuthor(caller) };
+  @Serves('PUT /api/v1/toolsets/{name}')
+  async put(@Caller() caller: Principal, @Input() { path, query, body }: RouteInput<'PUT /api/v1/toolsets/{name}'>) {
+    const spec: ToolsetSpec = bodyObject(body);
+    const id = toId(caller, path.name, query.visibility, 'write');
+    const request: ToolsetPut = { id, spec, by: toAuthor(caller) };
     return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetPut, request));
   }
 
   /** Makes a new version with the content of an older one. */
-  @Post(':name/rollback')
-  @HttpCode(200)
+  @Serves('POST /api/v1/toolsets/{name}/rollback')
   async rollback(
     @Caller() caller: Principal,
-    @Param('name') name: string,
-    @Query() query: unknown,
-    @Body() body: unknown,
+    @Input() { path, query, body }: RouteInput<'POST /api/v1/toolsets/{name}/rollback'>,
   ) {
-    const id = toId(caller, name, readQuery(query).visibility, 'write');
-    const request: ToolsetPut = { id, restore_version: readRollback(body).version, by: toAuthor(caller) };
+    const id = toId(caller, path.name, query.visibility, 'write');
+    const request: ToolsetPut = { id, restore_version: body.version, by: toAuthor(caller) };
     return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetPut, request));
   }
 
   /** Approves an override whose tool changed, for exactly the revision that was shown. */
-  @Post(':name/approve')
-  @HttpCode(200)
+  @Serves('POST /api/v1/toolsets/{name}/approve')
   async approve(
     @Caller() caller: Principal,
-    @Param('name') name: string,
-    @Query() query: unknown,
-    @Body() body: unknown,
+    @Input() { path, query, body }: RouteInput<'POST /api/v1/toolsets/{name}/approve'>,
   ) {
-    const id = toId(caller, name, readQuery(query).visibility, 'write');
-    const request: ToolsetApprove = { id, ...readApprove(body), by: toAuthor(caller) };
+    const id = toId(caller, path.name, query.visibility, 'write');
+    const request: ToolsetApprove = { id, ...body, by: toAuthor(caller) };
     return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetApprove, request));
   }
 
-  @Delete(':name')
-  remove(@Caller() caller: Principal, @Param('name') name: string, @Query() query: unknown) {
-    const id = toId(caller, name, readQuery(query).visibility, 'write');
+  @Serves('DELETE /api/v1/toolsets/{name}')
+  remove(@Caller() caller: Principal, @Input() { path, query }: RouteInput<'DELETE /api/v1/toolsets/{name}'>) {
+    const id = toId(caller, path.name, query.visibility, 'write');
     return this.ask<ToolsetRemoveReply>(SUBJECTS.toolsetRemove, { id } satisfies ToolsetRemove);
   }
 
   /** Adds the tools; for a shared toolset, those that the caller's own tenant sees in it. */
-  private async withTools(caller: Principal, detail: ToolsetDetail): Promise<object> {
+  private async withTools(caller: Principal, detail: ToolsetDetail): Promise<ShownToolset> {
     const tenantId = detail.tenant ?? caller.tenantId;
     const toolset = { name: detail.name, version: detail.version };
     // A tenant's own toolset takes precedence over a shared one of the same name, whose tools are then unknown here.

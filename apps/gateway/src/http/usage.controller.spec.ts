@@ -33,7 +33,11 @@ describe('budgets', () => {
       SCOPES.slice(0, 3),
     ],
   ])('show %s the scopes it spends from and may see', async (_, who, scopes) => {
-    const { budgets } = await controller.budgets(who, { request_id: 'r', agent_id: 'day:1', task_id: 't' });
+    const { budgets } = await controller.budgets(who, {
+      path: {},
+      query: { request_id: 'r', agent_id: 'day:1', task_id: 't' },
+      body: undefined,
+    });
     expect(budgets.map(({ scope }) => scope)).toEqual(scopes);
     expect(budgets[0]).toMatchObject({ limit_usd: 1, spent_usd: 0.5, held_usd: 0 });
   });

@@ -1,63 +1,20 @@
-import { Controller, Get, Query, Res } from '@nestjs/common';
+import { Controller, Res } from '@nestjs/common';
 import { ToolError, toUsd, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
-import { IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallAccess, seesTenantTotals } from '@toolfleet/access';
-import { readerFor } from '../server/request-body.js';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { Input, Serves } from '../server/routes.js';
 
 const ASK_TIMEOUT_MS = 10_000;
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const GROUPS = ['day', 'tool', 'user', 'agent'] as const;
 type UsageGroup = BudgetUsage['group_by'][number];
 
-class UsageQuery {
-  @IsOptional()
-  @Matches(DAY, { message: 'from must be a day such as 2026-01-31' })
-  from?: string;
-
-  /** Inclusive. */
-  @IsOptional()
-  @Matches(DAY, { message: 'to must be a day such as 2026-01-31' })
-  to?: string;
-
-  /** Comma list of day, tool, user, agent; default day,tool. */
-  @IsOptional()
-  @Matches(/^(day|tool|user|agent)(,(day|tool|user|agent))*$/, {
-    message: 'group_by must be a comma list of day, tool, user, agent',
-  })
-  group_by?: string;
-
-  @IsOptional()
-  @IsIn(['json', 'csv'])
-  format?: 'json' | 'csv';
-}
-
-class BudgetsQuery {
-  @IsOptional()
-  @IsString()
-  @MaxLength(255)
-  request_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MaxLength(255)
-  agent_id?: string;
-
-  @IsOptional()
-  @IsString()
-  @MaxLength(255)
-  task_id?: string;
-}
-
-const readUsage = readerFor(UsageQuery);
-const readBudgets = readerFor(BudgetsQuery);
-
 /** What the caller's tenant has used and may still use. */
-@Controller('api/v1')
+@Controller()
 export class UsageController {
   constructor(
     private readonly nats: NatsClient,
@@ -65,9 +22,12 @@ export class UsageController {
   ) {}
 
   /** Sums of the ledger over the tools whose calls the caller has access to; `?format=csv` for spreadsheets. */
-  @Get('usage')
-  async usage(@Caller() caller: Principal, @Query() query: unknown, @Res({ passthrough: true }) reply: FastifyReply) {
-    const { from, to, group_by: groupBy, format } = readUsage(query);
+  @Serves('GET /api/v1/usage')
+  async usage(
+    @Caller() caller: Principal,
+    @Input() { query: { from, to, group_by: groupBy, format } }: RouteInput<'GET /api/v1/usage'>,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
     const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
     const question: BudgetUsage = {
       tenant_id: caller.tenantId,
@@ -92,9 +52,9 @@ export class UsageController {
    * Limits with what is spent and held, of the tenant and of the named request, agent and task. A key narrowed to some tools
    * sees the scopes it names, not those that every tool of the tenant spends from.
    */
-  @Get('budgets')
-  async budgets(@Caller() caller: Principal, @Query() query: unknown) {
-    const scopes = { tenant_id: caller.tenantId, ...readBudgets(query) };
+  @Serves('GET /api/v1/budgets')
+  async budgets(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/budgets'>) {
+    const scopes = { tenant_id: caller.tenantId, ...query };
     const { limits } = await this.nats.request<BudgetLimitsReply>(
       SUBJECTS.budgetLimits,
       { scopes },

@@ -1,5 +1,6 @@
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
-import type { FleetStatus, BreakerStatus, ServiceFault } from '@toolfleet/contracts/fleet';
+import type { FleetStatus } from '@toolfleet/contracts/fleet';
+import type { Breaker, ReportedFault, ToolLimit } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
@@ -93,20 +94,6 @@ function isStatus(body: unknown): body is FleetStatus {
   );
 }
 
-/** A breaker that is not closed, and the number of processes that report it. */
-export interface TroubledBreaker extends BreakerStatus {
-  /** `tool` at gateways, `target` (base URL or server) at executors. */
-  protects: 'tool' | 'target';
-  service: string;
-  instances: number;
-}
-
-/** A fault, and the number of processes of the service that report it. */
-export interface ReportedFault extends ServiceFault {
-  service: string;
-  instances: number;
-}
-
 /** The state of queues, executors and breakers as operators see it. */
 export class FleetView {
   constructor(
@@ -132,8 +119,7 @@ export class FleetView {
   executorsNow() {
     return this.watch
       .processes()
-      .filter(({ slots }) => slots !== undefined)
-      .map(({ service, instance, slots, age_ms }) => ({ service, instance, slots, age_ms }));
+      .flatMap(({ service, instance, slots, age_ms }) => (slots ? [{ service, instance, slots, age_ms }] : []));
   }
 
   /** What is wrong with configuration and policies of running services, once for all processes of a service. */
@@ -151,10 +137,10 @@ export class FleetView {
   }
 
   /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
-  async breakersNow(caller: Principal): Promise<TroubledBreaker[]> {
+  async breakersNow(caller: Principal): Promise<Breaker[]> {
     const all = isOperator(caller);
     const mine = all ? undefined : new Set((await this.list.originals(caller)).map((tool) => tool.name));
-    const found = new Map<string, TroubledBreaker>();
+    const found = new Map<string, Breaker>();
     for (const { service, breakers } of this.watch.processes()) {
       const protects = service === GATEWAY ? 'tool' : 'target';
       for (const breaker of breakers) {
@@ -186,14 +172,6 @@ function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: 
 
 /** Most buckets read for one answer; further tools are listed without the remaining tokens. */
 const MOST_LOOKED_AT = 200;
-
-/** Calls per minute of a tool for a tenant. */
-export interface ToolLimit {
-  tool: string;
-  per_minute: number;
-  /** Null: not read. */
-  left: number | null;
-}
 
 /** Rate limits of the tools a caller may use, with what its tenant has left. Reading them takes no tokens. */
 export class ToolLimits {

@@ -8,7 +8,7 @@ import { type Principal, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys, makeAuthenticate, isAdmin, isOperator, VerifiedCache } from '@toolfleet/access';
-import { AdminOnly, AuthGuard, Caller, OperatorOnly, Public } from './guards.js';
+import { Allow, AuthGuard, Caller } from './guards.js';
 import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 
 const clock = new FakeClock();
@@ -25,14 +25,14 @@ class ProbeController {
   }
 
   @Get('open')
-  @Public()
+  @Allow('public')
   open(): string {
     return 'open';
   }
 }
 
 @Controller('admin')
-@AdminOnly()
+@Allow('admin')
 class AdminController {
   @Get()
   secret(): string {
@@ -40,14 +40,14 @@ class AdminController {
   }
 
   @Get('open')
-  @Public()
+  @Allow('public')
   open(): string {
     return 'open';
   }
 }
 
 @Controller('operator')
-@OperatorOnly()
+@Allow('operator')
 class OperatorController {
   @Get()
   secret(): string {

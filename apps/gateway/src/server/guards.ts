@@ -16,18 +16,13 @@ import {
   requireAdmin,
   requireOperator,
 } from '@toolfleet/access';
+import type { Access } from '@toolfleet/contracts/resources';
 import type { Toolsets } from '@toolfleet/catalog';
 
 const ACCESS = Symbol('toolfleet.access');
 
-/** Route or controller that needs no credential (health, documents). */
-export const Public = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'public');
-/** Route or controller for administrators of a tenant, and operators. */
-export const AdminOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'admin');
-/** Route or controller for operators of the fleet. */
-export const OperatorOnly = (): CustomDecorator<symbol> => SetMetadata(ACCESS, 'operator');
-
-type Access = 'public' | 'admin' | 'operator';
+/** Who may use a route. `registrar`: the handler authenticates, because the registration token is not an API key. */
+export const Allow = (access: Access): CustomDecorator<symbol> => SetMetadata(ACCESS, access);
 
 /** What the guard uses of a Fastify request and reply. */
 export interface GuardedRequest {
@@ -49,7 +44,7 @@ export const Caller = createParamDecorator((_: unknown, context: ExecutionContex
 });
 
 /**
- * Authenticates HTTP requests on every route that is not `@Public()`. It is registered globally, so that no controller can
+ * Authenticates HTTP requests on every route that is not public. It is registered globally, so that no controller can
  * forget it. The error filter renders errors; the challenge header is set here.
  */
 export class AuthGuard implements CanActivate {
@@ -61,7 +56,7 @@ export class AuthGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     if (context.getType() !== 'http') return true; // NATS messages are authenticated by NatsCalls
     const access = readAccess(context);
-    if (access === 'public') return true;
+    if (access === 'public' || access === 'registrar') return true;
     const { principal } = context.switchToHttp().getRequest<GuardedRequest>();
     // The sender of a body was identified before the body was read (http/admit-request.ts).
     return principal ? admits(access, principal) : this.identify(context, access);

@@ -11,8 +11,6 @@ import {
   TOO_MANY_NODES,
 } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance } from 'fastify';
-import { IsOptional, IsString, getMetadataStorage, validateSync, type ValidationError } from 'class-validator';
-import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
@@ -77,48 +75,10 @@ function readJson(body: Buffer): Json | undefined {
 
 const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
-/**
- * Builds the reader of a DTO class: it refuses unknown fields (mass assignment) and checks declared ones with class-validator.
- * It is shallow and leaves `arguments` as parsed; Nest's ValidationPipe would walk the whole tree. Build it once per class.
- * @throws ToolError REQUEST_INVALID (the reader) naming all invalid fields
- */
-export function readerFor<T extends object>(Dto: new () => T): (body: unknown) => T {
-  // Not class-validator's `whitelist`, which admits an own "__proto__" key because its table is a plain object.
-  const declared = new Set(
-    getMetadataStorage()
-      .getTargetValidationMetadatas(Dto, '', false, false)
-      .map((metadata) => metadata.propertyName),
-  );
-  return (body) => {
-    const source = bodyObject(body);
-    rejectUnknownFields(Object.keys(source).filter((key) => !declared.has(key)));
-    const dto = Object.assign(new Dto(), source);
-    const faults = validateSync(dto);
-    if (faults.length > 0) throw invalidFields(faults);
-    return dto;
-  };
-}
-
-/** Query of every route that shows or calls tools. `ToolsetGuard` has already read it. */
-export class ToolsetQuery {
-  @IsOptional()
-  @IsString()
-  toolset?: string;
-}
-
 /** @throws ToolError REQUEST_INVALID unless the body is a JSON object */
 export function bodyObject(body: unknown): JsonObject {
   if (isJsonObject(body)) return body;
   throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
-}
-
-function invalidFields(faults: ValidationError[]): ToolError {
-  const fields = faults.map((fault) => fault.property);
-  const reasons = faults.flatMap((fault) => Object.values(fault.constraints ?? {}));
-  return new ToolError('REQUEST_INVALID', {
-    message: `Invalid request: ${reasons.join('; ')}`,
-    details: { fields, reasons },
-  });
 }
 
 /** Time for which the connection of a refused body stays open. */

@@ -1,6 +1,18 @@
-import type { Json, JsonObject } from '../json.js';
+import type { JsonObject } from '../json.js';
+import type { PendingApproval, QuarantinedTool, RefusedTool, SourceStatus } from '../resources/sources.js';
 import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
+
+export type {
+  McpRegisterReply,
+  OpenApiRegisterReply,
+  OpenApiValidateReply,
+  PendingApproval,
+  QuarantinedTool,
+  RefusedTool,
+  SourceState,
+  SourceStatus,
+} from '../resources/sources.js';
 
 /** `registry.definition.get`: by name or alias, as seen by a tenant. */
 export interface DefinitionGet {
@@ -51,22 +63,6 @@ export interface DefinitionRegisterReply {
   quarantined: PendingApproval[];
 }
 
-/** A definition that could not be registered, and why. */
-export interface RefusedTool {
-  name: string;
-  code: string;
-  message: string;
-}
-
-/** A tool of a source that awaits an administrator's approval. */
-export interface PendingApproval {
-  name: string;
-  /** Why: what changed since the approval, or what looks suspicious. */
-  reason: string;
-  /** Revision to name in the decision. */
-  pending_revision: string;
-}
-
 /** `registry.definition.announce` (no reply): requests all executors to announce their tools again. */
 export interface DefinitionAnnounce {
   /** Catalog version when the registry started. */
@@ -109,68 +105,9 @@ export interface SourceRefresh {
 }
 export type SourceRefreshReply = SourceStatus;
 
-/**
- * State of a source.
- * - `pending`: it was not read yet.
- * - `ok`: the last look succeeded; for sources of executors: a process announces the tools.
- * - `failed`: the last look failed; the tools it gave before stay listed.
- * - `auth_failed`: the MCP server rejected the fleet's credential.
- * - `refused`: its entry of the configuration file is invalid and ignored.
- * - `unavailable`: no process announces the tools.
- */
-export type SourceState = 'pending' | 'ok' | 'failed' | 'auth_failed' | 'refused' | 'unavailable';
-
-/** A source of tools. Times are ISO 8601; those of a source that an executor announces are null. */
-export interface SourceStatus {
-  /** `kind/name`, of a tenant `kind/name@tenant`: the path of the source below `/api/v1/sources`. */
-  id: string;
-  kind: ToolSource['kind'];
-  /** Name in the configuration file or the registration. */
-  name: string;
-  /** The only tenant that sees the tools; null: shared with all tenants. */
-  tenant: string | null;
-  /** Where it is declared: the configuration file, a registration over the API, or a process that announces its own tools. */
-  origin: 'config' | 'api' | 'executor';
-  /** URL, file or command, without credentials and query; null for inline documents and executors. */
-  location: string | null;
-  state: SourceState;
-  /** Number of its tools, quarantined ones included. */
-  tool_count: number;
-  quarantined: PendingApproval[];
-  last_look_at: string | null;
-  /** The last look that succeeded. */
-  last_success_at: string | null;
-  /** Error of the last look; null when it succeeded. */
-  last_error: string | null;
-  /** Null: it is not read again by itself. */
-  next_look_at: string | null;
-  /** Names of all tools, quarantined ones included; only in the reply for one source, like the following two. */
-  tools?: string[];
-  /** Tools of the last look that could not be registered; at most 50. */
-  refused?: RefusedTool[];
-  /** What an administrator should know about the tools, such as patterns that are not checked; at most 50. */
-  notes?: string[];
-}
-
 /** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
 export interface QuarantineList {
   source?: ToolSource;
-}
-export interface QuarantinedTool {
-  name: string;
-  source: ToolSource;
-  reason: string;
-  since_at: number;
-  /** Revision that awaits approval. */
-  pending_revision: string;
-  /** Null when the tool was never approved. */
-  approved_revision: string | null;
-  /** Set when an administrator rejected this revision. */
-  rejected?: { at: number; by: string };
-  /** Changed pinned fields, before and after. */
-  diff: { field: string; before: Json; after: Json }[];
-  /** `diff` is empty because the reply would be too large; it is included once other tools have been decided. */
-  diff_omitted?: true;
 }
 export interface QuarantineListReply {
   tools: QuarantinedTool[];
@@ -234,22 +171,6 @@ export interface OpenApiRegister extends SourceSettings {
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
-/** Problems of the document are reported as `success: false`; a refused registration is an error. */
-export interface OpenApiRegisterReply {
-  success: boolean;
-  collection_name: string;
-  operations_registered: string[];
-  message: string;
-  rate_limit: number;
-  timeout_seconds: number;
-  max_response_bytes: number;
-  /** Operations and names that could not be registered, with reasons. */
-  refused: RefusedTool[];
-  warnings: string[];
-  /** Registered operations that cannot be called before an administrator approves them. */
-  quarantined: PendingApproval[];
-}
-
 /** `registry.openapi.validate`: reads a document without registering it. */
 export interface OpenApiValidate {
   spec_url?: string;
@@ -258,15 +179,6 @@ export interface OpenApiValidate {
   operations?: string[];
   tags?: string[];
 }
-export interface OpenApiValidateReply {
-  valid: boolean;
-  operations_count: number;
-  operations: { operation_id: string; method: string; path: string; description: string }[];
-  base_url: string;
-  errors: string[];
-  warnings?: string[];
-}
-
 /** `registry.mcp.register`: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
 export interface McpRegister extends SourceSettings {
   name: string;
@@ -286,13 +198,4 @@ export interface McpRegister extends SourceSettings {
   oauth?: JsonObject;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
-}
-export interface McpRegisterReply {
-  success: boolean;
-  tool_name: string;
-  message: string;
-  /** Names of the registered tools. */
-  registered: string[];
-  /** Those that cannot be called before an administrator approves them. */
-  quarantined: PendingApproval[];
 }

@@ -1,0 +1,147 @@
+/** Controllers serve rows of the table of routes; method, path, status, rights and readers come from there. */
+import { createParamDecorator, HttpCode, RequestMapping, RequestMethod, type ExecutionContext } from '@nestjs/common';
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
+import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
+import {
+  ArrayMaxSize,
+  IsArray,
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+  MinLength,
+  validateSync,
+} from 'class-validator';
+import type { FastifyRequest } from 'fastify';
+import { Allow } from './guards.js';
+import { bodyObject } from './request-body.js';
+
+const ROUTE = Symbol('toolfleet.route');
+
+/** Methods that may serve a route: their answer is one of the table. */
+type Serving<K extends RouteKey> = (...args: never[]) => Promise<Sent<K>> | Sent<K>;
+type Sent<K extends RouteKey> =
+  | RouteAnswer<K>
+  | ((typeof ROUTES)[K]['answers'] extends { 200: { textTypes: readonly string[] } } ? string : never);
+
+/** Method decorator: serves a route of the table. */
+export function Serves<K extends RouteKey>(key: K) {
+  const { access = 'caller', answers }: Route = ROUTES[key];
+  const [method, path] = key.split(' ') as ['GET' | 'POST' | 'PUT' | 'DELETE', string];
+  const decorators = [
+    RequestMapping({ method: RequestMethod[method], path: path.replaceAll(/\{(\w+)\}/g, ':$1') }),
+    HttpCode(Number(Object.keys(answers)[0])),
+    Allow(access),
+  ];
+  return <H extends Serving<K>>(target: object, name: string, descriptor: TypedPropertyDescriptor<H>): void => {
+    for (const decorate of decorators) decorate(target, name, descriptor);
+    Reflect.defineMetadata(ROUTE, key, descriptor.value as object);
+  };
+}
+
+/** The route that a method of a controller serves; undefined if it serves none. */
+export const servedRoute = (handler: object): RouteKey | undefined =>
+  Reflect.getMetadata(ROUTE, handler) as RouteKey | undefined;
+
+/** Parameter decorator: path, query and body of the request, checked by the table. @throws ToolError REQUEST_INVALID */
+export const Input = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  readInput(servedRoute(context.getHandler()) as RouteKey, context.switchToHttp().getRequest<FastifyRequest>()),
+);
+
+const READERS = new Map<RouteKey, { query: Reader; body: Reader }>(
+  (Object.entries(ROUTES) as [RouteKey, Route][]).map(([key, { query, body, readsBody }]) => [
+    key,
+    {
+      query: query ? readerOf(query, fromText) : () => undefined,
+      body: body && !readsBody ? readerOf(body) : (sent) => sent,
+    },
+  ]),
+);
+
+/** Path, query and body of a request. @throws ToolError REQUEST_INVALID that names every fault */
+export function readInput<K extends RouteKey>(key: K, { params, query, body }: FastifyRequest): RouteInput<K> {
+  const reader = READERS.get(key)!;
+  return { path: params, query: reader.query(query), body: reader.body(body) } as RouteInput<K>;
+}
+
+type Reader = (sent: unknown) => unknown;
+
+/**
+ * Builds the reader of an object: it refuses unknown members (mass assignment) and checks known ones with class-validator, by rules
+ * made from their schemas. It is shallow and leaves the arguments of tools as parsed.
+ */
+function readerOf(
+  schema: JsonObject,
+  convert: (schema: JsonObject, value: Json) => Json = (_, value) => value,
+): Reader {
+  const properties = schema['properties'] as Record<string, JsonObject>;
+  const required = (schema['required'] ?? []) as string[];
+  class Dto {}
+  for (const [name, member] of Object.entries(properties)) {
+    const checks = [...checksOf(member), ...(required.includes(name) ? [] : [IsOptional()])];
+    for (const decorate of checks) decorate(Dto.prototype, name);
+  }
+  return (sent) => {
+    const source = bodyObject(sent);
+    rejectUnknownFields(Object.keys(source).filter((name) => !Object.hasOwn(properties, name)));
+    const dto = Object.assign(new Dto(), source) as Record<string, Json>;
+    for (const [name, value] of Object.entries(dto)) dto[name] = convert(properties[name] as JsonObject, value);
+    const faults = validateSync(dto);
+    if (faults.length === 0) return dto;
+    const reasons = faults.flatMap(({ constraints = {} }) => [...new Set(Object.values(constraints))]);
+    throw new ToolError('REQUEST_INVALID', {
+      message: `Invalid request: ${reasons.join('; ')}`,
+      details: { fields: faults.map(({ property }) => property), reasons },
+    });
+  };
+}
+
+/** A number or boolean of a query; other text as it is, for the check to refuse. */
+function fromText({ type }: JsonObject, text: Json): Json {
+  if (type === 'integer') return /^-?\d{1,15}$/.test(String(text)) ? Number(text) : text;
+  return type === 'boolean' && (text === 'true' || text === 'false') ? text === 'true' : text;
+}
+
+/** The checks of one member. Each has the message that describes the whole rule. */
+function checksOf({ type, enum: values, title, items, ...rules }: JsonObject): PropertyDecorator[] {
+  const { minLength, maxLength, minimum, maximum, pattern, maxItems } = rules as Record<string, never>;
+  const must = (what: string) => ({ message: `$property must be ${typeof title === 'string' ? title : what}` });
+  if (Array.isArray(values)) return [IsIn(values, must(`one of ${values.join(', ')}`))];
+  switch (type) {
+    case 'string': {
+      const length = [minLength && `at least ${minLength}`, maxLength && `at most ${maxLength}`].filter(Boolean);
+      const options = must(length.length === 0 ? 'a string' : `a string of ${length.join(' and ')} characters`);
+      return [
+        IsString(options),
+        ...(minLength === undefined ? [] : [MinLength(minLength, options)]),
+        ...(maxLength === undefined ? [] : [MaxLength(maxLength, options)]),
+        ...(pattern === undefined ? [] : [Matches(new RegExp(pattern), options)]),
+      ];
+    }
+    case 'integer': {
+      const range = maximum === undefined ? `of at least ${minimum}` : `from ${minimum} to ${maximum}`;
+      const options = must(`an integer ${range}`);
+      return [
+        IsInt(options),
+        Min(minimum ?? Number.MIN_SAFE_INTEGER, options),
+        Max(maximum ?? Number.MAX_SAFE_INTEGER, options),
+      ];
+    }
+    case 'boolean':
+      return [IsBoolean(must('true or false'))];
+    case 'array': {
+      const options = must('a list of strings');
+      const each = isJsonObject(items) && items['type'] === 'string' ? [IsString({ each: true, ...options })] : [];
+      return [IsArray(options), ...each, ...(maxItems === undefined ? [] : [ArrayMaxSize(maxItems, options)])];
+    }
+    default:
+      return [IsObject(must('an object'))];
+  }
+}

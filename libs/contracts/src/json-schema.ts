@@ -1,0 +1,91 @@
+/**
+ * JSON Schemas that know the type of their values, so that a shape is written once: readers, documents and types are derived from
+ * it. `text()` describes a string, `record({ id: text(), note: maybe(text()) })` an object of type `{ id: string; note?: string }`,
+ * and `Value<typeof schema>` is that type.
+ */
+import type { Json, JsonObject } from './json.js';
+
+declare const VALUE: unique symbol;
+const NAME = Symbol('name');
+
+/** JSON Schema 2020-12 of values of type `T`. */
+export interface Schema<out T = unknown> extends JsonObject {
+  readonly [VALUE]?: T;
+}
+
+/** A member of a record that may be absent. */
+export interface Optional<out T = unknown> {
+  readonly optional: true;
+  readonly schema: Schema<T>;
+}
+
+/** The members of a record by name. */
+export type Fields = Readonly<Record<string, Schema | Optional>>;
+
+/** The type of the values of a schema. */
+export type Value<S> = S extends Optional<infer T> ? T : S extends Schema<infer T> ? T : never;
+
+type OptionalNames<F> = { [K in keyof F]: F[K] extends Optional ? K : never }[keyof F];
+/** The type of an object with these members. */
+export type RecordOf<F> = Flat<
+  { -readonly [K in Exclude<keyof F, OptionalNames<F>>]: Value<F[K]> } & {
+    -readonly [K in OptionalNames<F>]?: Value<F[K]>;
+  }
+>;
+/** An intersection written as one object type. */
+export type Flat<T> = { [K in keyof T]: T[K] };
+
+type Keywords = Readonly<Record<string, Json>>;
+const described = <T>(description: string | undefined, keywords: Keywords): Schema<T> =>
+  description === undefined ? keywords : { ...keywords, description };
+
+/** @param keywords of JSON Schema, such as `{ maxLength: 64 }`; the same for numbers */
+export const text = (description?: string, keywords?: Keywords): Schema<string> =>
+  described(description, { type: 'string', ...keywords });
+/** An instant in ISO 8601. */
+export const instant = (description?: string): Schema<string> => text(description, { format: 'date-time' });
+export const integer = (description?: string, keywords?: Keywords): Schema<number> =>
+  described(description, { type: 'integer', ...keywords });
+export const number = (description?: string, keywords?: Keywords): Schema<number> =>
+  described(description, { type: 'number', ...keywords });
+export const flag = (description?: string): Schema<boolean> => described(description, { type: 'boolean' });
+export const choice = <const V extends string | boolean>(values: readonly V[], description?: string): Schema<V> =>
+  described(description, { enum: [...values] });
+export const list = <T>(items: Schema<T>, description?: string, keywords?: Keywords): Schema<T[]> =>
+  described(description, { type: 'array', items, ...keywords });
+/** An object with any names and values of one type. */
+export const dictionary = <T>(values: Schema<T>, description?: string): Schema<Record<string, T>> =>
+  described(description, { type: 'object', additionalProperties: values });
+export const object = (description?: string): Schema<JsonObject> => described(description, { type: 'object' });
+export const anything = (description?: string): Schema<Json> => described(description, {});
+export const nullable = <T>(schema: Schema<T>, description?: string): Schema<T | null> =>
+  described(description, { anyOf: [schema, { type: 'null' }] });
+
+/** Marks a member of a record that may be absent. */
+export const maybe = <T>(schema: Schema<T>): Optional<T> => ({ optional: true, schema });
+
+/** An object with these members; receivers ignore others, which later versions may add. */
+export function record<F extends Fields>(fields: F, description?: string): Schema<RecordOf<F>> {
+  const members = Object.entries(fields);
+  const required = members.flatMap(([name, member]) => (isOptional(member) ? [] : [name]));
+  const properties = Object.fromEntries(
+    members.map(([name, member]) => [name, isOptional(member) ? member.schema : member]),
+  );
+  return described(description, { type: 'object', properties, ...(required.length > 0 ? { required } : {}) });
+}
+
+/** An object with these members and no others. */
+export const closed = <F extends Fields>(fields: F, description?: string): Schema<RecordOf<F>> => ({
+  ...record(fields, description),
+  additionalProperties: false,
+});
+
+function isOptional(member: Schema | Optional): member is Optional {
+  return member['optional'] === true && member['schema'] !== undefined;
+}
+
+/** Gives a schema a name, under which documents list it once. */
+export const named = <T>(name: string, schema: Schema<T>): Schema<T> => Object.assign({ ...schema }, { [NAME]: name });
+
+/** The name of a schema; undefined if it has none. */
+export const nameOf = (schema: object): string | undefined => (schema as { [NAME]?: string })[NAME];

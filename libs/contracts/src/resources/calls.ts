@@ -1,0 +1,462 @@
+import { callFieldSchemas, type CallFieldsOn } from '../call-fields.js';
+import type { JsonObject } from '../json.js';
+import {
+  anything,
+  choice,
+  closed,
+  flag,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  nullable,
+  number,
+  object,
+  record,
+  text,
+  type Schema,
+  type Value,
+} from '../json-schema.js';
+import { answer, empty, events, file, type Routes } from './route.js';
+
+/** Shapes in which batches answer: those of model providers. */
+export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
+/** `inline`: schemas without `$defs`, for providers that refuse references. */
+export const SCHEMA_STYLES = ['defs', 'inline'] as const;
+/** Forms of tools: those of definitions, and typed stubs for Python. */
+export const LIST_FORMATS = [
+  'native',
+  'openai',
+  'openai-strict',
+  'openai-responses',
+  'openai-responses-strict',
+  'anthropic',
+  'gemini',
+  'mcp',
+  'python',
+] as const;
+/** How much of each tool a list shows: its name, also its description, or also its schemas. */
+export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
+
+const LISTED_TOOL = named(
+  'Tool',
+  record(
+    {
+      name: text(),
+      description: text(),
+      category: text(),
+      version: text(),
+      parameters: object('JSON Schema of the arguments'),
+      timeout_seconds: number(),
+      cost_per_use: number('USD per call'),
+      available: maybe(flag('False while no executor serves the tool; otherwise absent')),
+      tags: maybe(list(text())),
+    },
+    'A tool in the form native; with format, it is in the form of a model provider',
+  ),
+);
+/** A tool as `GET /api/v1/tools` lists it. */
+export type ListedTool = Value<typeof LISTED_TOOL>;
+
+const CONTENT = list(
+  object(),
+  'Images, audio, links and embedded resources in the format of MCP; absent when there are none',
+);
+
+const SHANNON_RESULT = {
+  success: flag(),
+  output: anything('Any JSON; null when there is none'),
+  text: text('A summary for the model'),
+  error: nullable(text()),
+  metadata: object(),
+  content: maybe(CONTENT),
+  execution_time_ms: integer(),
+};
+const SHANNON_CALL = named('ShannonResult', record(SHANNON_RESULT));
+const CALL_RESULT = named(
+  'CallResult',
+  record(
+    {
+      ...SHANNON_RESULT,
+      usage: record(
+        {
+          tokens: integer(),
+          cost_usd: number(),
+          replayed: maybe(choice([true], 'The charge of the first call with the same idempotency key')),
+        },
+        'What the call was charged',
+      ),
+      call_id: text(),
+    },
+    'A call that ran; `success` says whether the tool succeeded',
+  ),
+);
+/** A finished call as callers receive it over HTTP and NATS. */
+export type CallBody = Value<typeof CALL_RESULT>;
+
+const ACCEPTED = named('Accepted', record({ call_id: text(), status: choice(['accepted']) }));
+/** Body of a call accepted for asynchronous execution (HTTP 202). */
+export type AcceptedBody = Value<typeof ACCEPTED>;
+
+const CALL_RECORD = named(
+  'CallRecord',
+  record(
+    {
+      id: text(),
+      type: choice(['function']),
+      function: record({ name: text(), arguments: text() }),
+      result: text('JSON text of a CallResult without its content'),
+      content: maybe(CONTENT),
+      success: flag(),
+      skipped: flag(),
+      execution_time: integer('Milliseconds'),
+    },
+    'One call of a batch: a tool call of OpenAI with its result',
+  ),
+);
+/** One call of a batch as callers receive it. */
+export type CallRecord = Value<typeof CALL_RECORD>;
+
+const STATE = choice(['accepted', 'claimed', 'succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown']);
+/** States of an asynchronous or journalled call. */
+export type CallState = Value<typeof STATE>;
+
+const CALL = named(
+  'Call',
+  record({
+    call_id: text(),
+    tool: text(),
+    status: STATE,
+    arguments: maybe(object('As sent, up to 16 KiB; for the caller that made it and administrators of its tenant')),
+    accepted_at: maybe(instant()),
+    finished_at: maybe(instant()),
+    result: maybe(CALL_RESULT),
+  }),
+);
+/** An asynchronous call. `result` is present once the status is final. */
+export type CallStatus = Value<typeof CALL>;
+
+const EXECUTE = named('Execute', {
+  type: 'object',
+  required: ['arguments'],
+  properties: { arguments: { type: 'object' }, ...callFieldSchemas('http') },
+  additionalProperties: false,
+} as Schema<CallFieldsOn<'http'> & { arguments: JsonObject }>);
+
+/** Arguments are an object, or the JSON text of one as models write it. */
+const ARGUMENTS: Schema<JsonObject | string> = { type: ['object', 'string'] };
+const member = (name: string, more: Record<string, Schema> = {}): Schema<JsonObject> => ({
+  type: 'object',
+  required: ['name', name],
+  properties: { name: text(), [name]: ARGUMENTS, ...more },
+});
+/** One call of a batch in the forms that `readBatch` of the engine reads. */
+const BATCH_ITEM = named('BatchItem', {
+  description: 'A call of this API, or one as a model of OpenAI, Anthropic or Gemini sends it',
+  properties: callFieldSchemas('batch-item'),
+  anyOf: [
+    { title: 'Call', ...member('arguments') },
+    { title: 'Anthropic', ...member('input', { type: choice(['tool_use']), id: text() }) },
+    { title: 'OpenAI Responses', ...member('arguments', { type: choice(['function_call']), call_id: text() }) },
+    {
+      title: 'OpenAI Chat Completions',
+      type: 'object',
+      required: ['function'],
+      properties: { id: text(), function: member('arguments') },
+    },
+    { title: 'Gemini', ...member('args', { id: text() }) },
+    { title: 'Gemini part', type: 'object', required: ['functionCall'], properties: { functionCall: member('args') } },
+    {
+      title: 'Shannon',
+      type: 'object',
+      required: ['tool_name', 'parameters'],
+      properties: { tool_name: text(), parameters: ARGUMENTS },
+    },
+  ],
+} as Schema<CallFieldsOn<'batch-item'> & { name: string; arguments: JsonObject }>);
+/** One call of a batch. Its fields take precedence over those of the batch. */
+export type BatchItem = Value<typeof BATCH_ITEM>;
+
+const CALLS = list(BATCH_ITEM);
+const BATCH = named('Batch', {
+  anyOf: [
+    CALLS,
+    {
+      type: 'object',
+      properties: { calls: CALLS, tool_calls: CALLS, ...callFieldSchemas('http-batch') },
+      additionalProperties: false,
+    },
+  ],
+} as Schema<BatchItem[] | (CallFieldsOn<'http-batch'> & { calls: BatchItem[] })>);
+
+const TOOLSET = { toolset: maybe(text('name, or name@version: shows and calls the tools of this toolset')) };
+const STYLE = {
+  schema_style: maybe(choice(SCHEMA_STYLES, 'inline: schemas without $defs, for providers that refuse them')),
+};
+const SHOWN = {
+  format: maybe(choice(LIST_FORMATS, 'Form of the tools; python: their typed stub as text')),
+  ...STYLE,
+  ...TOOLSET,
+};
+const CATEGORY = {
+  category: maybe(text('Category or tag', { maxLength: 64 })),
+  exclude_dangerous: maybe(text('Ignored: dangerous tools are always left out')),
+};
+
+const keyHeader = (maxLength: number, description: string) => maybe(text(description, { maxLength }));
+const CALL_HEADERS = {
+  'X-Project-Id': maybe(
+    text('Project whose files the call works on, one of those of the key; default: its first one', { maxLength: 255 }),
+  ),
+  'Cache-Control': maybe(
+    text('no-store is the same as the field cache with no-store, no-cache and max-age=0 as the field with reload'),
+  ),
+};
+const RESULT_EXAMPLE: JsonObject = {
+  success: true,
+  output: { result: 42 },
+  text: '6 * 7 = 42',
+  error: null,
+  metadata: { provenance: 'live', attempts: 1 },
+  execution_time_ms: 12,
+};
+const RAN = 'The tool ran; `success` says whether it succeeded';
+const ENDED = { 200: file };
+
+export const CALL_ROUTES = {
+  'GET /api/v1/tools': {
+    id: 'listTools',
+    tag: 'tools',
+    summary: 'Tools the caller may use',
+    query: record({
+      query: maybe(text('Finds tools for a task, best first', { minLength: 1, maxLength: 10_000 })),
+      names: maybe(text('Chooses tools: up to 50 names, separated by commas', { maxLength: 8_000 })),
+      detail: maybe(choice(TOOL_DETAILS, 'names, or summary with the beginning of descriptions')),
+      ...CATEGORY,
+      source: maybe(text('Name of a source', { maxLength: 128 })),
+      limit: maybe(integer('Page size; Link has the next page', { minimum: 1, maximum: 9_999 })),
+      cursor: maybe(text('From the Link header of the previous page', { maxLength: 200 })),
+      ...SHOWN,
+    }),
+    answers: { 200: { ...answer('Tools by name', list(LISTED_TOOL)), textTypes: ['text/x-python'] } },
+    errors: ['TOOL_NOT_FOUND'],
+  },
+  'GET /api/v1/tools/{name}': {
+    id: 'getTool',
+    tag: 'tools',
+    summary: 'One tool',
+    query: record(SHOWN),
+    answers: { 200: { ...answer('The tool', LISTED_TOOL), textTypes: ['text/x-python'] } },
+    errors: ['TOOL_NOT_FOUND'],
+  },
+  'POST /api/v1/tools/{name}/execute': {
+    id: 'executeTool',
+    tag: 'calls',
+    summary: 'Runs a tool',
+    query: record(TOOLSET),
+    headers: record({
+      ...CALL_HEADERS,
+      'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed for 24 h'),
+      Prefer: maybe(text('wait=<seconds>: a duplicate of an unfinished call waits for it')),
+    }),
+    body: EXECUTE,
+    readsBody: true,
+    example: { arguments: { expression: '6 * 7' } },
+    answers: {
+      200: answer(RAN, CALL_RESULT, { ...RESULT_EXAMPLE, usage: { tokens: 0, cost_usd: 0 }, call_id: '0d5f8f8e' }),
+      202: answer('Accepted (mode async); Location is the call', ACCEPTED),
+    },
+    errors: 'call',
+  },
+  'POST /api/v1/tools/batch-execute': {
+    id: 'executeBatch',
+    tag: 'calls',
+    summary: 'Runs several tools',
+    query: record({
+      format: maybe(choice(RESULT_FORMATS, 'Shape of all answers; default: that of each call')),
+      ...TOOLSET,
+    }),
+    headers: record({
+      ...CALL_HEADERS,
+      'Idempotency-Key': keyHeader(250, 'Each call gets it with its position, so that a repeated batch is replayed'),
+    }),
+    body: BATCH,
+    readsBody: true,
+    example: { calls: [{ name: 'calculator', arguments: { expression: '6 * 7' } }], parallel: false },
+    answers: {
+      200: answer(
+        'In request order: call records; for calls of a model provider, or with a format, what the provider takes back',
+        list<CallRecord | JsonObject>({ anyOf: [CALL_RECORD, object()] }),
+      ),
+    },
+    errors: 'call',
+  },
+  'GET /api/v1/calls/{id}': {
+    id: 'getCall',
+    tag: 'calls',
+    summary: 'An asynchronous call',
+    answers: { 200: answer('State, and the result once it has ended', CALL) },
+  },
+  'DELETE /api/v1/calls/{id}': {
+    id: 'cancelCall',
+    tag: 'calls',
+    summary: 'Cancels an asynchronous call, waiting or running',
+    answers: {
+      200: answer(
+        'The state in which it ended; a finished call does not change',
+        record({ call_id: text(), status: STATE }),
+      ),
+      202: answer('It is being stopped and has not ended yet', record({ call_id: text(), status: STATE })),
+    },
+  },
+  'GET /api/v1/calls/{id}/result': {
+    id: 'downloadResult',
+    tag: 'results',
+    summary: 'The output of an ended call as a file: binary output as its bytes, text, or else JSON',
+    answers: ENDED,
+  },
+  'GET /api/v1/calls/{id}/content/{index}': {
+    id: 'downloadContent',
+    tag: 'results',
+    summary: 'One picture, sound, text or embedded resource of an ended call as a file',
+    path: { index: text('Position in `content` of the result, from 0') },
+    answers: ENDED,
+  },
+  'GET /api/v1/calls/{id}/events': {
+    id: 'followCall',
+    tag: 'calls',
+    summary: 'Server-sent events: accepted, started, progress, done',
+    headers: record({ 'Last-Event-ID': maybe(text('Events after this one')) }),
+    answers: {
+      200: events('Event stream; resumes after Last-Event-ID'),
+      204: empty('The call has ended and Last-Event-ID was its last event'),
+    },
+  },
+  'GET /api/v1/results/{handle}': {
+    id: 'readResult',
+    tag: 'results',
+    summary: 'A part of a kept result: what an expression selects, or a page of its text',
+    query: record({
+      select: maybe(text('JSONPath or JMESPath expression', { maxLength: 1_000 })),
+      offset: maybe(integer('First character of the page', { minimum: 0, maximum: 999_999_999 })),
+      limit: maybe(
+        integer('Most characters of the page, up to 100,000; default 16,000', { minimum: 1, maximum: 999_999 }),
+      ),
+      session_id: maybe(text('Session of the call, if it had one', { maxLength: 255 })),
+    }),
+    answers: {
+      200: answer(
+        '`output` of the selection, or `text` of the page',
+        record({
+          handle: text(),
+          tool: text(),
+          output: maybe(anything()),
+          note: maybe(text('Why the selection is empty')),
+          text: maybe(text()),
+          offset: maybe(integer()),
+          chars: maybe(integer('Characters of the whole result')),
+          next_offset: maybe(nullable(integer(), 'Null at the end')),
+        }),
+      ),
+    },
+    errors: ['TOOL_ERROR'],
+  },
+  'GET /tools/list': {
+    id: 'listToolNames',
+    tag: 'shannon',
+    summary: 'Names of the tools that the caller may use',
+    query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
+    answers: { 200: answer('Names', list(text())) },
+  },
+  'GET /tools/categories': {
+    id: 'listCategories',
+    tag: 'shannon',
+    summary: 'Categories of the tools that the caller may use',
+    answers: { 200: answer('Names', list(text())) },
+  },
+  'GET /tools/schemas': {
+    id: 'listToolSchemas',
+    tag: 'shannon',
+    summary: 'Names, descriptions and schemas of the tools that the caller may use',
+    query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
+    answers: { 200: answer('Tools', list(object())) },
+  },
+  'GET /tools/{name}/schema': {
+    id: 'getToolSchema',
+    tag: 'shannon',
+    summary: 'Name, description and schema of a tool',
+    query: record({ ...STYLE, ...TOOLSET }),
+    answers: { 200: answer('The tool', object()) },
+    errors: ['TOOL_NOT_FOUND'],
+  },
+  'GET /tools/{name}/metadata': {
+    id: 'getToolMetadata',
+    tag: 'shannon',
+    summary: 'Properties of a tool',
+    answers: { 200: answer('The tool', object()) },
+    errors: ['TOOL_NOT_FOUND'],
+  },
+  'POST /tools/execute': {
+    id: 'executeToolByName',
+    tag: 'shannon',
+    summary: 'Runs a tool',
+    headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed') }),
+    body: closed({
+      tool_name: text(undefined, { minLength: 1, maxLength: 128 }),
+      parameters: object(),
+      session_context: maybe(object('Of a public caller only session_id is used')),
+    }),
+    example: { tool_name: 'calculator', parameters: { expression: '6 * 7' } },
+    answers: { 200: answer(RAN, SHANNON_CALL, RESULT_EXAMPLE) },
+    errors: 'call',
+  },
+  'POST /tools/batch-execute': {
+    id: 'executeToolsByName',
+    tag: 'shannon',
+    summary: 'Runs several tools; an unknown tool is an item with success: false',
+    headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(250, 'Each call gets it with its position') }),
+    body: BATCH,
+    readsBody: true,
+    example: [{ tool_name: 'calculator', parameters: { expression: '6 * 7' } }],
+    answers: {
+      200: answer(
+        'In request order',
+        list<Value<typeof SHANNON_CALL> | JsonObject>({ anyOf: [SHANNON_CALL, object()] }),
+      ),
+    },
+    errors: 'call',
+  },
+  'POST /tools/select': {
+    id: 'selectTools',
+    tag: 'shannon',
+    summary: 'Finds tools for a task',
+    body: closed({
+      task: text(undefined, { minLength: 1, maxLength: 10_000 }),
+      context: maybe(object('Ignored')),
+      exclude_dangerous: maybe(flag('Ignored: dangerous tools are always left out')),
+      max_tools: maybe(integer('Default 2', { minimum: 0, maximum: 8 })),
+    }),
+    example: { task: 'What is 6 * 7?', max_tools: 1 },
+    answers: {
+      200: answer(
+        'Best first; calls have no arguments',
+        record({
+          selected_tools: list(text()),
+          calls: list(record({ tool_name: text(), parameters: object() })),
+          provider_used: text(),
+        }),
+      ),
+    },
+  },
+  'POST /mcp/mock': {
+    id: 'echo',
+    tag: 'service',
+    access: 'public',
+    summary: 'The function endpoint of smoke tests; in local mode only',
+    body: record({ function: choice(['echo']), args: maybe(object()) }),
+    readsBody: true,
+    example: { function: 'echo', args: { a: 1 } },
+    answers: { 200: answer('The arguments', record({ ok: flag(), function: text(), echo: anything() })) },
+  },
+} as const satisfies Routes;

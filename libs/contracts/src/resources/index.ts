@@ -1,0 +1,48 @@
+import type { Flat, Schema } from '../json-schema.js';
+import { CALL_ROUTES } from './calls.js';
+import { OPERATION_ROUTES } from './operations.js';
+import type { Answer, Routes } from './route.js';
+import { SOURCE_ROUTES } from './sources.js';
+import { TOOLSET_ROUTES } from './toolsets.js';
+
+export { TAGS, type Access, type Answer, type Route } from './route.js';
+export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES, TOOL_DETAILS } from './calls.js';
+export type * from './calls.js';
+export type * from './operations.js';
+export type * from './sources.js';
+export type * from './toolsets.js';
+
+/** Every route of the HTTP API, by method and path. */
+export const ROUTES = {
+  ...CALL_ROUTES,
+  ...SOURCE_ROUTES,
+  ...TOOLSET_ROUTES,
+  ...OPERATION_ROUTES,
+} as const satisfies Routes;
+
+type Table = typeof ROUTES;
+/** Method and path of a route, such as `GET /api/v1/tools/{name}`. */
+export type RouteKey = keyof Table;
+
+type PathNames<P> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | PathNames<Rest> : never;
+type PathOf<K> = [PathNames<K>] extends [never] ? object : { path: Record<PathNames<K>, string> };
+type Part<K extends RouteKey, Name extends string> = Table[K] extends { [N in Name]: Schema<infer T> } ? T : undefined;
+
+/** What a client sends: the members of the path, the query and the body. */
+export type RouteRequest<K extends RouteKey> = Flat<
+  PathOf<K> &
+    (Part<K, 'query'> extends undefined ? object : { query?: Part<K, 'query'> }) &
+    (Part<K, 'body'> extends undefined ? object : { body: Part<K, 'body'> })
+>;
+
+/** What a handler of the gateway reads: the checked query and body. A body that the handler reads itself is unknown. */
+export interface RouteInput<K extends RouteKey> {
+  path: Record<PathNames<K>, string>;
+  query: Part<K, 'query'>;
+  body: Table[K] extends { readsBody: true } ? unknown : Part<K, 'body'>;
+}
+
+/** The body of a successful answer; undefined where there is none. */
+export type RouteAnswer<K extends RouteKey> = {
+  [S in keyof Table[K]['answers']]: Table[K]['answers'][S] extends Answer<infer T> ? T : never;
+}[keyof Table[K]['answers']];

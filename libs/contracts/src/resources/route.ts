@@ -1,0 +1,85 @@
+import type { ErrorCode } from '../errors/catalogue.js';
+import type { Json } from '../json.js';
+import type { Schema } from '../json-schema.js';
+
+/** Groups of routes in the API document. */
+export const TAGS = {
+  tools: 'Tools that the caller may use',
+  calls: 'Calls of tools, one or many, now or in the background',
+  results: 'Kept results and files',
+  sources: 'Where tools come from: OpenAPI documents and MCP servers',
+  toolsets: 'Selections of tools with names and texts of their own',
+  keys: 'The caller, and API keys',
+  usage: 'Usage, budgets and limits',
+  operations: 'The state of the fleet, and its data',
+  shannon: "The endpoints of Shannon's tool service",
+  service: 'The gateway itself',
+} as const;
+
+/**
+ * Who may use a route: anyone; by default every authenticated caller; administrators of a tenant and operators; only operators; or
+ * whoever may register sources: administrators, operators and the holder of the registration token.
+ */
+export type Access = 'public' | 'caller' | 'admin' | 'operator' | 'registrar';
+
+/** One successful answer of a route. `T` is its body. */
+export interface Answer<out T = unknown> {
+  description: string;
+  /** Absent: no body. */
+  schema?: Schema<T>;
+  /** Media type of the body; default JSON. */
+  type?: string;
+  /** Media types of text that the query can choose instead. */
+  textTypes?: readonly string[];
+  example?: Json;
+}
+
+/**
+ * One route of the HTTP API. Its key is method and path: `GET /api/v1/tools/{name}`. The gateway's readers and rights, the API
+ * document and the types of clients are derived from it.
+ */
+export interface Route {
+  /** Name of the operation in the API document. */
+  id: string;
+  tag: keyof typeof TAGS;
+  access?: Access;
+  summary: string;
+  /** Descriptions of members of the path that do not explain themselves, or their schemas. */
+  path?: Readonly<Record<string, Schema<string>>>;
+  /** Members of the query; all are optional. Without it, the query is not read. */
+  query?: Schema;
+  /** Headers that the route reads in addition to those of every request; all are optional. */
+  headers?: Schema;
+  body?: Schema;
+  /** The handler reads the body itself: the fields of calls have their own reader, and the registry reads registrations. */
+  readsBody?: true;
+  /** An example of the body. */
+  example?: Json;
+  /** By status; the lowest is sent unless the handler chooses another. */
+  answers: Readonly<Record<number, Answer>>;
+  /** Refusals besides those that follow from access, path, query and body. `call`: those of every step of a call. */
+  errors?: readonly ErrorCode[] | 'call';
+}
+
+export type Routes = Readonly<Record<`${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`, Route>>;
+
+/** A JSON answer. */
+export const answer = <T>(description: string, schema: Schema<T>, example?: Json): Answer<T> =>
+  example === undefined ? { description, schema } : { description, schema, example };
+
+/** An answer without a body. */
+export const empty = (description: string): Answer<undefined> => ({ description });
+
+/** A stream of server-sent events. */
+export const events = (description: string): Answer<unknown> => ({
+  description,
+  schema: { type: 'string' },
+  type: 'text/event-stream',
+});
+
+/** A download; its type is that of the file. */
+export const file: Answer<unknown> = {
+  description: 'The file; Content-Disposition has its name',
+  schema: { type: 'string', format: 'binary' },
+  type: '*/*',
+};

@@ -1,0 +1,322 @@
+import type { Json, JsonObject } from '../json.js';
+import {
+  choice,
+  closed,
+  dictionary,
+  flag,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  nullable,
+  number,
+  object,
+  record,
+  text,
+  anything,
+  type Optional,
+  type Schema,
+  type Value,
+} from '../json-schema.js';
+import { TOOL_SETTINGS } from '../tool-settings.js';
+import { answer, type Routes } from './route.js';
+
+export const PENDING_APPROVAL = named(
+  'PendingApproval',
+  record(
+    {
+      name: text(),
+      reason: text('What changed since the approval, or what looks suspicious'),
+      pending_revision: text('Revision to name in the decision'),
+    },
+    'A tool of a source that awaits the approval of an administrator',
+  ),
+);
+export type PendingApproval = Value<typeof PENDING_APPROVAL>;
+
+const REFUSED_TOOL = named(
+  'RefusedTool',
+  record({ name: text(), code: text(), message: text() }, 'A definition that could not be registered, and why'),
+);
+export type RefusedTool = Value<typeof REFUSED_TOOL>;
+
+const KINDS = ['openapi', 'mcp', 'builtin', 'plugin'] as const;
+
+/** States of a source. */
+const STATE = choice(
+  ['pending', 'ok', 'failed', 'auth_failed', 'refused', 'unavailable'],
+  'pending: not read yet. ok: the last look succeeded; for sources of executors: a process announces the tools. ' +
+    'failed: the last look failed; the tools it gave before stay listed. auth_failed: the MCP server rejected the credential of the ' +
+    'fleet. refused: its entry of the configuration file is invalid and ignored. unavailable: no process announces the tools',
+);
+export type SourceState = Value<typeof STATE>;
+
+export const SOURCE_STATUS = named(
+  'SourceStatus',
+  record(
+    {
+      id: text('kind/name, of a tenant kind/name@tenant: the path of the source below /api/v1/sources'),
+      kind: choice(KINDS),
+      name: text('Name in the configuration file or the registration'),
+      tenant: nullable(text(), 'The only tenant that sees the tools; null: shared with all tenants'),
+      origin: choice(
+        ['config', 'api', 'executor'],
+        'Configuration file, a registration, or a process that announces it',
+      ),
+      location: nullable(
+        text(),
+        'URL, file or command, without credentials and query; null for inline documents and executors',
+      ),
+      state: STATE,
+      tool_count: integer('Number of its tools, quarantined ones included'),
+      quarantined: list(PENDING_APPROVAL),
+      last_look_at: nullable(instant()),
+      last_success_at: nullable(instant(), 'The last look that succeeded'),
+      last_error: nullable(text(), 'Error of the last look; null when it succeeded'),
+      next_look_at: nullable(instant(), 'Null: it is not read again by itself'),
+      tools: maybe(list(text(), 'Names of all tools, quarantined ones included; only in the answer for one source')),
+      refused: maybe(list(REFUSED_TOOL, 'Tools of the last look that could not be registered; at most 50')),
+      notes: maybe(list(text(), 'What an administrator should know about the tools; at most 50')),
+    },
+    'A source of tools. Instants of a source that an executor announces are null',
+  ),
+);
+export type SourceStatus = Value<typeof SOURCE_STATUS>;
+
+export const QUARANTINED_TOOL = named(
+  'QuarantinedTool',
+  record({
+    name: text(),
+    source: record({ kind: choice(KINDS), name: text() }),
+    reason: text(),
+    since_at: integer('Milliseconds since 1970'),
+    pending_revision: text('Revision that awaits approval'),
+    approved_revision: nullable(text(), 'Null when the tool was never approved'),
+    rejected: maybe(record({ at: integer(), by: text() }, 'Present when an administrator rejected this revision')),
+    diff: list(record({ field: text(), before: anything(), after: anything() }), 'Changed pinned fields'),
+    diff_omitted: maybe(
+      choice([true], 'The answer would be too large with `diff`; it is included once other tools have been decided'),
+    ),
+  }),
+);
+export type QuarantinedTool = Value<typeof QUARANTINED_TOOL>;
+
+/** Settings of all tools of a source; the memory limit belongs to local processes, which registrations cannot start. */
+const SETTINGS: Record<string, Optional<Json>> = Object.fromEntries(
+  Object.entries(TOOL_SETTINGS).flatMap(([name, { schema, description }]) =>
+    name === 'memory_limit_mb' ? [] : [[name, maybe({ ...schema, description })]],
+  ),
+);
+const COMMON_FIELDS = {
+  pin: maybe(choice(['refuse', 'warn', 'off'], 'What happens to changed tools: held for approval, logged, accepted')),
+  category: maybe(text()),
+  ...SETTINGS,
+  overrides: maybe(
+    dictionary<JsonObject>(
+      closed(SETTINGS) as Schema<JsonObject>,
+      'Settings by name pattern, where * is any characters; the more specific pattern wins',
+    ),
+  ),
+  visibility: maybe(choice(['tenant', 'fleet'], 'Owner of the tools; default tenant; fleet needs an operator')),
+};
+const DOCUMENT_FIELDS = {
+  spec_url: maybe(text()),
+  spec_inline: maybe(text()),
+  base_url: maybe(text()),
+  operations: maybe(list(text())),
+  tags: maybe(list(text())),
+};
+const OPENAPI_SOURCE: Schema<JsonObject> = named<JsonObject>(
+  'OpenApiSource',
+  closed({
+    name: text(),
+    ...DOCUMENT_FIELDS,
+    name_prefix: maybe(text()),
+    auth_type: maybe(choice(['none', 'api_key', 'bearer', 'basic', 'oauth2'])),
+    auth_config: maybe(object()),
+    extra_headers: maybe(object()),
+    base_cost_per_use: maybe(number('USD')),
+    max_response_bytes: maybe(integer()),
+    vendor_adapter: maybe(text()),
+    refresh_seconds: maybe(number('Time between two reads of the document; 0: never again')),
+    ...COMMON_FIELDS,
+  }),
+);
+const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>(
+  'McpSource',
+  closed({
+    name: text(),
+    url: text(),
+    transport: maybe(choice(['auto', 'streamable-http', 'function-args'])),
+    func_name: maybe(text('Registers one {"function", "args"} endpoint')),
+    description: maybe(text()),
+    parameters: maybe(list(object())),
+    headers: maybe(object()),
+    oauth: maybe(object()),
+    tools: maybe(list(text())),
+    prefix: maybe(text()),
+    trusted: maybe(flag()),
+    cost_per_use: maybe(number('USD')),
+    ...COMMON_FIELDS,
+  }),
+);
+const OPENAPI_EXAMPLE = { name: 'pets', spec_url: 'https://pets.example.com/openapi.json' };
+const MCP_EXAMPLE = { name: 'crm', url: 'https://crm.example.com/mcp', prefix: 'crm_' };
+
+const OPENAPI_REGISTERED = record({
+  success: flag('false only below /tools: the document has a fault'),
+  collection_name: text(),
+  operations_registered: list(text()),
+  message: text(),
+  refused: maybe(list(REFUSED_TOOL, 'Operations and names that could not be registered')),
+  warnings: maybe(list(text())),
+  quarantined: maybe(list(PENDING_APPROVAL, 'Cannot be called before an administrator approves them')),
+  rate_limit: maybe(number()),
+  timeout_seconds: maybe(number()),
+  max_response_bytes: maybe(integer()),
+  code: maybe(text()),
+});
+export type OpenApiRegisterReply = Value<typeof OPENAPI_REGISTERED>;
+const MCP_REGISTERED = record({
+  success: flag('false only below /tools: the registration was refused'),
+  tool_name: text(),
+  registered: maybe(list(text(), 'Names of the registered tools')),
+  quarantined: maybe(list(PENDING_APPROVAL, 'Cannot be called before an administrator approves them')),
+  message: text(),
+  code: maybe(text()),
+});
+export type McpRegisterReply = Value<typeof MCP_REGISTERED>;
+const VALIDATED = record({
+  valid: flag(),
+  operations_count: integer(),
+  operations: list(record({ operation_id: text(), method: text(), path: text(), description: text() })),
+  base_url: text(),
+  errors: list(text()),
+  warnings: maybe(list(text())),
+});
+export type OpenApiValidateReply = Value<typeof VALIDATED>;
+
+const REFUSALS = ['SPEC_INVALID', 'SOURCE_REFUSED', 'TOOL_NAME_CONFLICT', 'DEADLINE_EXCEEDED'] as const;
+const SOURCE_PATH = { kind: choice(KINDS), name: text('Name of the source, name@tenant for one of another tenant') };
+const OWNER = record({
+  visibility: maybe(choice(['tenant', 'fleet'], 'fleet for a source shared with all tenants; needs an operator')),
+});
+const DECISION = closed({ pending_revision: text('The revision that was shown') });
+const DECISION_EXAMPLE = { pending_revision: '3f1c0f0e9d2b4a57' };
+
+export const SOURCE_ROUTES = {
+  'GET /api/v1/sources': {
+    id: 'listSources',
+    tag: 'sources',
+    access: 'registrar',
+    summary: "Sources of tools and their last look: of the administrator's tenant, for operators all",
+    answers: { 200: answer('By id, without names of tools', list(SOURCE_STATUS)) },
+  },
+  'POST /api/v1/sources/openapi': {
+    id: 'registerOpenApi',
+    tag: 'sources',
+    access: 'registrar',
+    summary: 'Registers the operations of an OpenAPI document as tools',
+    body: OPENAPI_SOURCE,
+    readsBody: true,
+    example: OPENAPI_EXAMPLE,
+    answers: { 201: answer('Registered, with the operations that were refused', OPENAPI_REGISTERED) },
+    errors: REFUSALS,
+  },
+  'POST /api/v1/sources/mcp': {
+    id: 'registerMcp',
+    tag: 'sources',
+    access: 'registrar',
+    summary: 'Registers the tools of an MCP server, or one {"function", "args"} endpoint',
+    body: MCP_SOURCE,
+    readsBody: true,
+    example: MCP_EXAMPLE,
+    answers: { 201: answer('Registered', MCP_REGISTERED) },
+    errors: REFUSALS,
+  },
+  'GET /api/v1/sources/{kind}/{name}': {
+    id: 'getSource',
+    tag: 'sources',
+    access: 'registrar',
+    summary: 'One source with its tools and what its last look refused',
+    path: SOURCE_PATH,
+    query: OWNER,
+    answers: { 200: answer('The source', SOURCE_STATUS) },
+  },
+  'DELETE /api/v1/sources/{kind}/{name}': {
+    id: 'retireSource',
+    tag: 'sources',
+    access: 'registrar',
+    summary: 'Removes a source that was registered at run time, with its tools',
+    path: SOURCE_PATH,
+    query: OWNER,
+    answers: { 200: answer('Its tools', record({ removed: list(text()) })) },
+  },
+  'POST /api/v1/sources/{kind}/{name}/refresh': {
+    id: 'refreshSource',
+    tag: 'sources',
+    access: 'registrar',
+    summary: "Reads a document, or requests a server's tools, now",
+    path: SOURCE_PATH,
+    query: OWNER,
+    answers: { 200: answer('The source after the look, which may have failed', SOURCE_STATUS) },
+    errors: REFUSALS,
+  },
+  'GET /api/v1/quarantine': {
+    id: 'listQuarantine',
+    tag: 'sources',
+    access: 'admin',
+    summary: 'Remote tools that changed after their approval, with the changes',
+    answers: { 200: answer('Tools', list(QUARANTINED_TOOL)) },
+  },
+  'POST /api/v1/quarantine/{name}/approve': {
+    id: 'approveTool',
+    tag: 'sources',
+    access: 'admin',
+    summary: 'Approves exactly the revision that was shown',
+    body: DECISION,
+    example: DECISION_EXAMPLE,
+    answers: { 200: answer('Approved', record({ name: text(), revision: text() })) },
+  },
+  'POST /api/v1/quarantine/{name}/reject': {
+    id: 'rejectTool',
+    tag: 'sources',
+    access: 'admin',
+    summary: 'Keeps it quarantined until its server serves another revision',
+    body: DECISION,
+    example: DECISION_EXAMPLE,
+    answers: { 200: answer('Rejected', record({ name: text() })) },
+  },
+  'POST /tools/openapi/register': {
+    id: 'registerOpenApiInBand',
+    tag: 'shannon',
+    access: 'registrar',
+    summary: 'As /api/v1/sources/openapi; a refused document is an answer with success: false',
+    body: OPENAPI_SOURCE,
+    readsBody: true,
+    example: OPENAPI_EXAMPLE,
+    answers: { 200: answer('Registered, or the fault', OPENAPI_REGISTERED) },
+  },
+  'POST /tools/openapi/validate': {
+    id: 'validateOpenApi',
+    tag: 'shannon',
+    access: 'registrar',
+    summary: 'Reads an OpenAPI document without registering it',
+    body: closed(DOCUMENT_FIELDS),
+    readsBody: true,
+    example: { spec_url: 'https://pets.example.com/openapi.json' },
+    answers: { 200: answer('Its operations, or its faults', VALIDATED) },
+    errors: REFUSALS,
+  },
+  'POST /tools/mcp/register': {
+    id: 'registerMcpInBand',
+    tag: 'shannon',
+    access: 'registrar',
+    summary: 'As /api/v1/sources/mcp; a refused registration is an answer with success: false',
+    body: MCP_SOURCE,
+    readsBody: true,
+    example: MCP_EXAMPLE,
+    answers: { 200: answer('Registered, or the fault', MCP_REGISTERED) },
+  },
+} as const satisfies Routes;

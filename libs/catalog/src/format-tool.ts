@@ -5,15 +5,17 @@ import {
   SHOWN_TIMEOUT_SECONDS,
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
-import type { ToolMetadata } from '@toolfleet/contracts/resources';
+import type { LIST_FORMATS, ToolMetadata } from '@toolfleet/contracts/resources';
 import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
+
+type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python'>;
 
 /** Renders a definition; `parameters` is its input schema as listed. */
 type Formatter = (tool: RegisteredTool, parameters: JsonObject, style: SchemaStyle) => JsonObject;
 
 /** Every format in which a definition can be listed. No format contains the context keys, which are not part of the input schema. */
-const FORMATTERS = {
+const FORMATTERS: Readonly<Record<ToolFormat, Formatter>> = {
   native: toNative,
   openai: (tool, parameters) => ({ type: 'function', function: toFunction(tool, parameters) }),
   'openai-strict': (tool, parameters) => ({ type: 'function', function: toStrictFunction(tool, parameters) }),
@@ -23,9 +25,8 @@ const FORMATTERS = {
   anthropic: ({ name, description }, parameters) => ({ name, description, input_schema: parameters }),
   gemini: toGemini,
   mcp: toMcp,
-} satisfies Record<string, Formatter>;
+};
 
-export type ToolFormat = keyof typeof FORMATTERS;
 /** Formats in which a definition can be listed. */
 export const TOOL_FORMATS = Object.keys(FORMATTERS) as readonly ToolFormat[];
 
@@ -35,8 +36,7 @@ export const TOOL_FORMATS = Object.keys(FORMATTERS) as readonly ToolFormat[];
  * @param style `inline` expands references, for providers that refuse `$defs`
  */
 export function formatTool(tool: RegisteredTool, format: ToolFormat, style: SchemaStyle = 'defs'): JsonObject {
-  const formatter: Formatter = FORMATTERS[format];
-  return formatter(tool, toParameters(tool, style), style);
+  return FORMATTERS[format](tool, toParameters(tool, style), style);
 }
 
 const toFunction = ({ name, description }: RegisteredTool, parameters: JsonObject): JsonObject => ({

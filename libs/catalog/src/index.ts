@@ -7,6 +7,6 @@ export { ToolList, type ToolPage, type ToolPredicate } from './tool-list.js';
 export { ToolSearch } from './tool-search.js';
 export { Toolsets } from './toolsets.js';
 export { briefTool, type CallersTools, findTools, MAX_NAMES, namedTools } from './find-tools.js';
-export { formatTool, HANDLE, SELECTION, TOOL_FORMATS, type ToolFormat, toolMetadata } from './format-tool.js';
+export { formatTool, HANDLE, SELECTION, TOOL_FORMATS, toolMetadata } from './format-tool.js';
 export { originalOf } from './toolset-view.js';
 export { wireSearch } from './wire-search.js';

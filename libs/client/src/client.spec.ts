@@ -4,7 +4,7 @@ import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ToolCallError } from './tool-call-error.js';
-import { ToolfleetClient } from './toolfleet-client.js';
+import { EventParser, ToolfleetClient } from './toolfleet-client.js';
 import { ToolfleetNatsClient } from './toolfleet-nats-client.js';
 
 interface Seen {
@@ -209,4 +209,18 @@ describe('the NATS client', () => {
       code: 'CONNECTION_FAILED',
     });
   });
+});
+
+it('parses server-sent events from chunks of any size and ignores comments', () => {
+  const text = ': hello\n\nid: 1-0\nevent: call\ndata: {"a":1}\n\nevent: done\r\ndata: x\r\ndata: y\r\n\r\nid: 9\n\n';
+  for (const size of [1, 3, 7, text.length]) {
+    const parser = new EventParser();
+    const found = Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+      parser.push(text.slice(index * size, (index + 1) * size)),
+    ).flat();
+    expect(found, `chunks of ${size}`).toEqual([
+      { id: '1-0', type: 'call', data: '{"a":1}' },
+      { id: undefined, type: 'done', data: 'x\ny' },
+    ]);
+  }
 });

@@ -7,41 +7,43 @@ export type {
   Json,
   JsonObject,
 } from '@toolfleet/contracts';
-export type { CallStages, SlotStatus } from '@toolfleet/contracts/fleet';
-export type {
-  PendingApproval,
-  QuarantinedTool,
-  RefusedTool,
-  SourceState,
-  SourceStatus,
-} from '@toolfleet/contracts/registry';
-export type { ToolsetDetail, ToolsetSpec, ToolsetSummary, ToolsetVersion } from '@toolfleet/contracts/toolset';
-export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
-export type { ErrorBody } from '@toolfleet/contracts/wire';
-export {
-  FINAL_STATUSES,
-  type BatchItem,
-  type BatchOptions,
-  type CallOptions,
-  type CallStatus,
-  type ListedTool,
-} from './call-types.js';
 export type {
   ApiKey,
   Breaker,
   Budget,
+  CallStages,
+  CallStatus,
   CatalogTool,
   CatalogToolDetail,
   Fleet,
+  ListedTool,
   Me,
   NewKey,
+  PendingApproval,
+  Purge,
+  PythonModuleLists,
+  QuarantinedTool,
   RecentCall,
+  CallOutcome as RecentCallStatus,
   RecentCallDetail,
-  RecentCallStatus,
+  RefusedTool,
+  RouteAnswer,
+  RouteKey,
+  RouteRequest,
   ShownToolset,
+  SlotStatus,
+  SourceState,
+  SourceStatus,
   ToolKind,
   ToolLimit,
+  ToolsetDetail,
+  ToolsetSpec,
+  ToolsetSummary,
+  ToolsetVersion,
   UsageRow,
-} from './management-types.js';
+} from '@toolfleet/contracts/resources';
+export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
+export type { ErrorBody } from '@toolfleet/contracts/wire';
+export { FINAL_STATUSES, type BatchItem, type BatchOptions, type CallOptions } from './call-types.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
-export { ToolfleetClient, type ToolfleetClientOptions, type ToolPage } from './toolfleet-client.js';
+export { type ServerEvent, ToolfleetClient, type ToolfleetClientOptions, type ToolPage } from './toolfleet-client.js';

@@ -1,15 +1,20 @@
 import type { AcceptedBody, CallBody, CallRecord, JsonObject } from '@toolfleet/contracts';
+import type {
+  CallStatus,
+  ListedTool,
+  RouteAnswer,
+  RouteKey,
+  RouteRequest,
+  UsageRow,
+} from '@toolfleet/contracts/resources';
 import {
   FINAL_STATUSES,
   splitOptions,
   type BatchItem,
   type BatchOptions,
   type CallOptions,
-  type CallStatus,
-  type ListedTool,
   type ToolsetOption,
 } from './call-types.js';
-import type { UsageRow } from './management-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of the fleet and credentials. */
@@ -54,59 +59,53 @@ export class ToolfleetClient {
   }
 
   /** All tools that the caller may see, optionally of one category. */
-  async list(filter: { category?: string } & ToolsetOption = {}): Promise<ListedTool[]> {
-    return (await this.#read(this.#tools('', filter))) as ListedTool[];
+  list(filter: { category?: string } & ToolsetOption = {}): Promise<ListedTool[]> {
+    return this.request('GET /api/v1/tools', { query: this.#inToolset(filter) });
   }
 
   /** One page of the list. */
   async page(filter: { category?: string; limit: number; cursor?: string } & ToolsetOption): Promise<ToolPage> {
-    const { body, headers } = await this.#send('GET', this.#tools('', filter), { timeoutMs: READ_TIMEOUT_MS });
+    const { body, headers } = await this.#send('GET /api/v1/tools', { query: this.#inToolset(filter) });
     const link = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
     const next = link && new URL(link, 'http://gateway').searchParams.get('cursor');
     return { tools: body as ListedTool[], next: next || undefined };
   }
 
   /** Metadata and schema of one tool. */
-  async describe(name: string, { toolset }: ToolsetOption = {}): Promise<ListedTool> {
-    return (await this.#read(this.#tools(`/${encodeURIComponent(name)}`, { toolset }))) as ListedTool;
+  describe(name: string, { toolset }: ToolsetOption = {}): Promise<ListedTool> {
+    return this.request('GET /api/v1/tools/{name}', { path: { name }, query: this.#inToolset({ toolset }) });
   }
 
   /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
   async call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
-    const { fields, signal, waitMs, toolset } = splitOptions(options);
-    const { body } = await this.#send('POST', this.#tools(`/${encodeURIComponent(name)}/execute`, { toolset }), {
-      json: { arguments: args, ...fields },
-      signal,
-      timeoutMs: waitMs,
-    });
-    return body as CallBody;
+    return (await this.#execute(name, args, options)) as CallBody;
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
   async batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
     const { fields, signal, waitMs, toolset } = splitOptions(options);
-    const { body } = await this.#send('POST', this.#tools('/batch-execute', { toolset }), {
-      json: { calls: calls as unknown as JsonObject[], ...fields },
+    const answers = await this.request('POST /api/v1/tools/batch-execute', {
+      query: this.#inToolset({ toolset }),
+      body: { calls: [...calls], ...fields },
       signal,
       timeoutMs: waitMs,
     });
-    return body as CallRecord[];
+    return answers as CallRecord[];
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
   async callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
-    const { fields, signal, toolset } = splitOptions(options);
-    const { body } = await this.#send('POST', this.#tools(`/${encodeURIComponent(name)}/execute`, { toolset }), {
-      json: { arguments: args, ...fields, mode: 'async' },
-      signal,
-      timeoutMs: READ_TIMEOUT_MS,
-    });
-    return body as AcceptedBody;
+    return (await this.#execute(
+      name,
+      args,
+      { ...options, waitMs: READ_TIMEOUT_MS },
+      { mode: 'async' },
+    )) as AcceptedBody;
   }
 
   /** State of an asynchronous call, with its result once finished. */
-  async status(callId: string): Promise<CallStatus> {
-    return (await this.#read(`/api/v1/calls/${encodeURIComponent(callId)}`)) as CallStatus;
+  status(callId: string): Promise<CallStatus> {
+    return this.request('GET /api/v1/calls/{id}', { path: { id: callId } });
   }
 
   /** Waits until an asynchronous call is finished, at most `waitMs` (default 10 minutes). Polls at growing intervals. */
@@ -126,11 +125,8 @@ export class ToolfleetClient {
   }
 
   /** Cancels an asynchronous call and returns its status. */
-  async cancel(callId: string): Promise<{ call_id: string; status: CallStatus['status'] }> {
-    const { body } = await this.#send('DELETE', `/api/v1/calls/${encodeURIComponent(callId)}`, {
-      timeoutMs: READ_TIMEOUT_MS,
-    });
-    return body as { call_id: string; status: CallStatus['status'] };
+  cancel(callId: string): Promise<{ call_id: string; status: CallStatus['status'] }> {
+    return this.request('DELETE /api/v1/calls/{id}', { path: { id: callId } });
   }
 
   /** Usage of the caller's tenant, summed by the given groups (default day and tool). Days as `2026-01-31`, inclusive. */
@@ -138,55 +134,145 @@ export class ToolfleetClient {
     filter: { from?: string; to?: string; group_by?: readonly ('day' | 'tool' | 'user' | 'agent')[] } = {},
   ): Promise<UsageRow[]> {
     const { group_by: groups, ...days } = filter;
-    const body = await this.#read(`/api/v1/usage${query({ ...days, group_by: groups?.join(',') })}`);
-    return (body as { rows: UsageRow[] }).rows;
+    return (await this.request('GET /api/v1/usage', { query: { ...days, group_by: groups?.join(',') } })).rows;
   }
 
-  /** A path below the tools, in the toolset of the request or else of the client. */
-  #tools(path: string, { toolset = this.#toolset, ...filter }: Record<string, string | number | undefined>): string {
-    return `/api/v1/tools${path}${query({ ...filter, toolset })}`;
+  /**
+   * Sends a request of the HTTP API, named by method and path: `request('GET /api/v1/keys')`,
+   * `request('DELETE /api/v1/keys/{id}', { path: { id } })`. `/openapi.json` describes the routes.
+   * @returns the body of the answer; that of a text such as CSV is its text, and undefined without a body
+   */
+  async request<K extends RouteKey>(route: K, ...[sent]: Sent<K>): Promise<RouteAnswer<K>> {
+    return (await this.#send(route, sent ?? {})).body as RouteAnswer<K>;
   }
 
-  async #read(path: string): Promise<unknown> {
-    return (await this.#send('GET', path, { timeoutMs: READ_TIMEOUT_MS })).body;
+  /** Server-sent events of a route, until the signal is aborted or the stream ends. `EventSource` of browsers cannot send a key. */
+  async *events<K extends RouteKey>(
+    route: K,
+    sent: RouteRequest<K> & AnyRequest & { signal: AbortSignal; lastId?: string },
+  ): AsyncGenerator<ServerEvent> {
+    const headers = {
+      accept: 'text/event-stream',
+      ...(sent.lastId === undefined ? {} : { 'last-event-id': sent.lastId }),
+    };
+    const response = await this.#fetch(this.#base + pathOf(route, sent), {
+      headers: { ...this.#headers, ...headers },
+      signal: sent.signal,
+    }).catch((cause: unknown) => {
+      throw this.#unanswered(cause, sent.signal);
+    });
+    if (!response.ok || !response.body)
+      throw errorOfBody(response.status, parse(await response.text()), response.headers.get('retry-after'));
+    const parser = new EventParser();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield* parser.push(value);
+    }
   }
 
-  async #send(
-    method: string,
-    path: string,
-    { json, signal, timeoutMs }: { json?: JsonObject; signal?: AbortSignal; timeoutMs: number },
-  ): Promise<{ body: unknown; headers: Headers }> {
+  #execute(name: string, args: JsonObject, options: CallOptions, more: { mode?: 'async' } = {}) {
+    const { fields, signal, waitMs, toolset } = splitOptions(options);
+    return this.request('POST /api/v1/tools/{name}/execute', {
+      path: { name },
+      query: this.#inToolset({ toolset }),
+      body: { arguments: args, ...fields, ...more },
+      signal,
+      timeoutMs: waitMs,
+    });
+  }
+
+  /** A query with the toolset of the request, or else of the client. */
+  #inToolset<T extends ToolsetOption>(query: T): T {
+    return { ...query, toolset: query.toolset ?? this.#toolset };
+  }
+
+  async #send(route: RouteKey, sent: AnyRequest & SendOptions): Promise<{ body: unknown; headers: Headers }> {
+    const { body: json, signal, timeoutMs = READ_TIMEOUT_MS } = sent;
     const timeout = AbortSignal.timeout(timeoutMs);
     let response: Response;
     let text: string;
     try {
-      response = await this.#fetch(this.#base + path, {
-        method,
+      response = await this.#fetch(this.#base + pathOf(route, sent), {
+        method: route.split(' ', 1)[0],
         headers: { ...this.#headers, ...(json ? { 'content-type': 'application/json' } : {}) },
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-        body: json && JSON.stringify(json),
+        body: json === undefined ? undefined : JSON.stringify(json),
       });
       text = await response.text();
     } catch (cause) {
-      if (signal?.aborted) throw new ToolCallError('CANCELLED', 'The call was cancelled by its caller', { cause });
-      if (timeout.aborted)
+      if (timeout.aborted && !signal?.aborted)
         throw new ToolCallError('DEADLINE_EXCEEDED', `No response within ${timeoutMs} ms`, { cause });
-      throw new ToolCallError('CONNECTION_FAILED', `The gateway at ${this.#base} is unreachable: ${toReason(cause)}`, {
-        cause,
-      });
+      throw this.#unanswered(cause, signal);
     }
-    const body = parse(text);
-    if (!response.ok) throw errorOfBody(response.status, body, response.headers.get('retry-after'));
-    if (body === undefined)
-      throw new ToolCallError('BAD_ANSWER', 'The response is not JSON', { status: response.status });
-    return { body, headers: response.headers };
+    const { headers, status } = response;
+    const isText = /^text\/(?:csv|x-python)\b/.test(headers.get('content-type') ?? '');
+    const body = isText ? text : parse(text);
+    if (!response.ok) throw errorOfBody(status, body, headers.get('retry-after'));
+    if (body === undefined && text !== '')
+      throw new ToolCallError('BAD_ANSWER', 'The response is not JSON', { status });
+    return { body, headers };
+  }
+
+  #unanswered(cause: unknown, signal: AbortSignal | undefined): ToolCallError {
+    if (signal?.aborted) return new ToolCallError('CANCELLED', 'The call was cancelled by its caller', { cause });
+    const message = `The gateway at ${this.#base} is unreachable: ${toReason(cause)}`;
+    return new ToolCallError('CONNECTION_FAILED', message, { cause });
   }
 }
 
-function query(fields: Record<string, string | number | undefined>): string {
+/** How one request is sent. */
+interface SendOptions {
+  signal?: AbortSignal;
+  /** Default 15 s. */
+  timeoutMs?: number;
+}
+type Sent<K extends RouteKey> =
+  object extends RouteRequest<K> ? [sent?: RouteRequest<K> & SendOptions] : [sent: RouteRequest<K> & SendOptions];
+type AnyRequest = { path?: Record<string, string>; query?: object; body?: unknown };
+
+/** Path and query of a request. */
+function pathOf(route: RouteKey, { path = {}, query = {} }: AnyRequest): string {
   const parameters = new URLSearchParams();
-  for (const [key, value] of Object.entries(fields)) if (value !== undefined) parameters.set(key, String(value));
-  return parameters.size === 0 ? '' : `?${parameters.toString()}`;
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) parameters.set(key, String(value));
+  const filled = route
+    .split(' ')[1]!
+    .replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ''));
+  return parameters.size === 0 ? filled : `${filled}?${parameters.toString()}`;
+}
+
+/** One server-sent event. */
+export interface ServerEvent {
+  id: string | undefined;
+  type: string;
+  data: string;
+}
+
+/** Parses server-sent events from chunks of text that may be split anywhere. Comments are ignored. */
+export class EventParser {
+  #rest = '';
+
+  /** Adds a chunk. @returns the events that it completes */
+  push(chunk: string): ServerEvent[] {
+    this.#rest = (this.#rest + chunk).replaceAll('\r\n', '\n');
+    const parts = this.#rest.split('\n\n');
+    this.#rest = parts.pop() ?? '';
+    return parts.flatMap((part) => parseEvent(part) ?? []);
+  }
+}
+
+function parseEvent(text: string): ServerEvent | undefined {
+  let id: string | undefined;
+  let type = 'message';
+  const data: string[] = [];
+  for (const line of text.split('\n')) {
+    const [, field, value = ''] = /^(\w+):? ?(.*)$/.exec(line) ?? [];
+    if (field === 'id') id = value;
+    else if (field === 'event') type = value;
+    else if (field === 'data') data.push(value);
+  }
+  return data.length === 0 ? undefined : { id, type, data: data.join('\n') };
 }
 
 function parse(text: string): unknown {

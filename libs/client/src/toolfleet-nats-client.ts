@@ -1,13 +1,7 @@
 import { connect, headers as newHeaders, type NatsConnection } from 'nats';
 import type { AcceptedBody, CallBody, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
-import {
-  splitOptions,
-  type BatchItem,
-  type BatchOptions,
-  type CallOptions,
-  type ListedTool,
-  type ToolsetOption,
-} from './call-types.js';
+import type { ListedTool } from '@toolfleet/contracts/resources';
+import { splitOptions, type BatchItem, type BatchOptions, type CallOptions, type ToolsetOption } from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of NATS and credentials. */

@@ -20,14 +20,14 @@ export interface Optional<out T = unknown> {
 }
 
 /** The members of a record by name. */
-export type Fields = Readonly<Record<string, Schema | Optional>>;
+type Fields = Readonly<Record<string, Schema | Optional>>;
 
 /** The type of the values of a schema. */
 export type Value<S> = S extends Optional<infer T> ? T : S extends Schema<infer T> ? T : never;
 
 type OptionalNames<F> = { [K in keyof F]: F[K] extends Optional ? K : never }[keyof F];
 /** The type of an object with these members. */
-export type RecordOf<F> = Flat<
+type RecordOf<F> = Flat<
   { -readonly [K in Exclude<keyof F, OptionalNames<F>>]: Value<F[K]> } & {
     -readonly [K in OptionalNames<F>]?: Value<F[K]>;
   }

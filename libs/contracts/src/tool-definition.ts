@@ -1,5 +1,4 @@
 import type { Json, JsonObject } from './json.js';
-import type { TOOL_DETAILS } from './resources/calls.js';
 import type { MicroUsd } from './units.js';
 
 /** Toolsets of builtin-executor. Each is its own Deployment in Kubernetes. */
@@ -198,7 +197,8 @@ export const SHOWN_TIMEOUT_SECONDS = 30;
 /** Memory limit in the metadata of a tool that declares none. */
 export const DEFAULT_MEMORY_LIMIT_MB = 128;
 
-export { TOOL_DETAILS } from './resources/calls.js';
+/** How much of each tool a list shows: its name, also its description, or also its schemas. */
+export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
 export type ToolDetail = (typeof TOOL_DETAILS)[number];
 
 /** Longest description in a summary, in characters. */

@@ -10,7 +10,8 @@ import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
-import { callRecord, MAX_BATCH, readBatch, renderAnswers, RESULT_FORMATS, runBatch } from './batch.js';
+import { callRecord, MAX_BATCH, readBatch, renderAnswers, runBatch } from './batch.js';
+import { RESULT_FORMATS } from '@toolfleet/contracts/resources';
 import type { ExecuteCall } from './call.js';
 
 const clock = new FakeClock();

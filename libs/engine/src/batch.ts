@@ -20,7 +20,7 @@ import type { ExecuteCall } from './call.js';
 import { callBody, contentBytes, explainFailure, failed } from './result.js';
 import { toResultFormat, toVendorResult, VENDOR_MEMBERS, type ResultFormat } from './vendor-results.js';
 
-export { RESULT_FORMATS, toResultFormat, type ResultFormat } from './vendor-results.js';
+export { toResultFormat, type ResultFormat } from './vendor-results.js';
 
 /** One call of a batch, independent of the format it was sent in. */
 export interface BatchItem {

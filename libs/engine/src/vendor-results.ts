@@ -1,7 +1,7 @@
 import { isJsonObject, type CallBody, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { RESULT_FORMATS } from '@toolfleet/contracts/resources';
 
 /** Formats in which a result can be returned to a model provider: names of those in which tools are listed. */
-export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
 /**

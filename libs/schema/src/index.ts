@@ -4,7 +4,7 @@ export { compileSchema, type CompiledSchema, validateMessage } from './compile.j
 export { type Coercion } from './coerce.js';
 export { explainErrors, type Fault, toParameterName } from './explain.js';
 export { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
-export { inlineDefinitions, SCHEMA_STYLES, type SchemaStyle } from './inline-definitions.js';
+export { inlineDefinitions, type SchemaStyle } from './inline-definitions.js';
 export { toGeminiSchema } from './gemini-schema.js';
 export { toStrictSchema } from './strict-schema.js';
 export { describeShape } from './json-shape.js';

@@ -1,8 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
 import { decodeFragment, schemaAt } from './subschemas.js';
 
 /** How listed schemas share their parts: as references to `$defs`, or expanded where they are used. */
-export const SCHEMA_STYLES = ['defs', 'inline'] as const;
 export type SchemaStyle = (typeof SCHEMA_STYLES)[number];
 
 /** References followed on one path when a caller names no depth. */

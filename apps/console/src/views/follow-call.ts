@@ -41,7 +41,7 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
           show({ call, error: undefined });
           if (FINAL_STATUSES.has(call.status)) return;
           const progress: string[] = [];
-          for await (const event of api.events(`/api/v1/calls/${encodeURIComponent(id)}/events`, signal)) {
+          for await (const event of api.callEvents(id, signal)) {
             if (event.type === 'done') break;
             if (event.type !== 'progress') continue;
             progress.push(progressText(event.data));

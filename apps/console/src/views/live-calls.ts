@@ -85,7 +85,7 @@ export function useLiveCalls(following: boolean): LiveCalls {
           setLive((old) => ({ ...old, state: 'live', error: undefined }));
           pauseMs = AGAIN_MS;
           const from = first.calls.at(-1)?.cursor ?? newest.current;
-          for await (const event of api.events('/api/v1/recent-calls/events', signal, from)) {
+          for await (const event of api.recentCallEvents(signal, from)) {
             if (event.type === 'call') waiting.push(JSON.parse(event.data) as RecentCall);
           }
         } catch (thrown) {

@@ -11,6 +11,8 @@ export interface ToolFilter {
 export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
   builtin: 'Builtin',
   python: 'Python',
+  program: 'Programs',
+  result: 'Results',
   mcp: 'MCP',
   openapi: 'OpenAPI',
 };

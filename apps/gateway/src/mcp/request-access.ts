@@ -9,7 +9,8 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
-import { SCHEMA_STYLES, type SchemaStyle } from '@toolfleet/schema';
+import { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
+import type { SchemaStyle } from '@toolfleet/schema';
 import type { FastifyRequest } from 'fastify';
 import { TOOLSET_HEADER } from '../server/guards.js';
 import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';

@@ -103,7 +103,7 @@ function readerOf(
   };
 }
 
-/** A number or boolean of a query; other text as it is, for the check to refuse. */
+/** A number or boolean of a query; other text unchanged, for the check to refuse. */
 function fromText({ type }: JsonObject, text: Json): Json {
   if (type === 'integer') return /^-?\d{1,15}$/.test(String(text)) ? Number(text) : text;
   return type === 'boolean' && (text === 'true' || text === 'false') ? text === 'true' : text;

@@ -18,6 +18,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
+import { TOOL_DETAILS } from '../tool-definition.js';
 import { answer, empty, events, file, type Routes } from './route.js';
 
 /** Shapes in which batches answer: those of model providers. */
@@ -36,8 +37,6 @@ export const LIST_FORMATS = [
   'mcp',
   'python',
 ] as const;
-/** How much of each tool a list shows: its name, also its description, or also its schemas. */
-export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
 
 const LISTED_TOOL = named(
   'Tool',

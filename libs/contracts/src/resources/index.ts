@@ -6,7 +6,7 @@ import { SOURCE_ROUTES } from './sources.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
-export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES, TOOL_DETAILS } from './calls.js';
+export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export type * from './calls.js';
 export type * from './operations.js';
 export type * from './sources.js';

@@ -18,7 +18,7 @@ export const TAGS = {
 
 /**
  * Who may use a route: anyone; by default every authenticated caller; administrators of a tenant and operators; only operators; or
- * whoever may register sources: administrators, operators and the holder of the registration token.
+ * callers that may register sources: administrators, operators and the holder of the registration token.
  */
 export type Access = 'public' | 'caller' | 'admin' | 'operator' | 'registrar';
 

@@ -52,7 +52,7 @@ const STATE = choice(
 );
 export type SourceState = Value<typeof STATE>;
 
-export const SOURCE_STATUS = named(
+const SOURCE_STATUS = named(
   'SourceStatus',
   record(
     {
@@ -84,7 +84,7 @@ export const SOURCE_STATUS = named(
 );
 export type SourceStatus = Value<typeof SOURCE_STATUS>;
 
-export const QUARANTINED_TOOL = named(
+const QUARANTINED_TOOL = named(
   'QuarantinedTool',
   record({
     name: text(),

@@ -253,7 +253,7 @@ export function payloadOmitted({ metadata }: { metadata: JsonObject }): Json | u
 }
 
 /** The note that a stored body is not a live result; empty for a live one. */
-export function disclaimerOf({ metadata }: Pick<CallBody, 'metadata'>): JsonObject {
+export function disclaimerOf({ metadata }: { metadata: JsonObject }): JsonObject {
   const { disclaimer } = metadata;
   return disclaimer === undefined ? {} : { disclaimer };
 }

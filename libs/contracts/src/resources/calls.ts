@@ -178,8 +178,18 @@ const BATCH_ITEM = named('BatchItem', {
 export type BatchItem = Value<typeof BATCH_ITEM>;
 
 const CALLS = list(BATCH_ITEM);
-const BATCH = named('Batch', {
+const MODEL_MESSAGE: Schema<JsonObject> = {
+  title: 'Message of a model',
+  type: 'object',
   anyOf: [
+    { properties: { role: { enum: ['assistant', 'model'] } }, required: ['role'] },
+    { properties: { object: { const: 'response' } }, required: ['object'] },
+  ],
+};
+const BATCH = named('Batch', {
+  description: 'Calls, calls with fields for all of them, or the whole message of a model',
+  anyOf: [
+    MODEL_MESSAGE,
     CALLS,
     {
       type: 'object',

@@ -54,6 +54,14 @@ it('.nvmrc names the Node the fleet runs on', () => {
   expect(read('deploy/app.Dockerfile')).toContain(`NODE_IMAGE=node:${major}-`);
 });
 
+it('every corpus is checked once a week', () => {
+  const [, { on, jobs }] = workflows.find(([path]) => path.endsWith('corpora.yml'))!;
+  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/ [0-6]$/) }] });
+  const run = Object.values(jobs).flatMap(({ steps }) => steps.flatMap((step) => step.run ?? []));
+  const corpora = Object.entries(scripts!).filter(([, script]) => script.includes('setup.mjs corpus'));
+  expect(corpora.map(([name]) => `npm run ${name}`).filter((command) => !run.includes(command))).toEqual([]);
+});
+
 describe.each(workflows)('%s', (_path, workflow) => {
   const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
 

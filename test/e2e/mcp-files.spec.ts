@@ -140,7 +140,10 @@ describe('variables of Python', () => {
 });
 
 describe('the project of other callers', () => {
-  const noProject = { success: false, error: 'project_id is required for file operations' };
+  const noProject = {
+    success: false,
+    error: expect.stringMatching(/^project_id is required for file operations: send session_id.*X-Project-Id/),
+  };
 
   it('over HTTP is that of the key or the header', async () => {
     const key = await createKey(['http-a', 'http-b']);

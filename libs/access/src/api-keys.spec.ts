@@ -7,7 +7,7 @@ import { toKeySpec, type KeyRequest } from './key-rights.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
 
 const SETTINGS = { pepper: 'a pepper of the spec', environment: 'test' };
-const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
+const refusal = { code: 'UNAUTHENTICATED', message: 'Invalid credentials.' };
 
 function setUp(store = new MemoryKeyStore()) {
   const clock = new FakeClock();
@@ -49,7 +49,7 @@ describe('API keys', () => {
     expect(JSON.stringify([key, await keys.list()])).not.toContain('secretHash');
   });
 
-  it('give one answer for unknown id, wrong secret, other environment, revoked and expired key', async () => {
+  it('give one answer for unknown id, wrong secret and other environment; what became of a key is told to its holder', async () => {
     const { keys, clock, store } = setUp();
     const live = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');
     const elsewhere = await new ApiKeys(new MemoryKeyStore(), SETTINGS, clock).issue(
@@ -63,10 +63,15 @@ describe('API keys', () => {
     await expect(keys.verify(expired.token)).resolves.toBeDefined();
     clock.advance(1_000);
     await expect(keys.verify(elsewhere.token)).rejects.toMatchObject(refusal);
-    await expect(keys.verify(revoked.token)).rejects.toMatchObject(refusal);
-    await expect(keys.verify(expired.token)).rejects.toMatchObject(refusal);
+    await expect(keys.verify(revoked.token)).rejects.toMatchObject({ ...refusal, message: 'This key was revoked.' });
+    await expect(keys.verify(expired.token)).rejects.toMatchObject({ ...refusal, message: 'This key has expired.' });
+    // Where the hash of the secret is another one.
+    await expect(otherPepper.verify(revoked.token)).rejects.toMatchObject(refusal);
+    await expect(otherPepper.verify(expired.token)).rejects.toMatchObject(refusal);
     await expect(otherPepper.verify(live.token)).rejects.toMatchObject(refusal);
-    await expect(keys.verify('tf_test_nonsense')).rejects.toMatchObject(refusal);
+    await expect(keys.verify('tf_test_nonsense')).rejects.toMatchObject({
+      message: expect.stringMatching(/^Malformed credentials/),
+    });
     await expect(keys.verify(live.token)).resolves.toBeDefined();
   });
 

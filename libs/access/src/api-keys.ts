@@ -130,8 +130,8 @@ const NO_HASH = Buffer.alloc(32);
 
 /**
  * Issues, verifies and revokes API keys. A secret of 256 random bits needs no slow hash: the store has its HMAC, keyed by the
- * pepper, which is compared in constant time. An unknown id, a wrong secret, a revoked and an expired key get the same answer
- * after the same work: one lookup and one HMAC.
+ * pepper, which is compared in constant time. An unknown id and a wrong secret get the same answer after the same work: one
+ * lookup and one HMAC. That a key was revoked or has expired is told to the holder of its secret only.
  */
 export class ApiKeys {
   private readonly touchedAt = new Map<string, EpochMs>();
@@ -186,16 +186,17 @@ export class ApiKeys {
 
   /**
    * Verifies a key.
-   * @throws ToolError UNAUTHENTICATED, the same for every reason; SERVICE_UNAVAILABLE when the store is unavailable
+   * @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE when the store is unavailable
    */
   async verify(token: string): Promise<VerifiedKey> {
     const parsed = parseKey(token);
-    if (!parsed) throw unauthenticated();
+    if (!parsed) throw unauthenticated('malformed');
     const record = await this.find(parsed.id);
     const stored = record ? Buffer.from(record.secretHash, 'base64url') : NO_HASH;
     const matches = stored.length === NO_HASH.length && timingSafeEqual(this.hash(parsed.signed), stored);
     const now = this.clock.now();
-    if (!record || !matches || !isLive(record, now)) throw unauthenticated();
+    if (!record || !matches) throw unauthenticated();
+    if (!isLive(record, now)) throw unauthenticated(record.revokedAt === undefined ? 'expired' : 'revoked');
     this.noteUse(record.id, now);
     return {
       principal: {

@@ -8,7 +8,7 @@ import type { JwtVerifier } from './jwt.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
 import { VerifiedCache } from './verified-cache.js';
 
-const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
+const refusal = { code: 'UNAUTHENTICATED', message: 'Invalid credentials.' };
 
 async function setUp(more: Partial<AuthenticateDeps> = {}) {
   const clock = new FakeClock();
@@ -69,7 +69,7 @@ describe('authenticate', () => {
     await authenticate({ kind: 'bearer', token });
     await keys.revoke(key.id);
     clock.advance(5_000);
-    await expect(authenticate({ kind: 'bearer', token })).rejects.toMatchObject(refusal);
+    await expect(authenticate({ kind: 'bearer', token })).rejects.toThrow('This key was revoked.');
   });
 
   it('refuses an expired key at once, although its verification is cached', async () => {
@@ -77,7 +77,7 @@ describe('authenticate', () => {
     const { token } = await keys.issue({ tenantId: 'acme', client: 'x', expiresAt: clock.now() + 1_000 }, 'root');
     await authenticate({ kind: 'bearer', token });
     clock.advance(1_000);
-    await expect(authenticate({ kind: 'bearer', token })).rejects.toMatchObject(refusal);
+    await expect(authenticate({ kind: 'bearer', token })).rejects.toThrow('This key has expired.');
   });
 
   it('does not cache a refusal', async () => {
@@ -131,7 +131,6 @@ describe('authenticate', () => {
   });
 
   it.each([
-    undefined,
     { kind: 'bearer', token: 'a.b.c' },
     { kind: 'bearer', token: 'x' },
     { kind: 'bearer', token: 'tfd_a.b' },

@@ -55,7 +55,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   return async (credential) => {
     if (!credential) {
       if (deps.anonymous) return deps.anonymous;
-      throw unauthenticated();
+      throw unauthenticated('none');
     }
     const { kind, token } = credential;
     if (token.startsWith(DELEGATION_PREFIX)) {
@@ -114,6 +114,6 @@ export async function authenticateRequest(
   rawHeaders: readonly string[],
 ): Promise<Principal> {
   const credential = readRawCredential(rawHeaders);
-  if (credential === undefined && !isLoopbackRequest(rawHeaders)) throw unauthenticated();
+  if (credential === undefined && !isLoopbackRequest(rawHeaders)) throw unauthenticated('none');
   return authenticate(credential);
 }

@@ -23,11 +23,11 @@ const KEY_PATTERN = /^[\x21-\x7e]+$/;
 export function readCredential(authorization: readonly string[], apiKey: readonly string[]): Credential | undefined {
   const count = authorization.length + apiKey.length;
   if (count === 0) return undefined;
-  if (count > 1) throw unauthenticated();
+  if (count > 1) throw unauthenticated('several');
   const bearer = authorization[0] === undefined ? undefined : BEARER_PATTERN.exec(authorization[0].trim())?.[1];
   const token = apiKey[0] === undefined ? bearer : apiKey[0].trim();
   const longest = token?.startsWith(DELEGATION_PREFIX) ? MAX_DELEGATION_LENGTH : MAX_TOKEN_LENGTH;
-  if (token === undefined || token.length > longest || !KEY_PATTERN.test(token)) throw unauthenticated();
+  if (token === undefined || token.length > longest || !KEY_PATTERN.test(token)) throw unauthenticated('malformed');
   return { kind: apiKey[0] === undefined ? 'bearer' : 'api_key', token };
 }
 
@@ -47,9 +47,22 @@ export function readRawCredential(rawHeaders: readonly string[]): Credential | u
   return readCredential(authorization, apiKey);
 }
 
-/** The error of every failed authentication. It never tells which part of a credential was wrong. */
-export function unauthenticated(): ToolError {
-  return new ToolError('UNAUTHENTICATED', { message: 'Missing or invalid credentials.' });
+/**
+ * What is wrong with a credential. `invalid` is the one answer for an unknown key and a wrong secret. `expired` and `revoked` are
+ * told to callers that have proved the secret only.
+ */
+const PROBLEMS = {
+  none: 'No credentials: send a key as Authorization: Bearer <key> or X-API-Key: <key>.',
+  several: 'Two credentials: send one, as Authorization: Bearer <key> or X-API-Key: <key>.',
+  malformed: 'Malformed credentials: send a whole key as Authorization: Bearer <key> or X-API-Key: <key>.',
+  invalid: 'Invalid credentials.',
+  expired: 'This key has expired.',
+  revoked: 'This key was revoked.',
+} as const;
+
+/** The error of a failed authentication. */
+export function unauthenticated(problem: keyof typeof PROBLEMS = 'invalid'): ToolError {
+  return new ToolError('UNAUTHENTICATED', { message: PROBLEMS[problem] });
 }
 
 /** Name of the protection space in `WWW-Authenticate`. */

@@ -14,7 +14,7 @@ const SETTINGS = {
   claims: { tenant: 'tenant', roles: 'realm_access.roles', tools: 'tools', tier: 'tier' },
   maxLifetimeSeconds: 3_600,
 };
-const refusal = { code: 'UNAUTHENTICATED', message: 'Missing or invalid credentials.' };
+const refusal = { code: 'UNAUTHENTICATED', message: 'Invalid credentials.' };
 type Header = Record<string, unknown>;
 
 let ours: Awaited<ReturnType<typeof generateKeyPair>>;

@@ -12,6 +12,7 @@ test.each([
   ['The server is down', { id: 'is', other: 7 }, 'The server is down'],
   ['twice 0123456789abcdef and 0123456789abcdef', { a: '-0123456789abcdef-' }, 'twice [argument] and [argument]'],
   ['anything', undefined, 'anything'],
+  ["Tool 'adder' refused secret", { code: 'adder', text: 'secret' }, "Tool 'adder' refused [argument]"],
 ])('%s', (message, args, shown) => {
   expect(redactArguments(message, args)).toBe(shown);
 });

@@ -48,15 +48,20 @@ export function redactCall(message: string, { request, tool }: ShownCall): strin
   const texts = comparedTexts(tool ? [] : [request.toolName], request.rawArguments, knownNames(tool));
   for (const text of texts) hideOccurrences(shown, text, hidden);
   hideRuns(shown, texts, hidden);
+  if (tool) showOccurrences(shown, tool.name, hidden);
   const masked = withMasks(shown, hidden, Math.min(shown.length, MAX_MESSAGE));
   return message.length > MAX_MESSAGE ? `${masked}…` : masked;
 }
 
-function hideOccurrences(message: string, text: string, hidden: Uint8Array): void {
+function hideOccurrences(message: string, text: string, hidden: Uint8Array, mark = 1): void {
   for (let at = message.indexOf(text); at >= 0; at = message.indexOf(text, at + text.length)) {
-    hidden.fill(1, at, at + text.length);
+    hidden.fill(mark, at, at + text.length);
   }
 }
+
+/** The name of the tool is no secret, also where an argument contains it. */
+const showOccurrences = (message: string, name: string, hidden: Uint8Array): void =>
+  hideOccurrences(message, name, hidden, 0);
 
 function hideRuns(message: string, texts: ReadonlySet<string>, hidden: Uint8Array): void {
   if (message.length < RUN) return;

@@ -154,7 +154,10 @@ describe('tasks', () => {
 /** A tenant whose ledger holds these calls only. */
 describe('the budget', () => {
   const capped = { request_id: 'capped' };
-  const stopped = { success: false, error: 'Stopped: Budget exceeded for request:capped' };
+  const stopped = {
+    success: false,
+    error: expect.stringMatching(/^Stopped: Budget exceeded for request:capped: 0.004 of 0.0045 USD/),
+  };
 
   /** Rows of the ledger, which lags behind, by tool. */
   async function ledger(): Promise<Record<string, { calls: number; cost_usd: number; tokens: number }>> {

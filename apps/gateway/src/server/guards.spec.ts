@@ -101,19 +101,20 @@ describe('guard', () => {
     }
   });
 
-  it('answers 401 with the challenge and one body, whatever is wrong', async () => {
-    const cases: [string, RequestInit][] = [
-      ['/whoami', {}],
-      ['/whoami', { headers: { authorization: 'Bearer nonsense' } }],
-      ['/whoami', { headers: { authorization: `Basic ${btoa('a:b')}` } }],
-      ['/whoami', { headers: { authorization: `Bearer ${user}`, 'x-api-key': user } }],
-      [`/whoami?api_key=${user}&access_token=${user}&key=${user}`, {}],
+  it('answers 401 with the challenge and what is missing, or one answer for what cannot be known', async () => {
+    const cases: [string, RequestInit, RegExp][] = [
+      ['/whoami', {}, /^No credentials: send a key as Authorization: Bearer/],
+      ['/whoami', { headers: { authorization: 'Bearer nonsense' } }, /^Invalid credentials\.$/],
+      ['/whoami', { headers: { authorization: `Bearer ${user.slice(0, -1)}` } }, /^Malformed credentials/],
+      ['/whoami', { headers: { authorization: `Basic ${btoa('a:b')}` } }, /^Malformed credentials/],
+      ['/whoami', { headers: { authorization: `Bearer ${user}`, 'x-api-key': user } }, /^Two credentials/],
+      [`/whoami?api_key=${user}&access_token=${user}&key=${user}`, {}, /^No credentials/],
     ];
-    for (const [path, init] of cases) {
+    for (const [path, init, message] of cases) {
       const answer = await ask(path, init);
       expect(answer.status).toBe(401);
       expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="toolfleet"');
-      expect(await answer.json()).toMatchObject({ error: 'Missing or invalid credentials.', code: 'UNAUTHENTICATED' });
+      expect(await answer.json()).toMatchObject({ error: expect.stringMatching(message), code: 'UNAUTHENTICATED' });
     }
   });
 

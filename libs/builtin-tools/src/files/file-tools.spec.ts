@@ -241,8 +241,8 @@ describe.each([...STORES, ...bucketOf(S3_OF_YOUR_OWN)])('file tools on a %s', (_
     expect(await other('file_read', { path: 'a' }, { session_id: 'one', user_id: 'ann' })).toMatchObject({
       content: 'of ann',
     });
-    expect(await catchToolError(other('file_read', { path: 'a' }, {}))).toBe(
-      'project_id is required for file operations',
+    expect(await catchToolError(other('file_read', { path: 'a' }, {}))).toMatch(
+      /^project_id is required for file operations: send session_id .* X-Project-Id/,
     );
   });
 

@@ -29,8 +29,9 @@ export class Workspaces {
     const id = project ?? session;
     if (typeof id !== 'string' || id === '')
       throw new ToolError('TOOL_ERROR', {
-        message: 'project_id is required for file operations',
-        details: { hint: 'Send session_id as a field of the call, or use a credential with a project' },
+        message:
+          'project_id is required for file operations: send session_id with the call, or name a project with the header X-Project-Id or a ' +
+          'credential that has one',
       });
     const isProject = typeof project === 'string';
     const folder = isProject

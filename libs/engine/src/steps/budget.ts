@@ -1,9 +1,12 @@
-import { ToolError, type CallResult, type Usage } from '@toolfleet/contracts';
+import { ToolError, toUsd, type CallResult, type EpochMs, type Usage } from '@toolfleet/contracts';
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
+
+/** Limits of a day end with it, in UTC. */
+const DAY_MS = 86_400_000;
 
 /**
  * Reserves the most that a call may cost, runs it, and settles what it did cost or releases the reservation. An exception inside
@@ -29,7 +32,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
       call.signal,
     );
     const answer = reserved instanceof Promise ? await reserved : reserved;
-    if (!answer.admitted) throw refusal(answer);
+    if (!answer.admitted) throw refusal(answer, ports.clock.now());
     const reservedCall = answer.may_overrun ? { ...call, maxMicroUsd: Number.POSITIVE_INFINITY } : call;
     let result: CallResult | undefined;
     let reported: Usage | undefined;
@@ -97,15 +100,23 @@ function toSettlement(
   };
 }
 
-function refusal({ code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>): ToolError {
+/** The refusal with the unit of its amounts, micro-USD or tokens, and for a day when it ends: no other limit starts anew. */
+function refusal({ code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>, now: EpochMs): ToolError {
   // A refusal of scope `call:` means that this call id was charged before: it ran, or may have, and its outcome was lost.
   if (scope.startsWith('call:')) {
     return new ToolError('OUTCOME_UNKNOWN', { message: 'This call was charged before; its outcome was not kept' });
   }
-  const messages = {
-    BUDGET_EXCEEDED: `Budget exceeded for ${scope}`,
-    TOKEN_LIMIT_EXCEEDED: `Token limit exceeded for ${scope}`,
-    BUDGET_UNAVAILABLE: 'The budget cannot be checked at the moment; retry later',
-  };
-  return new ToolError(code, { message: messages[code], details: { scope, limit, used } });
+  if (code === 'BUDGET_UNAVAILABLE') {
+    const message = 'The budget cannot be checked at the moment; retry later';
+    return new ToolError(code, { message, details: { scope, limit, used } });
+  }
+  const [what, unit, amounts] =
+    code === 'BUDGET_EXCEEDED'
+      ? ['Budget', 'micro_usd', `${toUsd(used)} of ${toUsd(limit)} USD`]
+      : ['Token limit', 'tokens', `${used} of ${limit} tokens`];
+  const resetsAt = scope === 'day' ? new Date(Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString() : null;
+  return new ToolError(code, {
+    message: `${what} exceeded for ${scope}: ${amounts} are spent or reserved${resetsAt ? `; a new day begins at ${resetsAt}` : ''}`,
+    details: { scope, limit, used, unit, resets_at: resetsAt },
+  });
 }

@@ -4,7 +4,7 @@
  */
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { CATALOGUE, type ErrorEntry } from '@toolfleet/contracts';
+import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
@@ -143,15 +143,16 @@ describe('reference pages', () => {
           entry.hint,
         ]);
     const head = ['Code', 'HTTP', 'Class', 'Retryable', 'Charged', 'Hint'];
+    const tables = (['request', 'execution'] as const).map((origin) => table(head, rows(origin)));
+    const text = readFileSync(`${ROOT}docs/errors.md`, 'utf8');
     await same(
-      page(
-        'Errors',
-        'Every refusal and failure has one code. A call refused before its tool ran becomes an HTTP status with the body\n`{"error", "code", "hint", "details"?, "call_id"?, "retry_after_ms"?}`. A tool that ran and failed answers 200 with\n`"success": false`, the message in `error`, and `code`, `error_type` (the class), `suggestion` and `retryable` in `metadata`.\nOver MCP both are results with `isError: true`; over NATS refusals carry `Nats-Service-Error(-Code)` headers.',
-        '## Refused before the tool ran\n\n' + table(head, rows('request')),
-        '## The tool ran and failed\n\n' + table(head, rows('execution')),
-      ),
+      text.replaceAll(/(?:^\|.*\n)+/gm, () => `${tables.shift()}\n`),
       'errors.md',
     );
+    const codes = Object.keys(CATALOGUE) as ErrorCode[];
+    const paragraphs = [...text.matchAll(/^### `([A-Z_]+)`\n\n(.{60,}(?:\n.+)*)$/gm)].map(([, code]) => code);
+    expect(paragraphs).toEqual(codes);
+    for (const code of codes) expect(docUrl(code)).toBe(`docs/errors.md#${code.toLowerCase()}`);
   });
 
   it('the table of charges in budgets.md has every code of a failure once, with its charge', () => {

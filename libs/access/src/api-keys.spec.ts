@@ -49,7 +49,7 @@ describe('API keys', () => {
     expect(JSON.stringify([key, await keys.list()])).not.toContain('secretHash');
   });
 
-  it('give one answer for unknown id, wrong secret and other environment; what became of a key is told to its holder', async () => {
+  it('give one answer for unknown id, wrong secret and other environment; its holder learns what became of a key', async () => {
     const { keys, clock, store } = setUp();
     const live = await keys.issue({ tenantId: 'acme', client: 'a' }, 'root');
     const elsewhere = await new ApiKeys(new MemoryKeyStore(), SETTINGS, clock).issue(

@@ -131,7 +131,7 @@ const NO_HASH = Buffer.alloc(32);
 /**
  * Issues, verifies and revokes API keys. A secret of 256 random bits needs no slow hash: the store has its HMAC, keyed by the
  * pepper, which is compared in constant time. An unknown id and a wrong secret get the same answer after the same work: one
- * lookup and one HMAC. That a key was revoked or has expired is told to the holder of its secret only.
+ * lookup and one HMAC. Only the holder of its secret learns that a key was revoked or has expired.
  */
 export class ApiKeys {
   private readonly touchedAt = new Map<string, EpochMs>();

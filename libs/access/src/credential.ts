@@ -48,8 +48,8 @@ export function readRawCredential(rawHeaders: readonly string[]): Credential | u
 }
 
 /**
- * What is wrong with a credential. `invalid` is the one answer for an unknown key and a wrong secret. `expired` and `revoked` are
- * told to callers that have proved the secret only.
+ * What is wrong with a credential. `invalid` is the one answer for an unknown key and a wrong secret. Only callers that have proved
+ * the secret learn of `expired` and `revoked`.
  */
 const PROBLEMS = {
   none: 'No credentials: send a key as Authorization: Bearer <key> or X-API-Key: <key>.',

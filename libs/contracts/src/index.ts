@@ -1,6 +1,13 @@
 export { isJsonObject, type Json, type JsonObject } from './json.js';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
-export { CATALOGUE, isErrorCode, type ErrorClass, type ErrorCode, type ErrorEntry } from './errors/catalogue.js';
+export {
+  CATALOGUE,
+  docUrl,
+  isErrorCode,
+  type ErrorClass,
+  type ErrorCode,
+  type ErrorEntry,
+} from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
 export { isServerFault, isToolError, ToolError, toToolError } from './errors/tool-error.js';
 export {

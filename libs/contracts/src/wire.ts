@@ -1,4 +1,4 @@
-import { CATALOGUE, isErrorCode } from './errors/catalogue.js';
+import { CATALOGUE, docUrl, isErrorCode } from './errors/catalogue.js';
 import { ToolError, type FailureFacts } from './errors/tool-error.js';
 import { isJsonObject, type JsonObject } from './json.js';
 
@@ -49,6 +49,7 @@ export interface ErrorBody {
   error: string;
   code: string;
   hint?: string;
+  doc_url?: string;
   details?: JsonObject;
   call_id?: string;
   retry_after_ms?: number;
@@ -65,6 +66,7 @@ export function errorBody(error: ToolError, callId?: string): ErrorBody {
     error: error.message,
     code: error.code,
     hint: CATALOGUE[error.code].hint,
+    doc_url: docUrl(error.code),
     details: error.details,
     call_id: callId || undefined,
     retry_after_ms: error.retryAfterMs,

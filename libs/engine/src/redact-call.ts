@@ -59,7 +59,7 @@ function hideOccurrences(message: string, text: string, hidden: Uint8Array, mark
   }
 }
 
-/** The name of the tool is no secret, also where an argument contains it. */
+/** The name of the tool is public, also where an argument contains it. */
 const showOccurrences = (message: string, name: string, hidden: Uint8Array): void =>
   hideOccurrences(message, name, hidden, 0);
 

@@ -3,6 +3,7 @@ import {
   isToolError,
   succeeded,
   CATALOGUE,
+  docUrl,
   ToolError,
   toToolError,
   toUsd,
@@ -136,6 +137,7 @@ function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: 
     retryable,
     chargeable: CATALOGUE[code].charge !== 'nothing',
     suggestion: suggestionFor(code, errorType),
+    doc_url: docUrl(code),
   };
   if (retryAfterMs !== undefined) metadata.retry_after_ms = retryAfterMs;
   if (details) metadata.details = details;

@@ -156,7 +156,7 @@ describe('the budget', () => {
   const capped = { request_id: 'capped' };
   const stopped = {
     success: false,
-    error: expect.stringMatching(/^Stopped: Budget exceeded for request:capped: 0.004 of 0.0045 USD/),
+    error: expect.stringMatching(/^Stopped: Budget exceeded for request:capped: 0\.004\d* of 0\.0045 USD/),
   };
 
   /** Rows of the ledger, which lags behind, by tool. */

@@ -1,6 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import {
   CATALOGUE,
+  docUrl,
   type CallBody,
   type CallResult,
   type ContentBlock,
@@ -67,6 +68,7 @@ function renderFailure(
       error_type: failure?.errorType ?? CATALOGUE[code].class,
       retryable: failure?.retryable ?? CATALOGUE[code].retryable,
       suggestion: hint,
+      doc_url: docUrl(code),
       details: failure?.details,
       retry_after_ms: failure?.retryAfterMs,
     },

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Body, Controller, Get, Module, Param, Post } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { docUrl, ToolError, type Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import { eventually } from '@toolfleet/testing';
@@ -151,7 +151,12 @@ describe('a body', () => {
   ])('that is %s is refused by name', async (_, sent, message) => {
     expect(await send(sent)).toEqual({
       status: 400,
-      body: { error: expect.stringMatching(message), code: 'REQUEST_INVALID', hint: expect.any(String) },
+      body: {
+        error: expect.stringMatching(message),
+        code: 'REQUEST_INVALID',
+        hint: expect.any(String),
+        doc_url: docUrl('REQUEST_INVALID'),
+      },
     });
   });
 
@@ -185,7 +190,7 @@ describe('a path', () => {
   ])('%s is refused with an error of the catalogue', async (_, method, path, status, code, error) => {
     expect(await send({ method, path, type: null })).toEqual({
       status,
-      body: { error, code, hint: expect.any(String) },
+      body: { error, code, hint: expect.any(String), doc_url: `docs/errors.md#${code.toLowerCase()}` },
     });
   });
 
@@ -201,6 +206,7 @@ describe('a path', () => {
         error: `${method} is not a method of ${shown}: use ${allow.replace(', ', ' or ')}`,
         code: 'METHOD_NOT_ALLOWED',
         hint: expect.any(String),
+        doc_url: docUrl('METHOD_NOT_ALLOWED'),
         details: { allow: allow.split(', ') },
       },
     });

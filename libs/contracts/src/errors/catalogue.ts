@@ -262,6 +262,9 @@ export const CATALOGUE = {
 /** A code of the catalogue. */
 export type ErrorCode = keyof typeof CATALOGUE;
 
+/** The paragraph on a code, from the root of the documentation. */
+export const docUrl = (code: ErrorCode): string => `docs/errors.md#${code.toLowerCase()}`;
+
 /** Narrows a code that another process sent. */
 export function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === 'string' && Object.hasOwn(CATALOGUE, value);

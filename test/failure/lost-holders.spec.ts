@@ -173,10 +173,17 @@ describe.skipIf(ALL)('asynchronous calls while a gateway and a worker are killed
     const gateway = fleet.process('gateway');
     gateway.pause();
     const fields = { timeout_ms: 1_000 };
-    const answer = fleet.call('notes_save_note', { text: 'late' }, { fields });
+    const http = fleet.call('notes_save_note', { text: 'late' }, { fields });
+    const params = { name: 'notes_save_note', arguments: { text: 'late' }, _meta: fields };
+    const mcp = fleet.ask({
+      path: '/mcp',
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+      headers: { accept: 'application/json, text/event-stream' },
+    });
     await sleep(4_000);
     gateway.resume();
-    expect(await answer).toMatchObject({ status: 504, body: { code: 'DEADLINE_EXCEEDED' } });
+    expect(await http).toMatchObject({ status: 504, body: { code: 'DEADLINE_EXCEEDED' } });
+    expect((await mcp).text).toContain('DEADLINE_EXCEEDED');
     expect(server.notes.get('late')).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   createMcpHandler,
   InMemoryServerEventBus,
@@ -21,6 +21,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata, PROJECT_HEADER } from '@toolfleet/access';
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
+import { waitedMs } from '../server/late-requests.js';
 import { leaveUnread } from '../server/request-body.js';
 import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
@@ -192,7 +193,7 @@ export class McpEndpoint implements Mounted {
     try {
       const caller = await deps.authenticate(raw.rawHeaders);
       request.mcpCaller = deps.selectToolset ? await deps.selectToolset(caller, readToolset(request)) : caller;
-      request.exchange = this.readExchange(raw.headers, request.mcpCaller);
+      request.exchange = this.readExchange(raw, request.mcpCaller);
       return undefined;
     } catch (error) {
       const known = toToolError(error);
@@ -205,12 +206,14 @@ export class McpEndpoint implements Mounted {
   }
 
   /** @throws ToolError PERMISSION_DENIED when the header `X-Project-Id` names a project that the credential may not use */
-  private readExchange(headers: IncomingHttpHeaders, principal: Principal): Exchange {
+  private readExchange(request: IncomingMessage, principal: Principal): Exchange {
+    const { headers } = request;
     const named = headers[PROJECT_HEADER];
     const id = named === undefined ? undefined : String(named);
     return {
       session: exchangeSession(headers),
       project: this.deps.projects?.choose(principal, 'public', { id }) ?? {},
+      waitedMs: waitedMs(request),
     };
   }
 

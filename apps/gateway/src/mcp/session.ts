@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isInitializeRequest } from '@modelcontextprotocol/server';
-import { isJsonObject, type ExchangeSession, type Json } from '@toolfleet/contracts';
+import { isJsonObject, type ExchangeSession, type Json, type Milliseconds } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { ProjectContext } from '@toolfleet/access';
 import { supportsForms } from './elicitation.js';
@@ -18,6 +18,8 @@ const MODERN = '2026-07-28';
 export interface Exchange {
   session?: ExchangeSession;
   project: ProjectContext;
+  /** How long the request may have waited for a gateway that was suspended. */
+  waitedMs?: Milliseconds;
 }
 
 /**

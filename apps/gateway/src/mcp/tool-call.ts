@@ -166,7 +166,7 @@ function toCallRequest(
     door: 'mcp',
     context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
     exchangeSession: exchange?.session,
-    deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs),
+    deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs) - (exchange?.waitedMs ?? 0),
     signal,
     ...requestFields(fields),
     inlineBytes: fields.max_result_kb === undefined ? deps.options.inlineBytes : fields.max_result_kb * 1_024,

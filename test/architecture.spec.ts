@@ -407,6 +407,42 @@ describe('files and their exports', () => {
   });
 });
 
+/**
+ * What files of a project read by path outside of it, and the inputs of `test` in nx.json do not name: these are the sources of the
+ * projects that it depends on, and what is listed.
+ */
+function unnamedInputs(
+  files: readonly SourceFile[],
+  inputs: readonly string[],
+  dependsOn: (project: string, on: string) => boolean,
+): string[] {
+  const named = inputs.flatMap((input) => /^\{workspaceRoot\}\/([^*]+)/.exec(input)?.[1] ?? []);
+  const projectOf = (path: string) => /^(apps|libs)\/[^/]+/.exec(path)?.[0];
+  return files.flatMap(({ path, text }) => {
+    const project = projectOf(path);
+    if (project === undefined) return [];
+    return [...text.matchAll(/['"]((?:\.\.\/)+(?:test|tools|deploy|docs|apps|libs)\/[^'"]*)['"]/g)]
+      .map(([, specifier]) => join(path, '..', specifier!).replace(/\.js$/, '.ts'))
+      .filter((target) => !named.some((start) => `${target}/`.startsWith(start)))
+      .filter((target) => !dependsOn(project, projectOf(target) ?? ''))
+      .map((target) => `${path} reads ${target}`);
+  });
+}
+
+describe('the cache of nx', () => {
+  it('knows what the specs of a project read outside of it', () => {
+    const { targetDefaults } = JSON.parse(readFileSync(join(ROOT, 'nx.json'), 'utf8')) as {
+      targetDefaults: { test: { inputs: string[] } };
+    };
+    const { inputs } = targetDefaults.test;
+    const dependsOn = (project: string, on: string) =>
+      readFileSync(join(ROOT, project, 'package.json'), 'utf8').includes(`"@toolfleet/${on.split('/')[1]}"`);
+    expect(unnamedInputs(sources('apps', 'libs'), inputs, dependsOn)).toEqual([]);
+    const planted = [{ path: 'libs/a/src/a.spec.ts', text: "import { b } from '../../../test/doubles/b.js';\n" }];
+    expect(unnamedInputs(planted, ['default'], () => false)).toEqual(['libs/a/src/a.spec.ts reads test/doubles/b.ts']);
+  });
+});
+
 interface GraphNode {
   data: { tags?: string[]; root: string };
 }

@@ -11,7 +11,6 @@ import { outcome } from '@toolfleet/testing/conformance/journal';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { RedisCallStore } from './redis-call-store.js';
 import { RedisKeptResults } from './redis-kept-results.js';
-import { gatewayConfig } from '../../../apps/gateway/src/gateway.config.js';
 import { BucketObjectStore } from './bucket-object-store.js';
 import { DirectoryObjectStore } from './directory-object-store.js';
 import type { ObjectStore } from './object-store.js';
@@ -292,15 +291,4 @@ describe.each([
     expect(await place.keys()).toHaveLength(1);
     expect(failures).toEqual([]);
   });
-});
-
-it('needs the settings of the chosen store', () => {
-  const faults = (settings: Record<string, unknown>) =>
-    gatewayConfig.check?.({ ...settings } as never).map(({ key }) => key);
-  expect(faults({ RESULT_STORE: 'directory' })).toContain('RESULT_STORE_DIR');
-  expect(faults({ RESULT_STORE: 's3', RESULT_STORE_S3_BUCKET: 'b' })).toEqual([
-    'RESULT_STORE_S3_ENDPOINT',
-    'RESULT_STORE_S3_ACCESS_KEY_ID',
-    'RESULT_STORE_S3_SECRET_ACCESS_KEY',
-  ]);
 });

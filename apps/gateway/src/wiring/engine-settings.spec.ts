@@ -28,3 +28,14 @@ test.each([
   [{ TOOL_PARALLELISM: '2' }, { parallelism: 2 }],
   [{ GRACEFUL_ERROR_AS_SUCCESS: 'true' }, { gracefulErrorAsSuccess: true }],
 ])('%j becomes %j', (env, settings) => expect(engineSettings(read(env))).toMatchObject(settings));
+
+test('needs the settings of the chosen store', () => {
+  const faults = (settings: Record<string, unknown>) =>
+    gatewayConfig.check?.({ ...settings } as never).map(({ key }) => key);
+  expect(faults({ RESULT_STORE: 'directory' })).toContain('RESULT_STORE_DIR');
+  expect(faults({ RESULT_STORE: 's3', RESULT_STORE_S3_BUCKET: 'b' })).toEqual([
+    'RESULT_STORE_S3_ENDPOINT',
+    'RESULT_STORE_S3_ACCESS_KEY_ID',
+    'RESULT_STORE_S3_SECRET_ACCESS_KEY',
+  ]);
+});

@@ -139,7 +139,7 @@ describe('a gateway killed while it waits for calls with effects', () => {
         for (const answer of told) expect([undefined, 'CALL_IN_PROGRESS']).toContain(codeOf(answer));
         return told.every(({ status }) => status === 200);
       },
-      { timeoutMs: 20_000, everyMs: 500 },
+      { timeoutMs: 60_000, everyMs: 500 },
     );
     for (const { note } of pairs) expect(server.notes.get(note)).toBe(1);
   });

@@ -19,7 +19,7 @@ import { ApiKeys, RedisKeyStore } from '@toolfleet/access';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
-const READY_WITHIN_MS = 150_000;
+const READY_WITHIN_MS = 240_000;
 
 /** What HTTP may add to the bound of a call. Specs of the engine prove the exact bound with a fake clock. */
 const GRACE_MS = 2_000;

@@ -15,7 +15,7 @@ export interface ServiceProcessOptions {
   cwd?: string;
   /** User and group to run as; only root can choose another. */
   uid?: number;
-  /** Longest wait until it is ready. Default 20,000. */
+  /** Longest wait until it is ready. Default 60,000. */
   readyTimeoutMs?: number;
 }
 
@@ -51,7 +51,7 @@ export function startServiceProcess(options: ServiceProcessOptions): ServiceProc
     uid: options.uid,
     gid: options.uid,
   });
-  return new RunningService(child, options.readyTimeoutMs ?? 20_000);
+  return new RunningService(child, options.readyTimeoutMs ?? 60_000);
 }
 
 class RunningService implements ServiceProcess {

@@ -154,6 +154,11 @@ found`;
     expect(limited.body.metadata.calls).toHaveLength(4);
     const narrowed = await program('tools.calculator(expression="1")', { tools: ['notes_*'] });
     expect(narrowed.body.error).toMatch(/TOOL_NOT_FOUND|PERMISSION_DENIED/);
+    const misspelt = await program('1', { tools: ['calculater', 'notes_*'] });
+    expect([misspelt.status, misspelt.body]).toMatchObject([
+      400,
+      { code: 'ARGUMENTS_INVALID', error: expect.stringContaining("'calculater' not found; did you mean calculator?") },
+    ]);
   });
 
   it('costs no more than it says, also with calls at the same time', async () => {

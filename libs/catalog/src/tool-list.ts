@@ -129,6 +129,12 @@ interface ToolsetTools {
   tools: RegisteredTool[];
 }
 
+/** How callers may name a source: its name, without its tenant (`crm@acme`), and either after its kind, as `fleetctl sources` shows it. */
+function namesOf({ kind, name }: RegisteredTool['source']): string[] {
+  const short = name.split('@', 1)[0]!;
+  return [name, short, `${kind}:${name}`, `${kind}:${short}`];
+}
+
 /** A filter of the tools that a caller may see. */
 export type ToolPredicate = (tool: RegisteredTool) => boolean;
 
@@ -137,7 +143,7 @@ export function matching({ category, source }: ToolFilter): ToolPredicate | unde
   if (category === undefined && source === undefined) return undefined;
   return (tool) =>
     (category === undefined || tool.category === category || tool.tags?.includes(category) === true) &&
-    (source === undefined || tool.source.name === source);
+    (source === undefined || namesOf(tool.source).includes(source));
 }
 
 /**

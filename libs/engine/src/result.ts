@@ -187,7 +187,8 @@ export function explainFailure<R extends CallResult>(tool: string, result: R): R
   const { failure, text } = result;
   if (!failure) return result;
   const { code, errorType, message } = failure;
-  const words = text.includes(message) ? text : [message, text].filter((part) => part !== '').join('\n');
+  const repeats = text.includes(message) ? text : message.includes(text) ? message : undefined;
+  const words = repeats ?? `${message}\n${text}`;
   const render = (shown: string) =>
     JSON.stringify({
       error: errorType,

@@ -60,8 +60,23 @@ export class ProgramExecutor extends Executor {
     }
   }
 
+  /** @throws ToolError ARGUMENTS_INVALID for names in `tools` that no tool of the caller has; patterns may match none */
+  async #checkTools({ arguments: args, request }: Call): Promise<void> {
+    const names = Array.isArray(args.tools) ? args.tools : [];
+    const faults = await Promise.all(
+      names.map(async (name) => {
+        if (typeof name !== 'string' || name.includes('*')) return [];
+        const error = await this.deps.ports.describe(request.principal, name).then(() => undefined, toToolError);
+        return error?.code === 'TOOL_NOT_FOUND' ? [error.message] : [];
+      }),
+    );
+    const unknown = faults.flat();
+    if (unknown.length > 0) throw new ToolError('ARGUMENTS_INVALID', { message: `tools: ${unknown.join('; ')}` });
+  }
+
   async #run(call: Call): Promise<ExecResponse> {
     const { clock, issueToken, traceHeaders, credentials, ports } = this.deps;
+    await this.#checkTools(call);
     const token = issueToken(call);
     if (token === undefined) throw new ToolError('INTERNAL', { message: 'A program needs a delegation' });
     const calls = new ProgramCalls(call, token, ports);

@@ -18,9 +18,10 @@ export class Refused extends CliError {
     readonly body: ErrorBody,
   ) {
     const hint = body.hint && !body.error.includes(body.hint) ? `\n  ${body.hint}` : '';
+    const key = status === 401 ? '\n  Pass a key with --key <key>, or set TOOLFLEET_API_KEY (see "fleetctl help")' : '';
     const id = body.call_id ? `\n  call_id: ${body.call_id}` : '';
     super(
-      `${body.error}${body.code ? ` (${body.code})` : ''}${hint}${id}`,
+      `${body.error}${body.code ? ` (${body.code})` : ''}${hint}${key}${id}`,
       status === 401 || status === 403 ? EXIT.refused : EXIT.failed,
     );
   }

@@ -119,7 +119,11 @@ async function dispatch(
     return line.words.length === 0 && !hasSwitch(line, 'help') ? EXIT.usage : EXIT.ok;
   }
   const { command, words } = found;
-  if (hasSwitch(line, 'help')) {
+  const [tool] = words;
+  const isHelp = hasSwitch(line, 'help');
+  // The arguments of a tool are the options of its call.
+  const showsTool = isHelp && command === COMMANDS.get('call') && tool !== undefined;
+  if (isHelp && !showsTool) {
     terminal.out(commandHelp(command));
     return EXIT.ok;
   }
@@ -130,9 +134,9 @@ async function dispatch(
       `${JSON.stringify(strange)} is an unexpected argument; usage: fleetctl ${command.usage}`,
       EXIT.usage,
     );
-  return command.run({
+  return (showsTool ? describe : command).run({
     line,
-    words,
+    words: showsTool ? [tool] : words,
     terminal,
     environment,
     json: hasSwitch(line, 'json'),

@@ -6,6 +6,7 @@ import type {
   OpenApiRegisterReply,
   OpenApiValidate,
   OpenApiValidateReply,
+  RefusedTool,
 } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
@@ -19,7 +20,7 @@ import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type Convert
 import { openApiSource } from './openapi-definitions.js';
 import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
-import { toLookState } from './source-look.js';
+import { summarizeRefusals, toLookState } from './source-look.js';
 import { SourceWatch, type Watched } from './source-watch.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
@@ -132,9 +133,7 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
         ...base,
         success: reply.registered.length > 0 || refused.length === 0,
         operations_registered: reply.registered,
-        message: [summarize(reply.registered.length, refused.length), approvalNote(reply.quarantined) ?? []]
-          .flat()
-          .join('; '),
+        message: [summarize(reply.registered.length, refused), approvalNote(reply.quarantined) ?? []].flat().join('; '),
         refused: refused.slice(0, MAX_WARNINGS),
         warnings: converted.warnings.map(warningText).slice(0, MAX_WARNINGS),
         quarantined: reply.quarantined,
@@ -179,7 +178,7 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
     ) as Promise<ConvertedEntry>);
     if (converted.definitions.length === 0 && converted.refused.length > 0) {
       throw new ToolError('SPEC_INVALID', {
-        message: converted.refused[0]?.message ?? 'no operation is left',
+        message: toLookState([], converted.refused).error,
         details: { reason: converted.refused[0]?.code ?? 'SERVER_URL_MISSING' },
       });
     }
@@ -274,8 +273,6 @@ function toOutcome(converted: ConvertedEntry, reply: DefinitionRegisterReply): W
   return { ...toLookState(reply.registered, refused), notes: converted.warnings.map(warningText) };
 }
 
-function summarize(registered: number, refused: number): string {
-  return refused > 0
-    ? `Registered ${registered} operations, refused ${refused}`
-    : `Registered ${registered} operations`;
+function summarize(registered: number, refused: RefusedTool[]): string {
+  return [`Registered ${registered} operations`, summarizeRefusals(refused)].filter((part) => part !== '').join('; ');
 }

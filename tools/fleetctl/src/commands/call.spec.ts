@@ -302,7 +302,10 @@ describe('call', () => {
       status: 401,
       body: { error: 'No key', code: 'UNAUTHENTICATED' },
     }));
-    expect((await run(['call', 'calculator', '-a', '{}'])).code).toBe(4);
+    expect(await run(['call', 'calculator', '-a', '{}'])).toMatchObject({
+      code: 4,
+      error: expect.stringContaining('--key <key>'),
+    });
     expect(await run(['call', 'calculator', '-a', '{}', '--url', 'http://127.0.0.1:1'])).toMatchObject({
       code: 3,
       error: expect.stringContaining('No fleet answers'),

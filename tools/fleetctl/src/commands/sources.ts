@@ -44,6 +44,14 @@ export const sources: Command = {
   },
 };
 
+/** The answer to a registration. */
+interface Registered {
+  message: string;
+  quarantined: PendingApproval[];
+  refused?: SourceStatus['refused'];
+  warnings?: string[];
+}
+
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const found = await listSources(gateway());
   if (json) terminal.out(`${jsonText(found, 2)}\n`);
@@ -75,12 +83,13 @@ async function add({ gateway, json, terminal, line }: CommandContext, [kind, nam
   const body: JsonObject = { ...fields, ...location, name };
   if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
   if (visibility !== undefined) body['visibility'] = visibility;
-  const { body: made } = await gateway().request<{ message: string; quarantined: PendingApproval[] }>(
-    'POST',
-    `/api/v1/sources/${kind}`,
-    body,
-  );
-  terminal.out(json ? `${jsonText(made, 2)}\n` : `${plain(made.message)}\n`);
+  const { body: made } = await gateway().request<Registered>('POST', `/api/v1/sources/${kind}`, body);
+  if (json) terminal.out(`${jsonText(made, 2)}\n`);
+  else {
+    terminal.out(`${plain(made.message)}\n`);
+    showFindings(terminal, { ...made, notes: made.warnings });
+    if (made.refused?.length) terminal.out(`  after a correction: fleetctl sources refresh ${kind}:${name}\n`);
+  }
   return EXIT.ok;
 }
 
@@ -106,6 +115,14 @@ function show(terminal: Terminal, source: SourceStatus): void {
   ];
   terminal.out(`${paint(terminal, 'bold', source.id)}\n`);
   for (const [label, value] of rows) terminal.out(`  ${label.padEnd(13)}${plain(value)}\n`);
+  showFindings(terminal, source);
+}
+
+/** What a registration left to do: tools that await approval, those refused, and notes. */
+function showFindings(
+  terminal: Terminal,
+  source: Pick<SourceStatus, 'quarantined'> & Partial<Pick<SourceStatus, 'refused' | 'notes'>>,
+): void {
   for (const { name, reason } of source.quarantined)
     terminal.out(`  quarantined  ${plain(`${name}: ${reason} (fleetctl approvals show ${name})`)}\n`);
   for (const { name, code, message } of source.refused ?? [])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { routes, run, seen, url } from '../fleetctl.fixture.js';
+import { CALCULATOR, routes, run, seen, url } from '../fleetctl.fixture.js';
 
 describe('tools, describe, health', () => {
   it('lists tools as a table and as JSON', async () => {
@@ -13,6 +13,46 @@ describe('tools, describe, health', () => {
     ]);
     expect(seen[0]).toMatchObject({ path: '/api/v1/tools?category=data', key: 'Bearer the-key' });
     expect(JSON.parse((await run(['tools', '--json'])).out)).toHaveLength(2);
+  });
+
+  it('shows members of objects and of the items of lists, also as help of a call', async () => {
+    const filter = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+    const properties = { filter, rows: { type: 'array', items: filter } };
+    routes.set('GET /api/v1/tools/calculator', () => ({
+      status: 200,
+      body: { ...CALCULATOR, parameters: { type: 'object', properties, required: ['rows'] } },
+    }));
+    for (const argv of [
+      ['describe', 'calculator'],
+      ['call', 'calculator', '--help'],
+    ]) {
+      const { out, code } = await run(argv);
+      expect(code).toBe(0);
+      const names = [...out.matchAll(/^(\S+(?: \*)?) +(?:string|object|array)/gm)].map(([, name]) => name);
+      expect(names).toEqual(['filter', 'filter.name *', 'rows *', 'rows[].name *']);
+    }
+    expect((await run(['call', '--help'])).out).toContain('fleetctl call <tool>');
+  });
+
+  it.each([
+    [['--category', 'dat'], 'No tool has category or tag "dat"; did you mean data?'],
+    [['--source', 'petstor'], 'No tools of source "petstor"'],
+  ])('fails for a list by %j', async (options, message) => {
+    const pages = [[], [CALCULATOR]];
+    routes.set('GET /api/v1/tools', () => ({ status: 200, body: pages.shift() }));
+    expect(await run(['tools', ...options])).toMatchObject({ code: 1, error: expect.stringContaining(message) });
+  });
+
+  it('prints what a registration left to do', async () => {
+    const refused = [{ name: 'GET /a', code: 'EGRESS_REFUSED', message: 'host x is not allowed' }];
+    routes.set('POST /api/v1/sources/openapi', () => ({
+      status: 201,
+      body: { message: 'Registered 1 operations', quarantined: [], refused, warnings: ['/paths: a note'] },
+    }));
+    const { out } = await run(['sources', 'add', 'openapi', 'pets', 'https://pets.example.com/openapi.json']);
+    expect(out).toContain('refused      GET /a: host x is not allowed (EGRESS_REFUSED)');
+    expect(out).toContain('note         /paths: a note');
+    expect(out).toContain('fleetctl sources refresh openapi:pets');
   });
 
   it('finds tools, and prints stubs as the gateway writes them', async () => {

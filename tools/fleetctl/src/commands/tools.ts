@@ -4,7 +4,8 @@ import { optionValue } from '../command-line.js';
 import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
 import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
-import { getTool } from '../gateway.js';
+import { suggestion } from '@toolfleet/contracts/text';
+import { getTool, type Gateway } from '../gateway.js';
 
 /** `fleetctl tools`. */
 export const tools: Command = {
@@ -41,6 +42,8 @@ export const tools: Command = {
     }
     const { body } = await gateway().request<ListedTool[]>('GET', `/api/v1/tools${query.size > 0 ? `?${query}` : ''}`);
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
+    else if (body.length === 0 && verb === 'list' && (query.has('source') || query.has('category')))
+      throw new CliError(await nothingFound(gateway(), query), EXIT.failed);
     else if (body.length === 0) terminal.out('No tools\n');
     else {
       const rows = body.map((tool) => [
@@ -54,6 +57,16 @@ export const tools: Command = {
     return 0;
   },
 };
+
+/** Why a list is empty: an unknown category, with a similar one, or a source without tools that the caller may use. */
+async function nothingFound(gateway: Gateway, query: URLSearchParams): Promise<string> {
+  const all = (await gateway.request<ListedTool[]>('GET', '/api/v1/tools')).body;
+  const category = query.get('category');
+  const known = new Set(all.flatMap((tool) => [tool.category, ...(tool.tags ?? [])]));
+  if (category !== null && !known.has(category))
+    return `No tool has category or tag ${JSON.stringify(category)}${suggestion(category, known)}`;
+  return `No tools of source ${JSON.stringify(query.get('source'))} (see "fleetctl sources")`;
+}
 
 function firstSentence(text: string): string {
   return /^.*?[.!?](?=\s|$)/s.exec(text)?.[0] ?? text;
@@ -101,14 +114,23 @@ function wrapped(text: string, width = Number.POSITIVE_INFINITY): string {
   });
 }
 
-function argumentRows(schema: JsonObject): string[][] {
+/** Deepest members of objects that are shown. */
+const MAX_DEPTH = 4;
+
+/** The arguments of a tool, members of objects and of the items of lists below them: `filter.name`, `tasks[].name`. */
+export function argumentRows(schema: JsonObject, prefix = '', depth = 0): string[][] {
   const required = (schema['required'] ?? []) as string[];
-  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonObject>).map(([name, property]) => [
-    required.includes(name) ? `${name} *` : name,
-    typeText(property),
-    property['default'] === undefined ? '' : jsonText(property['default']),
-    String(property['description'] ?? ''),
-  ]);
+  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {
+    const items = property['items'] as JsonObject | undefined;
+    const inner = items?.['properties'] ? { schema: items, mark: '[].' } : { schema: property, mark: '.' };
+    const row = [
+      `${prefix}${name}${required.includes(name) ? ' *' : ''}`,
+      typeText(property),
+      property['default'] === undefined ? '' : jsonText(property['default']),
+      String(property['description'] ?? ''),
+    ];
+    return depth < MAX_DEPTH ? [row, ...argumentRows(inner.schema, `${prefix}${name}${inner.mark}`, depth + 1)] : [row];
+  });
 }
 
 function typeText(property: JsonObject): string {

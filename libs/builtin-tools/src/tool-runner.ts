@@ -71,7 +71,7 @@ export class ToolRunner {
     const tool = binding.kind === 'builtin' ? this.byHandler.get(binding.handler) : undefined;
     if (!facts || !response.failure || tool?.build === undefined) return response;
     const { status, delivered, blame } = facts;
-    const kept = { status, delivered, blame: blame === 'executor' ? undefined : blame };
+    const kept = { status, delivered, blame: blame === 'executor' || blame === 'tool' ? undefined : blame };
     return { ...response, failure: { ...response.failure, facts: kept } };
   }
 

@@ -12,10 +12,12 @@ export function toCallStatus({
   code,
   call,
   isExecutorFault,
-}: Pick<AuditRecord, 'ok' | 'code' | 'call' | 'isExecutorFault'>): CallStatus {
+  isToolFault,
+}: Pick<AuditRecord, 'ok' | 'code' | 'call' | 'isExecutorFault' | 'isToolFault'>): CallStatus {
   if (ok || code === undefined) return ok ? 'success' : 'tool_error';
   if (code === 'CANCELLED') return 'cancelled';
   if (code === 'OUTCOME_UNKNOWN' && wasCancelled(call.request.signal)) return 'cancelled';
+  if (isToolFault) return 'tool_error';
   const { blame, origin } = CATALOGUE[code];
   if (isExecutorFault || blame === 'executor' || blame === 'fleet') return 'system_error';
   return origin === 'request' ? 'refused' : 'tool_error';

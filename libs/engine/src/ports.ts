@@ -232,6 +232,8 @@ export interface AuditRecord {
   error?: string;
   /** The executor is the cause of the failure: it did not answer, or no worker was alive. */
   isExecutorFault?: boolean;
+  /** The tool or its upstream is, also of an outcome that is unknown. */
+  isToolFault?: boolean;
 }
 
 /** The log of calls. */

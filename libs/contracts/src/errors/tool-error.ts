@@ -11,8 +11,11 @@ export interface FailureFacts {
   begun?: 'no' | 'ended';
   /** Whether the request may have reached the upstream before the connection failed. */
   delivered?: boolean;
-  /** `caller`: the target was the caller's choice. `target`: the upstream failed. `executor`: the executor did not respond. */
-  blame?: 'caller' | 'target' | 'executor';
+  /**
+   * `caller`: the target was the caller's choice. `target`: the upstream failed. `tool`: it was slower than its limit. `executor`: the
+   * executor did not respond.
+   */
+  blame?: 'caller' | 'target' | 'tool' | 'executor';
   /** No executor is subscribed. The broker reports that at once, so no breaker has to. */
   noResponders?: true;
   /** Names that may have been meant by one that does not exist. */

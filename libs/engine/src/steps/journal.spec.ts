@@ -8,6 +8,7 @@ import {
   ScriptedExecutor,
 } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { toCallStatus } from '../call-status.js';
 import { makeExecuteCall } from '../execute-call.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
@@ -36,7 +37,7 @@ describe('journal and idempotency keys', () => {
   });
 
   test('claimed and then silent: unknown outcome, in-band, not retryable, charged in full', async () => {
-    const { call, clock, journal, budget } = anEngine(
+    const { audit, call, clock, journal, budget } = anEngine(
       { ...effect, cost_per_use_micro_usd: 100, cost_cap_micro_usd: 900 },
       new ScriptedExecutor((given) => {
         journal.claim(given.callId, given.fence);
@@ -50,6 +51,8 @@ describe('journal and idempotency keys', () => {
       usage: { microUsd: 900 },
     });
     expect(budget.spent).toBe(900);
+    // The tool was too slow; the fleet did not fail.
+    expect(toCallStatus(audit.records[0]!)).toBe('tool_error');
   });
 
   test('silent and never claimed: withdrawn, so that no executor can begin it', async () => {

@@ -124,17 +124,21 @@ function asNotStarted(result: CallResult): CallResult {
   return { ...result, failure: { ...result.failure, facts: { ...result.failure.facts, begun: 'no' } } };
 }
 
+/** A tool that was slower than its limit, as far as its executor is concerned. */
+const isTooSlow = ({ code, facts }: ExecutionFailure): boolean =>
+  code === 'ATTEMPT_TIMED_OUT' && facts?.blame !== 'executor';
+
 function unknownOutcome(call: Call, state: CallState | undefined, result?: CallResult): CallResult {
   const { failure, timing, metadata } = result ?? {};
   const details: JsonObject = { call_id: call.callId };
   if (state) details.state = state;
   if (failure) details.after = failure.code;
   const message = `It is not known whether '${call.tool.name}' took effect${failure ? `: ${failure.message}` : ''}`;
-  const isTargets = failure?.code === 'NETWORK_ERROR';
+  const blame = failure?.code === 'NETWORK_ERROR' ? 'target' : failure && isTooSlow(failure) ? 'tool' : undefined;
   const error = new ToolError('OUTCOME_UNKNOWN', {
     message,
     details,
-    facts: isTargets ? { blame: 'target' } : undefined,
+    facts: blame && { blame },
   });
   return failed(error, { ...(timing && { timing }), ...(metadata && { metadata }), attempts: 1 });
 }

@@ -65,5 +65,6 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowM
     errorType: outcome.failure?.errorType,
     error: outcome.failure?.message,
     isExecutorFault: outcome.failure && isExecutorFault(outcome.failure),
+    isToolFault: outcome.failure?.facts?.blame === 'tool' || outcome.failure?.facts?.blame === 'target',
   };
 }

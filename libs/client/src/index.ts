@@ -46,4 +46,10 @@ export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@to
 export type { ErrorBody } from '@toolfleet/contracts/wire';
 export { FINAL_STATUSES, type BatchItem, type BatchOptions, type CallOptions } from './call-types.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
-export { type ServerEvent, ToolfleetClient, type ToolfleetClientOptions, type ToolPage } from './toolfleet-client.js';
+export {
+  type RequestArguments,
+  type ServerEvent,
+  ToolfleetClient,
+  type ToolfleetClientOptions,
+  type ToolPage,
+} from './toolfleet-client.js';

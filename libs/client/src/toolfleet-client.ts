@@ -142,7 +142,7 @@ export class ToolfleetClient {
    * `request('DELETE /api/v1/keys/{id}', { path: { id } })`. `/openapi.json` describes the routes.
    * @returns the body of the answer; that of a text such as CSV is its text, and undefined without a body
    */
-  async request<K extends RouteKey>(route: K, ...[sent]: Sent<K>): Promise<RouteAnswer<K>> {
+  async request<K extends RouteKey>(route: K, ...[sent]: RequestArguments<K>): Promise<RouteAnswer<K>> {
     return (await this.#send(route, sent ?? {})).body as RouteAnswer<K>;
   }
 
@@ -228,7 +228,8 @@ interface SendOptions {
   /** Default 15 s. */
   timeoutMs?: number;
 }
-type Sent<K extends RouteKey> =
+/** What follows the key of a route: path, query and body, and how to send them. */
+export type RequestArguments<K extends RouteKey> =
   object extends RouteRequest<K> ? [sent?: RouteRequest<K> & SendOptions] : [sent: RouteRequest<K> & SendOptions];
 type AnyRequest = { path?: Record<string, string>; query?: object; body?: unknown };
 

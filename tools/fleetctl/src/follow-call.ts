@@ -50,8 +50,8 @@ async function pollUntilEnded(
   done: Promise<boolean>,
 ): Promise<EndedCall> {
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 1.5, LONGEST_WAIT_MS)) {
-    const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
-    const { body } = await gateway.request<CallStatus & Partial<CallBody>>('GET', path, undefined, signal);
+    const sent = { path: { id: callId }, signal };
+    const body: CallStatus & Partial<CallBody> = await gateway.request('GET /api/v1/calls/{id}', sent);
     if (body.result) return { tool: body.tool, result: body.result };
     if (typeof body.success === 'boolean') return { result: body as CallBody };
     const state = body.state ?? body.status ?? 'unknown';
@@ -93,12 +93,9 @@ async function followEvents(
   onProgress: (progress: CallProgress) => void,
 ): Promise<boolean> {
   try {
-    const lines = gateway.lines(`/api/v1/calls/${encodeURIComponent(callId)}/events`, signal);
-    let event = '';
-    for await (const line of lines) {
-      if (line.startsWith('event: ')) event = line.slice(7);
-      if (event === 'done' && line === '') return true;
-      if (event === 'progress' && line.startsWith('data: ')) onProgress(JSON.parse(line.slice(6)) as CallProgress);
+    for await (const { type, data } of gateway.callEvents(callId, signal)) {
+      if (type === 'done') return true;
+      if (type === 'progress') onProgress(JSON.parse(data) as CallProgress);
     }
   } catch {
     // An older gateway, a buffering proxy, or the end of the command.

@@ -74,14 +74,14 @@ async function decide(
   name: string,
   revision: string,
 ): Promise<number> {
-  const path = `/api/v1/quarantine/${encodeURIComponent(name)}/${decision}`;
-  const { body } = await gateway().request<object>('POST', path, { pending_revision: revision });
+  const sent = { path: { name }, body: { pending_revision: revision } };
+  const body = await gateway().request(`POST /api/v1/quarantine/{name}/${decision}`, sent);
   terminal.out(json ? `${jsonText(body, 2)}\n` : `${decision === 'approve' ? 'Approved' : 'Rejected'} ${name}\n`);
   return EXIT.ok;
 }
 
-async function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {
-  return (await gateway.request<QuarantinedTool[]>('GET', '/api/v1/quarantine')).body;
+function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {
+  return gateway.request('GET /api/v1/quarantine');
 }
 
 /** The tool with this name; a plain name also means a tool of the caller's tenant, which is listed as `tenant/name`. */

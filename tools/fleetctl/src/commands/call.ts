@@ -1,7 +1,7 @@
-import type { AcceptedBody, CallBody, JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { TOOLSET_OPTION, type Command, type CommandContext } from '../command.js';
-import { Refused, type Gateway, getTool, toolsPath } from '../gateway.js';
+import { Refused, type Gateway, getTool } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
 import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
 import { readOutput, showResult } from '../show-result.js';
@@ -38,20 +38,19 @@ export const call: Command = {
       const hint = option === undefined ? '' : `the tool is missing before --${option}; `;
       throw new CliError(`${hint}usage: fleetctl ${call.usage}`, EXIT.usage);
     }
-    const path = toolsPath(`/${encodeURIComponent(name)}/execute`, optionValue(line, 'toolset'));
     const { fleet, schema, claimed } = await resolveTool(context, name, rest);
     const args = await toolArguments(line, rest, schema, terminal.readInput, claimed);
     const output = claimed.has('output') ? undefined : readOutput(optionValue(line, 'output'));
     const progress = new ProgressLine(terminal, name);
     try {
-      const { body, status } = await fleet.request<CallBody | AcceptedBody>(
-        'POST',
-        path,
-        { arguments: args, ...callFields(line, claimed) },
+      const body = await fleet.request('POST /api/v1/tools/{name}/execute', {
+        path: { name },
+        query: { toolset: optionValue(line, 'toolset') },
+        body: { ...callFields(line, claimed), arguments: args },
         signal,
-      );
-      if (status !== 202) return showResult(terminal, body as CallBody, { stem: name, json, output });
-      const { call_id: callId } = body as AcceptedBody;
+      });
+      if ('success' in body) return showResult(terminal, body, { stem: name, json, output });
+      const { call_id: callId } = body;
       if (hasSwitch(line, 'no-wait')) {
         terminal.out(json ? `${jsonText(body)}\n` : `${callId}\n`);
         return 0;
@@ -156,7 +155,6 @@ export const jobs: Command = {
     const callId = words[cancel ? 1 : 0];
     if (callId === undefined || words.length > (cancel ? 2 : 1))
       throw new CliError(`usage: fleetctl ${jobs.usage}`, EXIT.usage);
-    const path = `/api/v1/calls/${encodeURIComponent(callId)}`;
     const output = readOutput(optionValue(line, 'output'));
     if (hasSwitch(line, 'watch')) {
       const progress = new ProgressLine(terminal, callId);
@@ -165,7 +163,8 @@ export const jobs: Command = {
       ).finally(() => progress.stop());
       return showResult(terminal, result, { stem: tool ?? callId, json, output });
     }
-    const { body } = await gateway().request<CallStatus>(cancel ? 'DELETE' : 'GET', path, undefined, signal);
+    const route = cancel ? 'DELETE /api/v1/calls/{id}' : 'GET /api/v1/calls/{id}';
+    const body: CallStatus = await gateway().request(route, { path: { id: callId }, signal });
     if (body?.result && (output || !json))
       return showResult(terminal, body.result, { stem: body.tool ?? callId, json, output });
     if (output) {

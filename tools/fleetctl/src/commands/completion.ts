@@ -1,7 +1,7 @@
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import type { JsonObject } from '@toolfleet/contracts';
-import { toolsPath, type Gateway } from '../gateway.js';
+import { getTool, type Gateway } from '../gateway.js';
 import { isPlainWord } from '../terminal.js';
 
 /**
@@ -92,7 +92,7 @@ function takeToolset(typed: readonly string[]): { words: readonly string[]; tool
 }
 
 async function toolNames(gateway: Gateway, signal: AbortSignal, toolset: string | undefined): Promise<string[]> {
-  const { body } = await gateway.request<{ name: string }[]>('GET', toolsPath('', toolset), undefined, signal);
+  const body = await gateway.request('GET /api/v1/tools', { query: { toolset }, signal });
   return body.map(({ name }) => name).filter(isPlainWord);
 }
 
@@ -104,8 +104,7 @@ async function callWords(
   gateway: Gateway,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const path = toolsPath(`/${encodeURIComponent(tool)}`, toolset);
-  const { body } = await gateway.request<{ parameters: JsonObject }>('GET', path, undefined, signal);
+  const body = await getTool(gateway, tool, signal, toolset);
   const properties = (body.parameters['properties'] ?? {}) as Record<string, JsonObject>;
   const named =
     last.startsWith('--') && Object.hasOwn(properties, last.slice(2)) ? properties[last.slice(2)] : undefined;

@@ -2,6 +2,7 @@ import type { Fleet } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import { EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
+import { Refused } from '../gateway.js';
 import { jsonText, paint, plain } from '../terminal.js';
 
 /** `fleetctl health`. */
@@ -12,11 +13,11 @@ export const health: Command = {
   known: [],
   async run({ json, terminal, gateway, signal }) {
     const fleet = gateway();
-    const alive = await fleet.raw<JsonObject>('GET', '/health', undefined, signal);
-    const ready = await fleet.raw<JsonObject>('GET', '/readiness', undefined, signal);
-    const { status, body: seen } = await fleet.raw<Fleet>('GET', '/api/v1/fleet', undefined, signal);
+    const alive = await orRefusal(fleet.request('GET /health', { signal }));
+    const ready = await orRefusal(fleet.request('GET /readiness', { signal }));
+    const seen = await orRefusal(fleet.request('GET /api/v1/fleet', { signal }));
     // Unknown to anyone but operators, and while the fleet is not ready.
-    const faults = status === 200 ? seen.faults : null;
+    const faults = seen.status === 200 ? (seen.body as Fleet).faults : null;
     const healthy = alive.status === 200 && ready.status === 200;
     if (json) {
       terminal.out(
@@ -26,7 +27,7 @@ export const health: Command = {
       terminal.out(
         `${fleet.connection.url}  ${healthy ? paint(terminal, 'green', 'ready') : paint(terminal, 'red', alive.status === 200 ? 'alive, but not ready' : `HTTP ${alive.status}`)}\n`,
       );
-      for (const [part, state] of Object.entries(readChecks(ready.body)))
+      for (const [part, state] of Object.entries(readChecks(ready.body as JsonObject)))
         terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : jsonText(state))}\n`);
       for (const { service, subject, message, since } of faults ?? [])
         terminal.out(
@@ -37,6 +38,17 @@ export const health: Command = {
     return healthy ? EXIT.ok : EXIT.failed;
   },
 };
+
+/** The body of an answer of any status. */
+function orRefusal(asked: Promise<object>): Promise<{ status: number; body: object }> {
+  return asked.then(
+    (body) => ({ status: 200, body }),
+    (error: unknown) => {
+      if (error instanceof Refused) return { status: error.status, body: error.answer };
+      throw error;
+    },
+  );
+}
 
 function readChecks(body: JsonObject | null): JsonObject {
   const parts = body?.['parts'] ?? body?.['checks'] ?? body;

@@ -1,12 +1,8 @@
-import type { ApiKey } from '@toolfleet/client';
-import type { JsonObject } from '@toolfleet/contracts';
+import type { ApiKey, NewKey } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
-
-/** `token`, the secret, is present only in the response that creates a key. */
-type CreatedKey = ApiKey & { token?: string };
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
@@ -39,7 +35,7 @@ export const keys: Command = {
 };
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const { body } = await gateway().request<ApiKey[]>('GET', '/api/v1/keys');
+  const body = await gateway().request('GET /api/v1/keys');
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else if (body.length === 0) terminal.out('No keys\n');
   else {
@@ -58,31 +54,31 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 }
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
-  const request: JsonObject = { client };
+  const request: NewKey = { client };
   const options = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires'];
   const [tenant, tools, projects, toolset, tier, mcpMode, expires] = options.map((option) => optionValue(line, option));
-  if (tenant) request['tenant_id'] = tenant;
-  if (tools) request['tools'] = tools.split(',').map((glob) => glob.trim());
-  if (projects) request['projects'] = projects.split(',').map((project) => project.trim());
-  if (toolset) request['toolset'] = toolset;
-  if (tier) request['tier'] = tier;
-  if (mcpMode) request['mcp_mode'] = mcpMode;
-  if (expires) request['expires_in_seconds'] = parseDuration(expires);
+  if (tenant) request.tenant_id = tenant;
+  if (tools) request.tools = tools.split(',').map((glob) => glob.trim());
+  if (projects) request.projects = projects.split(',').map((project) => project.trim());
+  if (toolset) request.toolset = toolset;
+  if (tier) request.tier = tier;
+  if (mcpMode) request.mcp_mode = mcpMode as NewKey['mcp_mode'];
+  if (expires) request.expires_in_seconds = parseDuration(expires);
   const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
-  if (roles.length > 0) request['roles'] = roles;
+  if (roles.length > 0) request.roles = roles;
   // Only keys of tenant operator can have that role.
-  if (roles.includes('operator') && !tenant) request['tenant_id'] = 'operator';
-  const { body } = await gateway().request<CreatedKey>('POST', '/api/v1/keys', request);
+  if (roles.includes('operator') && !tenant) request.tenant_id = 'operator';
+  const body = await gateway().request('POST /api/v1/keys', { body: request });
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else terminal.out(`${body.token ?? ''}\n`);
+  else terminal.out(`${body.token}\n`);
   if (!json && terminal.interactive)
     terminal.error(`Key ${body.id} for ${body.client}, ${describeState(body)}: this is the only time it is shown\n`);
   return EXIT.ok;
 }
 
 async function revoke({ gateway, json, terminal, line }: CommandContext, id: string): Promise<number> {
-  const path = `/api/v1/keys/${encodeURIComponent(id)}${hasSwitch(line, 'children') ? '?children=true' : ''}`;
-  const { body } = await gateway().request<{ revoked: string[] } | undefined>('DELETE', path);
+  const query = { children: hasSwitch(line, 'children') || undefined };
+  const body = await gateway().request('DELETE /api/v1/keys/{id}', { path: { id }, query });
   for (const revoked of body?.revoked ?? [id])
     terminal.out(json ? `${jsonText({ id: revoked, revoked: true })}\n` : `Revoked ${revoked}\n`);
   return EXIT.ok;

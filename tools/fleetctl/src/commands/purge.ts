@@ -1,20 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Purge, RouteRequest } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { jsonText, table } from '../terminal.js';
-
-/** A purge as the gateway reports it. */
-interface Purge {
-  id: string;
-  dry_run: boolean;
-  state: 'running' | 'done';
-  pseudonym: string;
-  counts: Record<string, number>;
-  remaining: Record<string, number>;
-  error: string | null;
-}
 
 const POLL_MS = 500;
 const OPTIONS = [
@@ -55,7 +45,11 @@ export const userPurge: Command = {
   },
 };
 
-async function purge(context: CommandContext, scope: Record<string, string>, wanted: string): Promise<number> {
+async function purge(
+  context: CommandContext,
+  scope: RouteRequest<'POST /api/v1/purges'>['body'],
+  wanted: string,
+): Promise<number> {
   const { gateway, line, terminal, json, signal } = context;
   const dry_run = hasSwitch(line, 'dry-run');
   const confirm = optionValue(line, 'confirm');
@@ -63,8 +57,7 @@ async function purge(context: CommandContext, scope: Record<string, string>, wan
     const what = confirm === undefined ? 'A purge cannot be undone' : `--confirm ${confirm} is not ${wanted}`;
     throw new CliError(`${what}: repeat with --confirm ${wanted}, or count with --dry-run`, EXIT.usage);
   }
-  const started = await gateway().request<Purge>('POST', '/api/v1/purges', { ...scope, dry_run, confirm });
-  let record = started.body;
+  let record = await gateway().request('POST /api/v1/purges', { body: { ...scope, dry_run, confirm } });
   if (hasSwitch(line, 'no-wait')) {
     terminal.out(json ? `${jsonText(record, 2)}\n` : `${record.id}\n`);
     return EXIT.ok;
@@ -81,8 +74,8 @@ async function purge(context: CommandContext, scope: Record<string, string>, wan
   return show(context, record);
 }
 
-async function read(gateway: Gateway, id: string): Promise<Purge> {
-  return (await gateway.request<Purge>('GET', `/api/v1/purges/${encodeURIComponent(id)}`)).body;
+function read(gateway: Gateway, id: string): Promise<Purge> {
+  return gateway.request('GET /api/v1/purges/{id}', { path: { id } });
 }
 
 /** Prints a purge. @returns the exit code: 1 if calls wrote again while it ran, so that it has to be repeated */

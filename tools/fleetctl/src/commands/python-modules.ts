@@ -2,8 +2,6 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { jsonText, table } from '../terminal.js';
 
-type Lists = Record<string, string[]>;
-
 /** `fleetctl python-modules`. */
 export const pythonModules: Command = {
   usage: 'python-modules [list] | python-modules set <standard|strict> [module …]',
@@ -11,19 +9,12 @@ export const pythonModules: Command = {
   verbs: ['list', 'set'],
   async run({ gateway, json, terminal, words }) {
     const [verb = 'list', level, ...modules] = words;
-    const path = '/api/v1/python/modules';
     if (verb !== 'list' && (verb !== 'set' || level === undefined))
       throw new CliError(`usage: fleetctl ${pythonModules.usage}`, EXIT.usage);
-    const { body } =
+    const body =
       verb === 'list'
-        ? await gateway().request<Record<'configured' | 'added', Lists>>('GET', path)
-        : await gateway().request<Record<'configured' | 'added', Lists>>(
-            'PUT',
-            `${path}/${encodeURIComponent(level!)}`,
-            {
-              modules,
-            },
-          );
+        ? await gateway().request('GET /api/v1/python/modules')
+        : await gateway().request('PUT /api/v1/python/modules/{level}', { path: { level: level! }, body: { modules } });
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else {
       const rows = Object.entries(body).flatMap(([source, lists]) =>

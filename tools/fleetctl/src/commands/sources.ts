@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { PendingApproval, SourceStatus } from '@toolfleet/client';
+import type { RouteAnswer, RouteRequest, SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
@@ -34,10 +34,10 @@ export const sources: Command = {
     const gateway = context.gateway();
     const source = await findSource(gateway, rest[0] as string);
     if (verb === 'remove') return remove(context, gateway, source);
-    const { body } =
+    const body =
       verb === 'show'
-        ? await gateway.request<SourceStatus>('GET', toPath(source))
-        : await gateway.request<SourceStatus>('POST', toPath(source, '/refresh'));
+        ? await gateway.request('GET /api/v1/sources/{kind}/{name}', target(source))
+        : await gateway.request('POST /api/v1/sources/{kind}/{name}/refresh', target(source));
     if (context.json) context.terminal.out(`${jsonText(body, 2)}\n`);
     else show(context.terminal, body);
     return verb === 'refresh' && body.state !== 'ok' ? EXIT.failed : EXIT.ok;
@@ -45,12 +45,7 @@ export const sources: Command = {
 };
 
 /** The answer to a registration. */
-interface Registered {
-  message: string;
-  quarantined: PendingApproval[];
-  refused?: SourceStatus['refused'];
-  warnings?: string[];
-}
+type Registered = Pick<RouteAnswer<'POST /api/v1/sources/openapi'>, 'message' | 'quarantined' | 'refused' | 'warnings'>;
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const found = await listSources(gateway());
@@ -83,18 +78,23 @@ async function add({ gateway, json, terminal, line }: CommandContext, [kind, nam
   const body: JsonObject = { ...fields, ...location, name };
   if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
   if (visibility !== undefined) body['visibility'] = visibility;
-  const { body: made } = await gateway().request<Registered>('POST', `/api/v1/sources/${kind}`, body);
-  if (json) terminal.out(`${jsonText(made, 2)}\n`);
+  const made: Registered = await gateway().request(`POST /api/v1/sources/${kind}`, { body });
+  if (json)
+    terminal.out(`${jsonText(made, 2)}
+`);
   else {
-    terminal.out(`${plain(made.message)}\n`);
+    terminal.out(`${plain(made.message)}
+`);
     showFindings(terminal, { ...made, notes: made.warnings });
-    if (made.refused?.length) terminal.out(`  after a correction: fleetctl sources refresh ${kind}:${name}\n`);
+    if (made.refused?.length)
+      terminal.out(`  after a correction: fleetctl sources refresh ${kind}:${name}
+`);
   }
   return EXIT.ok;
 }
 
 async function remove({ json, terminal }: CommandContext, gateway: Gateway, source: SourceStatus): Promise<number> {
-  const { body } = await gateway.request<{ removed: string[] }>('DELETE', toPath(source));
+  const body = await gateway.request('DELETE /api/v1/sources/{kind}/{name}', target(source));
   terminal.out(
     json ? `${jsonText(body, 2)}\n` : `Removed ${source.id} and its tools: ${body.removed.join(', ') || 'none'}\n`,
   );
@@ -121,17 +121,17 @@ function show(terminal: Terminal, source: SourceStatus): void {
 /** What a registration left to do: tools that await approval, those refused, and notes. */
 function showFindings(
   terminal: Terminal,
-  source: Pick<SourceStatus, 'quarantined'> & Partial<Pick<SourceStatus, 'refused' | 'notes'>>,
+  source: Partial<Pick<SourceStatus, 'quarantined' | 'refused' | 'notes'>>,
 ): void {
-  for (const { name, reason } of source.quarantined)
+  for (const { name, reason } of source.quarantined ?? [])
     terminal.out(`  quarantined  ${plain(`${name}: ${reason} (fleetctl approvals show ${name})`)}\n`);
   for (const { name, code, message } of source.refused ?? [])
     terminal.out(`  refused      ${plain(`${name}: ${message} (${code})`)}\n`);
   for (const note of source.notes ?? []) terminal.out(`  note         ${plain(note)}\n`);
 }
 
-async function listSources(gateway: Gateway): Promise<SourceStatus[]> {
-  return (await gateway.request<SourceStatus[]>('GET', '/api/v1/sources')).body;
+function listSources(gateway: Gateway): Promise<SourceStatus[]> {
+  return gateway.request('GET /api/v1/sources');
 }
 
 /** The source with this id or name. @throws CliError when there is none, or the name is that of several */
@@ -149,9 +149,9 @@ async function findSource(gateway: Gateway, name: string): Promise<SourceStatus>
   );
 }
 
-function toPath({ id, kind, tenant }: SourceStatus, action = ''): string {
-  const query = tenant === null ? '?visibility=fleet' : '';
-  return `/api/v1/sources/${kind}/${encodeURIComponent(id.slice(kind.length + 1))}${action}${query}`;
+function target({ id, kind, tenant }: SourceStatus): RouteRequest<'GET /api/v1/sources/{kind}/{name}'> {
+  const name = id.slice(kind.length + 1);
+  return { path: { kind, name }, query: tenant === null ? { visibility: 'fleet' } : {} };
 }
 
 /** A document on the web is read by the fleet, and read again when it changes; a local file is sent in the registration. */

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { CliError, EXIT } from '../cli-error.js';
+import { getTool } from '../gateway.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import { jsonText } from '../terminal.js';
@@ -53,7 +54,7 @@ export const toolNew: Command = {
 /** True when a fleet is running and has a tool of this name, which a plugin must not reuse. */
 async function exists(name: string, { gateway, signal }: CommandContext): Promise<boolean> {
   try {
-    await gateway().request('GET', `/api/v1/tools/${encodeURIComponent(name)}`, undefined, signal);
+    await getTool(gateway(), name, signal);
     return true;
   } catch {
     return false;

@@ -1,4 +1,4 @@
-import type { ListedTool } from '@toolfleet/client';
+import type { RouteRequest } from '@toolfleet/client';
 import { TOOLSET_OPTION, type Command } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
@@ -6,6 +6,8 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { suggestion } from '@toolfleet/contracts/text';
 import { getTool, type Gateway } from '../gateway.js';
+
+type ToolQuery = NonNullable<RouteRequest<'GET /api/v1/tools'>['query']>;
 
 /** `fleetctl tools`. */
 export const tools: Command = {
@@ -21,28 +23,26 @@ export const tools: Command = {
   known: ['category', 'source', 'limit', 'toolset'],
   complete: async (words, gateway, toolset) => {
     if (words[0] !== 'stubs') return [];
-    const query = new URLSearchParams({ detail: 'names', ...(toolset === undefined ? {} : { toolset }) });
-    return (await gateway.request<string[]>('GET', `/api/v1/tools?${query}`)).body;
+    const names = await gateway.request('GET /api/v1/tools', { query: { detail: 'names', toolset } });
+    return names as unknown as string[];
   },
   async run({ words: [verb = 'list', ...words], line, json, terminal, gateway }) {
     const isKnown = verb === 'stubs' || (verb === 'search' ? words.length > 0 : verb === 'list' && words.length === 0);
     if (!isKnown) throw new CliError(`usage: fleetctl ${tools.usage}`, EXIT.usage);
-    const query = new URLSearchParams();
-    for (const option of ['category', 'source', 'limit', 'toolset']) {
-      const value = optionValue(line, option);
-      if (value !== undefined) query.set(option, value);
-    }
-    if (verb === 'search') query.set('query', words.join(' '));
+    const query: ToolQuery = Object.fromEntries(
+      ['category', 'source', 'limit', 'toolset'].map((option) => [option, optionValue(line, option)]),
+    );
+    if (verb === 'search') query.query = words.join(' ');
     if (verb === 'stubs') {
-      query.set('format', 'python');
-      if (words.length > 0) query.set('names', words.join(','));
-      const { body: text } = await gateway().request<string>('GET', `/api/v1/tools?${query}`);
+      query.format = 'python';
+      if (words.length > 0) query.names = words.join(',');
+      const text = (await gateway().request('GET /api/v1/tools', { query })) as unknown as string;
       terminal.out(json ? `${jsonText({ stubs: text }, 2)}\n` : text);
       return EXIT.ok;
     }
-    const { body } = await gateway().request<ListedTool[]>('GET', `/api/v1/tools${query.size > 0 ? `?${query}` : ''}`);
+    const body = await gateway().request('GET /api/v1/tools', { query });
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
-    else if (body.length === 0 && verb === 'list' && (query.has('source') || query.has('category')))
+    else if (body.length === 0 && verb === 'list' && (query.source ?? query.category) !== undefined)
       throw new CliError(await nothingFound(gateway(), query), EXIT.failed);
     else if (body.length === 0) terminal.out('No tools\n');
     else {
@@ -59,13 +59,12 @@ export const tools: Command = {
 };
 
 /** Why a list is empty: an unknown category, with a similar one, or a source without tools that the caller may use. */
-async function nothingFound(gateway: Gateway, query: URLSearchParams): Promise<string> {
-  const all = (await gateway.request<ListedTool[]>('GET', '/api/v1/tools')).body;
-  const category = query.get('category');
+async function nothingFound(gateway: Gateway, { category, source }: ToolQuery): Promise<string> {
+  const all = await gateway.request('GET /api/v1/tools');
   const known = new Set(all.flatMap((tool) => [tool.category, ...(tool.tags ?? [])]));
-  if (category !== null && !known.has(category))
+  if (category !== undefined && !known.has(category))
     return `No tool has category or tag ${JSON.stringify(category)}${suggestion(category, known)}`;
-  return `No tools of source ${JSON.stringify(query.get('source'))} (see "fleetctl sources")`;
+  return `No tools of source ${JSON.stringify(source)} (see "fleetctl sources")`;
 }
 
 function firstSentence(text: string): string {

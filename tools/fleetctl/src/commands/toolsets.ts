@@ -1,4 +1,4 @@
-import type { ShownToolset, ToolsetSummary } from '@toolfleet/client';
+import type { ShownToolset, ToolsetSpec, ToolsetSummary } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
@@ -29,22 +29,30 @@ export const toolsets: Command = {
     if (verb === 'put') return put(context, gateway, rest as [string, string]);
     const found = await findToolset(gateway, rest[0] as string);
     if (verb === 'remove') {
-      const { body } = await gateway.request<{ removed: string }>('DELETE', toPath(found));
+      const body = await gateway.request('DELETE /api/v1/toolsets/{name}', target(found));
       context.terminal.out(context.json ? `${jsonText(body, 2)}\n` : `Removed ${body.removed}\n`);
       return EXIT.ok;
     }
     if (verb === 'show') {
-      const query = rest[1] === undefined ? undefined : `version=${encodeURIComponent(rest[1])}`;
-      return print(context, await gateway.request<ShownToolset>('GET', toPath(found, '', query)));
+      const { path, query } = target(found);
+      const version = rest[1] as number | undefined; // the gateway refuses other text than a number
+      return print(
+        context,
+        await gateway.request('GET /api/v1/toolsets/{name}', { path, query: { ...query, version } }),
+      );
     }
     if (verb === 'rollback') {
       const version = Number(rest[1]);
       if (!Number.isInteger(version) || version < 1)
         throw new CliError(`The version must be a positive integer, not ${JSON.stringify(rest[1])}`, EXIT.usage);
-      return print(context, await gateway.request<ShownToolset>('POST', toPath(found, '/rollback'), { version }));
+      return print(
+        context,
+        await gateway.request('POST /api/v1/toolsets/{name}/rollback', { ...target(found), body: { version } }),
+      );
     }
-    const decision = { tool: rest[1], pending_revision: rest[2] };
-    return print(context, await gateway.request<ShownToolset>('POST', toPath(found, '/approve'), decision));
+    const [, tool = '', revision = ''] = rest;
+    const sent = { ...target(found), body: { tool, pending_revision: revision } };
+    return print(context, await gateway.request('POST /api/v1/toolsets/{name}/approve', sent));
   },
 };
 
@@ -68,13 +76,12 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 
 async function put(context: CommandContext, gateway: Gateway, [name, source]: [string, string]): Promise<number> {
   const spec = await readJsonObject(source, '--toolset', () => context.terminal.readInput());
-  const visibility = optionValue(context.line, 'visibility');
-  const query = visibility === undefined ? '' : `?visibility=${encodeURIComponent(visibility)}`;
-  const path = `/api/v1/toolsets/${encodeURIComponent(name)}${query}`;
-  return print(context, await gateway.request<ShownToolset>('PUT', path, spec));
+  const visibility = optionValue(context.line, 'visibility') as 'tenant' | 'fleet' | undefined;
+  const sent = { path: { name }, query: { visibility }, body: spec as ToolsetSpec };
+  return print(context, await gateway.request('PUT /api/v1/toolsets/{name}', sent));
 }
 
-function print({ json, terminal }: CommandContext, { body }: { body: ShownToolset }): number {
+function print({ json, terminal }: CommandContext, body: ShownToolset): number {
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else show(terminal, body);
   return EXIT.ok;
@@ -102,8 +109,8 @@ function show(terminal: Terminal, toolset: ShownToolset): void {
   terminal.out(`${jsonText(toolset.spec, 2)}\n`);
 }
 
-async function listToolsets(gateway: Gateway): Promise<ToolsetSummary[]> {
-  return (await gateway.request<ToolsetSummary[]>('GET', '/api/v1/toolsets')).body;
+function listToolsets(gateway: Gateway): Promise<ToolsetSummary[]> {
+  return gateway.request('GET /api/v1/toolsets');
 }
 
 /** The toolset with this id or name. @throws CliError when there is none, or the name is that of several */
@@ -119,7 +126,6 @@ async function findToolset(gateway: Gateway, name: string): Promise<ToolsetSumma
   throw new CliError(`No toolset ${JSON.stringify(name)}${hint}`, EXIT.failed);
 }
 
-function toPath({ id, tenant }: ToolsetSummary, action = '', query?: string): string {
-  const parts = [...(tenant === null ? ['visibility=fleet'] : []), ...(query === undefined ? [] : [query])];
-  return `/api/v1/toolsets/${encodeURIComponent(id)}${action}${parts.length > 0 ? `?${parts.join('&')}` : ''}`;
+function target({ id, tenant }: ToolsetSummary): { path: { name: string }; query: { visibility?: 'fleet' } } {
+  return { path: { name: id }, query: tenant === null ? { visibility: 'fleet' } : {} };
 }

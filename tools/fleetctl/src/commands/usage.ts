@@ -1,4 +1,3 @@
-import type { Budget, UsageRow } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { optionValue } from '../command-line.js';
@@ -22,21 +21,17 @@ export const usage: Command = {
       if (!Object.hasOwn(GROUPS, group)) throw new CliError('--by accepts day, tool, user, agent', EXIT.usage);
       return group as keyof typeof GROUPS;
     });
-    const query = new URLSearchParams({ group_by: by });
-    for (const option of ['from', 'to']) {
-      const value = optionValue(line, option);
-      if (value !== undefined) query.set(option, value);
-    }
+    const query = { group_by: by, from: optionValue(line, 'from'), to: optionValue(line, 'to') };
     const fleet = gateway();
     const [used, budgets] = await Promise.all([
-      fleet.request<{ tenant_id: string; rows: UsageRow[] }>('GET', `/api/v1/usage?${query}`),
-      fleet.request<{ budgets: Budget[] }>('GET', '/api/v1/budgets'),
+      fleet.request('GET /api/v1/usage', { query }),
+      fleet.request('GET /api/v1/budgets'),
     ]);
     if (json) {
-      terminal.out(`${jsonText({ ...used.body, ...budgets.body }, 2)}\n`);
+      terminal.out(`${jsonText({ ...used, ...budgets }, 2)}\n`);
       return EXIT.ok;
     }
-    const rows = used.body.rows.map((row) => [
+    const rows = used.rows.map((row) => [
       ...groups.map((group) => row[GROUPS[group]] ?? '-'),
       row.calls,
       row.tokens,
@@ -47,7 +42,7 @@ export const usage: Command = {
       terminal.out(
         table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),
       );
-    const limits = budgets.body.budgets.map((one) => [
+    const limits = budgets.budgets.map((one) => [
       one.scope,
       one.limit_usd ?? 'none',
       one.spent_usd,

@@ -4,6 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
+import { compileSchema, explainErrors } from '@toolfleet/schema';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { main } from '../../tools/fleetctl/src/main.js';
@@ -243,10 +246,32 @@ describe('the state of the fleet', () => {
     expect((await left()).left).toBeGreaterThanOrEqual(before.left);
   });
 
-  it('is described at /openapi.json, route by route', async () => {
-    const { paths } = (await fleet.ask({ path: '/openapi.json', key: null })).body;
-    for (const path of ['me', 'catalog', 'recent-calls', 'recent-calls/events', 'fleet', 'breakers', 'limits', 'keys'])
-      expect(Object.keys(paths)).toContain(`/api/v1/${path}`);
+  it('answers as the table of routes says, with no member that it does not name', async () => {
+    const values: Record<string, string> = { name: 'calculator', kind: 'mcp' };
+    const calls = { calls: [{ name: 'calculator', arguments: { expression: '6 * 7' } }] };
+    const asked: [RouteKey, object?][] = [
+      ...(Object.keys(ROUTES) as RouteKey[]).flatMap((key): [RouteKey][] =>
+        /^GET /.test(key) && !/\{(?!name\})|events|toolsets\/|sources\//.test(key) ? [[key]] : [],
+      ),
+      ['POST /api/v1/tools/{name}/execute', { arguments: { expression: '6 * 7' } }],
+      ['POST /api/v1/tools/{name}/execute', { arguments: { expression: '6 * 7' }, mode: 'async' }],
+      ['POST /api/v1/tools/batch-execute', calls],
+      ['POST /tools/execute', { tool_name: 'calculator', parameters: { expression: '6 * 7' } }],
+      ['POST /tools/batch-execute', calls],
+      ['POST /tools/select', { task: 'multiply numbers' }],
+      ['POST /api/v1/keys', { client: 'described', tenant_id: 'acme' }],
+      ['POST /api/v1/purges', { tenant_id: 'nothing', dry_run: true }],
+    ];
+    expect(asked.length).toBeGreaterThan(30);
+    for (const [key, body] of asked) {
+      const [method = '', path = ''] = key.split(' ');
+      const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? name);
+      const answer = await fleet.ask({ method, path: filled, key: fleet.operatorKey, ...(body ? { body } : {}) });
+      const { schema } = (ROUTES[key] as Route).answers[answer.status] ?? {};
+      expect(schema, `${key} answered ${answer.status} ${answer.text}`).toBeDefined();
+      const faults = explainErrors(compileSchema(withoutOthers(schema as JsonObject)).errors(answer.body as Json));
+      expect(faults, key).toEqual([]);
+    }
   });
 });
 
@@ -497,3 +522,14 @@ it('records nothing where that is switched off', async () => {
   expect(after.some(({ call_id: id }) => id === unseen)).toBe(false);
   expect(after.length).toBe(before + 1);
 });
+
+/** The schema that also refuses members that it does not name. */
+function withoutOthers(schema: JsonObject): JsonObject {
+  const change = (value: Json): Json => {
+    if (Array.isArray(value)) return value.map(change);
+    if (!isJsonObject(value)) return value;
+    const copy = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, change(part)]));
+    return isJsonObject(value.properties) && value.type === 'object' ? { ...copy, additionalProperties: false } : copy;
+  };
+  return change(schema) as JsonObject;
+}

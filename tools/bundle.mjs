@@ -19,6 +19,7 @@ const OWN_ENTRIES = {
     'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
   },
   'builtin-executor': { 'bounded-child': 'libs/builtin-tools/dist/bounded/bounded-child.js' },
+  registry: { 'openapi-child': 'apps/registry/dist/sources/openapi-child.js' },
   gateway: { 'select-child': 'libs/results/dist/select-child.js' },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };

@@ -6,6 +6,7 @@
  *
  *   node test/load/openapi.bench.mjs [file...]
  */
+import { setFlagsFromString } from 'node:v8';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,10 +33,8 @@ else run();
 /** Child: reads, parses and converts one document, building every schema and plan once without keeping them. */
 async function measure(file) {
   const { convertDocument, parseSpec } = await import(new URL('libs/openapi/dist/index.js', `file://${ROOT}/`).href);
-  const { holdYoungGeneration } = await import(
-    new URL('libs/service/dist/hold-young-generation.js', `file://${ROOT}/`).href
-  );
-  holdYoungGeneration();
+  // As the child of the registry does.
+  setFlagsFromString('--semi-space-growth-factor=1');
   const small = documentOf(40);
   for (let round = 0; round < WARM_UP; round += 1) {
     for (const text of [JSON.stringify(small), dump(small)]) {

@@ -6,9 +6,10 @@
 --      9 registrations hash (owner -> JSON)
 -- ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration the tools result from, or ''
 --      4 `same`: write only if that registration is stored; `new`: store it unless all tools belong to others; ''
---      5 JSON of a `new` registration, else ''
---      6.. key, stamp, JSON and the stamp the decision was based on ('' absent, '*' any) of each tool
--- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 stored | 0 not | -1 superseded}.
+--      5 JSON of a `new` registration, else ''  6 most registrations of a tenant  7 most bytes of them
+--      8.. key, stamp, JSON and the stamp the decision was based on ('' absent, '*' any) of each tool
+-- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 stored | 0 not | -1 superseded |
+-- -2 beyond the quota of its tenant, and then nothing is written}.
 -- Server time only.
 -- Continues is-kept.lua.
 
@@ -17,9 +18,23 @@ local version = tonumber(redis.call('GET', KEYS[5]) or '0')
 if mode == 'same' and not is_kept(registration) then
   return { version, {}, {}, {}, {}, -1 }
 end
+-- The owner of a tenant's registration is kind/name@tenant.
+local tenant = owner:match('@(.*)$')
+if mode == 'new' and tenant then
+  local count, bytes = 1, #ARGV[5]
+  for _, other in ipairs(redis.call('HKEYS', KEYS[9])) do
+    if other ~= owner and other:match('@(.*)$') == tenant then
+      count = count + 1
+      bytes = bytes + redis.call('HSTRLEN', KEYS[9], other)
+    end
+  end
+  if count > tonumber(ARGV[6]) or bytes > tonumber(ARGV[7]) then
+    return { version, {}, {}, {}, {}, -2 }
+  end
+end
 local added, changed, conflicts, moved, touched, seen = {}, {}, {}, {}, {}, {}
 local mine = 0
-for at = 6, #ARGV, 4 do
+for at = 8, #ARGV, 4 do
   local key, stamp, basis = ARGV[at], ARGV[at + 1], ARGV[at + 3]
   local holder = redis.call('HGET', KEYS[1], key)
   if holder and holder ~= owner then
@@ -59,7 +74,7 @@ else
   redis.call('ZREM', KEYS[7], owner)
 end
 local kept = mode == 'same' and 1 or 0
-if mode == 'new' and (mine > 0 or #ARGV == 5) then
+if mode == 'new' and (mine > 0 or #ARGV == 7) then
   redis.call('HSET', KEYS[9], owner, ARGV[5])
   redis.call('HSET', KEYS[2], '~' .. owner, registration)
   kept = 1

@@ -3,6 +3,8 @@ import type { Clock } from '@toolfleet/resilience';
 import {
   DefinitionStore,
   MAX_PINS,
+  MAX_KEPT,
+  quotaExceeded,
   registrationText,
   toStamp,
   toStoredLook,
@@ -60,6 +62,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
       'version'
     >;
     if (isSuperseded) return { ...change, version: this.current };
+    if (footing?.isNew && this.isBeyondQuota(owner, registrationText(footing.registration))) throw quotaExceeded();
     for (const { tool, over } of writes) {
       const known = this.tools.get(tool.key);
       if (known && known.owner !== owner) {
@@ -179,6 +182,14 @@ export class MemoryDefinitionStore extends DefinitionStore {
   override async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
     if (look) this.seenLooks.set(owner, toStoredLook(look, this.seenLooks.get(owner)));
     else this.seenLooks.delete(owner);
+  }
+
+  private isBeyondQuota(owner: string, text: string): boolean {
+    const tenant = /@.*$/.exec(owner)?.[0];
+    if (tenant === undefined) return false;
+    const others = [...this.kept].filter(([other]) => other !== owner && /@.*$/.exec(other)?.[0] === tenant);
+    const bytes = others.reduce((sum, [, each]) => sum + Buffer.byteLength(each), Buffer.byteLength(text));
+    return others.length >= MAX_KEPT.registrations || bytes > MAX_KEPT.bytes;
   }
 
   private isKept(owner: string, registration: StoredRegistration): boolean {

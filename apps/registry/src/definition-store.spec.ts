@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
-import type { DefinitionStore, Footing, StoredRegistration, StoredTool, ToolWrite } from './definition-store.js';
+import {
+  MAX_KEPT,
+  type DefinitionStore,
+  type Footing,
+  type StoredRegistration,
+  type StoredTool,
+  type ToolWrite,
+} from './definition-store.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 
@@ -221,6 +228,27 @@ function conformance(name: string, make: () => Promise<Subject>): void {
         { ...registration('a'), kind: 'mcp' },
         registration('a', 'new'),
       ]);
+    });
+
+    it('keeps registrations of a tenant up to its quota, without harm to others', async () => {
+      const { store } = await make();
+      const keep = (name: string, note = '') =>
+        store.put(`openapi/${name}`, written(tool(`t-${name}`, `openapi/${name}`)), {
+          footing: made(registration(name, note)),
+        });
+      const half = 'x'.repeat(MAX_KEPT.bytes / 2);
+      await keep('a@acme', half);
+      await expect(keep('b@acme', half)).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+      await keep('a@acme', half);
+      await keep('b@globex', half);
+      await keep('b', half);
+      expect((await store.changesSince(0)).tools.map(({ key }) => key).toSorted()).toEqual(
+        ['t-a@acme', 't-b', 't-b@globex'].toSorted(),
+      );
+      for (let index = 1; index < MAX_KEPT.registrations; index += 1) await keep(`n${index}@acme`);
+      await expect(keep('last@acme')).rejects.toThrow('at most 200 sources');
+      await store.forget('openapi/n1@acme');
+      await keep('last@acme');
     });
 
     it('keeps no registration all of whose tools are of others', async () => {

@@ -1,7 +1,6 @@
-import { holdYoungGeneration, startService } from '@toolfleet/service';
+import { startService } from '@toolfleet/service';
 import { registryConfig } from './registry.config.js';
 
-holdYoungGeneration();
 // The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
 await startService(registryConfig, async (settings, host) =>
   (await import('./wiring.js')).registryComponents(settings, host),

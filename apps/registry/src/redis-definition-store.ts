@@ -5,6 +5,8 @@ import {
   DefinitionStore,
   MAX_PINS,
   registrationStamp,
+  MAX_KEPT,
+  quotaExceeded,
   registrationText,
   toStamp,
   toStoredLook,
@@ -55,7 +57,7 @@ type PutReply = [
   changed: string[],
   conflicts: string[],
   moved: string[],
-  kept: 1 | 0 | -1,
+  kept: 1 | 0 | -1 | -2,
 ];
 
 /**
@@ -127,9 +129,12 @@ export class RedisDefinitionStore extends DefinitionStore {
         stamp,
         mode,
         footing && mode === 'new' ? registrationText(footing.registration) : '',
+        MAX_KEPT.registrations,
+        MAX_KEPT.bytes,
         ...values,
       )) as PutReply;
       const [version, added, changed, conflicts, moved, kept] = reply;
+      if (kept === -2) throw quotaExceeded();
       all.version = version;
       all.isSuperseded = kept === -1;
       if (all.isSuperseded) break;

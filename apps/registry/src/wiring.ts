@@ -37,6 +37,7 @@ import { FleetSources, SOURCE_FAULT } from './sources/fleet-sources.js';
 import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
 import { McpSource } from './sources/mcp.source.js';
 import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
+import { OpenApiConversions } from './sources/openapi-convert.js';
 import { OpenApiSource } from './sources/openapi.source.js';
 import { PythonSource } from './sources/python.source.js';
 import { createSealFor } from './sources/secrets.js';
@@ -112,11 +113,13 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
       .catch((error: unknown) => logger.debug({ error, source }, 'the look at a source is not recorded'));
   };
   const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
+  const conversions = new OpenApiConversions(egress, clock, settings.OPENAPI_MAX_SPEC_SIZE);
   const openapi = new OpenApiSource(
     {
       register: (message, footing) => definitions.register(message, footing),
       keepLook,
       egress,
+      conversions,
       sealFor: openApiSealFor,
     },
     {
@@ -196,6 +199,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     redisComponent(redis, settings.REDIS_URL),
     allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
+    { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
     microserviceComponent({ name: 'door', module, strategy, logger }),

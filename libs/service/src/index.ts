@@ -31,7 +31,6 @@ export {
 export { environmentByPrefix, loadConfig } from './config/load-config.js';
 export { documentConfig } from './config/print-config.js';
 export { FLEET_FILE_FAULT, FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
-export { holdYoungGeneration } from './hold-young-generation.js';
 export { checkReady, FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
 export { microserviceComponent } from './nest-component.js';
 export {

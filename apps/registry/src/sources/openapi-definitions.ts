@@ -1,7 +1,6 @@
 import { toMicroUsd, type JsonObject } from '@toolfleet/contracts';
 import type { OpenApiBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { planJson, type OpenApiTool, type ParameterPlace } from '@toolfleet/openapi';
-import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import { withEntrySettings } from '../tool-settings.js';
 import type { OpenApiEntry } from '@toolfleet/fleet-file';
@@ -13,19 +12,6 @@ const CACHEABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'QUERY
 /** Source of a collection's tools. */
 export function openApiSource(entry: Pick<OpenApiEntry, 'name' | 'tenant'>): ToolSource {
   return { kind: 'openapi', name: sourceName(entry.name, entry.tenant) };
-}
-
-/** Connection options in the binding of every tool of a collection. Secrets are `${VAR}` or sealed. */
-export function bindingOptions(
-  entry: OpenApiEntry,
-  secrets: { auth_config?: JsonObject; extra_headers?: JsonObject },
-): JsonObject {
-  const options: JsonObject = { auth_type: entry.auth_type ?? 'none', ...secrets };
-  // The executor opens sealed values only for this registration.
-  if (holdsSealed(secrets)) options.registration = openApiSource(entry).name;
-  if (entry.vendor_adapter) options.vendor_adapter = entry.vendor_adapter;
-  if (entry.max_response_bytes !== undefined) options.max_response_bytes = entry.max_response_bytes;
-  return options;
 }
 
 /** Definition of an operation. Its binding contains everything an executor needs. */

@@ -6,11 +6,13 @@ import type { JsonObject } from '@toolfleet/contracts';
 import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import { EgressClient } from '@toolfleet/egress';
+import { SystemClock } from '@toolfleet/resilience';
 import { SecretBox, secretContext } from '@toolfleet/service';
 import { FakeClock, startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SourceLook } from '../definition-store.js';
 import { supersededError } from '../source-store.js';
+import { OpenApiConversions } from './openapi-convert.js';
 import { OpenApiSource } from './openapi.source.js';
 
 const KEY = 'a registry key of more than thirty-two characters';
@@ -22,6 +24,8 @@ describe('OpenApiSource', () => {
   let upstream: RecordingServer;
   let egress: EgressClient;
   let clock: FakeClock;
+  /** On the machine's clock: a child is not slowed by the clock of a test. */
+  let conversions: OpenApiConversions;
   let source: OpenApiSource;
   let directory: string;
   const announced: DefinitionRegister[] = [];
@@ -37,9 +41,11 @@ describe('OpenApiSource', () => {
   beforeAll(async () => {
     upstream = await startRecordingServer();
     egress = new EgressClient({ allowlist: ['api.example.com'], allowedEndpoints: [upstream.url] });
+    conversions = new OpenApiConversions(egress, new SystemClock(), 100_000);
     directory = mkdtempSync(join(tmpdir(), 'specs-'));
   });
   afterAll(async () => {
+    conversions.close();
     rmSync(directory, { recursive: true });
     await egress.close();
     await upstream.stop();
@@ -63,7 +69,7 @@ describe('OpenApiSource', () => {
     source = make(true);
   });
 
-  function make(sealed: boolean): OpenApiSource {
+  function make(sealed: boolean, converting = conversions): OpenApiSource {
     const box = new SecretBox(KEY);
     const log = (facts: JsonObject) => void logged.push(facts);
     return new OpenApiSource(
@@ -75,6 +81,7 @@ describe('OpenApiSource', () => {
           return replyTo(message, before);
         },
         egress,
+        conversions: converting,
         keepLook: async ({ name }, look) => void looks.push({ name, ...look }),
         ...(sealed
           ? { sealFor: (name: string) => (text: string) => box.seal(text, secretContext('openapi', name)) }
@@ -291,6 +298,26 @@ describe('OpenApiSource', () => {
       expect(await source.validate(request as never)).toMatchObject({ valid: false, errors: [error] });
     }
     expect(announced).toHaveLength(0);
+  });
+
+  it('gives up a document that takes longer than a minute, and converts the next one', async () => {
+    const hurried = new OpenApiConversions(egress, clock, 32 * 1024 * 1024);
+    source = make(false, hurried);
+    // Seconds of work, so that the minute of the test's clock ends first.
+    const slow = `openapi: 3.1.0\ninfo: {title: t, version: '1'}\nx-rows:\n${'  - {a: [1, 2, 3], b: {c: d}}\n'.repeat(600_000)}`;
+    const refused = source.add({ name: 'slow', spec_inline: slow, base_url: upstream.url });
+    let reply: Awaited<typeof refused> | undefined;
+    void refused.then((given) => (reply = given));
+    await expect
+      .poll(async () => {
+        await clock.advance(60_000);
+        return reply?.message;
+      })
+      .toContain('SPEC_TOO_COMPLEX: the document takes longer than 60 s to convert');
+    expect(reply).toMatchObject({ success: false });
+    const next = await source.add({ name: 'col', spec_inline: document({ '/a': op('a') }), base_url: upstream.url });
+    expect(next).toMatchObject({ success: true, operations_registered: ['a'] });
+    hurried.close();
   });
 
   it('refuses a malformed registration', async () => {

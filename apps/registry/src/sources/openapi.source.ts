@@ -11,12 +11,13 @@ import type {
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
-import { Semaphore, type Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
 import { approvalNote } from '../quarantine.js';
-import { convertEntry, MAX_WARNINGS, validateDocument, warningText, type ConvertedEntry } from './openapi-convert.js';
+import type { ConvertedEntry } from './openapi-child.js';
+import { MAX_WARNINGS, warningText, type OpenApiConversions } from './openapi-convert.js';
 import { openApiSource } from './openapi-definitions.js';
 import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
@@ -27,6 +28,7 @@ import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-read
 interface OpenApiSourceDeps {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
+  conversions: OpenApiConversions;
   /** Records what a look at a source gave; never rejects. */
   keepLook(source: ToolSource, look: SourceLook): Promise<void>;
   /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
@@ -48,6 +50,8 @@ interface WatchedDocument extends Watched<OpenApiEntry> {
   outcome: Omit<SourceLook, 'at' | 'nextAt'>;
 }
 
+/** Failures of a registration that are not problems of its document. */
+const THROWN: ReadonlySet<string> = new Set(['TOOL_NAME_CONFLICT', 'INTERNAL', 'QUEUE_FULL', 'PAYLOAD_TOO_LARGE']);
 const MIN_REFRESH_MS = 10_000;
 
 /**
@@ -56,8 +60,6 @@ const MIN_REFRESH_MS = 10_000;
  */
 export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
   private readonly specs: SpecReader;
-  /** One conversion at a time: each takes several times the memory of its document. */
-  private readonly conversions = new Semaphore(1);
   /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();
 
@@ -140,7 +142,7 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
       };
     } catch (error) {
       const known = toToolError(error);
-      if (known.code === 'TOOL_NAME_CONFLICT' || known.code === 'INTERNAL') throw known;
+      if (THROWN.has(known.code)) throw known;
       const kind = known.facts?.reason === 'unparsable' ? 'Parse error' : 'Registration error';
       return {
         ...base,
@@ -156,9 +158,8 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
 
   /** Reports what registering a document would give. */
   validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
-    return validateDocument(message, this.options.maxSpecBytes, (entry) =>
-      this.specs.read(entry, false, this.stopped.signal),
-    );
+    const { signal } = this.stopped;
+    return this.deps.conversions.report(message, signal, (entry) => this.specs.read(entry, false, signal));
   }
 
   /** Reads and converts a document. A document with the hash `knownSha256` is not converted. */
@@ -169,13 +170,8 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
   ): Promise<{ converted: ConvertedEntry; spec: LoadedSpec; unchanged: boolean }> {
     const spec = await this.specs.read(entry, trusted, this.stopped.signal);
     if (spec.sha256 === knownSha256) return { converted: NOTHING, spec, unchanged: true };
-    const converted = await (this.conversions.run(() =>
-      convertEntry(entry, spec, this.deps.sealFor?.(openApiSource(entry).name), {
-        egress: this.deps.egress,
-        clock: this.clock,
-        maxSpecBytes: this.options.maxSpecBytes,
-      }),
-    ) as Promise<ConvertedEntry>);
+    const seal = this.deps.sealFor?.(openApiSource(entry).name);
+    const converted = await this.deps.conversions.definitions(entry, spec, seal, this.stopped.signal);
     if (converted.definitions.length === 0 && converted.refused.length > 0) {
       throw new ToolError('SPEC_INVALID', {
         message: toLookState([], converted.refused).error,

@@ -158,7 +158,10 @@ export class ChildPool<Job extends object> {
   private limit(child: Child, { timeoutMs }: JobBounds): CancelTimer {
     return this.clock.after(timeoutMs, () => {
       const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
-      this.kill(child, new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs } }));
+      this.kill(
+        child,
+        new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs }, facts: { reason: 'too_slow' } }),
+      );
     });
   }
 

@@ -40,7 +40,7 @@ export interface ConversionJob {
 export type ConversionOutcome =
   | { converted: ConvertedEntry }
   | { report: DocumentReport }
-  | { failure: Pick<ToolError, 'code' | 'message' | 'details'> };
+  | { failure: Pick<ToolError, 'code' | 'message' | 'details' | 'facts'> };
 
 /** Above this many tools, a warning tells how large the tool list is. */
 const MANY_TOOLS = 200;
@@ -58,8 +58,8 @@ function outcomeOf(job: ConversionJob): ConversionOutcome {
     return { report: toReport(job.entry, conversion) };
   } catch (error) {
     if (!isToolError(error)) throw error;
-    const { code, message, details } = error;
-    return { failure: { code, message, details } };
+    const { code, message, details, facts } = error;
+    return { failure: { code, message, details, facts } };
   }
 }
 

@@ -101,15 +101,15 @@ export class OpenApiConversions {
       .run(job, { timeoutMs: CONVERSION_MS, signal, tenant })
       .catch((error: unknown) => this.explain(error))) as unknown as ConversionOutcome;
     if (!('failure' in outcome)) return outcome;
-    const { code, message, details } = outcome.failure;
-    throw new ToolError(code, { message, details });
+    const { code, ...options } = outcome.failure;
+    throw new ToolError(code, options);
   }
 
   /** What the limits of a child mean for a document. */
   private explain(error: unknown): never {
     if (!isToolError(error)) throw error;
     const hint = 'narrow it with operations or tags, or split it';
-    if (error.details?.['limit_ms'] !== undefined)
+    if (error.facts?.reason === 'too_slow')
       throw specError(
         'SPEC_TOO_COMPLEX',
         `the document takes longer than ${CONVERSION_MS / 1_000} s to convert; ${hint}`,

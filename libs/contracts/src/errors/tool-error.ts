@@ -30,9 +30,9 @@ export interface FailureFacts {
 
 /**
  * `auth_failed`: an upstream refused the fleet's own credential. `missing`: a file does not exist. `superseded`: a registration was
- * removed or replaced meanwhile. `unparsable`: a document has a syntax error.
+ * removed or replaced meanwhile. `unparsable`: a document has a syntax error. `too_slow`: a computation reached its time limit.
  */
-type FailureReason = 'auth_failed' | 'missing' | 'superseded' | 'unparsable';
+type FailureReason = 'auth_failed' | 'missing' | 'superseded' | 'unparsable' | 'too_slow';
 
 /** True for an HTTP status that says that an upstream is failing or overloaded; any other is an answer. */
 export function isServerFault(status: number): boolean {

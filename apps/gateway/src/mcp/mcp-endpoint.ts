@@ -131,7 +131,7 @@ export class McpEndpoint implements Mounted {
           config: { admitsCallers: true },
           // Before the body is read.
           onRequest: async (request, reply) => {
-            leaveUnread(request.raw, this.deps.clock);
+            leaveUnread(request.raw, reply.raw, this.deps.clock);
             return reply.code(404).send(noOAuthBody(options.issuer));
           },
           handler: (_request, reply) => reply,
@@ -185,7 +185,7 @@ export class McpEndpoint implements Mounted {
     const { deps } = this;
     const { raw } = request;
     const refuse = (status: number, body: object): FastifyReply => {
-      leaveUnread(raw, deps.clock);
+      leaveUnread(raw, reply.raw, deps.clock);
       return reply.code(status).header('content-type', 'application/json').send(JSON.stringify(body));
     };
     const foreign = checkOrigin(raw.headers, raw.socket.localAddress, deps.options);

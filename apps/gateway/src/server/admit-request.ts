@@ -67,7 +67,7 @@ export function admitBeforeBody(fastify: FastifyInstance, prove: AuthenticateSen
       const principal = await prove(request.raw);
       if (principal) request.principal = principal;
     } catch (error) {
-      leaveUnread(request.raw, clock);
+      leaveUnread(request.raw, reply.raw, clock);
       sendError(reply, request.url, toRequestError(error));
       return reply;
     }

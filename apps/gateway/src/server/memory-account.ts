@@ -123,7 +123,7 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
         }
         // The parser keeps waiting for an end that never comes; the response has left without it.
         payload.unpipe(counted);
-        leaveUnread(raw, clock);
+        leaveUnread(raw, reply.raw, clock);
         sendError(reply, request.url, refusal);
       },
     });

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import {
@@ -98,14 +98,18 @@ export function isSmallBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Leaves the rest of a large body unread and closes the connection a little later, when the client has read its answer. Call
- * it before the answer is sent. Node discards small bodies itself.
+ * Leaves the rest of a large body unread, tells the client that the connection ends, and closes it a little later, when the client has
+ * read its answer (RFC 9112 section 9.6). Call it before the answer is sent. Node discards small bodies itself.
  */
-export function leaveUnread(body: IncomingMessage, clock: Clock): void {
+export function leaveUnread(body: IncomingMessage, answer: ServerResponse, clock: Clock): void {
   if (isSmallBody(body)) return;
+  const { socket } = body;
+  answer.setHeader('Connection', 'close');
+  // Node would stop reading with the answer, and a client that still sends would see a reset instead of it.
+  socket.destroySoon = () => void socket.end();
   // Node reads and drops the whole body after the answer unless reading has begun; this reads one buffer.
   body.read(0);
-  const cancel = clock.after(LINGER_MS, () => body.socket.destroy());
+  const cancel = clock.after(LINGER_MS, () => socket.destroy());
   body.once('close', cancel);
 }
 

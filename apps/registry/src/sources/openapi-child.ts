@@ -22,7 +22,7 @@ export interface ConvertedEntry {
 }
 
 /** What a validation reports about a document that could be converted. */
-export type DocumentReport = Pick<OpenApiValidateReply, 'valid' | 'operations_count' | 'operations' | 'base_url'> & {
+type DocumentReport = Pick<OpenApiValidateReply, 'valid' | 'operations_count' | 'operations' | 'base_url'> & {
   refused: SpecWarning[];
   warnings: SpecWarning[];
 };

@@ -5,6 +5,7 @@ import {
   isLive,
   KeyStore,
   MAX_LIVE_KEYS,
+  MAX_TENANT_KEYS,
 } from '../../libs/access/src/api-keys.js';
 import { OPERATOR_KEY_ID } from '../../libs/access/src/roles.js';
 
@@ -19,8 +20,19 @@ export class MemoryKeyStore extends KeyStore {
       return 'parent_ended';
     const ofClient = [...this.keys.values()].filter((k) => k.tenantId === key.tenantId && k.client === key.client);
     if (ofClient.filter((k) => isLive(k, now)).length >= MAX_LIVE_KEYS) return 'too_many';
+    if (this.isFull(key.tenantId, now)) return 'tenant_full';
     this.keys.set(key.id, structuredClone(key));
     return 'created';
+  }
+
+  /** Forgets ended keys that have made none, when there are too many. */
+  private isFull(tenantId: string, now: EpochMs): boolean {
+    const all = [...this.keys.values()].filter((key) => key.tenantId === tenantId);
+    if (all.length < MAX_TENANT_KEYS) return false;
+    const parents = new Set(all.map(({ parentId }) => parentId));
+    const ended = all.filter((key) => !isLive(key, now) && !parents.has(key.id));
+    for (const { id } of ended) this.keys.delete(id);
+    return all.length - ended.length >= MAX_TENANT_KEYS;
   }
 
   override async find(id: string): Promise<ApiKeyRecord | null> {

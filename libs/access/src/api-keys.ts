@@ -50,6 +50,8 @@ export interface ApiKeyRecord {
 
 /** Live keys per client: the old and the new one during a rotation. */
 export const MAX_LIVE_KEYS = 2;
+/** Keys of a tenant, ended ones included as long as there is room. */
+export const MAX_TENANT_KEYS = 1_000;
 
 /** Whether a key is neither revoked nor expired. */
 export function isLive(key: Pick<ApiKeyRecord, 'revokedAt' | 'expiresAt'>, now: EpochMs): boolean {
@@ -57,13 +59,13 @@ export function isLive(key: Pick<ApiKeyRecord, 'revokedAt' | 'expiresAt'>, now: 
 }
 
 /** The end of `KeyStore.create`. */
-export type CreateOutcome = 'created' | 'too_many' | 'id_taken' | 'parent_ended';
+export type CreateOutcome = 'created' | 'too_many' | 'tenant_full' | 'id_taken' | 'parent_ended';
 
 /** Where keys are stored. Two gateways may create keys for one client at once, so `create` checks and writes in one step. */
 export abstract class KeyStore {
   /**
-   * Stores a new key. Otherwise nothing is stored: `too_many` if the client has `MAX_LIVE_KEYS` live ones at `now`, `parent_ended`
-   * if the parent is not live.
+   * Stores a new key. Otherwise nothing is stored: `too_many` if the client has `MAX_LIVE_KEYS` live ones at `now`, `tenant_full`
+   * if the tenant has `MAX_TENANT_KEYS` that are live or have made others, `parent_ended` if the parent is not live.
    */
   abstract create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome>;
   /** The key of this id, live or not. */
@@ -146,7 +148,7 @@ export class ApiKeys {
 
   /**
    * Creates a key. Its token is returned here and cannot be read again.
-   * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys; UNAUTHENTICATED when the parent
+   * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys or the tenant 1,000; UNAUTHENTICATED when the parent
    *   was revoked or has expired
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
@@ -177,6 +179,11 @@ export class ApiKeys {
         throw new ToolError('REQUEST_INVALID', {
           message: `Client ${spec.client} already has ${MAX_LIVE_KEYS} live keys; revoke one first.`,
           details: { fields: ['client'] },
+        });
+      }
+      if (outcome === 'tenant_full') {
+        throw new ToolError('REQUEST_INVALID', {
+          message: `Tenant ${spec.tenantId} already has ${MAX_TENANT_KEYS} keys; revoke some first.`,
         });
       }
       if (outcome === 'parent_ended') throw unauthenticated();

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startRedis } from '@toolfleet/testing';
-import type { ApiKeyRecord, KeyStore } from './api-keys.js';
+import { MAX_TENANT_KEYS, type ApiKeyRecord, type KeyStore } from './api-keys.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
 import { RedisKeyStore } from './redis-key-store.js';
 
@@ -66,6 +66,22 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
       await store.revoke('a2', NOW + 11);
       expect(await store.create(key('a4'), NOW + 11)).toBe('created');
       expect(await store.create(key('a5'), NOW + 11)).toBe('too_many');
+    });
+
+    it('bounds the keys of a tenant, and forgets ended ones without children first', async () => {
+      const many = Array.from({ length: MAX_TENANT_KEYS - 2 }, (_, index) => key(`n${index}`, { client: `c${index}` }));
+      await store.create(key('parent', { client: 'p' }), NOW);
+      await store.create(key('child', { client: 'q', parentId: 'parent' }), NOW);
+      await store.revoke('parent', NOW);
+      for (const each of many) await store.create(each, NOW);
+      const next = key('next', { client: 'next' });
+      expect(await store.create(next, NOW)).toBe('tenant_full');
+      expect(await store.create(key('other', { tenantId: 'other' }), NOW)).toBe('created');
+      await store.revoke('n0', NOW);
+      expect(await store.create(next, NOW)).toBe('created');
+      expect(await store.find('n0')).toBeNull();
+      expect((await store.find('parent'))?.revokedAt).toBe(NOW);
+      expect(await store.create(key('last', { client: 'last' }), NOW)).toBe('tenant_full');
     });
 
     it('revokes once: the first instant stays', async () => {

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import type { EpochMs } from '@toolfleet/contracts';
-import { type ApiKeyRecord, type CreateOutcome, KeyStore, MAX_LIVE_KEYS } from './api-keys.js';
+import { type ApiKeyRecord, type CreateOutcome, KeyStore, MAX_LIVE_KEYS, MAX_TENANT_KEYS } from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
 
 /**
  * Keys in Redis under the hash tag `{auth}`, one slot, so that every script runs on Redis Cluster:
- * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` ids.
+ * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` and
+ * `{auth}:tenant:<tenant>` ids.
  * Revocation and last use are separate fields: a late `touch` can never write an old record over a revocation.
  */
 const KEYS = '{auth}:keys';
@@ -28,8 +29,9 @@ export class RedisKeyStore extends KeyStore {
     const client = clientKey(key);
     const parent = key.parentId === OPERATOR_KEY_ID ? '' : (key.parentId ?? '');
     const record = JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
-    const args = [key.id, record, now, MAX_LIVE_KEYS, parent];
-    return (await this.redis.eval(CREATE_KEY, 3, KEYS, REVOKED, client, ...args)) as CreateOutcome;
+    const keys = [KEYS, REVOKED, client, tenantKey(key), USED];
+    const args = [key.id, record, now, MAX_LIVE_KEYS, parent, MAX_TENANT_KEYS];
+    return (await this.redis.eval(CREATE_KEY, keys.length, ...keys, ...args)) as CreateOutcome;
   }
 
   override async find(id: string): Promise<ApiKeyRecord | null> {
@@ -56,7 +58,14 @@ export class RedisKeyStore extends KeyStore {
   override async erase(id: string): Promise<boolean> {
     const key = await this.find(id);
     if (!key) return false;
-    await this.redis.multi().srem(clientKey(key), id).hdel(REVOKED, id).hdel(USED, id).hdel(KEYS, id).exec();
+    await this.redis
+      .multi()
+      .srem(clientKey(key), id)
+      .srem(tenantKey(key), id)
+      .hdel(REVOKED, id)
+      .hdel(USED, id)
+      .hdel(KEYS, id)
+      .exec();
     return true;
   }
 
@@ -67,6 +76,8 @@ export class RedisKeyStore extends KeyStore {
 
 const clientKey = ({ tenantId, client }: Pick<ApiKeyRecord, 'tenantId' | 'client'>): string =>
   `{auth}:client:${tenantId}:${client}`;
+
+const tenantKey = ({ tenantId }: Pick<ApiKeyRecord, 'tenantId'>): string => `{auth}:tenant:${tenantId}`;
 
 function assemble(record: string, revoked?: string | null, used?: string | null): ApiKeyRecord {
   return {

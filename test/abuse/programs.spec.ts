@@ -1,8 +1,10 @@
 /** Programs, Python runs and agents that take more than their share of memory or of a worker, while another tenant calls. */
 import type { Redis } from 'ioredis';
 import { eventually } from '@toolfleet/testing';
+import { endChild } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { startScriptedModel } from '../fleet/scripted-model.js';
 import { AbusedFleet, FULL_LENGTH } from './abused-fleet.js';
 
 /** Heap of a pod of 1 GiB. */
@@ -12,8 +14,10 @@ const WAITING = '{fleet}:python-runs:prioritized';
 
 let abused: AbusedFleet;
 let server: CountingMcpServer;
+let model: Awaited<ReturnType<typeof startScriptedModel>>;
 beforeAll(async () => {
   server = await startCountingMcpServer();
+  model = await startScriptedModel();
   abused = await AbusedFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
     tools: ['calculator', 'run_program', 'execute_python', 'notes_save_note'],
@@ -22,17 +26,26 @@ beforeAll(async () => {
       PYTHON_SANDBOX_THREADS: '2',
       PYTHON_SESSION_QUOTA_MB: '4',
       EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      LLM_BASE_URL: model.baseUrl,
+      LLM_MICRO_USD_PER_1K_TOKENS: '1',
     },
     envOf: { gateway: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MB}` } },
     config: {
       mcp_servers: { notes: { url: `${server.origin}/mcp`, rate_limit: 0 } },
-      tool_settings: { run_program: { rate_limit: 0 }, execute_python: { rate_limit: 0 } },
+      tool_settings: {
+        run_program: { rate_limit: 0 },
+        execute_python: { rate_limit: 0 },
+        multi_agent: { rate_limit: 0 },
+      },
     },
   });
+  await abused.fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'agent' });
+  await abused.fleet.untilListed(['multi_agent']);
 });
 afterAll(async () => {
   await abused?.stop();
   await server?.stop();
+  if (model) await endChild(model.process);
 });
 
 const attack = (code: string, fields: object = {}) =>
@@ -91,6 +104,30 @@ describe('programs that wait for a tool', () => {
         expect(ends.map(({ body }) => body.success)).toEqual(ends.map(() => true));
       },
       victimProgram,
+    );
+    expect(harm.p99Ms).toBeLessThan(harm.maxP99Ms);
+  });
+});
+
+describe('agents that wait for their model', () => {
+  const waitMs = FULL_LENGTH ? 8_000 : 3_000;
+  const agents = (instruction: string, key: string) =>
+    abused.fleet.call('multi_agent', { tasks: [{ name: 'task', instruction }] }, { key });
+
+  it('leave a slot to the agents of another tenant', async () => {
+    const harm = await abused.measured(
+      'eight agents that wait',
+      async () => {
+        const wait = () => agents(`SLEEP ${waitMs}\nSAY done`, abused.fleet.keys['globex']!);
+        const ends = await Promise.all(Array.from({ length: 8 }, wait));
+        for (const { status } of ends) expect([200, 429, 503, 504]).toContain(status);
+      },
+      async () => {
+        const from = performance.now();
+        const { body, text } = await agents('SAY done', abused.fleet.keys['acme']!);
+        expect(body.success, text).toBe(true);
+        return performance.now() - from;
+      },
     );
     expect(harm.p99Ms).toBeLessThan(harm.maxP99Ms);
   });

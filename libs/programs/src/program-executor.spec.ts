@@ -9,18 +9,22 @@ import { ProgramExecutor } from './program-executor.js';
 const clock = new SystemClock();
 const late = new ToolError('DEADLINE_EXCEEDED');
 
-/** Runs a program whose queue answers with this error. */
-function run(error: ToolError) {
-  const replies = { submit: () => Promise.reject(error) } as unknown as ReplyChannel;
-  const executor = new ProgramExecutor({} as JobQueue<never, never>, replies, {
+/** An executor whose queue answers as `submit` does. */
+function executorOf(submit: () => Promise<unknown>, maxPerTenant = 0): ProgramExecutor {
+  const replies = { submit } as unknown as ReplyChannel;
+  return new ProgramExecutor({} as JobQueue<never, never>, replies, {
     clock,
     issueToken: () => 'token',
     credentials: { during: (_principal, work) => work(new AbortController().signal) },
     traceHeaders: () => undefined,
     ports: { clock } as ProgramPorts,
-    maxPerTenant: 0,
+    maxPerTenant,
   });
-  const request = { principal: { tenantId: 'acme' }, deadlineAt: clock.now() + 1_000, context: {} };
+}
+
+/** A call of run_program. */
+function callOf(tenantId: string, more: object = {}): Call {
+  const request = { principal: { tenantId }, deadlineAt: clock.now() + 1_000, context: {}, ...more };
   const deadline = { remainingMs: () => 1_000 };
   const signal = new AbortController().signal;
   const call = {
@@ -29,8 +33,11 @@ function run(error: ToolError) {
     deadline,
     signal,
   };
-  return executor.execute(call as unknown as Call);
+  return call as unknown as Call;
 }
+
+/** Runs a program whose queue answers with this error. */
+const run = (error: ToolError) => executorOf(() => Promise.reject(error)).execute(callOf('acme'));
 
 it('a program that has begun and is late has timed out, and its calls are listed', async () => {
   expect(await run(late)).toMatchObject({ ok: false, failure: { code: 'ATTEMPT_TIMED_OUT' }, metadata: { calls: [] } });
@@ -38,4 +45,22 @@ it('a program that has begun and is late has timed out, and its calls are listed
 
 it('a program that never began is refused', async () => {
   await expect(run(late.withFacts({ begun: 'no' }))).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+});
+
+it('a tenant runs as many programs as its limit, and others and accepted programs run meanwhile', async () => {
+  const ends: (() => void)[] = [];
+  const executor = executorOf(() => new Promise((_, reject) => ends.push(() => reject(late))), 2);
+  const running = [callOf('acme'), callOf('acme')].map((call) => executor.execute(call));
+  await expect(executor.execute(callOf('acme'))).rejects.toMatchObject({
+    code: 'QUEUE_FULL',
+    details: { setting: 'GATEWAY_PROGRAMS_PER_TENANT' },
+  });
+  running.push(executor.execute(callOf('globex')), executor.execute(callOf('acme', { acceptedAt: clock.now() })));
+  await expect.poll(() => ends.length).toBe(4);
+  ends[0]!();
+  await running[0];
+  running.push(executor.execute(callOf('acme')));
+  await expect.poll(() => ends.length).toBe(5);
+  for (const end of ends) end();
+  await Promise.all(running);
 });

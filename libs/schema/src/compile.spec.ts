@@ -298,6 +298,12 @@ test.each<[string, JsonObject, Json]>([
   expect(process.memoryUsage().heapUsed - heap).toBeLessThan(256 * 1024 * 1024);
 });
 
+test('the first value that is refused does not pay for the compilation that it causes', () => {
+  const compiled = compileSchema({ type: 'object', properties: object(names(200), { type: ['string', 'null'] }) });
+  // Enough for the value and too little for the schema, which is a value of its meta-schema.
+  expect(compiled.errors({ k0: 1 }, 500)).toMatchObject([{ keyword: 'type', instancePath: '/k0' }]);
+});
+
 test('keywords of a schema cannot switch the count off', () => {
   const compiled = compileSchema({
     type: 'array',

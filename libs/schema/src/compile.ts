@@ -9,7 +9,7 @@ import { fingerprint } from './canonical.js';
 import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
 import { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
-import { addMeter, meteredSchema, StepsExhausted, withinErrors, withinSteps } from './step-budget.js';
+import { addMeter, meteredSchema, StepsExhausted, withinErrors, withinSteps, withoutSteps } from './step-budget.js';
 
 /** Compiled schemas in the cache; a fleet of 5,000 tools fits. */
 const MAX_COMPILED = 5_000;
@@ -146,11 +146,13 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
 
 function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction {
   try {
-    ajv.addSchema(schema, key);
-    const validate = ajv.getSchema(key);
-    if (!validate) throw new Error('not compiled');
-    void validate(null); // makes V8 parse the whole function now, so that a failure rejects the schema and not a later call
-    return validate;
+    return withoutSteps(() => {
+      ajv.addSchema(schema, key);
+      const validate = ajv.getSchema(key);
+      if (!validate) throw new Error('not compiled');
+      void validate(null); // makes V8 parse the whole function now, so that a failure rejects the schema and not a later call
+      return validate;
+    });
   } catch (error) {
     ajv.removeSchema(key);
     const reason = error instanceof Error ? error.message : String(error);

@@ -54,6 +54,20 @@ export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
   }
 }
 
+/**
+ * Runs work whose cost is that of the schema, not of the value, without charging the running validation: the first value that is
+ * checked must not be refused for the compilation that it causes.
+ */
+export function withoutSteps<T>(work: () => T): T {
+  const before = left;
+  left = Number.POSITIVE_INFINITY;
+  try {
+    return work();
+  } finally {
+    left = before;
+  }
+}
+
 /** Runs a validator that reports all errors and stops after `MAX_ERRORS`. @throws StepsExhausted */
 export function withinErrors(validate: () => void): void {
   errorsLeft = MAX_ERRORS;

@@ -232,9 +232,9 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
     it('keeps registrations of a tenant up to its quota, without harm to others', async () => {
       const { store } = await make();
-      const keep = (name: string, note = '') =>
-        store.put(`openapi/${name}`, written(tool(`t-${name}`, `openapi/${name}`)), {
-          footing: made(registration(name, note)),
+      const keep = (source: string, note = '') =>
+        store.put(`openapi/${source}`, written(tool(`t-${source}`, `openapi/${source}`)), {
+          footing: made(registration(source, note)),
         });
       const half = 'x'.repeat(MAX_KEPT.bytes / 2);
       await keep('a@acme', half);

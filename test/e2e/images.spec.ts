@@ -81,7 +81,11 @@ describe('bundles as images run them', () => {
       const { digest, files } = packLayer(folder, archive);
       expect(packLayer(folder, archive).digest).toBe(digest);
       rmSync(archive);
-      expect(files.map(({ path }) => path).toSorted()).toEqual(['/app/main.js', '/app/package.json']);
+      expect(files.map(({ path }) => path).toSorted()).toEqual([
+        '/app/main.js',
+        '/app/openapi-child.js',
+        '/app/package.json',
+      ]);
     }
     expect(imageConfig(app)).toMatchObject({ user: '10001:10001', entrypoint: ['node', 'main.js'] });
     const { components } = billOfMaterials(app, packages);

@@ -20,10 +20,15 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
   const { build } = await import('esbuild');
   const folder = join(ROOT, 'node_modules', '.cache', 'toolfleet-specs');
   await mkdir(folder, { recursive: true });
-  const entry = join(folder, `${randomUUID()}.mjs`);
-  await build({
-    entryPoints: [source],
-    outfile: entry,
+  const name = randomUUID();
+  const { metafile } = await build({
+    entryPoints: { [name]: source },
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    // What is imported late is loaded late, as in the built service: a mistake in a setting ends it before.
+    splitting: true,
+    chunkNames: `${name}-[hash]`,
+    metafile: true,
     bundle: true,
     platform: 'node',
     format: 'esm',
@@ -46,5 +51,7 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
     ],
     tsconfigRaw: { compilerOptions: { experimentalDecorators: true, useDefineForClassFields: false } },
   });
-  return { entry, remove: () => rm(entry, { force: true }) };
+  const files = Object.keys(metafile.outputs).map((file) => join(process.cwd(), file));
+  const remove = async () => void (await Promise.all(files.map((file) => rm(file, { force: true }))));
+  return { entry: join(folder, `${name}.mjs`), remove };
 }

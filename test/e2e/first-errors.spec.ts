@@ -146,6 +146,26 @@ describe('a misspelt tool', () => {
   });
 });
 
+describe('a request near the right one', () => {
+  it.each<[string, object, string]>([
+    [
+      'calculator/execute',
+      { arguments: { expression: '1' }, timeout: 5 },
+      "Unknown field 'timeout'; did you mean timeout_ms?",
+    ],
+    ['batch-execute', { name: 'calculator', arguments: {} }, 'put this call into an array'],
+  ])('of %s learns what to change', async (path, body, message) => {
+    expect(await fleet.ask({ path: `/api/v1/tools/${path}`, body })).toMatchObject({
+      status: 400,
+      body: {
+        code: 'REQUEST_INVALID',
+        error: expect.stringContaining(message),
+        doc_url: 'docs/errors.md#request_invalid',
+      },
+    });
+  });
+});
+
 describe('X-API-Key', () => {
   const calculate = { name: 'calculator', arguments: { expression: '6*7' } };
   it.each<[string, string, unknown]>([

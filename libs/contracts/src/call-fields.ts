@@ -1,7 +1,7 @@
 import { ToolError } from './errors/tool-error.js';
 import type { CallRequest } from './call.js';
 import type { Json, JsonObject } from './json.js';
-import { hasUnsafeCharacters } from './text.js';
+import { hasUnsafeCharacters, suggestion } from './text.js';
 import { toCamelCase } from './wire.js';
 
 /** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
@@ -169,7 +169,7 @@ export function readCallFields<E extends CallEntry>(
     // A field of another entry point is not an argument of the tool; `parameters` holds the arguments in batches of Shannon's API.
     const lacksArguments = ['arguments', 'parameters'].every((name) => source[name] === undefined);
     const mayBeArguments = !unknown.some((name) => Object.hasOwn(CALL_FIELDS, name));
-    rejectUnknownFields(unknown, others.includes('arguments') && lacksArguments && mayBeArguments);
+    rejectUnknownFields(unknown, names, others.includes('arguments') && lacksArguments && mayBeArguments);
   }
   const read: Record<string, Json> = {};
   const reasons: string[] = [];
@@ -198,12 +198,12 @@ const MAX_NAMES = 10;
 const MAX_NAME_CHARS = 64;
 
 /** @throws ToolError REQUEST_INVALID that lists the names, unless there are none */
-export function rejectUnknownFields(names: readonly string[], lacksArguments = false): void {
+export function rejectUnknownFields(names: readonly string[], known: Iterable<string>, lacksArguments = false): void {
   if (names.length === 0) return;
   const unknown = names
     .slice(0, MAX_NAMES)
     .map((name) => (name.length > MAX_NAME_CHARS ? `${name.slice(0, MAX_NAME_CHARS)}…` : name));
-  const quoted = unknown.map((name) => `'${name}'`).join(', ');
+  const quoted = unknown.map((name) => `'${name}'${suggestion(name, known)}`).join(', ');
   const advice = lacksArguments
     ? `; arguments of the tool belong in arguments: {"arguments": {"${unknown[0]}": …}}`
     : '';

@@ -70,6 +70,8 @@ export function readBatchBody<E extends 'http-batch' | 'nats-batch'>(
   if (Array.isArray(body) || isMessage(body)) return { calls: body, fields: {} as CallFieldsOn<E> };
   if (!isJsonObject(body))
     throw new ToolError('REQUEST_INVALID', { message: 'A batch must be a JSON array or object' });
+  if (body.calls === undefined && body.tool_calls === undefined && (body.name ?? body.tool_name ?? body.function))
+    throw new ToolError('REQUEST_INVALID', { message: 'A batch is a list of calls: put this call into an array' });
   const fields = readCallFields(body, entry, ['calls', 'tool_calls']);
   if (body.calls !== undefined && body.tool_calls !== undefined)
     throw new ToolError('REQUEST_INVALID', { message: "Send either 'calls' or 'tool_calls'" });

@@ -76,7 +76,7 @@ describe('a batch', () => {
   });
 
   it.each([
-    [{ dryrun: true }, "Item 1: Unknown field 'dryrun'"],
+    [{ dryrun: true }, "Item 1: Unknown field 'dryrun'; did you mean dry_run?"],
     [{ dry_run: 'yes' }, 'Item 1: Invalid request: dry_run must be true or false'],
     [
       { idempotency_key: 'k'.repeat(256) },

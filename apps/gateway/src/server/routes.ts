@@ -90,7 +90,8 @@ function readerOf(
   }
   return (sent) => {
     const source = bodyObject(sent);
-    rejectUnknownFields(Object.keys(source).filter((name) => !Object.hasOwn(properties, name)));
+    const unknown = Object.keys(source).filter((name) => !Object.hasOwn(properties, name));
+    rejectUnknownFields(unknown, Object.keys(properties));
     const dto = Object.assign(new Dto(), source) as Record<string, Json>;
     for (const [name, value] of Object.entries(dto)) dto[name] = convert(properties[name] as JsonObject, value);
     const faults = validateSync(dto);

@@ -1,4 +1,4 @@
-import { ToolError, toUsd, type CallResult, type EpochMs, type Usage } from '@toolfleet/contracts';
+import { ToolError, toUsd, type CallResult, type EpochMs, type MicroUsd, type Usage } from '@toolfleet/contracts';
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
@@ -32,7 +32,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
       call.signal,
     );
     const answer = reserved instanceof Promise ? await reserved : reserved;
-    if (!answer.admitted) throw refusal(answer, ports.clock.now());
+    if (!answer.admitted) throw refusal(answer, call.plan.reserveMicroUsd, ports.clock.now());
     const reservedCall = answer.may_overrun ? { ...call, maxMicroUsd: Number.POSITIVE_INFINITY } : call;
     let result: CallResult | undefined;
     let reported: Usage | undefined;
@@ -101,7 +101,11 @@ function toSettlement(
 }
 
 /** The refusal with the unit of its amounts, micro-USD or tokens, and for a day when it ends: no other limit starts anew. */
-function refusal({ code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>, now: EpochMs): ToolError {
+function refusal(
+  { code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>,
+  wanted: MicroUsd,
+  now: EpochMs,
+): ToolError {
   // A refusal of scope `call:` means that this call id was charged before: it ran, or may have, and its outcome was lost.
   if (scope.startsWith('call:')) {
     return new ToolError('OUTCOME_UNKNOWN', { message: 'This call was charged before; its outcome was not kept' });
@@ -112,11 +116,15 @@ function refusal({ code, scope, limit, used }: Extract<ReserveAnswer, { admitted
   }
   const [what, unit, amounts] =
     code === 'BUDGET_EXCEEDED'
-      ? ['Budget', 'micro_usd', `${toUsd(used)} of ${toUsd(limit)} USD`]
-      : ['Token limit', 'tokens', `${used} of ${limit} tokens`];
+      ? [
+          'Budget',
+          'micro_usd',
+          `${toUsd(used)} of ${toUsd(limit)} USD are spent or reserved, and this call may cost ${toUsd(wanted)}`,
+        ]
+      : ['Token limit', 'tokens', `${used} of ${limit} tokens are spent or reserved`];
   const resetsAt = scope === 'day' ? new Date(Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString() : null;
   return new ToolError(code, {
-    message: `${what} exceeded for ${scope}: ${amounts} are spent or reserved${resetsAt ? `; a new day begins at ${resetsAt}` : ''}`,
+    message: `${what} exceeded for ${scope}: ${amounts}${resetsAt ? `; a new day begins at ${resetsAt}` : ''}`,
     details: { scope, limit, used, unit, resets_at: resetsAt },
   });
 }

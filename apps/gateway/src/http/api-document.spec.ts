@@ -49,6 +49,10 @@ describe('the document', () => {
     );
   });
 
+  it('says where objects have any members, so that generated clients can send arguments', () => {
+    expect(JSON.stringify(document)).not.toContain('{"type":"object"}');
+  });
+
   it('has examples that its schemas accept, one for every body', () => {
     const faults = TABLE.flatMap(([key, { body, example, answers }]) => {
       const pairs = [

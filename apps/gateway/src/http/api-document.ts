@@ -128,9 +128,14 @@ function refusals(path: string, { access = 'caller', query, body, errors = [] }:
 function toReferences<T extends Json>(schema: T, schemas: JsonObject): T {
   if (Array.isArray(schema)) return schema.map((item) => toReferences(item, schemas)) as T;
   if (!isJsonObject(schema)) return schema;
-  const copy = Object.fromEntries(Object.entries(schema).map(([key, part]) => [key, toReferences(part, schemas)])) as T;
+  const copy = Object.fromEntries(
+    Object.entries(schema).map(([key, part]) => [key, toReferences(part, schemas)]),
+  ) as JsonObject;
+  // Without it, generators of clients take an object of any members for one without members.
+  if (copy.type === 'object' && Object.keys(copy).every((key) => key === 'type' || key === 'description'))
+    copy.additionalProperties = true;
   const name = nameOf(schema);
-  if (name === undefined) return copy;
+  if (name === undefined) return copy as T;
   schemas[name] = copy;
   return { $ref: `#/components/schemas/${name}` } as unknown as T;
 }

@@ -144,7 +144,7 @@ const EXECUTE = named('Execute', {
 } as Schema<CallFieldsOn<'http'> & { arguments: JsonObject }>);
 
 /** Arguments are an object, or the JSON text of one as models write it. */
-const ARGUMENTS: Schema<JsonObject | string> = { type: ['object', 'string'] };
+const ARGUMENTS: Schema<JsonObject | string> = { anyOf: [object(), text()] };
 const member = (name: string, more: Record<string, Schema> = {}): Schema<JsonObject> => ({
   type: 'object',
   required: ['name', name],
@@ -153,6 +153,7 @@ const member = (name: string, more: Record<string, Schema> = {}): Schema<JsonObj
 /** One call of a batch in the forms that `readBatch` of the engine reads. */
 const BATCH_ITEM = named('BatchItem', {
   description: 'A call of this API, or one as a model of OpenAI, Anthropic or Gemini sends it',
+  type: 'object',
   properties: callFieldSchemas('batch-item'),
   anyOf: [
     { title: 'Call', ...member('arguments') },

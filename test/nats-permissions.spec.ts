@@ -222,9 +222,12 @@ function subjectKeysIn(text: string): string[] {
   return [...[...text.matchAll(/\bSUBJECTS\.(\w+)/g)].map((match) => match[1]!), ...calls];
 }
 
-/** Subjects that a source text writes itself, where they have no row in the table of rights. */
+/**
+ * Subjects that a source text writes itself, where they have no row in the table of rights. Routes of HTTP, which the console requests,
+ * have a space; no subject has one.
+ */
 function literalSubjectsIn(text: string): string[] {
-  const sends = /(?:\.(?:publish|request|subscribe)|@Endpoint)(?:<[^()]*>)?\(\s*(['"`])(?!\$\{)([^'"`]*)\1/g;
+  const sends = /(?:\.(?:publish|request|subscribe)|@Endpoint)(?:<[^()]*>)?\(\s*(['"`])(?!\$\{)([^'"`\s]*)\1/g;
   return [...text.matchAll(sends)].map((match) => match[2]!);
 }
 

@@ -117,6 +117,7 @@ function runGateway() {
       context: {},
       deadlineAt: clock.now() + timeLeftMs,
       signal: new AbortController().signal,
+      mode: { kind: 'run' },
       idempotencyKey: key,
     }).then(
       (result) => ({ ok: result.ok, code: result.failure?.code }),

@@ -82,6 +82,7 @@ const request = (args) => ({
   context: {},
   deadlineAt: Date.now() + 120_000,
   signal: new AbortController().signal,
+  mode: { kind: 'run' },
 });
 const fresh = () => ({ query: `news ${(serial += 1)}`, max_results: 5, site: 'example.com', safe: true });
 const same = { query: 'news', max_results: 5, site: 'example.com', safe: true };

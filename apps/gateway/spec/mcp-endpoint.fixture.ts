@@ -75,7 +75,7 @@ export const success = (output: CallResult['output'], text = ''): Succeeded => s
 
 /** The scripted engine: the outcome by tool name. */
 async function engine(request: CallRequest): Promise<CallResult> {
-  if (request.refusal) throw request.refusal;
+  if (request.mode.kind === 'refused') throw request.mode.reason;
   switch (request.toolName) {
     case 'echo':
       return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));
@@ -115,7 +115,7 @@ async function engine(request: CallRequest): Promise<CallResult> {
       await held;
       return success('held', 'held');
     case 'careful':
-      if (!request.approved?.questions.includes(QUESTION)) {
+      if (!request.approval?.given?.questions.includes(QUESTION)) {
         throw new ToolError('APPROVAL_REQUIRED', {
           facts: { approval: { questions: [QUESTION], revision: REVISION } },
         });

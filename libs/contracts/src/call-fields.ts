@@ -2,6 +2,7 @@ import { ToolError } from './errors/tool-error.js';
 import type { CallRequest } from './call.js';
 import type { Json, JsonObject } from './json.js';
 import { hasUnsafeCharacters, suggestion } from './text.js';
+import type { EpochMs, Milliseconds } from './units.js';
 import { toCamelCase } from './wire.js';
 
 /** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
@@ -230,24 +231,34 @@ function findViolation(schema: FieldSchema, value: Json): string | undefined {
   }
 }
 
-/** The fields of a `CallRequest` that come from those of the wire. `session_id` and others become its `context` instead. */
-export function requestFields(
-  fields: CallFields,
-): Pick<
-  CallRequest,
-  | 'requestId'
-  | 'agentId'
-  | 'taskId'
-  | 'idempotencyKey'
-  | 'timeoutMs'
-  | 'noRetry'
-  | 'dryRun'
-  | 'cache'
-  | 'select'
-  | 'inlineBytes'
-> {
-  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache, select } = fields;
+/** A call as a caller named it. */
+interface NamedCall {
+  id: string;
+  tool: string;
+  arguments: JsonObject;
+  fields: CallFields;
+}
+
+/**
+ * Builds the request of a call, for every entry point.
+ * @param caller who calls, and how; `session_id` and others are in its `context`
+ * @param time the instant at which the call begins, and how long it may take from then on
+ */
+export function callRequest(
+  { id, tool, arguments: args, fields }: NamedCall,
+  caller: Pick<CallRequest, 'principal' | 'origin' | 'door' | 'context' | 'signal' | 'exchangeSession'>,
+  { beginsAt, maxMs }: { beginsAt: EpochMs; maxMs: Milliseconds },
+): CallRequest {
+  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, cache, select } = fields;
   const inline_bytes = fields.max_result_kb === undefined ? undefined : fields.max_result_kb * 1_024;
-  const named = { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, dry_run, cache, select };
-  return toCamelCase({ ...named, inline_bytes });
+  const named = { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, cache, select, inline_bytes };
+  return {
+    callId: id,
+    toolName: tool,
+    rawArguments: args,
+    ...caller,
+    deadlineAt: beginsAt + Math.min(timeout_ms ?? maxMs, maxMs),
+    mode: { kind: fields.dry_run ? 'dry' : 'run' },
+    ...toCamelCase(named),
+  };
 }

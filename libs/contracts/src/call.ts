@@ -32,9 +32,22 @@ export type ResultReading =
   | { by: 'resource' };
 
 /**
- * One request to run a tool, as every transport passes it to the engine. Transports build it from the fields of
- * `CALL_FIELDS`.
+ * How far a call goes.
+ * - `run`: to its end.
+ * - `dry`: its admission and its price, without running the tool. Not an execution: no metric counts it and the log marks it.
+ * - `admit`: its admission, before it is queued. Only a refusal ends the call here and is recorded; the execution is recorded when it
+ *   happens.
+ * - `resume`: to its end, after it was accepted for later. `mayHaveBegun`: an earlier run may have begun, and the store may have lost its
+ *   record; without a record, a tool that must not be repeated ends as OUTCOME_UNKNOWN.
+ * - `refused`: nowhere, because its credential was revoked or has expired since it was accepted, or a person declined it. The call is
+ *   audited, traced and metered like any other and costs nothing.
  */
+export type CallMode =
+  | { kind: 'run' | 'dry' | 'admit' }
+  | { kind: 'resume'; acceptedAt: EpochMs; mayHaveBegun: boolean }
+  | { kind: 'refused'; reason: ToolError };
+
+/** One request to run a tool, as every transport passes it to the engine. `callRequest` builds it from the fields of `CALL_FIELDS`. */
 export interface CallRequest {
   callId: string;
   toolName: string;
@@ -55,8 +68,6 @@ export interface CallRequest {
   deadlineAt: EpochMs;
   /** Aborted when the caller goes away or cancels. */
   signal: AbortSignal;
-  /** When the call was accepted for later; absent for calls that run at once. */
-  acceptedAt?: EpochMs;
   requestId?: string;
   agentId?: string;
   taskId?: string;
@@ -77,30 +88,16 @@ export interface CallRequest {
   inlineBytes?: number;
   /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */
   resultReading?: ResultReading;
-  /** Checks the call and its price without running the tool. Not an execution: no metric counts it and the log marks it. */
-  dryRun?: boolean;
-  /**
-   * Checks a call that is about to be queued, without running the tool. Only a refusal ends the call here and is recorded; the
-   * execution is recorded when it happens.
-   */
-  admitOnly?: boolean;
-  /**
-   * The entry point asks a person where the policy wants an approval, and makes the call again with the answer. APPROVAL_REQUIRED
-   * is then not the end of the call, and nothing records it.
-   */
-  asksPerson?: boolean;
-  /** Set by MCP when a person approved this call. */
-  approved?: Approval;
-  /**
-   * An earlier run of this call may have begun, and the store may have lost its record. Without a record, a tool that must not
-   * be repeated ends as OUTCOME_UNKNOWN. Set only by the queue of asynchronous calls.
-   */
-  mayHaveBegun?: boolean;
-  /**
-   * Why a call may not start after it was accepted or a person was asked: its credential has been revoked or has expired since,
-   * or the person declined it. The call is audited, traced and metered like any other and costs nothing.
-   */
-  refusal?: ToolError;
+  mode: CallMode;
+  /** Whether a person is asked where the policy wants an approval, and what one approved. Set by MCP. */
+  approval?: {
+    /**
+     * The entry point asks a person and makes the call again with the answer. APPROVAL_REQUIRED is then not the end of the call, and
+     * nothing records it.
+     */
+    asks: boolean;
+    given?: Approval;
+  };
   /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
 }

@@ -34,6 +34,7 @@ export {
   type CallContext,
   type ExchangeSession,
   type CallProgress,
+  type CallMode,
   type CallRequest,
   type Door,
   type CallResult,

@@ -29,8 +29,8 @@ export class CallSpans extends Tracer {
   }
 
   override trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult> {
-    const { admitOnly, dryRun } = active.request;
-    const runs = !admitOnly && !dryRun;
+    const { kind } = active.request.mode;
+    const runs = kind !== 'admit' && kind !== 'dry';
     return inSpan(runs ? EXECUTE_TOOL : ADMIT_TOOL, {}, (span) =>
       span ? this.#record(span, active, runs, work) : work(),
     );

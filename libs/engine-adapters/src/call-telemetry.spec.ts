@@ -23,6 +23,7 @@ const record = (more: Partial<AuditRecord> = {}, found = true) =>
         rawArguments: { password: 'hunter2!' },
         principal: { tenantId: 'acme', userId: 'ann', keyId: 'k1' },
         door: 'http',
+        mode: { kind: 'run' },
       },
       ...(found ? { tool: { name: 'adder', input_schema: { properties: { password: {} } } } } : {}),
     },
@@ -204,7 +205,7 @@ test('samples successful calls of idempotent tools only', () => {
   call({ idempotent: true });
   expect(lines).toEqual([]);
   call({ idempotent: false });
-  call({ idempotent: true }, { dryRun: true });
+  call({ idempotent: true }, { mode: { kind: 'dry' } });
   call({ idempotent: true }, {}, { ok: false, code: 'TOOL_ERROR' });
   expect(lines.map(([, , message]) => message)).toEqual(['call finished', 'dry run finished', 'call finished']);
 });

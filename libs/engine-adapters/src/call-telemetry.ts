@@ -41,7 +41,7 @@ export class CallLog extends Audit {
 
   override finished(record: AuditRecord): void {
     const { request, tool } = record.call;
-    const isSampled = this.sampleRatio < 1 && record.ok && tool?.idempotent === true && !request.dryRun;
+    const isSampled = this.sampleRatio < 1 && record.ok && tool?.idempotent === true && request.mode.kind !== 'dry';
     if (isSampled && Math.random() >= this.sampleRatio) return;
     this.logger.info(
       {
@@ -61,7 +61,7 @@ export class CallLog extends Audit {
         provenance: record.provenance,
         audit: CHAINED,
       },
-      request.dryRun ? 'dry run finished' : 'call finished',
+      request.mode.kind === 'dry' ? 'dry run finished' : 'call finished',
     );
   }
 

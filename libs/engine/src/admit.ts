@@ -25,7 +25,8 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
   const plans = new ToolPlans(ports.settings);
   return step('resolve', (call, next) => {
     const { active } = call;
-    const { toolName, view, principal, refusal } = active.request;
+    const { toolName, view, principal, mode } = active.request;
+    const refusal = mode.kind === 'refused' ? mode.reason : undefined;
     const found = ports.catalog.resolve(view?.shownName ?? toolName, principal);
     const go = (resolved: ResolvedTool | undefined) => {
       if (!resolved) return refuse(refusal ?? ports.catalog.notFound(toolName, principal));
@@ -78,8 +79,8 @@ export function admitted(ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'br
   return step('dry run', (call, next) => {
     const { active, request } = call;
     active.admittedAt = ports.clock.monotonic();
-    if (request.admitOnly) return Promise.resolve(succeeded());
-    return request.dryRun ? answerDryRun(ports, call) : next(call);
+    if (request.mode.kind === 'admit') return Promise.resolve(succeeded());
+    return request.mode.kind === 'dry' ? answerDryRun(ports, call) : next(call);
   });
 }
 
@@ -185,7 +186,7 @@ function enforce(decision: PolicyResult, { request }: ActiveCall, tool: Register
     });
   }
   // An approval counts for the approved revision only: a changed definition may do something else.
-  const { approved } = request;
+  const approved = request.approval?.given;
   const answered = approved?.revision === tool.revision ? approved.questions : [];
   const open = decision.ask?.filter((question) => !answered.includes(question)) ?? [];
   if (open.length === 0) return;

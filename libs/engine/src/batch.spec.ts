@@ -267,8 +267,11 @@ test('items with different sessions or idempotency keys are different calls', as
 test.each<[string, Partial<CallRequest>]>([
   ['project', { context: { project_id: 'b' } }],
   ['user', { context: { project_id: 'a', user_id: 'bob' } }],
-  ['dry run', { context: { project_id: 'a' }, dryRun: true }],
-  ['approval', { context: { project_id: 'a' }, approved: { questions: ['yes'], revision: 'r1' } }],
+  ['dry run', { context: { project_id: 'a' }, mode: { kind: 'dry' } }],
+  [
+    'approval',
+    { context: { project_id: 'a' }, approval: { asks: false, given: { questions: ['yes'], revision: 'r1' } } },
+  ],
 ])('items that differ only in their %s are different calls', async (_, second) => {
   let runs = 0;
   const requests: Partial<CallRequest>[] = [{ context: { project_id: 'a' } }, second];

@@ -105,11 +105,13 @@ test('dry runs are in the audit log only; admission is recorded only when it ref
   const engine = anEngine(priced, new ScriptedExecutor(() => okReply()));
   const metered: unknown[] = [];
   engine.ports.meter.finished = (record) => void metered.push(record.code);
-  await engine.call({ dryRun: true });
+  await engine.call({ mode: { kind: 'dry' } });
   expect([engine.audit.records.length, metered]).toEqual([1, []]);
-  await engine.call({ admitOnly: true });
+  await engine.call({ mode: { kind: 'admit' } });
   expect([engine.audit.records.length, metered]).toEqual([1, []]);
-  await expect(engine.call({ admitOnly: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+  await expect(engine.call({ mode: { kind: 'admit' }, rawArguments: {} })).rejects.toMatchObject({
+    code: 'ARGUMENTS_INVALID',
+  });
   expect([engine.audit.records.length, metered]).toEqual([2, ['ARGUMENTS_INVALID']]);
 });
 
@@ -117,9 +119,11 @@ test('a refusal that a person is asked about is not recorded; the end of the cal
   const engine = anEngine(priced, new ScriptedExecutor(() => okReply()));
   engine.ports.policy.decide = () => ({ allowed: true, ask: ['Sure?'] });
   const asked = { code: 'APPROVAL_REQUIRED', details: { questions: ['Sure?'] } };
-  await expect(engine.call({ asksPerson: true })).rejects.toMatchObject(asked);
+  await expect(engine.call({ approval: { asks: true } })).rejects.toMatchObject(asked);
   expect(engine.audit.records).toEqual([]);
-  await expect(engine.call({ refusal: new ToolError('APPROVAL_DECLINED') })).rejects.toThrow();
+  await expect(
+    engine.call({ mode: { kind: 'refused', reason: new ToolError('APPROVAL_DECLINED') } }),
+  ).rejects.toThrow();
   await expect(engine.call()).rejects.toMatchObject(asked);
   expect(engine.audit.records.map(({ code }) => code)).toEqual(['APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
 });

@@ -136,7 +136,7 @@ describe('executeCall', () => {
     const { ports, clock, executor } = anEngine({ revision: 'r2' }, new ScriptedExecutor(() => okReply(1)));
     const asking = makeExecuteCall({ ...ports, policy: { decide: () => ({ allowed: true, ask: ['Delete it?'] }) } });
     const agreed = (question: string, revision: string) =>
-      asking(aRequest(clock, { approved: { questions: [question], revision } }));
+      asking(aRequest(clock, { approval: { asks: false, given: { questions: [question], revision } } }));
     const refusal = { code: 'APPROVAL_REQUIRED', details: { questions: ['Delete it?'], revision: 'r2' } };
     await expect(asking(aRequest(clock))).rejects.toMatchObject(refusal);
     await expect(agreed('Read it?', 'r2')).rejects.toMatchObject(refusal);
@@ -179,7 +179,7 @@ test('a dry run shows arguments, price and limits and runs nothing', async () =>
     { cost_per_use_micro_usd: 4_000, rate_limit: 5 },
     new ScriptedExecutor(() => okReply()),
   );
-  const result = await call({ dryRun: true, rawArguments: { a: '1', zap: 1 } });
+  const result = await call({ mode: { kind: 'dry' }, rawArguments: { a: '1', zap: 1 } });
   expect(result).toMatchObject({
     ok: true,
     attempts: 0,
@@ -193,13 +193,13 @@ test('a dry run shows arguments, price and limits and runs nothing', async () =>
     },
   });
   expect([executor.calls.length, budget.settled.length, budget.held.size]).toEqual([0, 0, 0]);
-  await expect(call({ dryRun: true, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
+  await expect(call({ mode: { kind: 'dry' }, rawArguments: {} })).rejects.toMatchObject({ code: 'ARGUMENTS_INVALID' });
 });
 
 test('a dry run shows how often the call would be attempted', async () => {
   const { call } = anEngine({ idempotent: true, retry_policy: { kind: 'network' } }, once);
-  expect((await call({ dryRun: true })).output).toMatchObject({ max_attempts: 3 });
-  expect((await call({ dryRun: true, noRetry: true })).output).toMatchObject({ max_attempts: 1 });
+  expect((await call({ mode: { kind: 'dry' } })).output).toMatchObject({ max_attempts: 3 });
+  expect((await call({ mode: { kind: 'dry' }, noRetry: true })).output).toMatchObject({ max_attempts: 1 });
 });
 
 describe('calls that a tool makes', () => {

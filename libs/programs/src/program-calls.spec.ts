@@ -33,7 +33,11 @@ function program(args: JsonObject = {}, acceptedAt?: number): ProgramCalls {
     arguments: args,
     signal: new AbortController().signal,
     deadline: { remainingMs: () => 10_000 },
-    request: { context: {}, deadlineAt: Date.now() + 10_000, acceptedAt },
+    request: {
+      context: {},
+      deadlineAt: Date.now() + 10_000,
+      mode: acceptedAt === undefined ? { kind: 'run' } : { kind: 'resume', acceptedAt, mayHaveBegun: false },
+    },
     active: {
       makeCall: (request: CallRequest) => {
         made.push(request);

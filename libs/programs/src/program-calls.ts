@@ -14,7 +14,7 @@ import {
   type MicroUsd,
   type Principal,
 } from '@toolfleet/contracts';
-import { readCallFields } from '@toolfleet/contracts/call-fields';
+import { callRequest, readCallFields } from '@toolfleet/contracts/call-fields';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import { type RegisteredTool, summaryOf, TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
@@ -266,24 +266,25 @@ export class ProgramCalls {
       const principal = await ports.authenticate(this.token);
       held = await this.hold(principal, tool);
       this.stop.signal.throwIfAborted();
-      const { context, deadlineAt, cache, acceptedAt } = call.request;
+      const { context, deadlineAt, cache, mode } = call.request;
+      const remainingMs = call.deadline.remainingMs();
+      const now = ports.clock.now();
       const request: CallRequest = {
-        callId,
-        toolName: tool,
-        rawArguments: args,
-        principal,
-        origin: principal.parentOrigin ?? 'public',
-        door: 'program',
-        context,
-        deadlineAt: Math.min(deadlineAt, ports.clock.now() + call.deadline.remainingMs()),
-        signal: AbortSignal.any([call.signal, this.stop.signal]),
-        idempotencyKey: key,
+        ...callRequest(
+          { id: callId, tool, arguments: args, fields: { idempotency_key: key, cache, select } },
+          {
+            principal,
+            origin: principal.parentOrigin ?? 'public',
+            door: 'program',
+            context,
+            signal: AbortSignal.any([call.signal, this.stop.signal]),
+          },
+          { beginsAt: now, maxMs: Math.min(remainingMs, deadlineAt - now) },
+        ),
         // No other gateway takes over a program that runs at once, and this one remembers its answers.
-        keyForEffects: acceptedAt === undefined,
+        keyForEffects: mode.kind !== 'resume',
         // A gateway that takes over waits for a call that the lost one had begun.
-        idempotencyWaitMs: call.deadline.remainingMs(),
-        cache,
-        select,
+        idempotencyWaitMs: remainingMs,
       };
       const result = await call.active.makeCall(request);
       cost = result.usage.microUsd;

@@ -24,7 +24,13 @@ function executorOf(submit: () => Promise<unknown>, maxPerTenant = 0): ProgramEx
 
 /** A call of run_program. */
 function callOf(tenantId: string, more: object = {}): Call {
-  const request = { principal: { tenantId }, deadlineAt: clock.now() + 1_000, context: {}, ...more };
+  const request = {
+    principal: { tenantId },
+    deadlineAt: clock.now() + 1_000,
+    context: {},
+    mode: { kind: 'run' },
+    ...more,
+  };
   const deadline = { remainingMs: () => 1_000 };
   const signal = new AbortController().signal;
   const call = {
@@ -55,7 +61,10 @@ it('a tenant runs as many programs as its limit, and others and accepted program
     code: 'QUEUE_FULL',
     details: { setting: 'GATEWAY_PROGRAMS_PER_TENANT' },
   });
-  running.push(executor.execute(callOf('globex')), executor.execute(callOf('acme', { acceptedAt: clock.now() })));
+  running.push(
+    executor.execute(callOf('globex')),
+    executor.execute(callOf('acme', { mode: { kind: 'resume', acceptedAt: clock.now(), mayHaveBegun: false } })),
+  );
   await expect.poll(() => ends.length).toBe(4);
   ends[0]!();
   await running[0];

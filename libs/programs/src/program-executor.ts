@@ -38,8 +38,8 @@ export class ProgramExecutor extends Executor {
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
-    const { principal, acceptedAt } = call.request;
-    if (acceptedAt !== undefined) return this.#run(call);
+    const { principal, mode } = call.request;
+    if (mode.kind === 'resume') return this.#run(call);
     const { tenantId } = principal;
     const { maxPerTenant } = this.deps;
     const running = this.#running.get(tenantId) ?? 0;
@@ -80,13 +80,13 @@ export class ProgramExecutor extends Executor {
     const token = issueToken(call);
     if (token === undefined) throw new ToolError('INTERNAL', { message: 'A program needs a delegation' });
     const calls = new ProgramCalls(call, token, ports);
-    const { principal, acceptedAt } = call.request;
+    const { principal, mode } = call.request;
     const job: NewExecJob = {
       ...toExecMessage(call),
       tenant_id: principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: traceHeaders()?.traceparent,
-      program: { seed: call.callId, started_at: acceptedAt ?? clock.now() },
+      program: { seed: call.callId, started_at: mode.kind === 'resume' ? mode.acceptedAt : clock.now() },
     };
     try {
       const response = await credentials.during(principal, (startUntil) =>

@@ -35,6 +35,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
     principal: { tenantId, userId: 'ann' },
     door: 'http',
     origin: 'public',
+    mode: { kind: 'run' },
   } as unknown as CallRequest;
   return {
     call: {

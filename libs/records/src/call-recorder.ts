@@ -54,7 +54,7 @@ export class CallRecorder extends Audit {
     const { callId } = record.call.request;
     const retried = this.#retried.get(callId);
     this.#retried.delete(callId);
-    if (record.call.request.dryRun || this.#buffer.length >= MAX_BATCH) return;
+    if (record.call.request.mode.kind === 'dry' || this.#buffer.length >= MAX_BATCH) return;
     const { tenantId } = record.call.request.principal;
     const ofTenant = this.#perTenant.get(tenantId) ?? 0;
     if (ofTenant >= MAX_BATCH_OF_TENANT) return;

@@ -1,4 +1,12 @@
-import { type CallState, ToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  type CallState,
+  ToolError,
+  type CallRequest,
+  type JsonObject,
+  type Principal,
+  type Approval,
+  type EpochMs,
+} from '@toolfleet/contracts';
 import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
@@ -91,7 +99,7 @@ export class AsyncCalls {
       traceparent: parent,
       generation,
       deadline_at: deadlineAt,
-      request: serialised({ ...request, acceptedAt }),
+      request: toQueued(request, acceptedAt),
     });
   }
 
@@ -197,12 +205,23 @@ function isOfSession(call: StoredCall, caller: Principal, named: CallerSession |
   return call.session === named?.id && (call.userId === named.userId || administers(caller, call.tenantId));
 }
 
-/** The part of a request that goes through the queue: everything but the signal, the deadline and callbacks. */
-function serialised({
-  signal: _signal,
-  onProgress: _progress,
-  deadlineAt: _deadline,
-  ...rest
-}: CallRequest): JsonObject {
-  return { ...rest } as unknown as JsonObject;
+/**
+ * A request as a job has it: everything but the signal, the deadline and callbacks. Its names stay as they are, because jobs wait while
+ * releases change.
+ */
+export type QueuedRequest = Omit<CallRequest, 'signal' | 'deadlineAt' | 'onProgress' | 'mode' | 'approval'> & {
+  acceptedAt: EpochMs;
+  approved?: Approval;
+  dryRun?: boolean;
+};
+
+function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject {
+  const { signal: _signal, onProgress: _progress, deadlineAt: _deadline, mode, approval, ...rest } = request;
+  const queued: QueuedRequest = {
+    ...rest,
+    acceptedAt,
+    approved: approval?.given,
+    dryRun: mode.kind === 'dry' || undefined,
+  };
+  return queued as unknown as JsonObject;
 }

@@ -180,7 +180,7 @@ it.each([
     const work = callWorker({
       ...quiet,
       executeCall: async (request) => {
-        told = request.mayHaveBegun;
+        told = request.mode.kind === 'resume' && request.mode.mayHaveBegun;
         return done();
       },
       store: calls,
@@ -246,7 +246,7 @@ describe('a call whose credential is invalid by the time it would start', () => 
   const seen: CallRequest[] = [];
   const engine = async (request: CallRequest): Promise<CallResult> => {
     seen.push(request);
-    if (request.refusal) throw request.refusal;
+    if (request.mode.kind === 'refused') throw request.mode.reason;
     return done();
   };
 
@@ -337,7 +337,7 @@ describe('a call whose credential is invalid by the time it would start', () => 
     });
     expect(events).toEqual(['accepted', 'done']);
     // The engine is asked, so that the refusal is in the log and the metrics like every other call.
-    expect(seen).toMatchObject([{ refusal: { code: 'UNAUTHENTICATED' } }]);
+    expect(seen).toMatchObject([{ mode: { kind: 'refused', reason: { code: 'UNAUTHENTICATED' } } }]);
   });
 
   it('is left to the journal when its effect may have begun before', async () => {
@@ -346,7 +346,7 @@ describe('a call whose credential is invalid by the time it would start', () => 
     seen.length = 0;
     const journal = { read: async () => ({ state: 'claimed' }) as JournalRecord };
     await work('began', principal, { journal });
-    expect(seen.map(({ refusal }) => refusal)).toEqual([undefined]);
+    expect(seen.map(({ mode }) => mode.kind)).toEqual(['resume']);
   });
 
   it.each([
@@ -359,7 +359,7 @@ describe('a call whose credential is invalid by the time it would start', () => 
     seen.length = 0;
     const { record } = await work(`lost: ${job}`, principal, retried);
     expect(record).toMatchObject({ state, result: { success: false, metadata: { code } } });
-    expect(seen).toMatchObject([{ refusal: { code } }]);
+    expect(seen).toMatchObject([{ mode: { kind: 'refused', reason: { code } } }]);
   });
 
   it('is refused when it may have begun and the journal shows that no run claimed it', async () => {

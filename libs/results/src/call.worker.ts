@@ -2,15 +2,18 @@ import {
   isToolError,
   ToolError,
   toToolError,
+  type CallMode,
   type CallRequest,
   type CallResult,
   type CallState,
+  type EpochMs,
 } from '@toolfleet/contracts';
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
+import type { QueuedRequest } from './async-calls.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
@@ -43,7 +46,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
   const { executeCall, store, clock } = deps;
   const ends = new CallEnds(store, deps.publish);
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
-    const sent = data.request as unknown as Omit<CallRequest, 'signal' | 'deadlineAt'>;
+    const { acceptedAt, approved, dryRun, ...sent } = data.request as unknown as QueuedRequest;
     const { callId } = sent;
     const retryLater = (): never => {
       throw new RetryLater(BEGIN_PAUSE_MS);
@@ -57,8 +60,8 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       ...sent,
       door: 'queue',
       signal: cancellation(signal),
-      refusal,
-      mayHaveBegun,
+      mode: refusal ? { kind: 'refused', reason: refusal } : toMode(dryRun, acceptedAt, mayHaveBegun),
+      approval: approved && { asks: false, given: approved },
       deadlineAt: deadlineAt ?? clock.now(),
       // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
@@ -111,6 +114,10 @@ const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> =
  */
 async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {
   return generation !== undefined && generation !== (await store.read());
+}
+
+function toMode(dryRun: boolean | undefined, acceptedAt: EpochMs, mayHaveBegun: boolean): CallMode {
+  return dryRun ? { kind: 'dry' } : { kind: 'resume', acceptedAt, mayHaveBegun };
 }
 
 /** Repeats failing work: the call has run and is charged, so its outcome must survive an outage of the store. */

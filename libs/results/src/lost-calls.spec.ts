@@ -41,7 +41,7 @@ async function aGateway(name: string) {
     const signal = new AbortController().signal;
     await calls.accept({
       ...{ callId, toolName: 'x', rawArguments: {}, principal: ANN, origin: 'public', door: 'http', context: {} },
-      ...{ deadlineAt: clock.now() + 60_000, signal, timeoutMs },
+      ...{ deadlineAt: clock.now() + 60_000, signal, timeoutMs, mode: { kind: 'run' } },
     });
     return callId;
   };

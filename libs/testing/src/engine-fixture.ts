@@ -55,6 +55,7 @@ export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftM
     context: {},
     deadlineAt: clock.now() + timeLeftMs,
     signal: new AbortController().signal,
+    mode: { kind: 'run' },
     ...rest,
   };
 }

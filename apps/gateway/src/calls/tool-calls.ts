@@ -2,6 +2,7 @@ import {
   ToolError,
   type AcceptedBody,
   type CallBody,
+  type CallMode,
   type CallRequest,
   type CallResult,
   type CallRecord,
@@ -60,7 +61,8 @@ export class ToolCalls {
   /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */
   async accept(request: CallRequest): Promise<AcceptedBody> {
     // Refuses at once what would fail later: unknown tool, permissions, arguments, policy.
-    await this.executeCall({ ...request, admitOnly: true });
+    const mode: CallMode = request.mode.kind === 'refused' ? request.mode : { kind: 'admit' };
+    await this.executeCall({ ...request, mode });
     // The record of the call names the original tool, which decides who may see it.
     await this.async.accept(await this.toolsets.resolve(request));
     return { call_id: request.callId, status: 'accepted' };

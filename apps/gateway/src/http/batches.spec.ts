@@ -69,9 +69,9 @@ describe('a batch', () => {
       request(),
       reply,
     );
-    expect(ran.map(({ dryRun, noRetry, timeoutMs }) => [dryRun, noRetry, timeoutMs])).toEqual([
-      [true, true, 50],
-      [undefined, undefined, 600_000],
+    expect(ran.map(({ mode, noRetry, timeoutMs }) => [mode.kind, noRetry, timeoutMs])).toEqual([
+      ['dry', true, 50],
+      ['run', undefined, 600_000],
     ]);
   });
 

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import {
-  ToolError,
-  type CallRequest,
-  type EpochMs,
-  type JsonObject,
-  type Milliseconds,
-  type Principal,
-} from '@toolfleet/contracts';
-import { CALL_FIELDS, requestFields, type CallFields } from '@toolfleet/contracts/call-fields';
+import { ToolError, type CallRequest, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { CALL_FIELDS, callRequest, type CallFields } from '@toolfleet/contracts/call-fields';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -42,14 +35,14 @@ export class HttpCalls {
   batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
     return {
       caller: requirePrincipal(http),
-      deadlineAt: this.deadlineOf(http, this.maxCallMs),
+      deadlineAt: this.sentAt(http) + this.maxCallMs,
       showAllowance: (headers) => void reply.headers(headers),
     };
   }
 
   /** The time of a call begins when its request may have been sent, so that nothing begins for a caller that has given up. */
-  private deadlineOf(http: HttpRequest, timeoutMs: Milliseconds): EpochMs {
-    return this.clock.now() + timeoutMs - waitedMs(http.raw);
+  private sentAt(http: HttpRequest): EpochMs {
+    return this.clock.now() - waitedMs(http.raw);
   }
 
   /**
@@ -66,10 +59,7 @@ export class HttpCalls {
     const principal = requirePrincipal(http);
     const callId = randomUUID();
     http.callId = callId;
-    return {
-      callId,
-      toolName,
-      rawArguments: args,
+    const caller = {
       principal,
       origin: 'public',
       door: 'http',
@@ -78,11 +68,11 @@ export class HttpCalls {
         session_id: fields.session_id,
         ...this.projects.choose(principal, 'public', { id: readHeader(http, PROJECT_HEADER) }),
       },
-      deadlineAt: this.deadlineOf(http, Math.min(fields.timeout_ms ?? this.maxCallMs, this.maxCallMs)),
       signal: disconnectSignal(reply),
-      idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')),
-      ...requestFields(fields),
-    };
+    } as const;
+    const time = { beginsAt: this.sentAt(http), maxMs: this.maxCallMs };
+    const request = callRequest({ id: callId, tool: toolName, arguments: args, fields }, caller, time);
+    return { ...request, idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')) };
   }
 }
 

@@ -43,7 +43,7 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
     expect(result).toMatchObject({ isError: false, content: [{ text: 'deleted' }] });
     expect(shown).toEqual([expect.stringContaining(QUESTION)]);
     expect(shown[0]).toContain('{"text":"x"}');
-    expect(seen.flatMap(({ approved }) => approved ?? [])).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+    expect(seen.flatMap(({ approval }) => approval?.given ?? [])).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
     if (mode === 'legacy') expect(new Set(seen.slice(-2).map(({ callId }) => callId)).size).toBe(1);
     expect(await call(made, 'echo')).toMatchObject({ isError: false });
     expect(shown).toHaveLength(1);
@@ -59,11 +59,13 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
     const result = await call(made, 'careful');
     expect(result).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
     expect(JSON.stringify(result)).not.toContain('credential');
-    expect(seen.some(({ approved }) => approved)).toBe(false);
+    expect(seen.some(({ approval }) => approval?.given)).toBe(false);
     // The engine records the end of the call, and nothing before it: the refusals that led to the question do not count.
-    expect(seen.filter(({ asksPerson }) => !asksPerson).map(({ refusal }) => refusal?.code)).toEqual([
-      'APPROVAL_DECLINED',
-    ]);
+    expect(
+      seen
+        .filter(({ approval }) => !approval?.asks)
+        .map(({ mode: ended }) => ended.kind === 'refused' && ended.reason.code),
+    ).toEqual(['APPROVAL_DECLINED']);
   });
 
   it('is refused with an explanation when the client cannot show forms', async () => {
@@ -75,7 +77,7 @@ describe.each(['auto', 'legacy'] as const)('a call that needs approval (%s)', (m
       expect(JSON.stringify(result)).toContain('elicitation');
     }
     expect(seen).toHaveLength(2);
-    expect(seen.some(({ asksPerson }) => asksPerson)).toBe(false);
+    expect(seen.some(({ approval }) => approval?.asks)).toBe(false);
   });
 });
 
@@ -123,7 +125,7 @@ describe('an answer of a 2025 client', () => {
       return new Promise(() => undefined);
     });
     await expect(made.callTool({ name: 'careful', arguments: {} }, { signal: gone.signal })).rejects.toThrow();
-    expect(seen.some(({ approved }) => approved)).toBe(false);
+    expect(seen.some(({ approval }) => approval?.given)).toBe(false);
   });
 });
 
@@ -165,24 +167,24 @@ it('an approval of one call is not valid for another (2026)', async () => {
     isError: true,
     _meta: { code: 'APPROVAL_REQUIRED' },
   });
-  expect(seen.some(({ approved }) => approved)).toBe(false);
+  expect(seen.some(({ approval }) => approval?.given)).toBe(false);
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
 
   // One approval runs one call: sent again, it carries the same idempotency key.
   expect((await ask({ text: 'one' }, answer)).result).toMatchObject({ isError: false });
-  const keys = seen.filter(({ approved }) => approved).map(({ idempotencyKey }) => idempotencyKey);
+  const keys = seen.filter(({ approval }) => approval?.given).map(({ idempotencyKey }) => idempotencyKey);
   expect(keys).toEqual([expect.stringMatching(/^approval:/), keys[0]]);
   const other = (await ask({ text: 'one' })).result['requestState'] as string;
   await ask({ text: 'one' }, { ...answer, requestState: other });
-  expect(seen.findLast(({ approved }) => approved)?.idempotencyKey).not.toBe(keys[0]);
+  expect(seen.findLast(({ approval }) => approval?.given)?.idempotencyKey).not.toBe(keys[0]);
 });
 
 it.each(['auto', 'legacy'] as const)('approval of one question does not cover a later one (%s)', async (mode) => {
   const { url } = await serveEndpoint({
     elicitation: await relay(),
-    executeCall: async ({ approved }) => {
+    executeCall: async ({ approval }) => {
       throw new ToolError('APPROVAL_REQUIRED', {
-        facts: { approval: { questions: [approved ? 'Twice?' : 'Once?'], revision: 'r1' } },
+        facts: { approval: { questions: [approval?.given ? 'Twice?' : 'Once?'], revision: 'r1' } },
       });
     },
   });
@@ -197,9 +199,9 @@ it.each(['auto', 'legacy'] as const)('approval of one revision does not cover a 
   const sent: unknown[] = [];
   const { url } = await serveEndpoint({
     elicitation: await relay(),
-    executeCall: async ({ approved }) => {
-      sent.push(approved);
-      if (approved?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
+    executeCall: async ({ approval }) => {
+      sent.push(approval?.given);
+      if (approval?.given?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
       throw new ToolError('APPROVAL_REQUIRED', { facts: { approval: { questions: [QUESTION], revision } } });
     },
   });

@@ -86,7 +86,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     await call(client, 'echo', {}, { dry_run: true, no_retry: true, timeout_ms: 50, 'example.com/own': 1 });
-    expect(seen).toMatchObject([{ dryRun: true, noRetry: true, timeoutMs: 50 }]);
+    expect(seen).toMatchObject([{ mode: { kind: 'dry' }, noRetry: true, timeoutMs: 50 }]);
     const faults: JsonObject[] = [{ idempotency_key: 'k'.repeat(256) }, { dry_run: 'yes' }, { timeout_ms: 0 }];
     for (const wrong of faults) {
       await expect(call(client, 'echo', {}, wrong)).rejects.toMatchObject({

@@ -48,7 +48,12 @@ class Calls {
 const setUp = async () => {
   const calls = new Calls();
   const tasks = new QueueTasks(calls, calls, 60);
-  const task = await tasks.start({ callId: 'c1', toolName: 'slow', principal: alice } as CallRequest);
+  const task = await tasks.start({
+    callId: 'c1',
+    toolName: 'slow',
+    principal: alice,
+    mode: { kind: 'run' },
+  } as CallRequest);
   return { calls, tasks, task };
 };
 

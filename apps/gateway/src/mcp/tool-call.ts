@@ -17,7 +17,7 @@ import {
   type Principal,
   type ResultReading,
 } from '@toolfleet/contracts';
-import { readCallFields, requestFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
+import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { question } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
@@ -73,8 +73,7 @@ export async function callTool(
   const buildRequest = (approved?: Approval): CallRequest => ({
     ...toCallRequest({ ...call, meta, principal, exchange, signal, resultReading }, deps),
     onProgress: progress?.report,
-    approved,
-    asksPerson: canAsk,
+    approval: { asks: canAsk, given: approved },
   });
   const binding = { principal, tool: call.name, arguments: call.arguments };
   let request = buildRequest();
@@ -83,7 +82,11 @@ export async function callTool(
     try {
       return await decision();
     } catch (error) {
-      await runOrStartTask(toolCall, { ...request, asksPerson: false, refusal: toToolError(error) }, context);
+      await runOrStartTask(
+        toolCall,
+        { ...request, approval: undefined, mode: { kind: 'refused', reason: toToolError(error) } },
+        context,
+      );
       throw error;
     }
   };
@@ -108,7 +111,7 @@ export async function callTool(
         if (voided) throw voided;
       });
       // The deadline does not include the time the person took.
-      request = { ...buildRequest(required), callId: request.callId, asksPerson: false };
+      request = { ...buildRequest(required), callId: request.callId, approval: { asks: false, given: required } };
       return await runOrStartTask(toolCall, request, context);
     }
   } catch (error) {
@@ -129,7 +132,7 @@ export async function callPlainTool(
   call: McpCall,
   canElicit: boolean,
 ): Promise<CallToolResult | undefined> {
-  const request = { ...toCallRequest(call, deps), asksPerson: canElicit };
+  const request = { ...toCallRequest(call, deps), approval: { asks: canElicit } };
   try {
     return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {
@@ -157,21 +160,17 @@ function toCallRequest(
 ): CallRequest {
   const { maxCallMs } = deps.options;
   const fields = readMetaFields(meta);
-  return {
-    callId: randomUUID(),
-    toolName: name,
-    rawArguments: args,
+  const caller = {
     principal,
     origin: 'public',
     door: 'mcp',
     context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
     exchangeSession: exchange?.session,
-    deadlineAt: deps.clock.now() + Math.min(fields.timeout_ms ?? maxCallMs, maxCallMs) - (exchange?.waitedMs ?? 0),
     signal,
-    ...requestFields(fields),
-    inlineBytes: fields.max_result_kb === undefined ? deps.options.inlineBytes : fields.max_result_kb * 1_024,
-    resultReading,
-  };
+  } as const;
+  const time = { beginsAt: deps.clock.now() - (exchange?.waitedMs ?? 0), maxMs: maxCallMs };
+  const request = callRequest({ id: randomUUID(), tool: name, arguments: args, fields }, caller, time);
+  return { ...request, inlineBytes: request.inlineBytes ?? deps.options.inlineBytes, resultReading };
 }
 
 /** @throws ProtocolError -32602: a call must not run without the protection (such as an idempotency key) it asked for */

@@ -9,7 +9,7 @@ import {
   LOCAL_TENANT,
   type ToolError,
 } from '@toolfleet/contracts';
-import { requestFields } from '@toolfleet/contracts/call-fields';
+import { callRequest } from '@toolfleet/contracts/call-fields';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
@@ -61,19 +61,18 @@ export class NatsCalls {
   /** The request of one call, or of one item of a batch. Internal callers may send context. */
   toCallRequest(principal: Principal, message: CallMessage, context: EndpointContext): CallRequest {
     const origin = toOrigin(principal);
-    const askedMs = Math.min(message.timeout_ms ?? this.maxCallMs, this.maxCallMs, context.timeLeftMs);
-    return {
-      callId: context.callId ?? randomUUID(),
-      toolName: message.name,
-      rawArguments: message.arguments,
-      principal,
-      origin,
-      door: 'nats',
-      context: this.toCallContext(principal, message, origin),
-      deadlineAt: this.clock.now() + askedMs,
-      signal: context.signal,
-      ...requestFields(message),
-    };
+    const { name, arguments: args, ...fields } = message;
+    return callRequest(
+      { id: context.callId ?? randomUUID(), tool: name, arguments: args, fields },
+      {
+        principal,
+        origin,
+        door: 'nats',
+        context: this.toCallContext(principal, message, origin),
+        signal: context.signal,
+      },
+      { beginsAt: this.clock.now(), maxMs: Math.min(this.maxCallMs, context.timeLeftMs) },
+    );
   }
 
   private toCallContext(principal: Principal, message: CallMessage, origin: Origin): CallContext {

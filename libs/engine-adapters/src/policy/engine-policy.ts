@@ -112,7 +112,7 @@ class EnginePolicy extends PolicyPort {
 
 /** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
-  const { principal, origin, door, context, dryRun, view } = call.request;
+  const { principal, origin, door, context, mode, view } = call.request;
   return {
     tool: tool.name,
     user: { id: principal.userId, tenant: principal.tenantId, roles: principal.roles, via: principal.via },
@@ -124,7 +124,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
     category: tool.category,
     tags: tool.tags ?? [],
     dangerous: tool.dangerous ?? false,
-    dry_run: dryRun ?? false,
+    dry_run: mode.kind === 'dry',
   };
 }
 

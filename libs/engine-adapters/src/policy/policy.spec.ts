@@ -22,7 +22,7 @@ function question(tool: string, roles: string[], args: Record<string, string> = 
     origin: 'internal',
     door: 'nats',
     context: { session_id: 's1', project_id: 'p1' },
-    dryRun: true,
+    mode: { kind: 'dry' },
   } as unknown as CallRequest;
   const definition = { name: tool, category: 'file', tags: ['fs'], dangerous: true } as unknown as RegisteredTool;
   return { call: { request } as PolicyRequest['call'], tool: definition, arguments: args };

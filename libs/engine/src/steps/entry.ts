@@ -60,8 +60,8 @@ export function shownNames(): Step<ActiveCall> {
 async function showNames(active: ActiveCall, next: Next<ActiveCall>): Promise<CallResult> {
   try {
     const result = await next(active);
-    const { view, toolName, dryRun } = active.request;
-    return view ? toShownResult(result, toolName, view, dryRun) : result;
+    const { view, toolName, mode } = active.request;
+    return view ? toShownResult(result, toolName, view, mode.kind === 'dry') : result;
   } catch (error) {
     const { view, toolName } = active.request;
     throw view && isToolError(error) ? toShownError(error, toolName, view) : error;

@@ -67,8 +67,8 @@ describe('a guard after the policy', () => {
 
   test('also stands before a dry run, and before a call is accepted for later', async () => {
     const { call } = guarded([guard({ onCall: () => ({ deny: 'closed today' }) })]);
-    for (const mode of [{ dryRun: true }, { admitOnly: true }])
-      await expect(call(mode)).rejects.toMatchObject({ code: 'POLICY_DENIED' });
+    for (const kind of ['dry', 'admit'] as const)
+      await expect(call({ mode: { kind } })).rejects.toMatchObject({ code: 'POLICY_DENIED' });
   });
 
   test.each([

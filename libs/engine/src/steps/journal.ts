@@ -80,8 +80,8 @@ async function accept({ journal: entries }: Ports, { request, tool, plan, identi
       tool: tool.name,
       deadlineAt: request.deadlineAt,
       repeatable: plan.idempotent,
-      mayHaveBegun: request.mayHaveBegun ?? false,
-      moves: request.acceptedAt !== undefined,
+      mayHaveBegun: request.mode.kind === 'resume' && request.mode.mayHaveBegun,
+      moves: request.mode.kind === 'resume',
       idempotencyKey: isKeyed ? identity.idempotencyKey : undefined,
       fingerprint: isKeyed ? identity.fingerprint : undefined,
     });

@@ -6,7 +6,7 @@ import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** Whether a call goes on after this refusal: a person is asked about it. */
 const goesOn = ({ request }: ActiveCall, error: unknown): boolean =>
-  request.asksPerson === true && isToolError(error) && error.code === 'APPROVAL_REQUIRED';
+  request.approval?.asks === true && isToolError(error) && error.code === 'APPROVAL_REQUIRED';
 
 /**
  * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,
@@ -16,7 +16,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
   const finished = (active: ActiveCall, outcome: CallResult | ToolError) => {
     const entry = toAuditRecord(active, outcome, ports.clock.monotonic());
     ports.audit.finished(entry);
-    if (!active.request.dryRun) ports.meter.finished(entry);
+    if (active.request.mode.kind !== 'dry') ports.meter.finished(entry);
   };
   return step('record', async (active, next) => {
     let result: CallResult;
@@ -27,7 +27,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
       if (!goesOn(active, error)) finished(active, error);
       throw error;
     }
-    if (!active.request.admitOnly) finished(active, result);
+    if (active.request.mode.kind !== 'admit') finished(active, result);
     return result;
   });
 }

@@ -30,8 +30,8 @@ describe('select', () => {
       message: expect.stringMatching(/^Invalid select: .*end of input found at position 8$/),
       details: { fields: ['select'], position: 8 },
     });
-    await expect(call({ select: 'a b', admitOnly: true })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-    await expect(call({ select: 'a b', dryRun: true })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(call({ select: 'a b', mode: { kind: 'admit' } })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(call({ select: 'a b', mode: { kind: 'dry' } })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     expect(executor.calls).toHaveLength(0);
   });
 

@@ -9,7 +9,8 @@ let runs = 0;
 beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'python-sandbox': 1 },
-    tools: ['execute_python'],
+    tools: ['execute_python', 'run_program'],
+    config: { code_execution: { extra_allowed_modules: { standard: ['zlib'] } } },
     env: { PYTHON_EXECUTOR_RATE_LIMIT: '0' },
   });
 });
@@ -17,9 +18,9 @@ afterAll(() => fleet?.stop());
 
 const put = (level: string, modules: unknown, key = fleet.operatorKey, gateway = 0) =>
   fleet.ask({ path: `${PATH}/${level}`, method: 'PUT', body: { modules }, key, gateway });
-async function importsOs(gateway: number): Promise<boolean> {
+async function importsOs(gateway: number, tool = 'execute_python'): Promise<boolean> {
   const code = `import os\nos.name  # ${(runs += 1)}`;
-  return (await fleet.call('execute_python', { code }, { gateway })).body.success;
+  return (await fleet.call(tool, { code }, { gateway })).body.success;
 }
 
 it('a module that an operator adds may be imported from the next call on, over every gateway, until it is removed', async () => {
@@ -29,6 +30,17 @@ it('a module that an operator adds may be imported from the next call on, over e
   expect([await importsOs(0), await importsOs(1)]).toEqual([true, true]);
   await put('standard', [], fleet.operatorKey, 1);
   expect([await importsOs(0), await importsOs(1)]).toEqual([false, false]);
+});
+
+it('a program may import the modules of the file, and those that an operator adds', async () => {
+  expect((await fleet.call('run_program', { code: 'import zlib\nzlib.crc32(b"")' })).body).toMatchObject({
+    success: true,
+  });
+  expect(await importsOs(0, 'run_program')).toBe(false);
+  await put('standard', ['os']);
+  expect(await importsOs(0, 'run_program')).toBe(true);
+  await put('standard', []);
+  expect(await importsOs(0, 'run_program')).toBe(false);
 });
 
 it('only operators change the modules, administrators see them, and the audit log names who changed what', async () => {

@@ -65,7 +65,7 @@ export function planRun(
 
 /** Plans the run of a program that calls tools. @throws ToolError ARGUMENTS_INVALID */
 export function planProgram(
-  job: Pick<ExecJob, 'arguments' | 'program' | 'timeout_ms'>,
+  job: Pick<ExecJob, 'arguments' | 'program' | 'python' | 'timeout_ms'>,
   limits: RunLimits,
 ): { request: RunRequest; program: ProgramRun } {
   const { code, inputs, timeout_seconds: seconds } = job.arguments;
@@ -81,7 +81,7 @@ export function planProgram(
       stdin: '',
       files: {},
       strictness: 'standard',
-      extraModules: ['asyncio'],
+      extraModules: ['asyncio', ...(job.python?.extra_allowed_modules.standard ?? [])],
       session: null,
       keepSession: false,
       timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),

@@ -1,7 +1,12 @@
 import type { Clock } from '@toolfleet/resilience';
 import { Executor, type Call, toExecMessage } from '@toolfleet/engine';
 import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
-import { type NewExecJob, type ExecResponse, failedResponse } from '@toolfleet/contracts/execution';
+import {
+  type NewExecJob,
+  type ExecResponse,
+  type PythonJobPolicy,
+  failedResponse,
+} from '@toolfleet/contracts/execution';
 import { PROGRAM_LIMITS, type ProgramPorts, ProgramCalls } from './program-calls.js';
 import type { CredentialWatch } from '@toolfleet/access';
 import { ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
@@ -16,6 +21,8 @@ interface Deps {
   credentials: Pick<CredentialWatch, 'during'>;
   /** Headers of the active trace; undefined when no trace is recorded. */
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
+  /** Reads the policy of the next sandbox job. @throws ToolError SERVICE_UNAVAILABLE */
+  python: () => Promise<PythonJobPolicy>;
   ports: ProgramPorts;
   /** Programs of a tenant in this process; 0 means no limit. Asynchronous programs have the slots of their queue. */
   maxPerTenant: number;
@@ -75,7 +82,7 @@ export class ProgramExecutor extends Executor {
   }
 
   async #run(call: Call): Promise<ExecResponse> {
-    const { clock, issueToken, traceHeaders, credentials, ports } = this.deps;
+    const { clock, issueToken, traceHeaders, python, credentials, ports } = this.deps;
     await this.#checkTools(call);
     const token = issueToken(call);
     if (token === undefined) throw new ToolError('INTERNAL', { message: 'A program needs a delegation' });
@@ -86,6 +93,7 @@ export class ProgramExecutor extends Executor {
       tenant_id: principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: traceHeaders()?.traceparent,
+      python: await python(),
       program: { seed: call.callId, started_at: mode.kind === 'resume' ? mode.acceptedAt : clock.now() },
     };
     try {

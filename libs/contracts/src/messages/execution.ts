@@ -101,7 +101,7 @@ export interface ExecJob extends ExecMessage {
   traceparent?: string;
   /** Longest run in milliseconds, from call, tool and defaults. */
   timeout_ms: Milliseconds;
-  /** Only in jobs of `python-runs`. */
+  /** Only in jobs of `python-runs` and `program-runs`. */
   python?: PythonJobPolicy;
   /** Only in jobs of `program-runs`. */
   program?: ProgramSeed;

@@ -120,12 +120,13 @@ describe('a run that is stopped', () => {
 
   it('reports lines while it runs', async () => {
     const lines: string[] = [];
-    const code = 'import time\nfor i in range(6):\n  print("line", i)\n  time.sleep(0.15)';
+    const code = 'import time\nfor i in range(6):\n  print("line", i)\n  time.sleep(0.15)\nprint("one")\nprint("end")';
     const reply = await sandbox.run(request(code, { reportsProgress: true }), {
       onProgress: (text) => lines.push(text),
     });
-    expect(reply.stdout.split('\n')).toHaveLength(7);
+    expect(reply.stdout.split('\n')).toHaveLength(9);
     expect(lines.join('\n')).toContain('line 2');
+    expect(lines.join('\n').endsWith('one\nend')).toBe(true);
   });
 });
 

@@ -206,13 +206,13 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       context.end();
       sentReply = this.#reply(resendable?.call.reply ?? reply, result, context);
     } catch (error) {
+      context.end();
       if (!(error instanceof ToolError)) this.#report(error, message.subject);
       const to = (copy: string): void => this.#replyError(copy, error, context);
       to(resendable?.call.reply ?? reply);
       sentReply = { bytes: 0, to };
     } finally {
       served.inFlight--;
-      context.end();
       end();
       if (resendable)
         this.#resent.end(resendable.key, resendable.call, sentReply?.bytes, sentReply?.to ?? (() => undefined));

@@ -1,6 +1,6 @@
 import { Controller, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import type { CallProgress } from '@toolfleet/contracts';
+import { ToolError, type CallProgress } from '@toolfleet/contracts';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -19,11 +19,12 @@ let report: EndpointContext['progress'];
 class Counter {
   /** Reports `steps` steps at once, then ends when the test releases it. */
   @Endpoint('p.count', { exec: true })
-  async count({ steps }: { steps: number }, context: EndpointContext): Promise<string> {
+  async count({ steps, fails }: { steps: number; fails?: boolean }, context: EndpointContext): Promise<string> {
     report = context.progress;
     offered.push(report !== undefined);
     for (let step = 1; step <= steps; step += 1) report?.({ progress: step, total: steps, message: `step ${step}` });
     await seenEnough;
+    if (fails) throw new ToolError('REQUEST_INVALID', { message: 'lost count' });
     return 'counted';
   }
 
@@ -94,17 +95,34 @@ describe('progress over the exec hop', () => {
     expect(acks).toBe(1);
   });
 
-  it('sends nothing after the reply, and no timer waits for a late report', async () => {
+  it.each([2, 3, 5_000])(
+    'sends the last of %i reports at the end of a short call, and nothing after it',
+    async (steps) => {
+      const seen: CallProgress[] = [];
+      release();
+      await client.requestAcked('p.count', message(`late-${steps}`, steps), {
+        ...hop,
+        onProgress: (one) => seen.push(one),
+      });
+      const atEnd = seen.length;
+      expect(seen.at(-1)).toEqual({ progress: steps, total: steps, message: `step ${steps}` });
+      report?.({ message: 'too late' });
+      // Round trips over the same connections carry everything that could still come.
+      await executor.link.flush();
+      await client.link.flush();
+      expect(seen.slice(atEnd)).toEqual([]);
+      expect([atEnd > 0, client.inFlight]).toEqual([true, 0]);
+    },
+  );
+
+  it('sends the last report of a call that fails', async () => {
     const seen: CallProgress[] = [];
     release();
-    await client.requestAcked('p.count', message('late', 3), { ...hop, onProgress: (one) => seen.push(one) });
-    const atEnd = seen.length;
-    report?.({ message: 'too late' });
-    // Round trips over the same connections carry everything that could still come.
-    await executor.link.flush();
-    await client.link.flush();
-    expect(seen.slice(atEnd)).toEqual([]);
-    expect([atEnd > 0, client.inFlight]).toEqual([true, 0]);
+    const sent = { ...message('fails', 3), fails: true };
+    await expect(client.requestAcked('p.count', sent, { ...hop, onProgress: (one) => seen.push(one) })).rejects.toThrow(
+      'lost count',
+    );
+    expect(seen.map(({ progress }) => progress)).toEqual([1, 3]);
   });
 
   it('costs callers that want none nothing: no header, no report, no subscription', async () => {

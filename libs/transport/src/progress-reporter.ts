@@ -6,7 +6,7 @@ import type { NatsLink } from './nats-connection.js';
 
 /** Time between two reports of one call: a tool that counts to a million must not send a million messages. */
 const INTERVAL_MS: Milliseconds = 100;
-/** Most reports of one send; a call of several hours continues without them. */
+/** Most reports of one send while it runs; a call of several hours continues without them, and its last one ends it. */
 const MAX_REPORTS = 1_000;
 const MAX_MESSAGE_CHARS = 2_000;
 
@@ -14,8 +14,8 @@ const MAX_MESSAGE_CHARS = 2_000;
 const PROGRESS_SUBJECT = new RegExp(`^${SUBJECTS.execProgress.replaceAll('.', '\\.')}\\.[\\w-]+\\.[\\w-]+$`);
 
 /**
- * The executor's side of progress: publishes at most ten reports a second. A newer report replaces the one that is waiting, so the
- * newest is always sent unless the call ends first.
+ * The executor's side of progress: publishes at most ten reports a second. A newer report replaces the one that is waiting, and
+ * the last one is sent when the call ends, before its reply.
  */
 export class ProgressReporter {
   #sent = 0;
@@ -39,20 +39,22 @@ export class ProgressReporter {
 
   /** Accepts a report; never throws. */
   readonly report = (progress: CallProgress): void => {
-    if (this.#closed || this.#sent >= MAX_REPORTS) return;
+    if (this.#closed) return;
     const waitMs = this.#nextAt - this.clock.monotonic();
-    if (waitMs <= 0) return this.#publish(progress);
+    if (waitMs <= 0 && this.#sent < MAX_REPORTS) return this.#publish(progress);
     this.#waiting = progress;
-    this.#cancelTimer ??= this.clock.after(waitMs, () => {
-      this.#cancelTimer = undefined;
-      if (this.#waiting) this.#publish(this.#waiting);
-    });
+    if (this.#sent < MAX_REPORTS)
+      this.#cancelTimer ??= this.clock.after(waitMs, () => {
+        this.#cancelTimer = undefined;
+        if (this.#waiting) this.#publish(this.#waiting);
+      });
   };
 
-  /** Ends the reports: no report may follow the reply. */
+  /** Sends the report that waits and ends the reports: none may follow the reply. */
   close(): void {
     this.#closed = true;
     this.#cancelTimer?.();
+    if (this.#waiting) this.#publish(this.#waiting);
   }
 
   #publish(progress: CallProgress): void {

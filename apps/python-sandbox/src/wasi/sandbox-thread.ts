@@ -45,8 +45,8 @@ class LineReporter {
 
   /** Adds bytes of stdout. Reports whole lines, at most ten times a second. */
   write(bytes: Uint8Array): void {
-    if (this.reports >= MAX_REPORTS) return;
     this.pending = (this.pending + this.decoder.decode(bytes.slice(), { stream: true })).slice(-2 * MAX_CHARS);
+    if (this.reports >= MAX_REPORTS) return;
     const now = this.clock.monotonic();
     const end = this.pending.lastIndexOf('\n');
     if (end < 0 || now < this.nextAt) return;
@@ -54,6 +54,12 @@ class LineReporter {
     this.pending = this.pending.slice(end + 1);
     this.reports += 1;
     this.nextAt = now + INTERVAL_MS;
+  }
+
+  /** Reports the last lines of a run that reported before. */
+  end(): void {
+    const last = this.pending.trimEnd();
+    if (this.reports > 0 && last !== '') this.report(last.slice(-MAX_CHARS));
   }
 }
 
@@ -106,15 +112,17 @@ function run(request: RunRequest): RunReply {
   const current = isReady && guest?.bound(maxPages) ? guest : prepareGuest(maxPages);
   isReady = false;
   output.reset();
-  if (request.reportsProgress) {
-    const reporter = new LineReporter(clock, (lines) => send({ type: 'progress', lines }));
+  const reporter = request.reportsProgress
+    ? new LineReporter(clock, (lines) => send({ type: 'progress', lines }))
+    : undefined;
+  if (reporter)
     output.observer = (stream, bytes) => {
       if (stream === 1) reporter.write(bytes);
     };
-  }
   const cpuBefore = process.threadCpuUsage();
   const began = clock.monotonic();
   const { end, frame } = current.run(encodeRequest(request), buildTree(request.files), bridgeFor(request));
+  reporter?.end();
   const outcome = classify(end, frame);
   const cpu = process.threadCpuUsage(cpuBefore);
   return {

@@ -27,6 +27,13 @@ beforeAll(async () => {
   writeFileSync(POLICY, RULE);
   mkdirSync(plugins);
   writeFileSync(join(plugins, 'broken.tool.mjs'), 'export default 1 +;');
+  writeFileSync(
+    join(plugins, 'unsorted.tool.mjs'),
+    `export default ({ defineTool, ok }) => defineTool({
+      name: 'unsorted', description: 'Has no category', rateLimit: -1,
+      inputSchema: { type: 'object' }, handler: () => ok(1),
+    });`,
+  );
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'crm_find'],
@@ -426,7 +433,7 @@ describe('faults in configuration and policies', () => {
   const health = async (service: ServiceName) => JSON.parse((await fleet.process(service).admin('/health/ready')).body);
 
   it('of sources and plugins are in the health of the registry, of the fleet and of fleetctl', async () => {
-    await eventually('all are reported', async () => (await faults()).length >= 3);
+    await eventually('all are reported', async () => (await faults()).length >= 4);
     expect(await faults()).toEqual(
       expect.arrayContaining([
         expect.objectContaining({
@@ -438,6 +445,11 @@ describe('faults in configuration and policies', () => {
           service: 'builtin-executor',
           subject: 'plugins',
           message: expect.stringContaining('broken.tool.mjs'),
+        }),
+        expect.objectContaining({
+          service: 'builtin-executor',
+          subject: 'tools of plugin.compute',
+          message: expect.stringMatching(/^the registry rejected unsorted: .*category.*rate_limit/),
         }),
         expect.objectContaining({
           subject: 'source openapi/away',

@@ -105,6 +105,19 @@ describe('a key', () => {
     expect((await create({ toolset: 'sup@1' })).status).toBe(201);
   });
 
+  it('is made with a warning for tools and a toolset that its tenant does not have', async () => {
+    const made = await make({ tools: ['calculater', 'crm_*', 'text_*', '*'], toolset: 'nowhere@2' });
+    expect(made['warnings']).toEqual([
+      "no tool matches 'calculater'; did you mean calculator?",
+      "no tool matches 'crm_*'",
+      "No toolset 'nowhere@2'",
+    ]);
+    expect((await make({ tools: ['calculator'], toolset: 'sup@1' }))['warnings']).toEqual([]);
+    const { code, out, error } = await fleetctl(fleet, ['keys', 'create', 'typo', '--tools', 'calculater']);
+    expect([code, error]).toEqual([0, "Warning: no tool matches 'calculater'; did you mean calculator?\n"]);
+    expect(out.toString()).toMatch(/^tf_\S+\n$/);
+  });
+
   it('is revoked with all keys made with it, and makes none afterwards', async () => {
     const root = await make({ roles: ['admin'] });
     const child = await make({ roles: ['admin'] }, root.token);

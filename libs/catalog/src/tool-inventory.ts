@@ -1,11 +1,13 @@
 import { isToolError, isJsonObject, ToolError, type Principal } from '@toolfleet/contracts';
 import type { CatalogTool, CatalogToolDetail } from '@toolfleet/contracts/resources';
+import { question } from '@toolfleet/contracts/text';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { authorize } from '@toolfleet/engine';
 import { formatTool, toolAnnotations, toolMetadata, toPublicTool } from './format-tool.js';
-import { mayUse } from '@toolfleet/engine/access';
+import { mayUse, toolAllowed } from '@toolfleet/engine/access';
 import { isAdmin } from '@toolfleet/access';
 import type { DefinitionCache } from './definition-cache.js';
+import { similarNames } from './similar-tools.js';
 import type { ToolList } from './tool-list.js';
 import { hasToolset } from './toolsets.js';
 
@@ -27,6 +29,15 @@ export class ToolInventory {
     }
     const { tools, stale } = await this.cache.list(caller.tenantId);
     return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
+  }
+
+  /** A line for each glob that matches no tool of a tenant, not even a dangerous or quarantined one. */
+  async unmatched(tenantId: string, globs: readonly string[]): Promise<string[]> {
+    const { tools } = await this.cache.list(tenantId);
+    const names = tools.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
+    return globs
+      .filter((glob) => glob !== '*' && !names.some((name) => toolAllowed([glob], name)))
+      .map((glob) => `no tool matches '${glob}'${question(similarNames(glob, names))}`);
   }
 
   /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */

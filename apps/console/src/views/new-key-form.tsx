@@ -16,6 +16,13 @@ const MODES = [
   ['code', 'search, describe, run programs'],
 ] as const;
 
+/** What is shown of a new key. */
+interface MadeKey {
+  client: string;
+  token: string;
+  warnings: string[];
+}
+
 /** Words separated by spaces or commas; undefined when there are none, so that the default applies. */
 function splitList(text: string): string[] | undefined {
   const words = text.split(/[\s,]+/).filter(Boolean);
@@ -28,7 +35,7 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
   const [texts, setTexts] = useState(EMPTY);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ToolCallError>();
-  const [made, setMade] = useState<{ client: string; token: string }>();
+  const [made, setMade] = useState<MadeKey>();
 
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -45,7 +52,7 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
         mcp_mode: MODES.find(([mode]) => mode === texts.mode)?.[0] || undefined,
         expires_in_seconds: texts.days ? Number(texts.days) * DAY_SECONDS : undefined,
       });
-      setMade({ client: key.client, token: key.token });
+      setMade(key);
       setTexts(EMPTY);
       onCreated();
     } catch (thrown) {
@@ -109,7 +116,7 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
   );
 }
 
-function Secret({ made, onClose }: { made: { client: string; token: string }; onClose: () => void }) {
+function Secret({ made, onClose }: { made: MadeKey; onClose: () => void }) {
   return (
     <div className="notice good" role="status">
       <strong>Key of {made.client}</strong>
@@ -117,6 +124,9 @@ function Secret({ made, onClose }: { made: { client: string; token: string }; on
       <code className="wrap" data-testid="secret">
         {made.token}
       </code>
+      {made.warnings.map((warning) => (
+        <span key={warning}>Warning: {warning}</span>
+      ))}
       <span className="row">
         <CopyButton text={made.token} />
         <button onClick={onClose}>Done</button>

@@ -1,6 +1,8 @@
 import { Controller, Res } from '@nestjs/common';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
+import { parseToolsetRef } from '@toolfleet/contracts/toolset';
+import { ToolInventory, Toolsets } from '@toolfleet/catalog';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
 import type { FastifyReply } from 'fastify';
@@ -17,6 +19,8 @@ export class KeysController {
   constructor(
     private readonly keys: ApiKeys,
     private readonly limits: RequestLimits,
+    private readonly inventory: ToolInventory,
+    private readonly toolsets: Toolsets,
     private readonly clock: Clock,
   ) {}
 
@@ -54,7 +58,24 @@ export class KeysController {
         caller.userId,
       ),
     );
-    return { ...toKeyBody(key), token };
+    return { ...toKeyBody(key), token, warnings: await this.unknownNames(key.tenantId, body) };
+  }
+
+  /** Sources and toolsets may come after their keys, so unknown names are not refused. Without the registry none is known. */
+  private async unknownNames(
+    tenantId: string,
+    { tools = [], toolset }: RouteInput<'POST /api/v1/keys'>['body'],
+  ): Promise<string[]> {
+    const ref = toolset === undefined ? undefined : parseToolsetRef(toolset);
+    const [unmatched, missing] = await Promise.all([
+      tools.length === 0 ? [] : this.inventory.unmatched(tenantId, tools).catch(() => []),
+      ref &&
+        this.toolsets.view(tenantId, ref).then(
+          () => undefined,
+          (error: unknown) => (isToolError(error) && error.code === 'NOT_FOUND' ? error.message : undefined),
+        ),
+    ]);
+    return missing === undefined ? unmatched : [...unmatched, missing];
   }
 
   /** Answers 204; with `children`, the ids of the revoked keys. */

@@ -270,6 +270,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       auth.limits,
       auth.registerAuth,
       catalog.list,
+      catalog.toolsets,
       new ToolInventory(catalog.definitions, catalog.list),
       catalog.search,
       catalog.definitions,

@@ -399,7 +399,16 @@ export const OPERATION_ROUTES = {
     summary: 'Creates a key; its token is in this answer only',
     body: NEW_KEY,
     example: { client: 'support-bot', tools: ['calculator', 'crm_*'], expires_in_seconds: 86_400 },
-    answers: { 201: answer('The key with its token', record({ ...KEY, token: text('The secret') })) },
+    answers: {
+      201: answer(
+        'The key with its token',
+        record({
+          ...KEY,
+          token: text('The secret'),
+          warnings: list(text(), 'Tools and the toolset of the request that its tenant does not have now'),
+        }),
+      ),
+    },
   },
   'DELETE /api/v1/keys/{id}': {
     id: 'revokeKey',

@@ -71,6 +71,8 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   const body = await gateway().request('POST /api/v1/keys', { body: request });
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
   else terminal.out(`${body.token}\n`);
+  // A gateway of an older release sends none.
+  for (const warning of body.warnings ?? []) terminal.error(`Warning: ${warning}\n`);
   if (!json && terminal.interactive)
     terminal.error(`Key ${body.id} for ${body.client}, ${describeState(body)}: this is the only time it is shown\n`);
   return EXIT.ok;

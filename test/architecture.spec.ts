@@ -155,6 +155,14 @@ const importsAny =
     );
 const mentions = (pattern: RegExp) => (file: SourceFile) => pattern.test(withoutComments(file.text));
 
+/** Endpoints without a schema, with the reason. */
+const UNCHECKED: Record<string, string> = {
+  'libs/service/src/run-executor.ts':
+    'options of its callers: messages of the exec hop come from gateways, which have read the call',
+};
+/** The arguments of every `@Endpoint`, across lines. */
+const endpoints = (text: string) => [...text.matchAll(/@Endpoint\(([\s\S]*?)\)\n/g)].map(([, given]) => given!);
+
 /** What writes results and errors for readers, and `multi_agent`, which calls tools from outside as any caller does. */
 const RENDERINGS = new Set([
   'libs/contracts/src/call.ts',
@@ -229,6 +237,12 @@ const RULES: Record<string, Rule> = {
     ),
     (path) => RENDERINGS.has(path) || atCallersSide(path),
   ),
+  'every endpoint says the shape of its messages': ({ path, text }) =>
+    isSpec(path) || path in UNCHECKED
+      ? []
+      : endpoints(withoutComments(text))
+          .filter((given) => !/\bschema: [A-Z_]+/.test(given))
+          .map((given) => `${path} serves ${given} without a schema`),
   'no export *': (file) => (/(^|\n)\s*export \* /.test(file.text) ? [`${file.path} has export *`] : []),
   // A disable must name its lint rule and say why; a blanket one could hide anything.
   'no blanket disables': (file) =>
@@ -304,6 +318,10 @@ describe('import rules', () => {
       'details and metadata are shown, not read': {
         path: 'libs/engine/src/x.ts',
         text: 'if (failure.details?.started === false) charge = 0;\n',
+      },
+      'every endpoint says the shape of its messages': {
+        path: 'apps/budget/src/x.ts',
+        text: '@Endpoint(SUBJECTS.budgetUsage, { schema: BUDGET_USAGE })\nusage() {}\n@Endpoint(SUBJECTS.budgetLimits)\nlimits() {}\n',
       },
       'no export *': { path: 'libs/engine/src/index.ts', text: "export * from './a.js';\n" },
       'no blanket disables': { path: 'libs/engine/src/x.ts', text: '// oxlint-disable-next-line\n' },

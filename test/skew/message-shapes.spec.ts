@@ -1,7 +1,44 @@
-import type { Json } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { BUDGET_LIMITS, BUDGET_RESERVE, BUDGET_SETTLE, BUDGET_USAGE } from '@toolfleet/contracts/budget';
+import { DISCOVER } from '@toolfleet/contracts/execution';
+import {
+  DEFINITION_GET,
+  DEFINITION_LIST,
+  DEFINITION_REGISTER,
+  DEFINITION_RETIRE,
+  MCP_REGISTER,
+  OPENAPI_REGISTER,
+  QUARANTINE_LIST,
+} from '@toolfleet/contracts/registry';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { compileSchema } from '@toolfleet/schema';
 import { describe, expect, it } from 'vitest';
 import { shapeOf } from './message-shapes.js';
+import { readMessages } from './recorded-messages.js';
+
+const BODIES: Record<string, JsonObject> = {
+  [SUBJECTS.budgetLimits]: BUDGET_LIMITS,
+  [SUBJECTS.budgetReserve]: BUDGET_RESERVE,
+  [SUBJECTS.budgetSettle]: BUDGET_SETTLE,
+  [SUBJECTS.budgetUsage]: BUDGET_USAGE,
+  [SUBJECTS.execMcpDiscover]: DISCOVER,
+  [SUBJECTS.definitionGet]: DEFINITION_GET,
+  [SUBJECTS.definitionList]: DEFINITION_LIST,
+  [SUBJECTS.definitionRetire]: DEFINITION_RETIRE,
+  [SUBJECTS.mcpRegister]: MCP_REGISTER,
+  [SUBJECTS.openapiRegister]: OPENAPI_REGISTER,
+  [SUBJECTS.quarantineList]: QUARANTINE_LIST,
+  [`${SUBJECTS.definitionRegister}.agent`]: DEFINITION_REGISTER,
+};
+
+it('messages of release 0.1.0 match the schemas of their receivers', async () => {
+  const recorded = await readMessages('0.1.0');
+  for (const [subject, schema] of Object.entries(BODIES)) {
+    const samples = recorded[subject]?.samples ?? [];
+    expect(samples, subject).not.toEqual([]);
+    for (const sample of samples) expect(compileSchema(schema).errors(sample), subject).toEqual([]);
+  }
+});
 
 const SAMPLES: Json[] = [
   { call_id: 'a', attempt: 1, context: { tenant_id: 'acme' }, arguments: { x: 1 }, scopes: [{ kind: 'day' }] },

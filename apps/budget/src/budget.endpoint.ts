@@ -1,21 +1,30 @@
 import { Controller } from '@nestjs/common';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
-import type {
-  BudgetLimitsReply,
-  BudgetReleaseReply,
-  BudgetReserve,
-  BudgetReserveReply,
-  BudgetSettleReply,
-  BudgetUsageReply,
-  ReserveAnswer,
-  ReserveRequest,
+import {
+  BUDGET_LIMITS,
+  BUDGET_RELEASE,
+  BUDGET_RESERVE,
+  BUDGET_SETTLE,
+  BUDGET_USAGE,
+  type BudgetLimits,
+  type BudgetLimitsReply,
+  type BudgetRelease,
+  type BudgetReleaseReply,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetSettle,
+  type BudgetSettleReply,
+  type BudgetUsage,
+  type BudgetUsageReply,
+  type ReserveAnswer,
+  type ReserveRequest,
 } from '@toolfleet/contracts/budget';
-import { readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import { BudgetPurge } from './budget-purge.js';
-import { readLimits, readRelease, readReserve, readSettle, readUsage } from './read-messages.js';
+import { readRelease, readReserve, readSettle } from './read-messages.js';
 
 /** Injection token of the longest wait for the stores. */
 export class StoreTimeout {
@@ -35,9 +44,9 @@ export class BudgetEndpoint {
     private readonly purges: BudgetPurge,
   ) {}
 
-  @Endpoint(SUBJECTS.budgetReserve)
-  async reserve(body: unknown, context: EndpointContext): Promise<BudgetReserveReply> {
-    const { valid, invalid } = readReserve(body);
+  @Endpoint(SUBJECTS.budgetReserve, { schema: BUDGET_RESERVE })
+  async reserve(message: BudgetReserve, context: EndpointContext): Promise<BudgetReserveReply> {
+    const { valid, invalid } = readReserve(message);
     const answers = await this.budget.reserve(valid, this.timeout(context));
     if (invalid.length === 0) return { answers };
     const refused = new Map<ReserveRequest, ReserveAnswer>(
@@ -47,37 +56,39 @@ export class BudgetEndpoint {
       ]),
     );
     const admitted = answers.values();
-    const all = (body as BudgetReserve).asks.map((ask) => refused.get(ask) ?? (admitted.next().value as ReserveAnswer));
+    const all = message.asks.map((ask) => refused.get(ask) ?? (admitted.next().value as ReserveAnswer));
     return { answers: all };
   }
 
-  @Endpoint(SUBJECTS.budgetSettle)
-  async settle(body: unknown, context: EndpointContext): Promise<BudgetSettleReply> {
-    const { valid, invalid } = readSettle(body);
+  @Endpoint(SUBJECTS.budgetSettle, { schema: BUDGET_SETTLE })
+  async settle(message: BudgetSettle, context: EndpointContext): Promise<BudgetSettleReply> {
+    const { valid, invalid } = readSettle(message);
     const settled = await this.budget.settle(valid, this.timeout(context));
     return invalid.length === 0
       ? { settled }
       : { settled, refused: invalid.map(({ callId, field }) => ({ call_id: callId, field })) };
   }
 
-  @Endpoint(SUBJECTS.budgetRelease)
-  async release(body: unknown, context: EndpointContext): Promise<BudgetReleaseReply> {
-    return { released: await this.budget.release(readRelease(body).valid, this.timeout(context)) };
+  @Endpoint(SUBJECTS.budgetRelease, { schema: BUDGET_RELEASE })
+  async release(message: BudgetRelease, context: EndpointContext): Promise<BudgetReleaseReply> {
+    return { released: await this.budget.release(readRelease(message).valid, this.timeout(context)) };
   }
 
-  @Endpoint(SUBJECTS.budgetUsage)
-  usage(body: unknown, context: EndpointContext): Promise<BudgetUsageReply> {
-    return this.budget.usage(readUsage(body), this.timeout(context, REPORT_TIMEOUT_MS));
+  @Endpoint(SUBJECTS.budgetUsage, { schema: BUDGET_USAGE })
+  usage(message: BudgetUsage, context: EndpointContext): Promise<BudgetUsageReply> {
+    return this.budget.usage(
+      { ...message, group_by: [...new Set(message.group_by)] },
+      this.timeout(context, REPORT_TIMEOUT_MS),
+    );
   }
 
-  @Endpoint(SUBJECTS.budgetLimits)
-  limits(body: unknown, context: EndpointContext): Promise<BudgetLimitsReply> {
-    return this.budget.limits(readLimits(body), this.timeout(context));
+  @Endpoint(SUBJECTS.budgetLimits, { schema: BUDGET_LIMITS })
+  limits(message: BudgetLimits, context: EndpointContext): Promise<BudgetLimitsReply> {
+    return this.budget.limits(message, this.timeout(context));
   }
 
-  @Endpoint(SUBJECTS.budgetPurge)
-  async purge(body: unknown): Promise<PurgeReply> {
-    const message = readPurge(body);
+  @Endpoint(SUBJECTS.budgetPurge, { schema: PURGE })
+  async purge(message: PurgeMessage): Promise<PurgeReply> {
     return this.purges.run(message).catch((cause: unknown) => {
       throw new ToolError('BUDGET_UNAVAILABLE', { cause });
     });

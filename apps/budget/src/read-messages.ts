@@ -2,22 +2,20 @@ import { isJsonObject, ToolError } from '@toolfleet/contracts';
 import { isPlainId, MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import {
   SHARED_LEASE_PREFIX,
-  type BudgetLimits,
   type BudgetRelease,
+  type BudgetReserve,
   type BudgetScopes,
-  type BudgetUsage,
+  type BudgetSettle,
   type ReserveRequest,
   type SettleRequest,
 } from '@toolfleet/contracts/budget';
-import { USAGE_GROUPS } from './usage-ledger.js';
 
 /*
- * Readers of the budget's NATS messages. They are hand-written instead of compiled from a schema, because they run for every call of
- * the fleet. Ids become parts of Redis keys and of packed values, so control characters are refused.
+ * Readers of the entries in the budget's messages. They are hand-written instead of compiled from a schema, because they run for every
+ * call of the fleet and name the field that refuses one entry. Ids become parts of Redis keys and of packed values, so control
+ * characters are refused.
  */
 
-/** Most entries per message; senders split larger ones. */
-const MAX_ENTRIES = 5_000;
 const MAX_LEASE_MS = 7 * 24 * 3_600_000;
 const TENANT = /^[A-Za-z0-9_.@:-]{1,128}$/;
 
@@ -27,9 +25,8 @@ interface ReadEntries<T> {
   invalid: { entry: T; callId: string; field: string }[];
 }
 
-/** @throws ToolError REQUEST_INVALID when the message has no list of entries */
-export function readReserve(body: unknown): ReadEntries<ReserveRequest> {
-  return read<ReserveRequest>(readList(body, 'asks'), (fields) => {
+export function readReserve({ asks }: BudgetReserve): ReadEntries<ReserveRequest> {
+  return read(asks, (fields) => {
     checkCall(fields);
     readInteger(fields['micro_usd'], 'micro_usd');
     readInteger(fields['tokens'], 'tokens');
@@ -44,9 +41,8 @@ export function readReserve(body: unknown): ReadEntries<ReserveRequest> {
   });
 }
 
-/** @throws ToolError REQUEST_INVALID when the message has no list of entries */
-export function readSettle(body: unknown): ReadEntries<SettleRequest> {
-  return read<SettleRequest>(readList(body, 'settlements'), (fields) => {
+export function readSettle({ settlements }: BudgetSettle): ReadEntries<SettleRequest> {
+  return read(settlements, (fields) => {
     const { callId, tenantId } = checkCall(fields);
     readInteger(fields['micro_usd'], 'micro_usd');
     readInteger(fields['tokens'], 'tokens');
@@ -68,21 +64,20 @@ export function readSettle(body: unknown): ReadEntries<SettleRequest> {
   });
 }
 
-/** @throws ToolError REQUEST_INVALID when the message has no list of entries */
-export function readRelease(body: unknown): ReadEntries<BudgetRelease['releases'][number]> {
-  return read(readList(body, 'releases'), (fields) => void checkCall(fields));
+export function readRelease({ releases }: BudgetRelease): ReadEntries<BudgetRelease['releases'][number]> {
+  return read(releases, (fields) => void checkCall(fields));
 }
 
-function read<T>(entries: unknown[], check: (fields: Record<string, unknown>) => void): ReadEntries<T> {
+function read<T>(entries: readonly T[], check: (fields: Record<string, unknown>) => void): ReadEntries<T> {
   const result: ReadEntries<T> = { valid: [], invalid: [] };
   for (const entry of entries) {
     try {
       check(readObject(entry, 'entry'));
-      result.valid.push(entry as T);
+      result.valid.push(entry);
     } catch (error) {
       if (!(error instanceof InvalidField)) throw error;
       const callId = isJsonObject(entry) && typeof entry['call_id'] === 'string' ? entry['call_id'] : '';
-      result.invalid.push({ entry: entry as T, callId, field: error.field });
+      result.invalid.push({ entry, callId, field: error.field });
     }
   }
   return result;
@@ -92,45 +87,12 @@ function checkCall(fields: Record<string, unknown>): { callId: string; tenantId:
   return { callId: id(fields['call_id'], 'call_id'), tenantId: scopes(fields['scopes'], 'scopes') };
 }
 
-/** @throws ToolError REQUEST_INVALID naming the field */
-export function readUsage(body: unknown): BudgetUsage {
-  const fields = readObject(body, 'body');
-  if (fields['tenant_id'] !== '*') tenant(fields['tenant_id'], 'tenant_id');
-  if (fields['from_at'] !== undefined) readInteger(fields['from_at'], 'from_at');
-  if (fields['to_at'] !== undefined) readInteger(fields['to_at'], 'to_at');
-  optionalId(fields['tool_name'], 'tool_name');
-  optionalId(fields['user_id'], 'user_id');
-  const groups = fields['group_by'];
-  const legal: readonly unknown[] = USAGE_GROUPS;
-  if (!Array.isArray(groups) || groups.some((group) => !legal.includes(group))) {
-    invalid('group_by', `an array of ${USAGE_GROUPS.join(', ')}`);
-  }
-  return { ...(body as BudgetUsage), group_by: [...new Set((body as BudgetUsage).group_by)] };
-}
-
-/** @throws ToolError REQUEST_INVALID naming the field */
-export function readLimits(body: unknown): BudgetLimits {
-  const fields = readObject(readObject(body, 'body')['scopes'], 'scopes');
-  tenant(fields['tenant_id'], 'scopes.tenant_id');
-  for (const key of ['request_id', 'agent_id', 'task_id']) {
-    if (fields[key] !== undefined) id(fields[key], `scopes.${key}`);
-  }
-  return body as BudgetLimits;
-}
-
 function scopes(value: unknown, place: string): BudgetScopes['tenant_id'] {
   const fields = readObject(value, place);
   id(fields['request_id'], `${place}.request_id`);
   if (fields['agent_id'] !== undefined) id(fields['agent_id'], `${place}.agent_id`);
   if (fields['task_id'] !== undefined) id(fields['task_id'], `${place}.task_id`);
   return tenant(fields['tenant_id'], `${place}.tenant_id`);
-}
-
-function readList(body: unknown, key: string): unknown[] {
-  const list = readObject(body, 'body')[key];
-  if (!Array.isArray(list)) invalid(key, 'an array');
-  if (list.length > MAX_ENTRIES) invalid(key, `at most ${MAX_ENTRIES} entries`);
-  return list;
 }
 
 function readObject(value: unknown, place: string): Record<string, unknown> {

@@ -1,5 +1,5 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import type { UsageRow, UsageSum } from '@toolfleet/contracts/budget';
+import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
 import { DAY_MS, epochDay } from './limits.js';
@@ -13,6 +13,8 @@ export interface LedgerRow extends UsageRow {
   charged_at: EpochMs;
 }
 
+type UsageGroup = BudgetUsage['group_by'][number];
+
 /** Filters and grouping of a usage report. */
 interface UsageQuery {
   /** Absent: all tenants. */
@@ -23,8 +25,6 @@ interface UsageQuery {
   userId?: string;
   groupBy: readonly UsageGroup[];
 }
-export const USAGE_GROUPS = ['day', 'tool', 'user', 'agent', 'tenant'] as const;
-type UsageGroup = (typeof USAGE_GROUPS)[number];
 
 /** Columns of `token_usage`. PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface TokenUsageTable {

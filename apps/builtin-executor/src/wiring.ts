@@ -9,7 +9,7 @@ import {
   type ToolOverrides,
   type Workspaces,
 } from '@toolfleet/builtin-tools';
-import { PURGE_TURN_MS, readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
@@ -61,7 +61,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
         return runner.run(message, { signal, deadlineAt, progress });
       },
       requests: services.workspaces
-        ? { [SUBJECTS.workspacePurge]: purgeWorkspaces(services.workspaces, clock) }
+        ? { [SUBJECTS.workspacePurge]: { schema: PURGE, handle: purgeWorkspaces(services.workspaces, clock) } }
         : undefined,
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
       before: [fleetFileReloader(settings, file, deps.host), ...(plugins ? [plugins] : [])],
@@ -72,9 +72,8 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
 };
 
 /** The endpoint that removes workspaces; only processes with the toolset `files` have it. */
-function purgeWorkspaces(workspaces: Workspaces, clock: Clock): (body: unknown) => Promise<PurgeReply> {
-  return async (body) => {
-    const { tenant_id: tenantId, user_id: userId, dry_run: dryRun } = readPurge(body);
+function purgeWorkspaces(workspaces: Workspaces, clock: Clock) {
+  return async ({ tenant_id: tenantId, user_id: userId, dry_run: dryRun }: PurgeMessage): Promise<PurgeReply> => {
     const until = clock.monotonic() + PURGE_TURN_MS;
     const { files, more } = await workspaces.purge({ tenantId, userId }, dryRun, () => clock.monotonic() > until);
     return { counts: { files }, more };

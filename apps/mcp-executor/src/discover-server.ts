@@ -1,6 +1,5 @@
 import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
-import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
 import { classifyMcpError } from './mcp-error.js';
@@ -10,24 +9,13 @@ import type { SessionPool } from './session-pool.js';
 
 /** Most tools of one server; more are a mistake, or an attack on the model's context window. */
 const MAX_TOOLS = 5_000;
-const TRANSPORTS: ReadonlySet<string> = new Set(['streamable-http', 'stdio', 'auto']);
 
 /** Reads the target of a discovery. @throws ToolError REQUEST_INVALID, AUTH_NOT_CONFIGURED */
 export function readDiscoveryTarget(message: DiscoverMessage): McpTarget {
   const { server, url, transport } = message;
-  if (typeof server !== 'string' || server === '')
-    throw new ToolError('REQUEST_INVALID', { message: 'server is missing' });
-  const kind = transport ?? 'streamable-http';
-  if (typeof kind !== 'string' || !TRANSPORTS.has(kind)) {
-    throw new ToolError('REQUEST_INVALID', {
-      message: `An MCP server with transport ${JSON.stringify(kind)} cannot be discovered`,
-    });
-  }
-  if (kind !== 'stdio' && typeof url !== 'string')
-    throw new ToolError('REQUEST_INVALID', { message: 'url is missing' });
+  if (transport !== 'stdio' && url === undefined) throw new ToolError('REQUEST_INVALID', { message: 'url is missing' });
   const options: JsonObject = isJsonObject(message['options']) ? { ...message, ...message['options'] } : message;
-  const binding: McpBinding['transport'] = kind === 'stdio' ? 'stdio' : 'streamable-http';
-  return readTarget(server, binding, typeof url === 'string' ? url : '', options);
+  return readTarget(server, transport === 'stdio' ? 'stdio' : 'streamable-http', url ?? '', options);
 }
 
 /**

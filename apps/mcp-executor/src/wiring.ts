@@ -1,3 +1,4 @@
+import { DISCOVER } from '@toolfleet/contracts/execution';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { secretOpener, VariableExpander, VERSION } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
@@ -45,8 +46,10 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
         }),
       // The registry asks for the tools of a server: only this process dials MCP servers.
       requests: {
-        [SUBJECTS.execMcpDiscover]: (message, { timeLeftMs, signal }) =>
-          executor.discover(message, { timeoutMs: timeLeftMs, signal }),
+        [SUBJECTS.execMcpDiscover]: {
+          schema: DISCOVER,
+          handle: (message, { timeLeftMs, signal }) => executor.discover(message, { timeoutMs: timeLeftMs, signal }),
+        },
       },
       close: () => pool.close(),
     };

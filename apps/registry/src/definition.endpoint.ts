@@ -1,16 +1,23 @@
 import { Controller } from '@nestjs/common';
-import type {
-  DefinitionGetReply,
-  DefinitionListReply,
-  DefinitionRegisterReply,
-  DefinitionRetireReply,
+import {
+  DEFINITION_GET,
+  DEFINITION_LIST,
+  DEFINITION_REGISTER,
+  DEFINITION_RETIRE,
+  type DefinitionGet,
+  type DefinitionGetReply,
+  type DefinitionList,
+  type DefinitionListReply,
+  type DefinitionRegister,
+  type DefinitionRegisterReply,
+  type DefinitionRetire,
+  type DefinitionRetireReply,
 } from '@toolfleet/contracts/registry';
-import { readPurge, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { checkSender } from './announcements.js';
 import { Catalog } from './catalog.js';
-import { readGet, readList, readRegister, readRetire } from './messages.js';
 import { DefinitionService } from './definition-service.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { ToolsetService } from './toolset-service.js';
@@ -25,38 +32,34 @@ export class DefinitionEndpoint {
     private readonly toolsets: ToolsetService,
   ) {}
 
-  @Endpoint(SUBJECTS.definitionGet)
-  async get(body: unknown): Promise<DefinitionGetReply> {
-    const { name, tenant_id } = readGet(body);
+  @Endpoint(SUBJECTS.definitionGet, { schema: DEFINITION_GET })
+  async get({ name, tenant_id }: DefinitionGet): Promise<DefinitionGetReply> {
     await this.catalog.refresh();
     return { tool: this.catalog.get(name, tenant_id), version: this.catalog.version };
   }
 
-  @Endpoint(SUBJECTS.definitionList)
-  async list(body: unknown): Promise<DefinitionListReply> {
-    const query = readList(body);
+  @Endpoint(SUBJECTS.definitionList, { schema: DEFINITION_LIST })
+  async list(query: DefinitionList | null | undefined): Promise<DefinitionListReply> {
     await this.catalog.refresh();
-    return this.catalog.list(query);
+    return this.catalog.list(query ?? {});
   }
 
-  @Endpoint(`${SUBJECTS.definitionRegister}.*`)
-  async register(body: unknown, { subject }: EndpointContext): Promise<DefinitionRegisterReply> {
-    const { source, definitions, replace, ttl_ms } = readRegister(body);
+  @Endpoint(`${SUBJECTS.definitionRegister}.*`, { schema: DEFINITION_REGISTER })
+  async register(message: DefinitionRegister, { subject }: EndpointContext): Promise<DefinitionRegisterReply> {
+    const { source, definitions, replace, ttl_ms } = message;
     checkSender(subject, source);
     // `options` is dropped: it could turn pinning off, and announced tools have no pins.
     return this.definitions.register({ source, definitions, replace, ttl_ms });
   }
 
-  @Endpoint(SUBJECTS.definitionRetire)
-  async retire(body: unknown): Promise<DefinitionRetireReply> {
-    const { source, names } = readRetire(body);
+  @Endpoint(SUBJECTS.definitionRetire, { schema: DEFINITION_RETIRE })
+  async retire({ source, names }: DefinitionRetire): Promise<DefinitionRetireReply> {
     return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
   }
 
   /** Sources belong to tenants; nothing here names a user. */
-  @Endpoint(SUBJECTS.registryPurge)
-  async purge(body: unknown): Promise<PurgeReply> {
-    const { tenant_id, user_id, dry_run } = readPurge(body);
+  @Endpoint(SUBJECTS.registryPurge, { schema: PURGE })
+  async purge({ tenant_id, user_id, dry_run }: PurgeMessage): Promise<PurgeReply> {
     if (user_id !== undefined) return { counts: {}, more: false };
     const counts = await this.sources.purgeTenant(tenant_id, dry_run);
     return { counts: { ...counts, toolsets: await this.toolsets.purgeTenant(tenant_id, dry_run) }, more: false };

@@ -1,9 +1,15 @@
 import { Controller } from '@nestjs/common';
 import { ToolError } from '@toolfleet/contracts';
-import type { SourceListReply, SourceRefreshReply } from '@toolfleet/contracts/registry';
+import {
+  SOURCE_LIST,
+  SOURCE_REFRESH,
+  type SourceListReply,
+  type SourceListRequest,
+  type SourceRefresh,
+  type SourceRefreshReply,
+} from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint } from '@toolfleet/transport';
-import { readSourceList, readSourceRefresh } from './messages.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { SourceStatuses } from './sources/source-statuses.js';
 
@@ -15,15 +21,14 @@ export class SourceEndpoint {
     private readonly statuses: SourceStatuses,
   ) {}
 
-  @Endpoint(SUBJECTS.sourceList)
-  async list(body: unknown): Promise<SourceListReply> {
-    return { sources: await this.statuses.list(readSourceList(body)) };
+  @Endpoint(SUBJECTS.sourceList, { schema: SOURCE_LIST })
+  async list(query: SourceListRequest | null | undefined): Promise<SourceListReply> {
+    return { sources: await this.statuses.list(query ?? {}) };
   }
 
   /** @throws ToolError NOT_FOUND; REQUEST_INVALID for sources that cannot be looked at */
-  @Endpoint(SUBJECTS.sourceRefresh)
-  async refresh(body: unknown): Promise<SourceRefreshReply> {
-    const { source } = readSourceRefresh(body);
+  @Endpoint(SUBJECTS.sourceRefresh, { schema: SOURCE_REFRESH })
+  async refresh({ source }: SourceRefresh): Promise<SourceRefreshReply> {
     await this.sources.refresh(source);
     const [status] = await this.statuses.list({ source });
     if (!status) throw new ToolError('NOT_FOUND', { message: `No source '${source.kind}/${source.name}'` });

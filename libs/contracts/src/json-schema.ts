@@ -61,6 +61,9 @@ export const anything = (description?: string): Schema<Json> => described(descri
 export const nullable = <T>(schema: Schema<T>, description?: string): Schema<T | null> =>
   described(description, { anyOf: [schema, { type: 'null' }] });
 
+/** The body of a message that may be empty, which a schema sees as null. */
+export const orEmpty = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, type: ['object', 'null'] });
+
 /** Marks a member of a record that may be absent. */
 export const maybe = <T>(schema: Schema<T>): Optional<T> => ({ optional: true, schema });
 

@@ -1,4 +1,5 @@
 import type { JsonObject } from './json.js';
+import { integer, maybe, nullable, orEmpty, record, text, type Schema, type Value } from './json-schema.js';
 import type { PendingApproval } from './resources/sources.js';
 import type { ToolsetSpec, ToolsetSummary } from './resources/toolsets.js';
 
@@ -27,9 +28,9 @@ export interface ToolsetRef {
   bound?: 'to_latest' | 'to_version';
 }
 
-/** Parses `name` or `name@version`; undefined when the text is neither. */
-export function parseToolsetRef(text: string): ToolsetRef | undefined {
-  const [, name, version] = /^([A-Za-z0-9_-]{1,64})(?:@([1-9]\d{0,8}))?$/.exec(text) ?? [];
+/** Parses `name` or `name@version`; undefined when it is neither. */
+export function parseToolsetRef(ref: string): ToolsetRef | undefined {
+  const [, name, version] = /^([A-Za-z0-9_-]{1,64})(?:@([1-9]\d{0,8}))?$/.exec(ref) ?? [];
   if (name === undefined) return undefined;
   return version === undefined ? { name } : { name, version: Number(version) };
 }
@@ -51,13 +52,15 @@ export interface ShownArguments {
   hidden: readonly string[];
 }
 
+const WORD = text(undefined, { minLength: 1, maxLength: 200 });
+/** `name` or `name@tenant`. */
+const ID = text(undefined, { pattern: '^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$' });
+/** Absent: the latest. */
+const VERSION = maybe(integer(undefined, { minimum: 1 }));
+
 /** `registry.toolset.get`: the toolset of this name that a tenant uses: its own, else the one that is shared with all tenants. */
-export interface ToolsetGet {
-  tenant_id: string;
-  name: string;
-  /** Absent: the latest. */
-  version?: number;
-}
+export const TOOLSET_GET = record({ tenant_id: WORD, name: WORD, version: VERSION });
+export type ToolsetGet = Value<typeof TOOLSET_GET>;
 export interface ToolsetGetReply {
   /** Null when there is none, or not in this version. */
   toolset: ServedToolset | null;
@@ -76,47 +79,40 @@ export interface ServedToolset {
   quarantined: PendingApproval[];
 }
 
-/** `registry.toolset.list`: the latest version of every toolset, or of those of one tenant. */
-export interface ToolsetList {
-  /** Only toolsets of this tenant; null: only shared ones; absent: all. */
-  tenant?: string | null;
-}
+/** `registry.toolset.list`: the latest version of every toolset, or of those of one tenant; null: of shared ones. */
+export const TOOLSET_LIST = orEmpty(record({ tenant: maybe(nullable(text(undefined, { maxLength: 200 }))) }));
+export type ToolsetList = NonNullable<Value<typeof TOOLSET_LIST>>;
 export interface ToolsetListReply {
   toolsets: ToolsetSummary[];
 }
 
-/** `registry.toolset.show`: one toolset with its history. `id` is `name` or `name@tenant`. */
-export interface ToolsetShow {
-  id: string;
-  /** The version whose `spec` is wanted; absent: the latest. */
-  version?: number;
-}
-/** `registry.toolset.put`: makes a new version of a toolset, from `spec` or from an older version. */
-export interface ToolsetPut {
-  id: string;
-  spec?: ToolsetSpec;
-  restore_version?: number;
-  /** User, for the history. */
-  by: string;
-}
+/** `registry.toolset.show`: one toolset with its history, and the `spec` of this version. */
+export const TOOLSET_SHOW = record({ id: ID, version: VERSION });
+export type ToolsetShow = Value<typeof TOOLSET_SHOW>;
+
+/** `registry.toolset.put`: makes a new version of a toolset, from `spec` or from an older version. `by` is a user, for the history. */
+export const TOOLSET_PUT = record({
+  id: ID,
+  // Checked when the version is made, as an entry of the configuration file is.
+  spec: maybe({ type: 'object' } as Schema<ToolsetSpec>),
+  restore_version: VERSION,
+  by: WORD,
+});
+export type ToolsetPut = Value<typeof TOOLSET_PUT>;
 
 /** `registry.toolset.remove`. */
-export interface ToolsetRemove {
-  id: string;
-}
+export const TOOLSET_REMOVE = record({ id: ID });
+export type ToolsetRemove = Value<typeof TOOLSET_REMOVE>;
 export interface ToolsetRemoveReply {
   removed: string;
 }
 
-/** `registry.toolset.approve`: puts an override into effect for the definition with this revision. */
-export interface ToolsetApprove {
-  id: string;
-  /** Original name of the tool. */
-  tool: string;
-  /** Revision that the administrator saw. */
-  pending_revision: string;
-  by: string;
-}
+/**
+ * `registry.toolset.approve`: puts an override into effect for the definition with the revision that the administrator saw. `tool`
+ * is its original name.
+ */
+export const TOOLSET_APPROVE = record({ id: ID, tool: WORD, pending_revision: WORD, by: WORD });
+export type ToolsetApprove = Value<typeof TOOLSET_APPROVE>;
 
 /** `registry.toolset.changed`: published after every change. */
 export interface ToolsetChanged {

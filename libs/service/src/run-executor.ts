@@ -4,6 +4,7 @@
  */
 import { Controller, Module, type Type } from '@nestjs/common';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import type { Schema } from '@toolfleet/contracts/json-schema';
 import { EgressClient } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
@@ -46,6 +47,8 @@ export interface ExecutorDefinition<T extends ConfigTable> {
   build(settings: SettingsOf<T>, deps: ExecutorDeps): Executor | Promise<Executor>;
 }
 
+type Handle = (body: never, context: EndpointContext) => Promise<unknown>;
+
 /** What is an app's own. */
 interface Executor {
   /** Subjects of the exec hop that this process serves. */
@@ -60,8 +63,8 @@ interface Executor {
   execute(message: ExecMessage, context: EndpointContext, begin: () => Promise<void>): Promise<ExecResponse>;
   /** Whether the tool of a message is declared idempotent, for processes without a journal. Default: none is. */
   isIdempotent?(message: ExecMessage): boolean;
-  /** Other request/reply endpoints, by subject. */
-  requests?: Readonly<Record<string, (body: never, context: EndpointContext) => Promise<unknown>>>;
+  /** Other request/reply endpoints, by subject. `schema` describes the body. */
+  requests?: Readonly<Record<string, { schema: Schema; handle: Handle }>>;
   /** Started before the endpoints and drained after them. */
   before?: readonly LifecycleComponent[];
   /** Started after the endpoints and drained before them. */
@@ -227,15 +230,13 @@ function controllers(executor: Executor, guard: ExecutionGuard): Type[] {
     guard.run(message, (begin) => executor.execute(message, context, begin));
   return [
     ...executor.subjects.map((subject) => controller(subject, execute, { exec: true })),
-    ...Object.entries(executor.requests ?? {}).map(([subject, request]) => controller(subject, request)),
+    ...Object.entries(executor.requests ?? {}).map(([subject, { schema, handle }]) =>
+      controller(subject, handle, { schema }),
+    ),
   ];
 }
 
-function controller(
-  subject: string,
-  handle: (body: never, context: EndpointContext) => Promise<unknown>,
-  options?: EndpointOptions,
-): Type {
+function controller(subject: string, handle: Handle, options: EndpointOptions): Type {
   @Controller()
   class ExecutorEndpoint {
     @Endpoint(subject, options)

@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { Catch, UseFilters, type ExceptionFilter } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
-import { ToolError, type CallProgress, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import type { Schema } from '@toolfleet/contracts/json-schema';
 import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import { throwError, type Observable } from 'rxjs';
@@ -9,17 +10,20 @@ import { NO_HEADERS, type IncomingHeaders, type IncomingMessage } from './codec.
 import type { NatsLink } from './nats-connection.js';
 import { ProgressReporter } from './progress-reporter.js';
 
-/** How a subject is served. */
-export interface EndpointOptions {
+/** How a subject is served with bodies of type `T`. */
+export interface EndpointOptions<T = unknown> {
   /** Queue group: one member of the group gets a message. Default: the strategy's; `false`: every process gets it. */
   queue?: string | false;
-  /** JSON Schema of the body, compiled by the strategy's `compile`. A body that does not match is refused as REQUEST_INVALID. */
-  schema?: JsonObject;
+  /** JSON Schema of the body; an empty body is null. A body that does not match is refused as REQUEST_INVALID. */
+  schema?: Schema<T>;
   /** Serves the exec hop: acknowledges when the handler takes longer than 150 ms, and listens to `exec.cancel`. */
   exec?: boolean;
   /** Most messages in flight; more are refused as QUEUE_FULL. Default: only the strategy's limit applies. */
   concurrency?: number;
 }
+
+/** Serves a message whose schema says its type; of a plain JSON Schema the method knows the type. */
+type EndpointMethod<T> = (body: unknown extends T ? never : T, context: EndpointContext) => unknown;
 
 /** Metadata key under which Nest keeps the argument layout of a handler. */
 const ROUTE_ARGUMENTS = '__routeArguments__';
@@ -37,8 +41,12 @@ class KeepErrors implements ExceptionFilter {
  * plain JSON, a thrown error as error headers and body. Guards, pipes, interceptors and dependency injection work as usual in Nest;
  * parameter decorators (`@Payload()`, `@Ctx()`) are allowed but cost time per message.
  */
-export function Endpoint(subject: string, options: EndpointOptions = {}): MethodDecorator {
-  return (target, key, descriptor) => {
+export function Endpoint<T>(subject: string, options: EndpointOptions<T> = {}) {
+  return <F extends EndpointMethod<T>>(
+    target: object,
+    key: string | symbol,
+    descriptor: TypedPropertyDescriptor<F>,
+  ) => {
     MessagePattern(subject, { ...options })(target, key, descriptor);
     UseFilters(KeepErrors)(target, key, descriptor);
     // Nest's default layout passes the first argument only, through the pipes; an empty one passes (body, context).

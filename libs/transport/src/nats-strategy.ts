@@ -5,9 +5,10 @@
  */
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { isJsonObject, ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { decodeRequest, encode, parseLenient, toErrorReply, type IncomingMessage } from './codec.js';
 import { EndpointContext, type EndpointOptions } from './endpoint.js';
@@ -15,16 +16,11 @@ import { EventLoopStalls } from './event-loop-stalls.js';
 import { InFlightCalls, ResentCalls, type ServedCall } from './in-flight-calls.js';
 import type { NatsLink, NatsSubscription } from './nats-connection.js';
 
-/** Checks a body against a schema. @throws ToolError REQUEST_INVALID naming what is wrong */
-type BodyCheck = (body: unknown) => void;
-
 /** Options of the strategy. It shares the connection of the process's client and never closes it. */
 interface NatsStrategyOptions {
   connection: { readonly link: NatsLink; readonly metrics?: Metrics | undefined };
   /** Queue group of endpoints that name none; the service's name. */
   queue: string;
-  /** Compiles the `schema` of an endpoint (libs/schema). */
-  compile?: (schema: JsonObject) => BodyCheck;
   /** Calls arrive here from outside the fleet: those without a trace may begin one, and their bodies are limited. Default false. */
   isEntryPoint?: boolean;
   /**
@@ -55,7 +51,7 @@ interface SentReply {
 interface ServedSubject {
   readonly subject: string;
   readonly handler: Handler;
-  readonly check: BodyCheck | undefined;
+  readonly check: ((body: unknown) => unknown) | undefined;
   readonly exec: boolean;
   readonly concurrency: number;
   inFlight: number;
@@ -107,7 +103,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         const served: ServedSubject = {
           subject,
           handler: handler as unknown as Handler,
-          check: this.#compileCheck(subject, options.schema),
+          check: options.schema && validateMessage(options.schema),
           exec: options.exec ?? false,
           concurrency: options.concurrency ?? Number.POSITIVE_INFINITY,
           inFlight: 0,
@@ -217,13 +213,6 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       if (resendable)
         this.#resent.end(resendable.key, resendable.call, sentReply?.bytes, sentReply?.to ?? (() => undefined));
     }
-  }
-
-  /** Without a compiler a schema would silently check nothing. */
-  #compileCheck(subject: string, schema: JsonObject | undefined): BodyCheck | undefined {
-    if (!schema) return undefined;
-    if (!this.options.compile) throw new TypeError(`${subject} has a schema, but the strategy has no option "compile"`);
-    return this.options.compile(schema);
   }
 
   /** `toolfleet_worker_slots`, which executors are scaled by. */

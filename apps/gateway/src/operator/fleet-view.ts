@@ -1,8 +1,10 @@
-import { isJsonObject, type Principal } from '@toolfleet/contracts';
+import type { Json, Principal } from '@toolfleet/contracts';
 import type { FleetStatus } from '@toolfleet/contracts/fleet';
+import { number, record, text } from '@toolfleet/contracts/json-schema';
 import type { Breaker, ReportedFault, ToolLimit } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
+import { compileSchema } from '@toolfleet/schema';
 import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
 import { rateKey, toolRate, type RateLimiter } from '@toolfleet/engine';
@@ -37,7 +39,7 @@ export class FleetWatch {
   /** Subscribes to heartbeats; the connection must be open. */
   follow(): void {
     this.nats.subscribe(SUBJECTS.fleetStatus, ({ body }) => {
-      if (isStatus(body)) this.note(body);
+      if (STATUS.check(body as Json)) this.note(body as FleetStatus);
     });
   }
 
@@ -86,13 +88,10 @@ export class FleetWatch {
 
 const toId = ({ service, instance }: Pick<FleetStatus, 'service' | 'instance'>): string => `${service}/${instance}`;
 
-function isStatus(body: unknown): body is FleetStatus {
-  if (!isJsonObject(body)) return false;
-  const { service, instance, ttl_ms: ttl, breakers } = body;
-  return (
-    typeof service === 'string' && typeof instance === 'string' && typeof ttl === 'number' && Array.isArray(breakers)
-  );
-}
+/** What the gateway relies on; releases add members to the parts. */
+const STATUS = compileSchema(
+  record({ service: text(), instance: text(), ttl_ms: number(), breakers: { type: 'array' } }),
+);
 
 /** The state of queues, executors and breakers as operators see it. */
 export class FleetView {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
-import { validateMessage } from '@toolfleet/schema';
 import { fleetFileReloader, loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
 import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
@@ -355,7 +354,6 @@ function wireNats(
     // The engine decides which calls to refuse when there are too many: it is fair to tenants.
     concurrency: settings.GATEWAY_MAX_CALLS,
     clock,
-    compile: validateMessage,
     onFault: (error, subject) => logger.error({ error, subject }, 'a NATS endpoint failed'),
   });
   return { natsCalls, strategy };

@@ -1,20 +1,13 @@
 import { Controller } from '@nestjs/common';
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
-import type { McpRegister, McpRegisterReply } from '@toolfleet/contracts/registry';
+import { MCP_REGISTER, type McpRegister, type McpRegisterReply } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { validateMessage } from '@toolfleet/schema';
 import { Endpoint } from '@toolfleet/transport';
 import { SourceStore } from '../source-store.js';
 import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { McpSource } from './mcp.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
 
-const text: JsonObject = { type: 'string', minLength: 1, maxLength: 4_096 };
-const readRegister = validateMessage<McpRegister>({
-  type: 'object',
-  properties: { name: text, url: text, tenant: text },
-  required: ['name', 'url'],
-});
 /** Fields that start a process on the executor's machine. Only the configuration file may set them. */
 const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as const;
 
@@ -32,9 +25,8 @@ export class McpEndpoint {
     private readonly sealing: McpSeal,
   ) {}
 
-  @Endpoint(SUBJECTS.mcpRegister)
-  async register(body: unknown): Promise<McpRegisterReply> {
-    const message = readRegister(body);
+  @Endpoint(SUBJECTS.mcpRegister, { schema: MCP_REGISTER })
+  async register(message: McpRegister): Promise<McpRegisterReply> {
     const name = this.sources.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
     const entry = this.toEntry(message);
     let stored: McpEntry;

@@ -1,3 +1,5 @@
+import { choice, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { MAX_ID_LENGTH } from '../text.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 /** Budgets that a call spends from. Agent and task are set only if the caller sent them. */
@@ -7,6 +9,9 @@ export interface BudgetScopes {
   agent_id?: string;
   task_id?: string;
 }
+
+/** A list whose entries are read one by one, so that an invalid one affects no other; senders split longer lists. */
+const entries = <T>() => ({ type: 'array', maxItems: 5_000 }) as Schema<T[]>;
 
 /** Start of the ids of shared leases, which tells them from call ids. */
 export const SHARED_LEASE_PREFIX = 'lease:';
@@ -58,9 +63,8 @@ export interface LeaseShare {
 }
 
 /** `budget.reserve`: all reservations of one turn of the event loop, in one message. */
-export interface BudgetReserve {
-  asks: ReserveRequest[];
-}
+export const BUDGET_RESERVE = record({ asks: entries<ReserveRequest>() });
+export type BudgetReserve = Value<typeof BUDGET_RESERVE>;
 export type ReserveAnswer =
   | {
       admitted: true;
@@ -125,9 +129,8 @@ export interface SettleRequest {
   lease?: LeaseShare;
 }
 /** `budget.settle` */
-export interface BudgetSettle {
-  settlements: SettleRequest[];
-}
+export const BUDGET_SETTLE = record({ settlements: entries<SettleRequest>() });
+export type BudgetSettle = Value<typeof BUDGET_SETTLE>;
 export interface BudgetSettleReply {
   /** Number of settlements charged; repeated ones are not counted. */
   settled: number;
@@ -136,24 +139,29 @@ export interface BudgetSettleReply {
 }
 
 /** `budget.release`: returns reservations without a charge. */
-export interface BudgetRelease {
-  releases: { call_id: string; scopes: BudgetScopes }[];
-}
+export const BUDGET_RELEASE = record({ releases: entries<{ call_id: string; scopes: BudgetScopes }>() });
+export type BudgetRelease = Value<typeof BUDGET_RELEASE>;
 
 export interface BudgetReleaseReply {
   released: number;
 }
 
+/** Ids become parts of store keys, so control characters are refused. */
+const ID = text(undefined, { pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}\\p{Cs}]+$', maxLength: MAX_ID_LENGTH });
+const TENANT = '[A-Za-z0-9_.@:-]{1,128}';
+const INSTANT = integer(undefined, { minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+
 /** `budget.usage`: sums of the ledger. */
-export interface BudgetUsage {
+export const BUDGET_USAGE = record({
   /** `*` for all tenants, which the gateway requests only for operators. */
-  tenant_id: string;
-  from_at?: EpochMs;
-  to_at?: EpochMs;
-  tool_name?: string;
-  user_id?: string;
-  group_by: ('day' | 'tool' | 'user' | 'agent' | 'tenant')[];
-}
+  tenant_id: text(undefined, { pattern: `^(\\*|${TENANT})$` }),
+  from_at: maybe(INSTANT),
+  to_at: maybe(INSTANT),
+  tool_name: maybe(ID),
+  user_id: maybe(ID),
+  group_by: list(choice(['day', 'tool', 'user', 'agent', 'tenant'])),
+});
+export type BudgetUsage = Value<typeof BUDGET_USAGE>;
 export interface UsageSum {
   tenant_id?: string;
   /** UTC day, `2026-11-21`. */
@@ -170,9 +178,15 @@ export interface BudgetUsageReply {
 }
 
 /** `budget.limits`: limit, spent and held amounts per scope. */
-export interface BudgetLimits {
-  scopes: Partial<BudgetScopes> & { tenant_id: string };
-}
+export const BUDGET_LIMITS = record({
+  scopes: record({
+    tenant_id: text(undefined, { pattern: `^${TENANT}$` }),
+    request_id: maybe(ID),
+    agent_id: maybe(ID),
+    task_id: maybe(ID),
+  }),
+});
+export type BudgetLimits = Value<typeof BUDGET_LIMITS>;
 interface LimitState {
   scope: string;
   limit_micro_usd: MicroUsd | null;

@@ -11,7 +11,8 @@ import {
 } from '../call.js';
 import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
-import type { Json, JsonObject } from '../json.js';
+import type { JsonObject } from '../json.js';
+import { choice, maybe, record, text as textSchema, type Value } from '../json-schema.js';
 import type { Binding } from '../tool-definition.js';
 import { toMicroUsd, type EpochMs, type Milliseconds } from '../units.js';
 
@@ -127,10 +128,12 @@ export type Strictness = 'lenient' | 'standard' | 'strict';
  * `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the registration
  * (`headers`, `oauth`, `command`, `prior`, …), with variables not expanded.
  */
-export interface DiscoverMessage {
-  server: string;
-  [option: string]: Json;
-}
+export const DISCOVER = record({
+  server: textSchema(undefined, { minLength: 1 }),
+  url: maybe(textSchema()),
+  transport: maybe(choice(['streamable-http', 'stdio', 'auto'])),
+});
+export type DiscoverMessage = Value<typeof DISCOVER> & JsonObject;
 
 /** A tool as its MCP server lists it, with unchanged schemas. */
 export interface RemoteTool {

@@ -1,4 +1,18 @@
 import type { JsonObject } from '../json.js';
+import {
+  choice,
+  flag,
+  integer,
+  list,
+  maybe,
+  nullable,
+  object,
+  orEmpty,
+  record,
+  text,
+  type Schema,
+  type Value,
+} from '../json-schema.js';
 import type { PendingApproval, QuarantinedTool, RefusedTool, SourceStatus } from '../resources/sources.js';
 import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
@@ -14,11 +28,18 @@ export type {
   SourceStatus,
 } from '../resources/sources.js';
 
+const SOURCE = record({
+  kind: choice(['builtin', 'openapi', 'mcp', 'plugin']),
+  name: text(undefined, { pattern: '^[A-Za-z0-9_.:-]{1,128}(@[A-Za-z0-9_.:-]{1,128})?$' }),
+});
+const WORD = text(undefined, { minLength: 1, maxLength: 200 });
+const LINE = text(undefined, { minLength: 1, maxLength: 4_096 });
+/** Only sources of this tenant; null: only those shared with all tenants; absent: all. */
+const OWNER = nullable(text(undefined, { maxLength: 200 }));
+
 /** `registry.definition.get`: by name or alias, as seen by a tenant. */
-export interface DefinitionGet {
-  name: string;
-  tenant_id?: string;
-}
+export const DEFINITION_GET = record({ name: WORD, tenant_id: maybe(WORD) });
+export type DefinitionGet = Value<typeof DEFINITION_GET>;
 export interface DefinitionGetReply {
   /** Null when it does not exist or belongs to another tenant. For a quarantined tool, `quarantine` is set. */
   tool: RegisteredTool | null;
@@ -26,15 +47,18 @@ export interface DefinitionGetReply {
   version: number;
 }
 
-/** `registry.definition.list`: sorted by name in byte order. `cursor` is the last name of the previous page. */
-export interface DefinitionList {
-  /** Absent: only tools that are shared by all tenants. */
-  tenant_id?: string;
-  /** Category or tag. */
-  category?: string;
-  cursor?: string;
-  limit?: number;
-}
+/**
+ * `registry.definition.list`: sorted by name in byte order. `category` is a category or tag, `cursor` the last name of the previous
+ * page. Without `tenant_id`, and empty: only tools that are shared by all tenants.
+ */
+const DEFINITION_QUERY = record({
+  tenant_id: maybe(WORD),
+  category: maybe(WORD),
+  cursor: maybe(WORD),
+  limit: maybe(integer(undefined, { minimum: 1 })),
+});
+export const DEFINITION_LIST = orEmpty(DEFINITION_QUERY);
+export type DefinitionList = Value<typeof DEFINITION_QUERY>;
 export interface DefinitionListReply {
   tools: RegisteredTool[];
   /** Increases with every change of the catalog. */
@@ -44,16 +68,18 @@ export interface DefinitionListReply {
 
 /**
  * `registry.definition.register.<toolset>`: announces all definitions of one source. With `replace`, other tools of the source
- * are removed. Tools become unavailable when the announcement is not repeated within `ttl_ms`.
+ * are removed. Tools become unavailable when the announcement is not repeated within `ttl_ms`. `options` are for pinning: `trusted`,
+ * `pin`, `document` (SHA-256 of the document that the definitions come from).
  */
-export interface DefinitionRegister {
-  source: ToolSource;
-  definitions: ToolDefinition[];
-  replace: boolean;
-  ttl_ms?: number;
-  /** For pinning: `trusted`, `pin`, `document` (SHA-256 of the document that the definitions come from). */
-  options?: JsonObject;
-}
+export const DEFINITION_REGISTER = record({
+  source: SOURCE,
+  // Each definition is checked when it is registered, so that an invalid one refuses only itself.
+  definitions: { type: 'array', maxItems: 50_000 } as Schema<ToolDefinition[]>,
+  replace: flag(),
+  ttl_ms: maybe(integer(undefined, { minimum: 500, maximum: 86_400_000 })),
+  options: maybe(object()),
+});
+export type DefinitionRegister = Value<typeof DEFINITION_REGISTER>;
 export interface DefinitionRegisterReply {
   registered: string[];
   added: string[];
@@ -70,10 +96,11 @@ export interface DefinitionAnnounce {
 }
 
 /** `registry.definition.retire`: removes the named tools of a source, or all of them without `names`. */
-export interface DefinitionRetire {
-  source: ToolSource;
-  names?: string[];
-}
+export const DEFINITION_RETIRE = record({
+  source: SOURCE,
+  names: maybe(list(WORD, undefined, { maxItems: 50_000 })),
+});
+export type DefinitionRetire = Value<typeof DEFINITION_RETIRE>;
 
 export interface DefinitionRetireReply {
   removed: string[];
@@ -88,38 +115,30 @@ export interface DefinitionChanged {
   removed: string[];
 }
 
-/** `registry.source.list`: all sources, those of one tenant, or one source with its details. */
-export interface SourceListRequest {
-  /** Only sources of this tenant; null: only those shared with all tenants; absent: all. */
-  tenant?: string | null;
-  /** Only this source, with `tools`, `refused` and `notes`. */
-  source?: ToolSource;
-}
+/** `registry.source.list`: all sources, those of one tenant, or only `source`, with `tools`, `refused` and `notes`. */
+const SOURCE_QUERY = record({ tenant: maybe(OWNER), source: maybe(SOURCE) });
+export const SOURCE_LIST = orEmpty(SOURCE_QUERY);
+export type SourceListRequest = Value<typeof SOURCE_QUERY>;
 export interface SourceListReply {
   sources: SourceStatus[];
 }
 
 /** `registry.source.refresh`: reads a document, or asks an MCP server for its tools, now. The reply shows what was found. */
-export interface SourceRefresh {
-  source: ToolSource;
-}
+export const SOURCE_REFRESH = record({ source: SOURCE });
+export type SourceRefresh = Value<typeof SOURCE_REFRESH>;
 export type SourceRefreshReply = SourceStatus;
 
 /** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
-export interface QuarantineList {
-  source?: ToolSource;
-}
+const QUARANTINE_QUERY = record({ source: maybe(SOURCE) });
+export const QUARANTINE_LIST = orEmpty(QUARANTINE_QUERY);
+export type QuarantineList = Value<typeof QUARANTINE_QUERY>;
 export interface QuarantineListReply {
   tools: QuarantinedTool[];
 }
 
 /** `registry.quarantine.approve`: pins the pending definition. Refused if the definition has changed since `pending_revision`. */
-export interface QuarantineApprove {
-  name: string;
-  pending_revision: string;
-  /** User, for the audit log. */
-  approved_by: string;
-}
+export const QUARANTINE_APPROVE = record({ name: WORD, pending_revision: WORD, approved_by: WORD });
+export type QuarantineApprove = Value<typeof QUARANTINE_APPROVE>;
 export interface QuarantineApproveReply {
   name: string;
   revision: string;
@@ -129,12 +148,8 @@ export interface QuarantineApproveReply {
  * `registry.quarantine.reject`: rejects the pending definition. The tool stays in quarantine, because its server no longer
  * serves the approved definition, until the server returns to that definition or another one is approved.
  */
-export interface QuarantineReject {
-  name: string;
-  pending_revision: string;
-  /** User, for the audit log. */
-  rejected_by: string;
-}
+export const QUARANTINE_REJECT = record({ name: WORD, pending_revision: WORD, rejected_by: WORD });
+export type QuarantineReject = Value<typeof QUARANTINE_REJECT>;
 export interface QuarantineRejectReply {
   name: string;
 }
@@ -171,7 +186,11 @@ export interface OpenApiRegister extends SourceSettings {
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
-/** `registry.openapi.validate`: reads a document without registering it. */
+/** The source checks the other fields, and names them as the configuration file does. */
+export const OPENAPI_REGISTER = record({ name: LINE });
+
+/** `registry.openapi.validate`: reads a document without registering it; the source checks its fields. */
+export const OPENAPI_VALIDATE = record({});
 export interface OpenApiValidate {
   spec_url?: string;
   spec_inline?: string;
@@ -199,3 +218,5 @@ export interface McpRegister extends SourceSettings {
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
+/** The entry of the configuration file has the rules of the other fields. */
+export const MCP_REGISTER = record({ name: LINE, url: LINE, tenant: maybe(LINE) });

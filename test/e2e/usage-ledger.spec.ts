@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { eventually } from '@toolfleet/testing';
+import { connect, headers } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
@@ -167,6 +168,29 @@ describe('a reported cost above the price', () => {
     const { body } = await fleet.call('paid', { mode: 'reports' }, { key: fleet.keys['globex']! });
     expect(body).toMatchObject({ usage: { cost_usd: 0.005 }, metadata: { cost_usd: 0.005, cost_overrun_usd: 0.004 } });
     expect(await rowOf(body.call_id)).toMatchObject({ cost_usd: 0.005 });
+  });
+});
+
+it('a call that a service makes for a user is in that user’s name, in the ledger, the log and the recent calls', async () => {
+  const connection = await connect({ servers: fleet.nats.url });
+  const sent = headers();
+  sent.set('Authorization', `Bearer ${fleet.adminKey}`);
+  const message = JSON.stringify({ name: 'free', arguments: { mode: 'ok' }, user_id: 'ann' });
+  const reply = await connection.request('tool.call', message, { headers: sent, timeout: 20_000 });
+  await connection.close();
+  const { call_id: callId } = reply.json<{ call_id: string }>();
+  expect(await rowOf(callId)).toMatchObject({ user_id: 'ann' });
+  const line = fleet
+    .process('gateway')
+    .log()
+    .split('\n')
+    .find((text) => text.includes(callId) && text.includes('finished'));
+  expect(JSON.parse(line!)).toMatchObject({ user_id: 'ann', key_id: expect.any(String) });
+  await eventually('the call is listed', async () => {
+    const { body } = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey });
+    return (body.calls as { call_id: string; user_id: string }[]).some(
+      (call) => call.call_id === callId && call.user_id === 'ann',
+    );
   });
 });
 

@@ -46,7 +46,11 @@ export const CALL_FIELDS = {
     on: [...CALLS, ...BATCHES],
     description: 'Session of the user; session-aware tools keep state in it',
   },
-  user_id: { schema: ID, on: INTERNAL, description: 'User on whose behalf an internal caller calls' },
+  user_id: {
+    schema: ID,
+    on: INTERNAL,
+    description: 'User on whose behalf an internal caller calls; ledger, logs and recent calls name this user',
+  },
   request_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Request whose budget the call spends from' },
   agent_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Agent whose budget the call spends from' },
   task_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Task whose budget the call spends from' },

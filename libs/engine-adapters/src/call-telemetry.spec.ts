@@ -22,6 +22,7 @@ const record = (more: Partial<AuditRecord> = {}, found = true) =>
         toolName: 'an_alias',
         rawArguments: { password: 'hunter2!' },
         principal: { tenantId: 'acme', userId: 'ann', keyId: 'k1' },
+        context: {},
         door: 'http',
         mode: { kind: 'run' },
       },

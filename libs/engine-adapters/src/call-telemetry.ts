@@ -2,6 +2,7 @@ import { toUsd } from '@toolfleet/contracts';
 import { executorClass } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
+  actingUserId,
   Audit,
   Meter,
   type AuditRecord,
@@ -53,7 +54,7 @@ export class CallLog extends Audit {
         code: record.code, // the logger leaves out undefined fields
         call_id: request.callId,
         tenant_id: request.principal.tenantId,
-        user_id: request.principal.userId,
+        user_id: actingUserId(request),
         key_id: request.principal.keyId,
         door: request.door,
         toolset: request.view && { ...request.view.toolset, tool: request.view.shownName },

@@ -33,6 +33,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
     toolName: 'calc',
     rawArguments: { expression: 'secret-argument' },
     principal: { tenantId, userId: 'ann' },
+    context: {},
     door: 'http',
     origin: 'public',
     mode: { kind: 'run' },

@@ -1,6 +1,14 @@
 import { toUsd } from '@toolfleet/contracts';
 import type { CallStages, RecentCall, RetriedAttempt } from '@toolfleet/contracts/fleet';
-import { Audit, type AuditRecord, recordedTool, redactCall, redactedError, toCallStatus } from '@toolfleet/engine';
+import {
+  actingUserId,
+  Audit,
+  type AuditRecord,
+  recordedTool,
+  redactCall,
+  redactedError,
+  toCallStatus,
+} from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { RecentCalls } from './recent-calls.js';
@@ -81,7 +89,7 @@ function toRecentCall({ record, retried, endedAt, trace }: BufferedCall): Recent
     parent_call_id: request.principal.parentCallId,
     ended_at: endedAt,
     tenant_id: request.principal.tenantId,
-    user_id: request.principal.userId,
+    user_id: actingUserId(request),
     key_id: request.principal.keyId,
     tool: recordedTool(record.call),
     kind: tool?.binding.kind,

@@ -2,6 +2,7 @@ import { ToolError, toUsd, type CallResult, type EpochMs, type MicroUsd, type Us
 import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
+import { actingUserId } from '../call-identity.js';
 import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -26,7 +27,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
         may_repeat: call.request.door === 'queue',
-        user_id: call.request.principal.userId || undefined,
+        user_id: actingUserId(call.request) || undefined,
         tool_name: call.tool.name,
       },
       call.signal,
@@ -76,7 +77,7 @@ function toSettlement(
   const { settled = false } = reported;
   const tokens = settled ? 0 : result.usage.tokens;
   const microUsd = Math.max(0, result.usage.microUsd - (settled ? reported.microUsd : 0));
-  const { principal, requestId, agentId, taskId } = call.request;
+  const { requestId, agentId, taskId } = call.request;
   return {
     call_id: call.callId,
     scopes,
@@ -85,7 +86,7 @@ function toSettlement(
     row: {
       call_id: call.callId,
       tenant_id: scopes.tenant_id,
-      user_id: principal.userId,
+      user_id: actingUserId(call.request),
       tool_name: call.tool.name,
       agent_id: agentId,
       task_id: taskId,

@@ -112,6 +112,19 @@ describe.each(FAILED)('a failure of %s', (_what, tool, args, error, words) => {
   });
 });
 
+it('a refused call has the same explanation over MCP as in a batch', async () => {
+  const args = { expression: {} };
+  const batch = await fleet.ask({
+    path: '/api/v1/tools/batch-execute',
+    body: [{ name: 'calculator', arguments: args }],
+  });
+  const explained = JSON.parse(JSON.parse(batch.body[0].result).text);
+  expect(explained).toMatchObject({ error: 'invalid_arguments', tool: 'calculator', suggestion: expect.any(String) });
+  const { result } = await overMcp('calculator', args);
+  expect(result).toMatchObject({ isError: true });
+  expect(JSON.parse(result!.content[0]!.text)).toEqual(explained);
+});
+
 it('a long explanation is cut and stays JSON', async () => {
   for (const words of ['x'.repeat(20_000), '😀"\n'.repeat(5_000)]) {
     const { body } = await fleet.call('throwing', { words });

@@ -126,7 +126,7 @@ export async function runCatalogTool(
     const read = readArguments(tool, args);
     return tool.name === SEARCH_TOOLS ? await search(read, tools, style) : await describe(read, tools, style);
   } catch (error) {
-    return renderRefusal(undefined, toToolError(error));
+    return renderRefusal(undefined, tool.name, toToolError(error));
   }
 }
 

@@ -8,9 +8,8 @@ import {
   type ExecutionFailure,
   type ToolError,
 } from '@toolfleet/contracts';
-import { toFailure } from '@toolfleet/contracts/execution';
 import { HANDLE, SELECTION } from '@toolfleet/catalog';
-import { shownMetadata, withDisclaimer } from '@toolfleet/engine';
+import { explainFailure, failed, shownMetadata, withDisclaimer } from '@toolfleet/engine';
 
 /**
  * The outcome of a call. A tool that failed, and a call that was refused, are results with `isError`, so that the model can
@@ -28,9 +27,10 @@ export function renderResult(callId: string, result: CallResult): CallToolResult
   };
 }
 
-/** A refusal by the engine, in-band; without a call id when no call was made. */
-export function renderRefusal(callId: string | undefined, error: ToolError): CallToolResult {
-  return renderFailure(callId, toFailure(error));
+/** A refusal of a call of this tool, in-band and explained like a failure; without a call id when no call was made. */
+export function renderRefusal(callId: string | undefined, tool: string, error: ToolError): CallToolResult {
+  const { failure, text } = explainFailure(tool, failed(error));
+  return renderFailure(callId, failure, text);
 }
 
 /** The stored outcome of an asynchronous call, in the shape that `renderResult` gives a call its client waited for. */
@@ -55,12 +55,9 @@ function renderFailure(
   content?: ContentBlock[],
 ): CallToolResult {
   const code = failure?.code ?? 'TOOL_ERROR';
-  const message = text || failure?.message || CATALOGUE[code].hint;
   const hint = CATALOGUE[code].hint;
-  // The tool's own text stands alone; a refusal by the fleet adds what the caller can do about it.
-  const suggestion = text === '' && !message.includes(hint) ? `\n${hint}` : '';
   return {
-    content: content?.length ? toBlocks(content) : [{ type: 'text', text: `${message}${suggestion}` }],
+    content: content?.length ? toBlocks(content) : [{ type: 'text', text: text || failure?.message || hint }],
     isError: true,
     _meta: {
       call_id: callId,

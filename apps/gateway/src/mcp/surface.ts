@@ -90,7 +90,7 @@ function routeInner(call: NamedCall): { result: CallToolResult } | { call: Named
   try {
     return { call: readInnerCall(call.arguments) };
   } catch (error) {
-    return { result: renderRefusal(undefined, toToolError(error)) };
+    return { result: renderRefusal(undefined, call.name, toToolError(error)) };
   }
 }
 

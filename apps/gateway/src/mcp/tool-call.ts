@@ -204,7 +204,7 @@ function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): C
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}${meant}`);
   }
   if (!isToolError(error)) deps.onFault?.(error);
-  return renderRefusal(request.callId, toToolError(error));
+  return renderRefusal(request.callId, request.toolName, toToolError(error));
 }
 
 /** Sends progress notifications for a call that asked for them: those of the tool, and a heartbeat in between. */

@@ -2,7 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { toExecResponse } from './exec-response.js';
 import type { RunReply, RunStatus } from './python/guest-protocol.js';
 
-const FACTS = { queueMs: 3, strictness: 'standard', interpreter: 'CPython', sessionId: null };
+const FACTS = {
+  queueMs: 3,
+  strictness: 'standard',
+  interpreter: 'CPython',
+  sessionId: null,
+  tool: 'execute_python',
+  timeoutMs: 900,
+};
 const reply = (fields: Partial<RunReply> = {}): RunReply => ({
   status: 'ok',
   value: null,
@@ -47,7 +54,18 @@ describe('toExecResponse', () => {
       output: { stdout: 'before' },
       failure: { code, retryable, details: { type: 'ValueError', line: 2, traceback: ERROR.traceback } },
     });
-    expect(answer.failure?.message).toContain('no');
+    expect(answer.failure?.message).toContain(status === 'timeout' ? 'timed out' : 'no');
+  });
+
+  it('tells of a time-out as every tool does, with the limit that ended the run', () => {
+    const error = { ...ERROR, type: 'Timeout', line: null, traceback: '' };
+    const ended = (limitMs?: number) =>
+      toExecResponse(reply({ status: 'timeout', stdout: 'hi', error, limitMs }), FACTS);
+    expect(ended(300)).toMatchObject({
+      text: "hi\nTool 'execute_python' timed out after 300ms",
+      failure: { message: "Tool 'execute_python' timed out after 300ms", details: { timeout_ms: 300 } },
+    });
+    expect(ended().failure).toMatchObject({ details: { timeout_ms: 900 } });
   });
 
   it('treats exit code 0 as success and any other as an error', () => {

@@ -49,6 +49,9 @@ interface RunContext {
   strictness: string;
   interpreter: string;
   sessionId: string | null;
+  tool: string;
+  /** The time that the run had, for a run that ended with the deadline of its call. */
+  timeoutMs: Milliseconds;
 }
 
 /**
@@ -67,11 +70,11 @@ export function toExecResponse(run: RunReply, context: RunContext): ExecResponse
     ...(run.status === 'timeout' ? { timeout: true } : {}),
   };
   const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(context.queueMs) };
-  const failure = toFailure(run);
+  const failure = toFailure(run, context);
   const response: ExecResponse = {
     ok: failure === undefined,
     output,
-    text: toText(run),
+    text: toText(run, failure),
     metadata,
     failure,
     ...timing,
@@ -102,7 +105,7 @@ function toOutput(run: RunReply, queueMs: Milliseconds): JsonObject {
   };
 }
 
-function toFailure(run: RunReply): ExecutionFailure | undefined {
+function toFailure(run: RunReply, { tool, timeoutMs }: RunContext): ExecutionFailure | undefined {
   if (run.status === 'ok' || (run.status === 'exit' && run.exitCode === 0)) return undefined;
   const error = run.error ?? {
     type: 'SystemExit',
@@ -111,20 +114,26 @@ function toFailure(run: RunReply): ExecutionFailure | undefined {
     traceback: '',
   };
   const { type, line, traceback } = error;
+  if (run.status === 'timeout') {
+    const limitMs = Math.round(run.limitMs ?? timeoutMs);
+    const details = { type, line, traceback, timeout_ms: limitMs };
+    return failureWith('ATTEMPT_TIMED_OUT', `Tool '${tool}' timed out after ${limitMs}ms`, details);
+  }
   const isPython = run.status === 'error' || run.status === 'memory';
   const message = isPython ? (error.message ? `${type}: ${error.message}` : type) : error.message;
   return failureWith(CODES[run.status], message, { type, line, traceback });
 }
 
 /** The text for the model: the value, then stdout and stderr, then the error. */
-function toText(run: RunReply): string {
+function toText(run: RunReply, failure: ExecutionFailure | undefined): string {
   const parts: string[] = [];
   const value = run.valueRepr ?? (run.value === null ? undefined : shown(run.value));
   if (value !== undefined) parts.push(value);
   if (run.stdout) parts.push(value === undefined ? run.stdout.trimEnd() : `stdout:\n${run.stdout.trimEnd()}`);
   if (run.stderr) parts.push(`stderr:\n${run.stderr.trimEnd()}`);
   const { error } = run;
-  if (error) parts.push(error.traceback.trimEnd() || `${error.type}: ${error.message}`);
+  if (failure?.code === 'ATTEMPT_TIMED_OUT') parts.push(failure.message);
+  else if (error) parts.push(error.traceback.trimEnd() || `${error.type}: ${error.message}`);
   else if (run.status === 'exit' && run.exitCode !== 0) parts.push(`exit code ${run.exitCode}`);
   const text = parts.join('\n') || '(no output)';
   return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT - 30)}\n[${text.length} characters in total]`;

@@ -39,6 +39,8 @@ export class ProgramWorker {
       strictness,
       interpreter,
       sessionId: null,
+      tool: run.data.tool,
+      timeoutMs: wallMs,
     });
   }
 }

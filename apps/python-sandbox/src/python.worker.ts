@@ -50,6 +50,8 @@ export class PythonWorker {
       strictness: request.strictness,
       interpreter: this.sandbox.interpreter,
       sessionId,
+      tool: job.tool,
+      timeoutMs,
     });
   }
 
@@ -68,6 +70,8 @@ export class PythonWorker {
         strictness: request.strictness,
         interpreter: this.sandbox.interpreter,
         sessionId: null,
+        tool: '',
+        timeoutMs: WARM_UP_MS,
       });
     }
   }

@@ -219,7 +219,7 @@ export class SandboxProcess {
     run.cancelTimer = this.options.clock.after(mostMs + this.options.graceMs, () => {
       this.inFlight.delete(id);
       const message = `the run took longer than ${mostMs / 1_000} s and had to be stopped with its host`;
-      run.resolve(replyWithoutOutput(failed('timeout', 'Timeout', message), mostMs));
+      run.resolve(replyWithoutOutput({ ...failed('timeout', 'Timeout', message), limitMs: mostMs }, mostMs));
       this.kill();
     });
   }

@@ -74,6 +74,8 @@ export interface RunReply {
   /** Milliseconds spent on restoring the interpreter, in advance or on demand. */
   restoreMs?: number;
   error?: RunError;
+  /** The limit in ms that ended a run with status `timeout`. */
+  limitMs?: number;
   exitCode?: number;
   /** JSON text of the session's variables after the run. */
   session?: string;
@@ -91,7 +93,7 @@ export type GuestEnd =
 /** The part of a reply that the guest determines. */
 export type Outcome = Pick<
   RunReply,
-  'status' | 'value' | 'valueRepr' | 'error' | 'exitCode' | 'session' | 'sessionNote'
+  'status' | 'value' | 'valueRepr' | 'error' | 'limitMs' | 'exitCode' | 'session' | 'sessionNote'
 >;
 
 const MAX_DEPTH = 200;

@@ -213,7 +213,7 @@ export class ThreadPool {
 
   private killLate(id: string, timeoutMs: Milliseconds): Promise<void> {
     const message = `the run took longer than ${Number((timeoutMs / 1_000).toFixed(1))} s`;
-    return this.kill(id, 'timeout', failed('timeout', 'Timeout', message));
+    return this.kill(id, 'timeout', { ...failed('timeout', 'Timeout', message), limitMs: timeoutMs });
   }
 
   /** Terminates the thread of a run, replies with what the guest had printed, and starts a replacement. */

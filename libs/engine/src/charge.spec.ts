@@ -43,7 +43,7 @@ describe('the charge of a failed call', () => {
     const engine = anEngine({ cache_ttl_seconds: 0 }, new ScriptedExecutor(() => failedReply('TOOL_ERROR')));
     await engine.call();
     expect(engine.budget.settled).toMatchObject([
-      { micro_usd: 0, row: { success: false, tokens: 0, provenance: 'live' } },
+      { micro_usd: 0, row: { success: false, tokens: 100, real_tokens: 0, provenance: 'live' } },
     ]);
   });
 

@@ -76,8 +76,9 @@ export function isExecution({ failure, replaced, replayOf, provenance, attempts,
   return CATALOGUE[cause.code].origin !== 'request' || usage.microUsd > 0 || usage.tokens > 0;
 }
 
-/** Tokens of a charged result, as its answer and its row show them: those that were used, else synthetic ones for its cost. */
-export function shownTokens({ usage, provenance, attempts, ok }: CallResult): number {
+/** Tokens of a charged result, as its answer and its row show them: those that were used, else synthetic ones for its cost; none for a failure that is not charged. */
+export function shownTokens({ usage, provenance, attempts, failure }: CallResult): number {
   if (usage.tokens > 0) return usage.tokens;
-  return provenance === 'live' && attempts > 0 && (ok || usage.microUsd > 0) ? syntheticTokens(usage.microUsd) : 0;
+  const isCharged = usage.microUsd > 0 || toFailureCharge(failure) !== 'nothing';
+  return provenance === 'live' && attempts > 0 && isCharged ? syntheticTokens(usage.microUsd) : 0;
 }

@@ -78,7 +78,7 @@ describe('callBody', () => {
     expect(body).toMatchObject({
       success: false,
       error: "Tool 'x' timed out after 10ms",
-      usage: { tokens: 0, cost_usd: 0 },
+      usage: { tokens: 100, cost_usd: 0 },
       metadata: {
         code: 'ATTEMPT_TIMED_OUT',
         error_type: 'timeout',

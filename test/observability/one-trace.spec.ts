@@ -202,7 +202,11 @@ describe.concurrent('a call', () => {
     });
     const { body: metrics } = await fleet.process('gateway').admin('/metrics');
     expect(metrics).toMatch(/shannon_tool_executions_total\{tool_name="calculator",status="success"\} [1-9]/);
-    expect(call.attributes).toMatchObject({ 'tool.name': 'calculator', 'tool.success': true });
+    expect(call.attributes).toMatchObject({
+      'tool.span': 'tool_execution',
+      'tool.name': 'calculator',
+      'tool.success': true,
+    });
   });
 
   it('that the cache answers, and one whose failure is explained, are counted by tool', async () => {

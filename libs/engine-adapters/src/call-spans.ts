@@ -13,6 +13,8 @@ import { toToolType } from './tool-labels.js';
 
 /** Span of a call that is checked but not run: a dry run, or a call before it is queued. */
 const ADMIT_TOOL = 'admit_tool';
+/** The documented name of the span of a call, as an attribute: its name follows the conventions and has the tool. */
+const SPAN = { 'tool.span': 'tool_execution' };
 /** Longest recorded arguments or results in UTF-16 units; the limit of every attribute. */
 const MAX_CONTENT = 2_048;
 /** Longest recorded description. */
@@ -83,6 +85,7 @@ export class CallSpans extends Tracer {
     }
     if (!runs) return;
     span.setAttributes({
+      ...SPAN,
       [ATTR.operationName]: EXECUTE_TOOL,
       [ATTR.toolName]: recordedTool(active),
       [ATTR.toolCallId]: request.callId,

@@ -7,10 +7,12 @@ import { fileURLToPath } from 'node:url';
 import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
+import { TOOLSETS, toolsetSource, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
 import { callSteps } from '@toolfleet/engine';
+import { toolStubs } from '@toolfleet/programs';
+import { getToolset, MANIFEST, toToolDefinition } from '@toolfleet/builtin-tools';
 import { ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { memoryPorts } from '@toolfleet/testing/memory-ports';
 import { SECTION_DOCS } from '@toolfleet/fleet-file';
@@ -126,6 +128,27 @@ describe('the life of a call', () => {
       text.replace(/```\n[\s\S]*?```/, () => `\`\`\`\n${callDiagram(names)}\n\`\`\``),
       'call-lifecycle.md',
     );
+  });
+});
+
+describe('examples', () => {
+  const tools = MANIFEST.map((tool) =>
+    toToolDefinition(tool, toolsetSource('builtin', getToolset(tool)), { rateLimits: {}, costsMicroUsd: {} }),
+  );
+  const block = (file: string, language: string): string =>
+    readFileSync(`${ROOT}docs/${file}`, 'utf8').split(`\`\`\`${language}\n`)[1]!.split('```')[0]!;
+
+  it('the stub in programs.md is that of the tool, with its description cut', () => {
+    const [stub] = tools.filter(({ name }) => name === 'calculator').map((tool) => toolStubs([tool as RegisteredTool]));
+    expect(block('programs.md', 'py')).toBe(stub!.replace(/(?<="""[^.]*\.).*"""/s, ' …"""'));
+  });
+
+  it('the tags in toolsets.md are of tools', () => {
+    const tags = [...block('toolsets.md', 'yaml').matchAll(/\btags: \[([^\]]*)\]/g)].flatMap(([, list]) =>
+      list!.split(', '),
+    );
+    expect(tags).not.toEqual([]);
+    expect(tools.flatMap((tool) => tool.tags ?? [])).toEqual(expect.arrayContaining(tags));
   });
 });
 

@@ -105,7 +105,8 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
   },
   cache_ttl_seconds: {
     schema: whole(0, 86_400),
-    fallback: '300; remote tools: as `Cache-Control` of the response allows; OpenAPI methods that write: 0',
+    fallback:
+      '300; remote tools that only read (safe methods, `readOnlyHint`): as `Cache-Control` of the response allows; other remote tools, also function endpoints: 0',
     description: 'How long results of an idempotent tool are cached; 0 = never',
   },
   select: {

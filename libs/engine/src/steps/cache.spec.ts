@@ -51,6 +51,21 @@ describe('cache, single flight and session dedupe', () => {
     ['tools with effects', { idempotent: false }, okReply()],
     ['results of tools with a TTL of 0', { cache_ttl_seconds: 0 }, okReply()],
     ['failures', {}, failedReply('TOOL_ERROR')],
+    [
+      'results of an idempotent function endpoint without a TTL, whatever its response allows',
+      {
+        idempotent: true,
+        cache_ttl_seconds: undefined,
+        binding: {
+          kind: 'mcp',
+          server: 'geo',
+          transport: 'function-args',
+          url: 'https://api.example.com/functions',
+          remoteName: 'geocode',
+        },
+      },
+      { ...okReply(), cache_ttl_ms: 60_000 },
+    ],
   ])('does not cache %s', async (_, tool, reply) => {
     const { call, executor } = anEngine(tool, new ScriptedExecutor(() => reply));
     await call();

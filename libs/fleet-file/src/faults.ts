@@ -28,7 +28,9 @@ export function findFaults(schema: JsonObject, value: Json, path: string): Fault
       return !isInUnion && (keyword === 'propertyNames' || propertyName === undefined);
     })
     .map((error) => explain(error, path));
-  return faults.length > 0 ? faults : selectFaults(value, path);
+  // A value that fits several forms of a union, and then breaks a rule for all of them, has the same line twice.
+  const distinct = new Map(faults.map((fault) => [faultLine(fault), fault]));
+  return faults.length > 0 ? [...distinct.values()] : selectFaults(value, path);
 }
 
 /** The path of a member. */

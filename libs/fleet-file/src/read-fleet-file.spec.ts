@@ -98,6 +98,11 @@ describe('the configuration file', () => {
       'tool_settings["get_*"].rate_limt is an unknown key; did you mean rate_limit?',
     ],
     [
+      'tool_settings: { a: { retry_policy: none } }',
+      'tool_settings.a.retry_policy must be { kind: none | network | idempotent }, or { kind: custom, max_attempts, ' +
+        'base_delay_ms, multiplier, max_delay_ms, on }',
+    ],
+    [
       'tool_settings: { a: { retry_policy: { kind: network, max_attempts: 3 } } }',
       'tool_settings.a.retry_policy must be { kind: none | network | idempotent }, or { kind: custom, max_attempts, ' +
         'base_delay_ms, multiplier, max_delay_ms, on }',

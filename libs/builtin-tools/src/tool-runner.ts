@@ -1,5 +1,6 @@
 import { isToolError, ToolError, type CallProgress, type EpochMs } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { BuiltinTool, ServiceName, ToolOutcome, ToolServices } from './builtin-tool.js';
 import { TENANT, type ToolRun } from './tool-run.js';
@@ -58,7 +59,7 @@ export class ToolRunner {
     const startedAt = this.clock.monotonic();
     try {
       const outcome = await this.attempt(message, options);
-      return { ...this.vouched(message, toResponse(outcome)), execute_ms: this.elapsed(startedAt) };
+      return { ...this.vouched(message, toResponse(message.tool, outcome)), execute_ms: this.elapsed(startedAt) };
     } catch (error) {
       const response = this.failed(message.tool, error, options.signal);
       return { ...this.vouched(message, response), execute_ms: this.elapsed(startedAt) };
@@ -115,7 +116,21 @@ export class ToolRunner {
 
 function ignore(): void {}
 
-function toResponse(outcome: ToolOutcome): ExecResponse {
+/** The response to an outcome; one above `SIZES.toolResult` fails. Content is not counted: entry points leave it out where it does not fit. */
+function toResponse(tool: string, outcome: ToolOutcome): ExecResponse {
+  const { output, text, metadata, usage } = outcome;
+  const bytes = Buffer.byteLength(JSON.stringify({ output, text, metadata }));
+  if (bytes > SIZES.toolResult) {
+    const limit = SIZES.toolResult;
+    const message = `The result of '${tool}' has ${bytes} bytes, at most ${limit} are allowed`;
+    return {
+      ...failedResponse(
+        outcome.failure ?? new ToolError('RESULT_TOO_LARGE', { message, details: { bytes, limit } }),
+        message,
+      ),
+      usage,
+    };
+  }
   return {
     ok: outcome.failure === undefined,
     output: outcome.output,

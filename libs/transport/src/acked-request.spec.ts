@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { Controller, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ToolError } from '@toolfleet/contracts';
+import { ToolError, type ErrorCode, type JsonObject } from '@toolfleet/contracts';
 import { eventually, startNats, type NatsServer } from '@toolfleet/testing';
+import { untilAccepted } from '@toolfleet/testing/engine-fixture';
 import { createMetrics } from '@toolfleet/telemetry';
 import { connect, headers, type Msg, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -104,30 +105,29 @@ const ack = (received: Msg): void => {
 describe('the ack-first hop', () => {
   it('treats a fast result as its own acknowledgement', async () => {
     let acks = 0;
-    const reply = await client.requestAcked('x.run', message('q1'), {
-      bumpFence,
-      onAck: () => acks++,
-      timeoutMs: 2_000,
-    });
+    const options = { bumpFence, onAck: () => acks++, timeoutMs: 2_000 };
+    const reply = await untilAccepted(() => client.requestAcked('x.run', message('q1'), options));
     expect(reply).toEqual({ ok: true });
     expect([acks, fences]).toEqual([0, []]);
   });
 
   it('is acknowledged by the strategy when the work takes long, and sent once', async () => {
     let acks = 0;
-    const reply = await client.requestAcked('x.run', message('q2', { work_ms: 700 }), {
-      bumpFence,
-      onAck: () => acks++,
-      timeoutMs: 5_000,
-    });
+    const options = { bumpFence, onAck: () => acks++, timeoutMs: 5_000 };
+    const reply = await untilAccepted(() => client.requestAcked('x.run', message('q2', { work_ms: 700 }), options));
     expect(reply).toEqual({ ok: true });
     expect(acks).toBe(1);
     expect(await metrics.scrape()).toMatch(/toolfleet_worker_slots\{executor="x",state="total"\} 1000/);
   });
 
   it('sends no acknowledgement to callers that send no fence', async () => {
-    const reply = await plain.request('x.run', JSON.stringify({ work_ms: 400 }), { timeout: 3_000 });
-    expect(reply.json()).toEqual({ ok: true });
+    const reply = await untilAccepted(async () => {
+      const first = await plain.request('x.run', JSON.stringify({ work_ms: 400 }), { timeout: 30_000 });
+      const body = first.json<{ code?: ErrorCode; details?: JsonObject }>();
+      if (body.code) throw new ToolError(body.code, { details: body.details });
+      return body;
+    });
+    expect(reply).toEqual({ ok: true });
   });
 
   it('goes to another member with a raised fence when one is silent', async () => {
@@ -377,7 +377,7 @@ describe('an executor whose event loop was blocked', () => {
       ),
     );
     expect(runs.filter((id) => id.startsWith('late'))).toEqual([]);
-    expect(await ask(['soon1', 'soon2'], 0)).toEqual([{ ok: true }, { ok: true }]);
+    await eventually('calls run again', async () => (await ask(['soon1', 'soon2'], 0)).every(({ ok }) => ok === true));
     await worker.terminate();
   });
 });

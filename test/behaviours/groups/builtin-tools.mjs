@@ -121,8 +121,11 @@ export default {
     },
     {
       name: 'files without a project',
-      reliance: '"project_id is required for file operations" in all six tools',
-      expected: all('project_id is required for file operations'),
+      reliance: '"project_id is required for file operations" in all six tools, and how to give one',
+      expected: all(
+        'project_id is required for file operations: send session_id with the call, or name a project with the header ' +
+          'X-Project-Id or a credential that has one',
+      ),
       see: (fleet) => errors(fleet, {}),
       needs: 'nats',
     },

@@ -3,9 +3,7 @@
  * through gateway → NATS → builtin-executor, `execute_python` through gateway → Redis → python-sandbox. Limits are set to 10^9 but
  * evaluated; every call has other arguments.
  */
-import { spawn } from 'node:child_process';
-import { join } from 'node:path';
-import { freePort } from '../../tools/local/child-process.mjs';
+import { startBarePair } from './bare-pair-processes.mjs';
 import { load, processTree, rssMiB, totalCpuMicros } from './measure.mjs';
 import { medianWithSpread } from './spread.mjs';
 import { withFleet } from './with-fleet.mjs';
@@ -94,24 +92,4 @@ function againstBare(rounds, kind) {
     };
   };
   return Object.fromEntries(CONNECTIONS.map((connections) => [`connections_${connections}`, compare(connections)]));
-}
-
-async function startBarePair(root, natsUrl) {
-  const port = await freePort();
-  const start = async (...args) => {
-    const child = spawn(process.execPath, [join(root, 'test/load/bare-pair.mjs'), ...args], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    await new Promise((resolve, reject) => {
-      child.once('message', resolve);
-      child.once('exit', () => reject(new Error('the bare pair did not start')));
-    });
-    return child;
-  };
-  const children = [await start('responder', natsUrl), await start('door', natsUrl, String(port))];
-  return {
-    url: `http://127.0.0.1:${port}/call`,
-    pids: { bare_responder: children[0].pid, bare_door: children[1].pid },
-    stop: () => children.forEach((child) => child.kill('SIGKILL')),
-  };
 }

@@ -44,7 +44,7 @@ export async function fetchPageBench(root) {
         }
         return { name: 'fetch_page', page_bytes: PAGE.length, rounds };
       },
-      { EGRESS_ALLOWED_ENDPOINTS: site.origin },
+      { env: { EGRESS_ALLOWED_ENDPOINTS: site.origin } },
     );
   } finally {
     bounded.close();

@@ -10,6 +10,12 @@ export function cpuMicros(pid) {
   return nanos.reduce((sum, value) => sum + value, 0) / 1_000;
 }
 
+/** The same by the process's own count, in steps of 10 ms, threads that ended included. */
+function tickMicros(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+}
+
 /** Resident memory of a process in MiB. */
 export function rssMiB(pid) {
   const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
@@ -75,3 +81,38 @@ export async function load({ url, headers = {}, bodyOf, connections, seconds, pr
 
 /** CPU µs per call of all processes of a measurement by `load`. */
 export const totalCpuMicros = ({ cpu_us_per_call: cpu }) => Object.values(cpu).reduce((sum, one) => sum + one, 0);
+
+/**
+ * Closed-loop load by any client: `connections` loops of `send`, for sub-millisecond latencies and entry points other than HTTP.
+ * @param {() => Promise<void>} send makes one call; rejects when the answer is not the expected one
+ * @returns calls/s, p50/p99 in ms, and CPU µs per call of each named process
+ */
+export async function closedLoop(send, { connections, seconds, processes }) {
+  const times = [];
+  const before = Object.entries(processes).map(([name, pid]) => [name, pid, cpuMicros(pid), tickMicros(pid)]);
+  const from = performance.now();
+  const until = from + seconds * 1_000;
+  const loop = async () => {
+    for (let sent = performance.now(); sent < until;) {
+      await send();
+      const answered = performance.now();
+      times.push(answered - sent);
+      sent = answered;
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, loop));
+  const lasted = (performance.now() - from) / 1_000;
+  const sorted = Float64Array.from(times).toSorted();
+  const at = (share) => Number(sorted[Math.floor((sorted.length - 1) * share)].toFixed(2));
+  const cpu = before.map(([name, pid, micros, ticks]) => {
+    const [used, coarsely] = [cpuMicros(pid) - micros, tickMicros(pid) - ticks];
+    // Threads that ended took their time with them; the process's own count keeps it.
+    return [name, (used < coarsely / 2 ? coarsely : used) / times.length];
+  });
+  return {
+    calls_per_second: times.length / lasted,
+    p50_ms: at(0.5),
+    p99_ms: at(0.99),
+    cpu_us_per_call: Object.fromEntries(cpu),
+  };
+}

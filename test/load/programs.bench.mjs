@@ -97,4 +97,4 @@ async function bench({ url, api_key: key }) {
 }
 
 /** @param {string} root of the repository */
-export const programsBench = (root) => withFleet(root, bench, { PYTHON_SANDBOX_THREADS: '1' });
+export const programsBench = (root) => withFleet(root, bench, { env: { PYTHON_SANDBOX_THREADS: '1' } });

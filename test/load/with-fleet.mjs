@@ -19,12 +19,12 @@ export const UNLIMITED = {
   MAX_COST_PER_TENANT: String(NEVER),
 };
 
-/** Starts a fleet, hands it to `bench` and stops it. `env` is set for its services. */
-export async function withFleet(root, bench, env = {}) {
+/** Starts a fleet, hands it to `bench` and stops it. `env` is set for its services, `config` is one more file of its configuration. */
+export async function withFleet(root, bench, { env = {}, config } = {}) {
   const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
   Object.assign(process.env, UNLIMITED, env, {
     GATEWAY_PORT: String(await freePort()),
-    TOOLFLEET_CONFIG: join(root, 'test/load/fleet.yaml'),
+    TOOLFLEET_CONFIG: [join(root, 'test/load/fleet.yaml'), config].filter(Boolean).join(','),
   });
   const { fleet, stop } = await startFleet({
     root,

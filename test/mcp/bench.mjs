@@ -1,13 +1,12 @@
 /**
  * `node test/mcp/bench.mjs`: calls per second of `tools/call` and `tools/list` through the gateway's MCP endpoint and through
- * the SDK's bare low-level server, in both protocol revisions, with 10, 200 and 2,000 tools. Then a builtin tool through the entry
- * points of a running fleet (`compare-entry-points.mjs`). Only ratios within one run are meaningful.
+ * the SDK's bare low-level server, in both protocol revisions, with 10, 200 and 2,000 tools. Only ratios within one run are meaningful.
+ * `npm run bench -- paths` measures the entry points of a whole fleet.
  */
 import { fork } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, request } from 'undici';
-import { compareEntryPoints } from './compare-entry-points.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const CONNECTIONS = 8;
@@ -84,5 +83,3 @@ for (const count of [10, 200, 2_000]) {
   }
   for (const { child } of Object.values(servers)) child.kill();
 }
-
-await compareEntryPoints(join(here, '../..'));

@@ -15,6 +15,7 @@ import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
 import { firstCallsBench } from '../../test/load/first-calls.bench.mjs';
 import { leasesBench } from '../../test/load/leases.bench.mjs';
+import { pathsBench } from '../../test/load/paths.bench.mjs';
 import { programsBench } from '../../test/load/programs.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
 import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
@@ -22,6 +23,7 @@ import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
   calculator: () => calculatorBench(ROOT),
+  paths: () => pathsBench(ROOT),
   leases: () => leasesBench(ROOT),
   programs: () => programsBench(ROOT),
   'first-calls': () => firstCallsBench(ROOT),

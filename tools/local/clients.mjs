@@ -2,7 +2,7 @@
  * `npm run test:clients [-- client …]`: runs agent frameworks, MCP clients and NATS clients against a fleet, and writes docs/clients.md
  * from the observations. Words select clients by name; the page is then unchanged. Exits with 1 when a cell failed.
  */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import { writePage } from '../../test/clients/page.mjs';
 import { CLIENTS } from '../../test/clients/recipes.mjs';
 import { freePort, onInterrupt } from './child-process.mjs';
 import { startFleet } from './fleet.mjs';
-import { lastLines, runProgram } from './run-program.mjs';
+import { installLocked } from './install-locked.mjs';
 import { complain, say, step } from './steps.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -32,7 +32,7 @@ try {
   const words = process.argv.slice(2);
   const selected = Object.keys(CLIENTS).filter((name) => words.length === 0 || words.includes(name));
   if (selected.length < words.length) throw new Error(`no such client; known: ${Object.keys(CLIENTS).join(', ')}`);
-  await installClients();
+  await installLocked(FOLDER, 'installing the clients as locked');
   const fleet = await openFleet();
   const rows = [];
   for (const client of selected) rows.push(await show(await runClient(client, fleet)));
@@ -55,27 +55,6 @@ function show(row) {
   for (const [column, { outcome, evidence }] of Object.entries(row.cells))
     print(`  ${column}: ${outcome}, ${evidence}`);
   return row;
-}
-
-/** Installs the clients as locked, unless they are there. Scripts of packages do not run. */
-async function installClients() {
-  const [locked, installed] = [join(FOLDER, 'package-lock.json'), join(FOLDER, 'node_modules/.package-lock.json')];
-  if (existsSync(installed) && sameVersions(readJson(locked), readJson(installed))) return;
-  await step('installing the clients as locked', async () => {
-    const { ok, output } = await runProgram('npm', ['ci', '--ignore-scripts', '--loglevel=error'], { cwd: FOLDER });
-    if (!ok) throw new Error(`${lastLines(output, 20)}\nnpm ci in test/clients failed; it needs the npm registry`);
-  });
-}
-
-function readJson(path) {
-  return JSON.parse(readFileSync(path, 'utf8'));
-}
-
-function sameVersions(locked, installed) {
-  return Object.entries(locked.packages).every(
-    ([path, { version, optional, peer }]) =>
-      path === '' || optional || peer || installed.packages[path]?.version === version,
-  );
 }
 
 /** A fleet with the samples and a tool that draws. */

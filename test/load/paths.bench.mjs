@@ -1,0 +1,279 @@
+/**
+ * What users call, through every entry point, with one connection and with 32: rate, p50, p99 and CPU per call, next to the bare pair and
+ * MCP proxies of npm in front of the same echo server. CPU is that of all processes that take part, brokers and upstream included,
+ * and is printed by process as well. Every call has other arguments; limits are evaluated and never reached.
+ *
+ *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_PATHS=regular expression of `path, entryPoint`)
+ */
+import { connect, headers as natsHeaders } from 'nats';
+import { fork } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'undici';
+import { freePort } from '../../tools/local/child-process.mjs';
+import { startBarePair } from './bare-pair-processes.mjs';
+import { closedLoop, processTree } from './measure.mjs';
+import { startPeers } from './peers.mjs';
+import { medianWithSpread } from './spread.mjs';
+import { withFleet } from './with-fleet.mjs';
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 1.5);
+const WANTED = new RegExp(process.env.BENCH_PATHS ?? '.');
+const CONNECTIONS = [32, 1];
+const WARM_UP_SECONDS = 3;
+const TOOLS_WITHIN_MS = 30_000;
+/** The peer that ratios are taken to. */
+const YARDSTICK = 'mcp-proxy';
+
+/** Tool, executor, and the arguments of the n-th call. */
+const PATHS = {
+  calculator: ['calculator', 'builtin-executor', (n) => ({ expression: `${n} * 2` })],
+  'MCP over HTTP': ['effects_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
+  'MCP over HTTP, trusted and read-only': ['trusted_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
+  'MCP over stdio': ['local_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
+  'OpenAPI GET': ['api_getItem', 'openapi-executor', (n) => ({ id: `${n}` })],
+  'OpenAPI POST': ['api_createItem', 'openapi-executor', (n) => ({ body: { text: `call ${n}` } })],
+  execute_python: ['execute_python', 'python-sandbox', (n) => ({ code: `print(${n})` })],
+  'program with one call': [
+    'run_program',
+    'python-sandbox',
+    (n) => ({ code: 'tools.calculator(expression=inputs[0])["result"]', inputs: [`${n} * 3`] }),
+  ],
+};
+
+/** How a call looks at each entry point, and what its answer contains when it succeeded. */
+const ENTRY_POINTS = {
+  http: {
+    path: (tool) => `/api/v1/tools/${tool}/execute`,
+    body: (_tool, args) => ({ arguments: args }),
+    good: '"success":true',
+  },
+  mcp: {
+    path: () => '/mcp',
+    headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25' },
+    body: (tool, args) => ({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: args } }),
+    good: '"isError":false',
+  },
+  nats: { body: (tool, args) => ({ name: tool, arguments: args }), good: '"success":true' },
+};
+
+/** @param {string} root of the repository */
+export async function pathsBench(root) {
+  const echo = join(root, 'test/load/echo-upstream.mjs');
+  const port = await freePort();
+  const upstream = fork(echo, ['http', String(port)]);
+  await new Promise((resolve) => upstream.once('message', resolve));
+  const origin = `http://127.0.0.1:${port}`;
+  const dir = mkdtempSync(join(tmpdir(), 'toolfleet-paths-'));
+  const config = join(dir, 'sources.yaml');
+  writeFileSync(config, JSON.stringify(sources(origin, echo)));
+  try {
+    return await withFleet(root, (fleet) => everyPath(root, fleet, upstream.pid), {
+      env: { EGRESS_ALLOWED_ENDPOINTS: origin },
+      config,
+    });
+  } finally {
+    upstream.kill('SIGKILL');
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** The same echo server as three sources, and its API. */
+function sources(origin, echo) {
+  const unlimited = { rate_limit: 0 };
+  return {
+    mcp_servers: {
+      effects: { url: `${origin}/mcp`, ...unlimited },
+      trusted: { url: `${origin}/mcp`, trusted: true, ...unlimited },
+      local: { command: process.execPath, args: [echo, 'stdio'], ...unlimited },
+    },
+    openapi_tools: {
+      api: {
+        enabled: true,
+        spec_url: `${origin}/openapi.json`,
+        base_url: origin,
+        category: 'bench',
+        name_prefix: 'api_',
+        auth_type: 'none',
+        ...unlimited,
+      },
+    },
+  };
+}
+
+async function everyPath(root, fleet, upstreamPid) {
+  await untilListed(fleet);
+  const { peers, stop: stopPeers } = await startPeers(root);
+  const bare = await startBarePair(root, fleet.nats_url);
+  const nats = await connect({ servers: fleet.nats_url });
+  try {
+    const ways = {
+      'bare pair': httpWay({
+        url: bare.url,
+        bodyOf: (n) => ({ name: 'calculator', arguments: { expression: `${n} * 2` } }),
+        good: '"success":true',
+        processes: () => ({ ...bare.pids, ...fleet.broker_pids }),
+      }),
+    };
+    for (const [name, { pid, url, headers, bodyOf }] of Object.entries(peers))
+      ways[name] = httpWay({
+        url,
+        headers,
+        bodyOf,
+        good: '"text":"call ',
+        processes: () => tree(name, pid),
+      });
+    for (const [path, [tool, executor, argumentsOf]] of Object.entries(PATHS)) {
+      for (const [entryPoint, { good, body, ...address }] of Object.entries(ENTRY_POINTS)) {
+        const name = `${path}, ${entryPoint}`;
+        if (!WANTED.test(name)) continue;
+        const bodyOf = (n) => body(tool, argumentsOf(n));
+        const processes = () => processesOf(fleet, executor, upstreamPid);
+        ways[name] =
+          entryPoint === 'nats'
+            ? natsWay(nats, fleet.api_key, { bodyOf, good, processes })
+            : httpWay({
+                url: fleet.url + address.path(tool),
+                headers: { ...address.headers, authorization: `Bearer ${fleet.api_key}` },
+                bodyOf,
+                good,
+                processes,
+              });
+      }
+    }
+    return report(await measured(ways));
+  } finally {
+    await nats.close();
+    bare.stop();
+    stopPeers();
+  }
+}
+
+/** All ways in turn, round after round, so that other work on the machine meets all of them. */
+async function measured(ways) {
+  for (const way of Object.values(ways)) await way(32, WARM_UP_SECONDS);
+  const rounds = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const seen = {};
+    for (const connections of CONNECTIONS) {
+      for (const [name, way] of Object.entries(ways))
+        (seen[name] ??= {})[connections] = await way(connections, SECONDS);
+    }
+    rounds.push(seen);
+  }
+  return rounds;
+}
+
+function httpWay({ url, headers = {}, bodyOf, good, processes }) {
+  const { origin, pathname: path } = new URL(url);
+  let n = 0;
+  return async (connections, seconds) => {
+    const pool = new Pool(origin, { connections, pipelining: 1 });
+    const send = async () => {
+      const { statusCode, body } = await pool.request({
+        method: 'POST',
+        path,
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(bodyOf((n += 1))),
+      });
+      const text = await body.text();
+      if (statusCode !== 200 || !text.includes(good)) throw new Error(`${url}: ${statusCode} ${text.slice(0, 300)}`);
+    };
+    try {
+      return await closedLoop(send, { connections, seconds, processes: processes() });
+    } finally {
+      await pool.close();
+    }
+  };
+}
+
+function natsWay(connection, key, { bodyOf, good, processes }) {
+  let n = 0;
+  const headers = natsHeaders();
+  headers.set('Authorization', `Bearer ${key}`);
+  const send = async () => {
+    const answer = await connection.request('tool.call', JSON.stringify(bodyOf((n += 1))), {
+      timeout: 30_000,
+      headers,
+    });
+    if (!answer.string().includes(good)) throw new Error(`tool.call: ${answer.string().slice(0, 300)}`);
+  };
+  return (connections, seconds) => closedLoop(send, { connections, seconds, processes: processes() });
+}
+
+const tree = (name, pid) =>
+  Object.fromEntries(processTree(pid).map((one, index) => [index === 0 ? name : `${name} child ${index}`, one]));
+
+/** Processes of a path by name. Read anew each time: the sandbox replaces its host. */
+function processesOf(fleet, executor, upstream) {
+  const parts = fleet.services
+    .filter(({ name }) => ['gateway', 'budget', executor].includes(name))
+    .map(({ name, pid }) => tree(name, pid));
+  return Object.assign({ ...fleet.broker_pids, upstream }, ...parts);
+}
+
+async function untilListed({ url, api_key: key }) {
+  const wanted = Object.values(PATHS).map(([tool]) => tool);
+  for (const until = Date.now() + TOOLS_WITHIN_MS; ; await sleep(200)) {
+    const listed = await (await fetch(`${url}/tools/list`, { headers: { authorization: `Bearer ${key}` } })).json();
+    const missing = wanted.filter((name) => !listed.includes(name));
+    if (missing.length === 0) return;
+    if (Date.now() > until) throw new Error(`not listed: ${missing.join(', ')}`);
+  }
+}
+
+/** Medians over the rounds; ratios are of the same round. Prints two tables. */
+function report(rounds) {
+  const median = (read) => medianWithSpread(rounds.map(read)).median;
+  const names = Object.keys(rounds[0]);
+  const rows = names.flatMap((name) =>
+    CONNECTIONS.map((connections) => {
+      const at = (read) => median((round) => read(round[name][connections]));
+      const ratio = (read) =>
+        medianWithSpread(rounds.map((round) => read(round[name][connections]) / read(round[YARDSTICK][connections])));
+      const parts = [...new Set(rounds.flatMap((round) => Object.keys(round[name][connections].cpu_us_per_call)))];
+      return {
+        path: name,
+        connections,
+        calls_per_second: Math.round(at((one) => one.calls_per_second)),
+        p50_ms: at((one) => one.p50_ms),
+        p99_ms: at((one) => one.p99_ms),
+        cpu_us: Math.round(at(cpuOf)),
+        of_mcp_proxy: {
+          rate: ratio((one) => one.calls_per_second),
+          p50: ratio((one) => one.p50_ms),
+          cpu: ratio(cpuOf),
+        },
+        cpu_us_by_process: Object.fromEntries(
+          parts.map((part) => [part, Math.round(at((one) => one.cpu_us_per_call[part] ?? 0))]),
+        ),
+      };
+    }),
+  );
+  print(rows);
+  return { name: 'paths', rows };
+}
+
+const cpuOf = ({ cpu_us_per_call: cpu }) => Object.values(cpu).reduce((sum, one) => sum + one, 0);
+
+function print(rows) {
+  const line = (cells) => console.log(`| ${cells.join(' | ')} |`);
+  const head = (cells) => (line(cells), line(cells.map(() => '---')));
+  const spread = ({ median, quartiles: [low, high] }) => `${median} (${low} to ${high})`;
+  head(['path', 'conn.', 'calls/s', 'p50 ms', 'p99 ms', 'CPU µs', 'rate', 'p50', `CPU, of ${YARDSTICK}`]);
+  for (const { path, connections, calls_per_second: rate, p50_ms, p99_ms, cpu_us, of_mcp_proxy: of } of rows)
+    line([path, connections, rate, p50_ms, p99_ms, cpu_us, spread(of.rate), spread(of.p50), spread(of.cpu)]);
+  console.log('');
+  head(['path', 'conn.', 'CPU µs per call by process']);
+  for (const { path, connections, cpu_us_by_process: parts } of rows)
+    line([
+      path,
+      connections,
+      Object.entries(parts)
+        .map(([name, cpu]) => `${name} ${cpu}`)
+        .join(', '),
+    ]);
+}

@@ -40,6 +40,7 @@ const LAYERS: Record<string, number> = {
   results: 5,
   programs: 5,
   records: 5,
+  database: 5,
   'engine-adapters': 5,
 };
 const APPS = [
@@ -50,6 +51,7 @@ const APPS = [
   'builtin-executor',
   'python-sandbox',
   'budget',
+  'records-service',
   'console',
 ];
 const TOOLS = ['autoscale', 'fleetctl', 'samples'];

@@ -28,6 +28,7 @@ const SERVICES = [
   'builtin-executor',
   'python-sandbox',
   'budget',
+  'records',
 ] as const;
 type Service = (typeof SERVICES)[number];
 

@@ -163,6 +163,7 @@ const DRAINS: [name: string, seconds: number][] = [
   ['python-sandbox', 60],
   ['registry', 30],
   ['budget', 2],
+  ['records', 5],
 ];
 
 /** More faults that a rule finds, and those that only the other autoscalers can have. */

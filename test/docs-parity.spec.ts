@@ -58,7 +58,7 @@ const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
   'graceful errors': [['on the way back: with GRACEFUL_ERROR_AS_SUCCESS']],
   'parent spending': [['a call of a tool spends from the budgets of its parent']],
   progress: [['is reported until the call ends']],
-  record: [['log, metrics, recent calls: every call below, however it ends']],
+  record: [['log, metrics, records: every call below, however it ends']],
   trace: [['one span']],
   deadline: [
     ['one instant, one signal', '504 DEADLINE_EXCEEDED   no attempt had begun'],
@@ -334,6 +334,9 @@ describe('reference pages', () => {
       budgetUsage: 'sums of the ledger',
       budgetLimits: 'limits with what is spent and held',
       budgetPurge: 'removes a tenant or a user from the ledger and the counters',
+      recordsAppend: 'finished calls in batches, each stored once',
+      recordsList: 'finished calls by filters, with counts',
+      recordsPurge: 'removes the calls of a tenant or a user',
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
@@ -395,7 +398,7 @@ describe('reference pages', () => {
 
   it('configuration', async () => {
     const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).toSorted();
-    expect(files).toHaveLength(7);
+    expect(files).toHaveLength(8);
     const head = ['Key', 'Kind', 'Default', 'Meaning'];
     const rowOf = (key: KeyDoc) => [
       `\`${key.key}\``,

@@ -40,7 +40,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     server = await startChangingMcpServer(HARMLESS);
     [fleet, browser] = await Promise.all([
       TestFleet.start({
-        services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+        services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
         tools: ['calculator', 'file_read'],
         config: {
           budget: { tenants: { acme: { max_cost_per_tenant: 1 } } },
@@ -405,7 +405,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await tab.go('calls', 'Calls');
     await page.getByText('live', { exact: true }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Tenant' }).count()).toBe(0);
-    const answer = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.keys['globex']! });
+    const answer = await fleet.ask({ path: '/api/v1/calls', key: fleet.keys['globex']! });
     expect(await page.getByRole('link', { name: /^calculator call / }).count()).toBe(answer.body.calls.length);
   });
 

@@ -73,7 +73,7 @@ async function cancelled(child, tool, exchanges, fleet, outcome) {
 }
 
 async function finishedCalls(tool, { url, api_key: key }) {
-  const response = await fetch(`${url}/api/v1/recent-calls?limit=50`, { headers: { authorization: `Bearer ${key}` } });
+  const response = await fetch(`${url}/api/v1/calls?limit=50`, { headers: { authorization: `Bearer ${key}` } });
   return (await response.json()).calls.filter((call) => call.tool === tool);
 }
 

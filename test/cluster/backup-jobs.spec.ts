@@ -19,7 +19,7 @@ import {
 import yaml from 'js-yaml';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { postgresDialect } from '../../apps/budget/src/ledger-database.js';
+import { postgresDialect } from '../../libs/database/src/dialects.js';
 import { UsageLedger } from '../../apps/budget/src/usage-ledger.js';
 import { deployedUsers, passwordFor } from '../fleet/deployed-brokers.js';
 
@@ -263,7 +263,7 @@ describe('the jobs of deploy/k8s/backup', () => {
       const postgres = await startPostgres({ tls: certificates });
       await postgres.createDatabase('ledger');
       const url = `${postgres.tlsUrl('ledger')}?sslmode=verify-full`;
-      const ledger = new UsageLedger(postgresDialect(url, { tlsCa: certificates.ca }));
+      const ledger = new UsageLedger(postgresDialect(url, { application: 'spec', tlsCa: certificates.ca }));
       await ledger.open();
       await ledger.append([row('a', Date.now())]);
       await ledger.close();

@@ -20,6 +20,7 @@ const USERS: Partial<Record<ServiceName, string>> = {
   gateway: 'gateway',
   registry: 'registry',
   budget: 'budget',
+  records: 'records',
   'builtin-executor': 'builtin-compute',
   'mcp-executor': 'mcp-executor',
 };

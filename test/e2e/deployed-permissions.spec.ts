@@ -18,6 +18,7 @@ const USERS: Record<Exclude<ServiceName, 'builtin-executor'>, string> = {
   gateway: 'gateway',
   registry: 'registry',
   budget: 'budget',
+  records: 'records',
   'mcp-executor': 'mcp-executor',
   'openapi-executor': 'openapi-executor',
   'python-sandbox': 'python-sandbox',
@@ -118,7 +119,7 @@ describe('the users of deploy/', () => {
         },
       );
       await eventually('the calls are among the recent ones', async () => {
-        const { text } = await fleet.ask({ path: '/api/v1/recent-calls' });
+        const { text } = await fleet.ask({ path: '/api/v1/calls' });
         return text.split('"user_id":"bob.smith"').length > 4;
       });
       const scope = { tenant_id: 'acme', user_id: 'bob.smith' };
@@ -146,7 +147,7 @@ describe('the users of deploy/', () => {
       expect(last.status).toBe(200);
       // Recent calls are written a moment after their answer, and a late one would outlast the purge that follows.
       await eventually('the last call is among the recent ones', async () =>
-        (await fleet.ask({ path: '/api/v1/recent-calls' })).text.includes(String(last.body.call_id)),
+        (await fleet.ask({ path: '/api/v1/calls' })).text.includes(String(last.body.call_id)),
       );
     });
 

@@ -8,7 +8,7 @@ import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
     tools: ['calculator', 'text_process'],
   });
 });
@@ -193,7 +193,7 @@ describe('names of unknown tools and arguments', () => {
     });
     await fleet.ask({ path: `/api/v1/tools/${secret}` });
     const last = (await fleet.call('calculator', { expression: '41+1' })).body.call_id as string;
-    const recent = async () => (await fleet.ask({ path: '/api/v1/recent-calls' })).text;
+    const recent = async () => (await fleet.ask({ path: '/api/v1/calls' })).text;
     await eventually('the last call is recorded', async () => (await recent()).includes(last));
     await eventually('the last call is logged', () => Promise.resolve(fleet.logs().includes(last)));
     expect(fleet.logs()).not.toContain(secret);

@@ -22,7 +22,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   server = await startCountingMcpServer();
   fleet = await TestFleet.start({
-    services: { budget: 1, registry: 1, 'mcp-executor': 1, gateway: 2 },
+    services: { budget: 1, records: 1, registry: 1, 'mcp-executor': 1, gateway: 2 },
     // Trusted, so that a cancelled call has a known outcome: the tool has no effect.
     config: { mcp_servers: { sample: { url: `${server.origin}/mcp`, trusted: true } } },
     env: { EGRESS_ALLOWED_ENDPOINTS: server.origin },
@@ -76,7 +76,7 @@ interface SeenCall {
 }
 
 const finishedCalls = async (): Promise<SeenCall[]> => {
-  const { body } = await fleet.ask({ path: '/api/v1/recent-calls?limit=100' });
+  const { body } = await fleet.ask({ path: '/api/v1/calls?limit=100' });
   return (body.calls as (SeenCall & { tool: string })[]).filter(({ tool }) => tool === TOOL);
 };
 

@@ -41,7 +41,7 @@ async function connect(mode: 'auto' | 'legacy', capabilities = {}, toolset?: str
 /** How the calls of a tool ended, oldest first: the code of their error, or `success`. */
 async function recentCalls(name = 'sample_save_note'): Promise<string[]> {
   const headers = { authorization: `Bearer ${KEY}` };
-  const answer = await fetch(new URL('/api/v1/recent-calls?limit=500', url), { headers });
+  const answer = await fetch(new URL('/api/v1/calls?limit=500', url), { headers });
   const { calls } = (await answer.json()) as { calls: { tool: string; status: string; code?: string }[] };
   return calls.filter(({ tool }) => tool === name).map(({ status, code = status }) => code);
 }

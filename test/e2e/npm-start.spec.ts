@@ -398,6 +398,7 @@ describe('npm start', () => {
       'mcp-executor',
       'openapi-executor',
       'python-sandbox',
+      'records',
       'registry',
     ]);
     for (const { admin_url: admin } of fleet.services) {

@@ -35,7 +35,7 @@ beforeAll(async () => {
     });`,
   );
   fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'crm_find'],
     config: {
       mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { url: 'ftp://crm.example' } },
@@ -65,10 +65,7 @@ afterAll(async () => {
 
 const memberKey = () => fleet.keys['globex']!;
 const recentCalls = async (ask: Omit<Ask, 'path'> = {}) =>
-  (await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey, ...ask })).body.calls as Record<
-    string,
-    unknown
-  >[];
+  (await fleet.ask({ path: '/api/v1/calls', key: fleet.operatorKey, ...ask })).body.calls as Record<string, unknown>[];
 
 async function call(expression: string, ask: Omit<Ask, 'path' | 'body'> = {}): Promise<string> {
   return (await fleet.call('calculator', { expression }, ask)).body.call_id;
@@ -87,7 +84,7 @@ async function fleetctl(key: string, ...argv: string[]) {
   return { code: await main(argv, terminal, { env, cwd: fleet.folder }), out, error };
 }
 
-describe('recent calls', () => {
+describe('finished calls', () => {
   it('show a tenant its own, made over any gateway, and an operator everyone’s', async () => {
     const mine = await call('1+1', { key: memberKey(), gateway: 0 });
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -108,7 +105,7 @@ describe('recent calls', () => {
     const traced = (await recentCalls()).find(({ call_id: id }) => id === theirs);
     expect(traced).toMatchObject({ tenant_id: 'acme', trace_id: '0af7651916cd43dd8448eb211c80319c' });
     expect(JSON.stringify(await recentCalls())).not.toContain('2+2');
-    const path = `/api/v1/recent-calls/${mine}`;
+    const path = `/api/v1/calls/${mine}/record`;
     const seenByMember = (await fleet.ask({ path, key: memberKey() })).body;
     expect(seenByMember).toMatchObject({ call: { call_id: mine }, made: [] });
     expect(seenByMember.logs).toBeUndefined();
@@ -142,7 +139,7 @@ describe('recent calls', () => {
       body: { client: 'watcher', tenant_id: 'globex' },
       key: fleet.operatorKey,
     });
-    const response = await fetch(`${fleet.url(1)}/api/v1/recent-calls/events`, {
+    const response = await fetch(`${fleet.url(1)}/api/v1/calls/events`, {
       headers: { authorization: `Bearer ${made.body.token}` },
       signal: AbortSignal.timeout(60_000),
     });
@@ -163,19 +160,85 @@ describe('recent calls', () => {
     expect(ended).toBe(true);
   });
 
+  it('are found by the id of an answer, and by filters', async () => {
+    const { body } = await fleet.call('calculator', { expression: '1/0' }, { key: memberKey() });
+    const query = (filters: string, key = memberKey()) => fleet.ask({ path: `/api/v1/calls?${filters}`, key });
+    await eventually('it is found', async () => (await query(`id=${body.call_id}`)).body.calls.length === 1);
+    const [found] = (await query(`id=${body.call_id}`)).body.calls;
+    expect(found).toMatchObject({
+      status: 'tool_error',
+      outcomes: { transport: 'delivered', protocol: 'ok', tool: 'failed' },
+      source: 'builtin/builtin.compute',
+      revision: expect.any(String),
+    });
+    const isFound = async (filters: string, key?: string) =>
+      (await query(filters, key)).body.calls.some(({ call_id: id }: { call_id: string }) => id === body.call_id);
+    const { code, key_id: keyId } = found;
+    for (const filters of [
+      'status=failure',
+      `code=${code}&tool=calculator`,
+      `key_id=${keyId}`,
+      'source=builtin/builtin.compute',
+    ])
+      expect(await isFound(filters), filters).toBe(true);
+    for (const filters of [
+      'status=success',
+      'slower_than_ms=600000',
+      'dearer_than_usd=1',
+      'to=2026-01-01',
+      'agent_id=x',
+    ])
+      expect(await isFound(filters), filters).toBe(false);
+    expect(await isFound('tenant_id=globex&status=failure', fleet.operatorKey)).toBe(true);
+    expect(await isFound('tenant_id=acme&status=failure', fleet.operatorKey)).toBe(false);
+    expect(
+      (await query('tenant_id=acme')).body.calls.every(
+        ({ tenant_id: tenant }: { tenant_id: string }) => tenant === 'globex',
+      ),
+    ).toBe(true);
+    const { counts } = (await query('status=failure&counts=true', fleet.operatorKey)).body;
+    expect(counts).toMatchObject({ complete: true, by_status: { tool_error: expect.any(Number) } });
+  });
+
+  it('survive the death of the service that records them', async () => {
+    const before = await call('3+1', { key: memberKey() });
+    await eventually('it is recorded', async () => (await recentCalls()).some(({ call_id: id }) => id === before));
+    await fleet.kill('records');
+    const path = `/api/v1/calls?id=${before}`;
+    expect((await fleet.ask({ path, key: fleet.operatorKey })).body.code).toBe('SERVICE_UNAVAILABLE');
+    const during = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => call(`3+${index}`, { gateway: index % 2 })),
+    );
+    await fleet.launch('records');
+    await eventually('all are recorded, each once', async () => {
+      const { body } = await fleet.ask({ path: '/api/v1/calls?limit=500', key: fleet.operatorKey });
+      const ids = (body.calls ?? []).map(({ call_id: id }: { call_id: string }) => id);
+      return [before, ...during].every((id) => ids.filter((other: string) => other === id).length === 1);
+    });
+  });
+
   it('are bounded and read on from a cursor', async () => {
     const all = await recentCalls();
-    const [last] = (await fleet.ask({ path: '/api/v1/recent-calls?limit=1', key: fleet.operatorKey })).body.calls;
+    const [last] = (await fleet.ask({ path: '/api/v1/calls?limit=1', key: fleet.operatorKey })).body.calls;
     expect(last.call_id).toBe(all.at(-1)!['call_id']);
     const after = await fleet.ask({
-      path: `/api/v1/recent-calls?after=${String(all[0]!['cursor'])}`,
+      path: `/api/v1/calls?after=${String(all[0]!['cursor'])}`,
       key: fleet.operatorKey,
     });
     expect(after.body.calls.map(({ call_id: id }: { call_id: string }) => id)).toEqual(
       all.slice(1).map(({ call_id: id }) => id),
     );
-    for (const query of ['limit=0', 'limit=501', 'limit=x', 'after=x', 'tenant_id=acme'])
-      expect((await fleet.ask({ path: `/api/v1/recent-calls?${query}` })).status, query).toBe(400);
+    for (const query of [
+      'limit=0',
+      'limit=501',
+      'limit=x',
+      'after=x',
+      'before=0-1',
+      'from=today',
+      'status=ok',
+      'unknown=x',
+    ])
+      expect((await fleet.ask({ path: `/api/v1/calls?${query}` })).status, query).toBe(400);
   });
 });
 
@@ -519,12 +582,12 @@ describe('the console', () => {
 
 it('records nothing where that is switched off', async () => {
   await fleet.terminate('gateway', 0);
-  await fleet.launch('gateway', { GATEWAY_RECENT_CALLS: '0' });
+  await fleet.launch('gateway', { GATEWAY_CALL_SPOOL: '0' });
   const gateway = fleet.running.get('gateway')!.length - 1;
   await fleet.untilListed(['calculator']);
   const before = (await recentCalls({ gateway: 0 })).length;
   const unseen = await call('7*7', { gateway });
-  expect((await fleet.ask({ path: '/api/v1/recent-calls', gateway })).body).toEqual({ enabled: false, calls: [] });
+  expect((await fleet.ask({ path: '/api/v1/calls', gateway })).body).toEqual({ enabled: false, calls: [] });
   // A call over the gateway that records comes later: once it is there, the other one would be.
   const seen = await call('8*8', { gateway: 0 });
   await eventually('the later call is recorded', async () =>

@@ -45,7 +45,7 @@ beforeAll(async () => {
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'whoami.tool.mjs'), WHOAMI);
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,
     env: {
@@ -299,7 +299,7 @@ describe('a key narrowed by globs', () => {
 
   it('sees recent calls and usage of its tools only; its administrator sees all', async () => {
     const tools = async (key: string): Promise<Set<string>> => {
-      const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls?limit=500', key })).body;
+      const { calls } = (await fleet.ask({ path: '/api/v1/calls?limit=500', key })).body;
       return new Set(calls.map(({ tool }: { tool: string }) => tool));
     };
     await fleet.call('text_process', { text: 'a', operation: 'count' }, { key: narrow });
@@ -344,7 +344,7 @@ describe('a revoked key', () => {
     const signal = AbortSignal.timeout(30_000);
     const streams = await Promise.all([
       fetch(`${fleet.url()}/api/v1/calls/${running.body.call_id}/events`, { headers, signal }),
-      fetch(`${fleet.url()}/api/v1/recent-calls/events`, { headers, signal }),
+      fetch(`${fleet.url()}/api/v1/calls/events`, { headers, signal }),
       fetch(`${fleet.url()}/mcp`, {
         method: 'POST',
         signal,
@@ -386,7 +386,7 @@ describe('a revoked key', () => {
     });
     expect(server.notes.get('after it left')).toBeUndefined();
     await eventually('its refusal is recorded', async () => {
-      const { body } = await fleet.ask({ path: '/api/v1/recent-calls?limit=500' });
+      const { body } = await fleet.ask({ path: '/api/v1/calls?limit=500' });
       return body.calls.some(
         ({ call_id: id, code }: Record<string, string>) => id === accepted.body.call_id && code === 'UNAUTHENTICATED',
       );
@@ -443,7 +443,7 @@ describe('an administrator of a tenant', () => {
 
   it('sees no more of the fleet than its members see', async () => {
     for (const path of ['/api/v1/fleet']) expect((await fleet.ask({ path, key: admin() })).status).toBe(403);
-    const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls', key: admin() })).body;
+    const { calls } = (await fleet.ask({ path: '/api/v1/calls', key: admin() })).body;
     expect(new Set(calls.map((call: { tenant_id: string }) => call.tenant_id))).toEqual(new Set(['acme']));
     const waiting = await fleet.ask({ path: '/api/v1/quarantine', key: admin() });
     expect([waiting.status, waiting.body]).toEqual([200, []]);

@@ -17,7 +17,15 @@ beforeAll(async () => {
   samples = await startSampleServices();
   embeddings = await startEmbeddingsEndpoint();
   fleet = await TestFleet.start({
-    services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1, gateway: 2 },
+    services: {
+      budget: 1,
+      records: 1,
+      registry: 1,
+      'builtin-executor': 1,
+      'mcp-executor': 1,
+      'openapi-executor': 1,
+      gateway: 2,
+    },
     config: samples.config,
     env: samples.env,
     envOf: {
@@ -208,7 +216,7 @@ describe('a search', () => {
     expect(call).toMatchObject({ success: true });
     const redis = fleet.redis.client();
     await eventually('search and call are kept', async () => {
-      const { calls } = (await fleet.ask({ path: '/api/v1/recent-calls?limit=500' })).body;
+      const { calls } = (await fleet.ask({ path: '/api/v1/calls?limit=500' })).body;
       const isKept = calls.some(({ call_id: id }: { call_id: string }) => id === call.call_id);
       return isKept && (await redis.llen('lc:s:acme')) > 0;
     });

@@ -45,7 +45,15 @@ beforeAll(async () => {
     cost_per_use: PRICE_USD,
   };
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
+    services: {
+      gateway: 1,
+      registry: 1,
+      budget: 1,
+      records: 1,
+      'builtin-executor': 1,
+      'mcp-executor': 1,
+      'python-sandbox': 1,
+    },
     tools: ['paid', 'paid_once', 'slow', 'slow_once', 'free', 'away', 'execute_python'],
     config: { mcp_tools: { away }, budget: { tenants: { globex: { allow_cost_overrun: true } } } },
     env: { BUILTIN_PLUGINS_DIR: plugins, EGRESS_ALLOWED_ENDPOINTS: AWAY, MCP_ALLOWED_DOMAINS: '127.0.0.1' },
@@ -187,7 +195,7 @@ it('a call that a service makes for a user is in that user’s name, in the ledg
     .find((text) => text.includes(callId) && text.includes('finished'));
   expect(JSON.parse(line!)).toMatchObject({ user_id: 'ann', key_id: expect.any(String) });
   await eventually('the call is listed', async () => {
-    const { body } = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey });
+    const { body } = await fleet.ask({ path: '/api/v1/calls', key: fleet.operatorKey });
     return (body.calls as { call_id: string; user_id: string }[]).some(
       (call) => call.call_id === callId && call.user_id === 'ann',
     );
@@ -207,7 +215,7 @@ it('a replay shows the usage of the first answer, marked, and has no row', async
 
 describe('requests that are not executions', () => {
   const recentIds = async () => {
-    const { body } = await fleet.ask({ path: '/api/v1/recent-calls', key: fleet.operatorKey });
+    const { body } = await fleet.ask({ path: '/api/v1/calls', key: fleet.operatorKey });
     return (body.calls as { call_id: string }[]).map(({ call_id: id }) => id);
   };
   const logLines = (callId: string) =>

@@ -45,6 +45,7 @@ export function expectOnTime(answers: readonly { tookMs: number }[], boundMs: nu
 export const SERVICE_NAMES = [
   'budget',
   'registry',
+  'records',
   'builtin-executor',
   'mcp-executor',
   'openapi-executor',
@@ -298,6 +299,9 @@ export class TestFleet {
       GATEWAY_PORT: '0',
       TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),
       BUDGET_DATABASE_PATH: join(this.folder, 'budget.db'),
+      RECORDS_DATABASE_PATH: join(this.folder, 'records.db'),
+      // A fleet without the service records no calls, and does not wait for it when it ends.
+      ...(this.options.services.records ? {} : { GATEWAY_CALL_SPOOL: '0' }),
       WORKSPACES_DIR: join(this.folder, 'workspaces'),
       BUILTIN_TOOLSETS: 'compute',
       MCP_RATE_LIMIT_DEFAULT: '0',

@@ -124,6 +124,11 @@ export const OUTAGES: readonly Outage[] = [
     alert: 'PurgeStuck',
     changes: [['toolfleet_purge_age_seconds', (seconds) => 1_800 + seconds]],
   },
+  {
+    name: 'the service that records calls is gone for minutes',
+    alert: 'CallsNotRecorded',
+    changes: [['toolfleet_call_spool_age_seconds', (seconds) => seconds]],
+  },
   ...(
     [
       ['policy', 'gateway'],

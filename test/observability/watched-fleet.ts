@@ -14,6 +14,7 @@ const PODS: Readonly<Record<string, number>> = {
   gateway: 3,
   registry: 2,
   budget: 2,
+  records: 2,
   'builtin-compute': 2,
   'mcp-executor': 2,
   'openapi-executor': 2,
@@ -102,6 +103,7 @@ function healthy(namespace: string, load: (at: number) => number): WatchedSeries
     add('toolfleet_result_store_failures_total', { ...of, operation: 'put' }, 0);
     add('toolfleet_limiter_fallback', of, 0);
     add('toolfleet_purge_age_seconds', of, 0);
+    add('toolfleet_call_spool_age_seconds', of, 0.25);
     add('toolfleet_store_clock_offset_seconds', of, 0.004);
     add('toolfleet_expiry_days', { ...of, subject: 'jwt keys' }, 200);
     add('toolfleet_queue_oldest_job_age_seconds', { ...of, queue: 'python-runs' }, 0.4);

@@ -1,4 +1,4 @@
-/** The local fleet: brokers, samples and the seven services as child processes, with one state folder. */
+/** The local fleet: brokers, samples and the eight services as child processes, with one state folder. */
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
@@ -20,6 +20,7 @@ import { Supervised } from './supervisor.mjs';
 /** Start order matters only for the log: every service waits for what it needs. */
 const SERVICES = [
   'budget',
+  'records',
   'registry',
   'builtin-executor',
   'mcp-executor',
@@ -77,6 +78,7 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
       LLM_MODEL: 'sample',
       LLM_API_KEY: 'sample',
       BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
+      RECORDS_DATABASE_PATH: join(stateDir, 'data/records.db'),
       WORKSPACES_DIR: join(stateDir, 'workspaces'),
       CONSOLE_DIR: join(root, 'apps/console/dist/web'),
       GATEWAY_LOG_SEARCH: `grep -h {trace_id} '${logDir}'/*.log`,

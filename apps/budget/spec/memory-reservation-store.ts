@@ -1,14 +1,8 @@
+import { epochDay } from '@toolfleet/database';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { checkLimit, noCounters, type Amount, type Counters } from '../src/counters.js';
-import {
-  countedScopes,
-  epochDay,
-  SCOPE_KINDS,
-  type NamedScope,
-  type ScopeKind,
-  type TenantLimits,
-} from '../src/limits.js';
+import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from '../src/limits.js';
 import { ReservationStore, UsageOutbox } from '../src/reservation-store.js';
 import type {
   Admission,

@@ -3,7 +3,7 @@ import { createLogger } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { toLedgerRow } from './drain-outbox.js';
 import { drainOutbox } from './drain-outbox.js';
-import { sqliteDialect } from './ledger-database.js';
+import { sqliteDialect } from '@toolfleet/database';
 import { unlimited } from './limits.js';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { DEFAULT_RULES, type UsageOutbox } from './reservation-store.js';

@@ -1,5 +1,5 @@
-import { sql, type Kysely, type Transaction } from 'kysely';
-import { DAY_MS, epochDay } from './limits.js';
+import { DAY_MS, DayPartitions } from '@toolfleet/database';
+import { sql, type Kysely } from 'kysely';
 
 /**
  * Where the rows of old days go: their sums to `usage_daily`, and the rows away. In PostgreSQL `token_usage` has a partition per UTC
@@ -54,80 +54,22 @@ export class DeletedDays extends LedgerDays {
   }
 }
 
-/** Any number that no other program uses for advisory locks in this database. */
-const LOCK = 7_305_991_204_417;
-const PARTITION = 'token_usage_';
-
-/** Partitions by day in PostgreSQL. Several replicas may call it at once; an advisory lock lets one of them change partitions. */
+/** Partitions by day in PostgreSQL. */
 export class PartitionedDays extends LedgerDays {
-  private readonly known = new Set<number>();
+  private readonly partitions: DayPartitions;
 
-  constructor(private readonly db: Kysely<unknown>) {
+  constructor(db: Kysely<unknown>) {
     super();
+    this.partitions = new DayPartitions(db, { name: 'token_usage', unitsPerDay: DAY_MS, lock: 7_305_991_204_417 });
   }
 
-  override async prepare(days: ReadonlySet<number>): Promise<void> {
-    const unknown = [...days].filter((day) => !this.known.has(day));
-    if (unknown.length === 0) return;
-    await this.change(async (tx) => {
-      const names = await partitions(tx);
-      for (const day of unknown) {
-        const name = PARTITION + dayName(day);
-        if (names.has(name)) continue;
-        // Attaching, unlike CREATE TABLE … PARTITION OF, does not wait for reports and inserts that use the table.
-        await sql.raw(`create table ${name} (like token_usage including all)`).execute(tx);
-        const bounds = `from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`;
-        await sql.raw(`alter table token_usage attach partition ${name} for values ${bounds}`).execute(tx);
-      }
-    });
-    for (const day of unknown) this.known.add(day);
+  override prepare(days: ReadonlySet<number>): Promise<void> {
+    return this.partitions.prepare(days);
   }
 
-  override async rollUpBefore(day: number): Promise<number> {
-    // Another replica may have dropped partitions, and rows of their days may still come.
-    this.known.clear();
-    let moved = 0;
-    for (const name of [...(await partitions(this.db))].toSorted())
-      if (parseDay(name.slice(PARTITION.length)) < day) moved += await this.dropDay(name);
-    return moved;
+  override rollUpBefore(day: number): Promise<number> {
+    return this.partitions.dropBefore(day, (partition, tx) =>
+      sql`insert into ${SUM_COLUMNS} select ${SUMS} from ${sql.table(partition)} group by ${GROUPS}`.execute(tx),
+    );
   }
-
-  /** Sums the rows of a partition and drops it. Rows that arrive meanwhile wait, are refused, and come again from the outbox. */
-  private dropDay(name: string): Promise<number> {
-    return this.change(async (tx) => {
-      if (!(await partitions(tx)).has(name)) return 0;
-      await sql.raw(`lock table ${name} in access exclusive mode`).execute(tx);
-      const found = await sql<{ rows: string }>`select count(*) as rows from ${sql.table(name)}`.execute(tx);
-      await sql`insert into ${SUM_COLUMNS} select ${SUMS} from ${sql.table(name)} group by ${GROUPS}`.execute(tx);
-      await sql.raw(`drop table ${name}`).execute(tx);
-      return Number(found.rows[0]?.rows ?? 0);
-    });
-  }
-
-  /** One change of partitions. It gives up when a long report holds the table, because everything else would wait behind it. */
-  private change<T>(work: (tx: Transaction<unknown>) => Promise<T>): Promise<T> {
-    return this.db.transaction().execute(async (tx) => {
-      await sql`set local lock_timeout = '5s'`.execute(tx);
-      await sql`set local statement_timeout = '10min'`.execute(tx);
-      await sql`select pg_advisory_xact_lock(${LOCK})`.execute(tx);
-      return work(tx);
-    });
-  }
-}
-
-/** Names of the partitions. */
-async function partitions(db: Kysely<unknown>): Promise<Set<string>> {
-  const { rows } = await sql<{ name: string }>`select child.relname as name from pg_inherits
-    join pg_class child on child.oid = inhrelid where inhparent = 'token_usage'::regclass`.execute(db);
-  return new Set(rows.map((row) => row.name));
-}
-
-/** Day as in the names of partitions: `20261121`. */
-function dayName(day: number): string {
-  return new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '');
-}
-
-function parseDay(name: string): number {
-  const date = `${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6, 8)}`;
-  return epochDay(Date.parse(`${date}T00:00:00Z`));
 }

@@ -1,6 +1,6 @@
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { DAY_MS } from '@toolfleet/database';
 import type { Logger } from '@toolfleet/telemetry';
-import { DAY_MS } from './limits.js';
 import type { UsageLedger } from './usage-ledger.js';
 
 const FIRST_MS = 60_000;

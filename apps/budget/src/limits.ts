@@ -1,3 +1,4 @@
+import { DAY_MS } from '@toolfleet/database';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { FleetFile, LimitSettings } from '@toolfleet/fleet-file';
 import type { ScopeLimit } from './counters.js';
@@ -116,13 +117,6 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
   if (scopes.agent_id) named.push({ kind: 'agent', name: `agent:${scopes.agent_id}` });
   if (scopes.task_id) named.push({ kind: 'task', name: `task:${scopes.task_id}` });
   return named;
-}
-
-export const DAY_MS = 86_400_000;
-
-/** Number of whole days since 1970-01-01 UTC. */
-export function epochDay(at: number): number {
-  return Math.floor(at / DAY_MS);
 }
 
 /** A counter's name for people: `day:20778` becomes `day:2026-11-21`. */

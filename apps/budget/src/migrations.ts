@@ -1,22 +1,5 @@
-/**
- * Migrations of the ledger, the same for SQLite and PostgreSQL. A build runs those that are new to the ledger and accepts those that
- * are new to the build, so that the previous release starts on a ledger that the next one has migrated.
- */
-import { FatalStartupError } from '@toolfleet/service';
-import { PostgresAdapter, sql, type Kysely, type Transaction } from 'kysely';
-
-/**
- * One change of the schema. Builds that do not know it go on writing, so it only adds: tables, and columns that are nullable or have
- * a default.
- */
-export interface LedgerMigration {
-  up(db: Kysely<unknown>): Promise<void>;
-  /**
-   * Set when older builds cannot work with the change: the first release that can, such as `0.4.0`. The ledger records it, and a
-   * build that does not know the migration refuses to start. A release with such a migration cannot be rolled back.
-   */
-  readonly needsRelease?: string;
-}
+import type { Migration, Migrations } from '@toolfleet/database';
+import { PostgresAdapter, sql } from 'kysely';
 
 /**
  * `token_usage` has one row per call or slice; the columns up to `cache_creation_tokens` are those that existing reports read. The
@@ -28,7 +11,7 @@ export interface LedgerMigration {
  *
  * Ledgers of builds before 0.1.0 have the tables already.
  */
-const ledger: LedgerMigration = {
+const ledger: Migration = {
   async up(db) {
     const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
     const usage = db.schema
@@ -89,54 +72,9 @@ const ledger: LedgerMigration = {
   },
 };
 
-/** All migrations by name, in order. A released migration is never edited. */
-export const MIGRATIONS: Readonly<Record<string, LedgerMigration>> = { '0001-ledger': ledger };
-
-/** Any number that no other program uses for advisory locks in this database. */
-const LOCK = 7_305_991_204_418;
-
-interface MigrationTable {
-  ledger_migration: { name: string; executed_at: string; needs_release: string | null };
-}
-
-/**
- * Brings the ledger up to date in one transaction, by one replica at a time.
- * @throws FatalStartupError when a migration that this build does not know needs a newer release
- */
-export async function migrateLedger(db: Kysely<unknown>, migrations = MIGRATIONS): Promise<void> {
-  await db.transaction().execute(async (transaction) => {
-    const tx = transaction as Transaction<unknown> & Transaction<MigrationTable>;
-    if (tx.getExecutor().adapter instanceof PostgresAdapter) {
-      await sql`set local statement_timeout = 0`.execute(tx);
-      await sql`select pg_advisory_xact_lock(${LOCK})`.execute(tx);
-    }
-    await tx.schema
-      .createTable('ledger_migration')
-      .ifNotExists()
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('executed_at', 'text', (column) => column.notNull())
-      .addColumn('needs_release', 'text')
-      .execute();
-    const executed = await tx
-      .selectFrom('ledger_migration')
-      .select(['name', 'needs_release'])
-      .orderBy('name')
-      .execute();
-    const names = new Set(executed.map(({ name }) => name));
-    const beyond = executed.findLast(
-      ({ name, needs_release: needed }) => needed !== null && !Object.hasOwn(migrations, name),
-    );
-    if (beyond)
-      throw new FatalStartupError(
-        `the ledger needs release ${beyond.needs_release} or newer (migration ${beyond.name}); ` +
-          'start that release, or restore a backup from before its upgrade',
-      );
-    for (const [name, { up, needsRelease }] of Object.entries(migrations)) {
-      if (names.has(name)) continue;
-      await up(tx);
-      const executedAt = sql<string>`cast(current_timestamp as text)`;
-      const row = { name, executed_at: executedAt, needs_release: needsRelease ?? null };
-      await tx.insertInto('ledger_migration').values(row).execute();
-    }
-  });
-}
+/** The migrations of the ledger. */
+export const LEDGER_MIGRATIONS: Migrations = {
+  name: 'the ledger',
+  table: 'ledger_migration',
+  all: { '0001-ledger': ledger },
+};

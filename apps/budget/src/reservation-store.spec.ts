@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { epochDay, unlimited, withSettings, type TenantLimits } from './limits.js';
+import { epochDay } from '@toolfleet/database';
+import { unlimited, withSettings, type TenantLimits } from './limits.js';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { epochDay } from './limits.js';
-import { postgresDialect, sqliteDialect } from './ledger-database.js';
-import { migrateLedger, MIGRATIONS, type LedgerMigration } from './migrations.js';
+import { migrate, postgresDialect, sqliteDialect, type Migration, epochDay } from '@toolfleet/database';
+import { LEDGER_MIGRATIONS } from './migrations.js';
 import { UsageLedger } from './usage-ledger.js';
 import type { LedgerRow } from './usage-ledger.js';
 
@@ -30,7 +29,7 @@ const row = (callId: string, more: Partial<LedgerRow> = {}): LedgerRow => ({
 });
 
 /** What a later release may do to the tables. */
-const NEWER: LedgerMigration = {
+const NEWER: Migration = {
   async up(db) {
     await db.schema.alterTable('token_usage').addColumn('added', 'text').execute();
     await db.schema
@@ -161,7 +160,10 @@ function conformance(
       await store.append([row('old', { charged_at: NOON - 9 * day }), row('a')]);
       await store.close();
       const newer = new Kysely<unknown>({ dialect: dialect() });
-      await migrateLedger(newer, { ...MIGRATIONS, '9001-newer': NEWER, '9002-newest': { up: async () => undefined } });
+      await migrate(newer, {
+        ...LEDGER_MIGRATIONS,
+        all: { ...LEDGER_MIGRATIONS.all, '9001-newer': NEWER, '9002-newest': { up: async () => undefined } },
+      });
       await newer.destroy();
       const again = await reopen();
       await again.append([row('a'), row('b'), row('next', { charged_at: NOON + day })]);
@@ -175,17 +177,21 @@ function conformance(
       const { store, reopen, dialect } = await make();
       await store.append([row('a')]);
       await store.close();
-      const migrations = { ...MIGRATIONS, '9001-newer': NEWER, '9002-breaks': { ...NEWER, needsRelease: '0.4.0' } };
+      const migrations = {
+        ...LEDGER_MIGRATIONS.all,
+        '9001-newer': NEWER,
+        '9002-breaks': { ...NEWER, needsRelease: '0.4.0' },
+      };
       const newer = () => new Kysely<unknown>({ dialect: dialect() });
       const failing = newer();
       // The second one adds what is there already.
-      await expect(migrateLedger(failing, migrations)).rejects.toThrow(/added/);
+      await expect(migrate(failing, { ...LEDGER_MIGRATIONS, all: migrations })).rejects.toThrow(/added/);
       await failing.destroy();
       await (await reopen()).close();
       migrations['9002-breaks'].up = async () => undefined;
       const breaking = newer();
-      await migrateLedger(breaking, migrations);
-      await migrateLedger(breaking, migrations); // knows it
+      await migrate(breaking, { ...LEDGER_MIGRATIONS, all: migrations });
+      await migrate(breaking, { ...LEDGER_MIGRATIONS, all: migrations }); // knows it
       await breaking.destroy();
       await expect(reopen()).rejects.toThrow(
         'the ledger needs release 0.4.0 or newer (migration 9002-breaks); start that release, or restore a backup from before its upgrade',
@@ -202,7 +208,11 @@ function conformance(
         { length: name === 'SQLite' ? 1 : 3 },
         () => new Kysely<unknown>({ dialect: dialect() }),
       );
-      await Promise.all(replicas.map((db) => migrateLedger(db, { ...MIGRATIONS, '9001-slow': { up } })));
+      await Promise.all(
+        replicas.map((db) =>
+          migrate(db, { ...LEDGER_MIGRATIONS, all: { ...LEDGER_MIGRATIONS.all, '9001-slow': { up } } }),
+        ),
+      );
       await Promise.all(replicas.map((db) => db.destroy()));
       expect(runs).toBe(1);
     });

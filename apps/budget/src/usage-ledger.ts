@@ -1,9 +1,9 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
+import { migrate, DAY_MS, epochDay } from '@toolfleet/database';
 import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
-import { DAY_MS, epochDay } from './limits.js';
-import { migrateLedger } from './migrations.js';
+import { LEDGER_MIGRATIONS } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
 
 /** A ledger row: the usage of a call as it was charged. */
@@ -126,7 +126,7 @@ export class UsageLedger {
    * @throws FatalStartupError when the ledger needs a newer release
    */
   open(): Promise<void> {
-    return migrateLedger(this.db as unknown as Kysely<unknown>);
+    return migrate(this.db as unknown as Kysely<unknown>, LEDGER_MIGRATIONS);
   }
 
   /** Resolves when the database answers. */

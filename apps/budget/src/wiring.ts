@@ -14,7 +14,7 @@ import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
-import { postgresDialect, sqliteDialect } from './ledger-database.js';
+import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { LedgerRetention } from './ledger-retention.js';
 import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
@@ -58,14 +58,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     commandTimeoutMs: COMMAND_TIMEOUT_MS,
     log: logger,
   });
-  const ledger = new UsageLedger(
-    settings.DATABASE_URL
-      ? postgresDialect(settings.DATABASE_URL, {
-          password: settings.DATABASE_PASSWORD,
-          tlsCa: settings.DATABASE_TLS_CA,
-        })
-      : sqliteDialect(settings.BUDGET_DATABASE_PATH),
-  );
+  const ledger = new UsageLedger(serviceDialect('budget', settings, settings.BUDGET_DATABASE_PATH));
   const rules = {
     ...DEFAULT_RULES,
     idMemoryMs: settings.BUDGET_ID_MEMORY_MS,
@@ -110,9 +103,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     redisComponent(redis, settings.REDIS_URL),
     {
       name: 'ledger',
-      settings: settings.DATABASE_URL
-        ? ['DATABASE_URL', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA']
-        : ['BUDGET_DATABASE_PATH'],
+      settings: databaseSettings(settings, 'BUDGET_DATABASE_PATH'),
       start: () => ledger.open(),
       stop: () => ledger.close(),
     },

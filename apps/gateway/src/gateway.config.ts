@@ -71,7 +71,7 @@ export const gatewayConfig = defineConfig(
       default: 500,
       min: 1,
       max: 100_000,
-      help: 'Open event streams per gateway: of calls, recent calls and MCP subscriptions together',
+      help: 'Open event streams per gateway: of calls, finished calls and MCP subscriptions together',
     }),
     GATEWAY_MAX_STREAMS_PER_TENANT: integer({
       default: 100,
@@ -161,7 +161,7 @@ export const gatewayConfig = defineConfig(
     }),
     TOOL_SEARCH_HISTORY: boolean({
       default: true,
-      help: 'Lets searches for tools prefer what callers of the tenant called after similar searches; needs GATEWAY_RECENT_CALLS',
+      help: 'Lets searches for tools prefer what callers of the tenant called after similar searches; needs GATEWAY_CALL_SPOOL',
     }),
     TOOL_SEARCH_HISTORY_EXCEPT: list({ default: [], help: 'Tenants whose searches are neither kept nor used' }),
     TOOL_SEARCH_EMBEDDINGS_URL: url({
@@ -351,11 +351,11 @@ export const gatewayConfig = defineConfig(
       max: 1,
       help: 'Share of the successful calls of idempotent tools that get a log line; all other calls always get one. Below 1 the audit log is not complete',
     }),
-    GATEWAY_RECENT_CALLS: integer({
-      default: 200,
+    GATEWAY_CALL_SPOOL: integer({
+      default: 20_000,
       min: 0,
-      max: 100_000,
-      help: 'Finished calls kept per tenant for the console, without arguments and results; 0 = none',
+      max: 1_000_000,
+      help: 'Finished calls that a gateway keeps in memory (about 1 KB each) while the service records is unavailable; further ones are not recorded; 0 = no calls are recorded',
     }),
     GATEWAY_LOG_SEARCH: text({
       optional: true,

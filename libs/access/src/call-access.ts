@@ -40,7 +40,7 @@ export function seesTenantTotals(caller: Principal): boolean {
 
 /**
  * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
- * cancellation, tasks, recent calls, usage): calls it made, calls it could have made by its tool globs and roles, as
+ * cancellation, tasks, finished calls, usage): calls it made, calls it could have made by its tool globs and roles, as
  * administrator those of its tenant, as operator all. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
  * made it.
  */

@@ -14,7 +14,7 @@ const LEARNED_TTL_SECONDS = 30 * 86_400;
 
 /**
  * Searches in a capped list per tenant (`lc:s:<tenant>`) and learned calls in a hash per tenant (`lc:h:<tenant>`, a field per
- * caller), next to the recent calls and with the same permissions.
+ * caller), with the permissions of gateways.
  */
 export class RedisSearchHistory extends SearchHistoryStore {
   constructor(

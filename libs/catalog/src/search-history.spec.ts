@@ -3,13 +3,13 @@ import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { RecentCall } from '@toolfleet/contracts/fleet';
+import type { FinishedCall } from '@toolfleet/contracts/records';
 import { RedisSearchHistory } from './redis-search-history.js';
 import { lessonsOf, SearchHistory, weigh } from './search-history.js';
 
 const clock = new SystemClock();
 let server: RedisServer;
-let calls: (RecentCall & { tenant_id: string })[] = [];
+let calls: (FinishedCall & { tenant_id: string })[] = [];
 beforeAll(async () => void (server = await startRedis()));
 beforeEach(async () => {
   calls = [];
@@ -25,7 +25,7 @@ const principal = (tenantId: string, keyId: string): Principal => ({
   tools: ['*'],
   via: 'api_key',
 });
-const call = (tenantId: string, keyId: string, tool: string, more: Partial<RecentCall> = {}): RecentCall =>
+const call = (tenantId: string, keyId: string, tool: string, more: Partial<FinishedCall> = {}): FinishedCall =>
   ({
     tenant_id: tenantId,
     user_id: `user of ${keyId}`,
@@ -35,11 +35,11 @@ const call = (tenantId: string, keyId: string, tool: string, more: Partial<Recen
     ended_at: Date.now() + 2,
     duration_ms: 1,
     ...more,
-  }) as RecentCall;
+  }) as FinishedCall;
 const history = (exceptTenants: string[] = []) =>
   new SearchHistory({
     store: new RedisSearchHistory(server.client(), 1),
-    recentCalls: async (tenantId) => calls.filter((one) => one.tenant_id === tenantId),
+    finishedCalls: async (tenantId) => calls.filter((one) => one.tenant_id === tenantId),
     exceptTenants,
     clock,
     refreshMs: 0,
@@ -114,7 +114,7 @@ describe('search history', () => {
     const fails = () => Promise.reject(new Error('down'));
     const broken = new SearchHistory({
       store: { addSearch: fails, learned: fails } as never,
-      recentCalls: fails,
+      finishedCalls: fails,
       exceptTenants: [],
       clock,
     });
@@ -147,7 +147,7 @@ describe('lessons', () => {
     found: ['a', 'b', 'c', 'd'],
   });
   const at = (endedAt: number, tool: string, more = {}) => call('t', 'k', tool, { ended_at: endedAt, ...more });
-  const learned = (searches: Parameters<typeof lessonsOf>[0], made: RecentCall[]) =>
+  const learned = (searches: Parameters<typeof lessonsOf>[0], made: FinishedCall[]) =>
     [...lessonsOf(searches, made)].flatMap(([caller, lessons]) =>
       lessons.map(({ words, tool }) => `${caller} ${words} ${tool}`),
     );

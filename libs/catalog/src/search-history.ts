@@ -3,7 +3,7 @@ import { taskWords } from './search/tool-words.js';
 import type { Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { toMaker } from '@toolfleet/access';
-import type { RecentCall } from '@toolfleet/contracts/fleet';
+import type { FinishedCall } from '@toolfleet/contracts/records';
 
 /** A search, kept until its calls are known. */
 export interface SearchRecord {
@@ -59,7 +59,7 @@ interface KnownTenant {
 interface HistoryDeps {
   store: SearchHistoryStore;
   /** The newest calls of a tenant, oldest first. */
-  recentCalls(tenantId: string): Promise<readonly RecentCall[]>;
+  finishedCalls(tenantId: string): Promise<readonly FinishedCall[]>;
   /** Tenants whose searches are neither kept nor used. */
   exceptTenants: readonly string[];
   clock: Clock;
@@ -67,8 +67,8 @@ interface HistoryDeps {
 }
 
 /**
- * Which tools were called after which searches, tenant by tenant. Searches are kept with their words hashed; the calls come from the recent
- * calls, which are recorded anyway, so that calls do not take longer. From time to time a search compares both in the background. No search
+ * Which tools were called after which searches, tenant by tenant. Searches are kept with their words hashed; the calls come from the record
+ * of calls, which is kept anyway, so that calls do not take longer. From time to time a search compares both in the background. No search
  * waits for the comparison or fails because of it.
  */
 export class SearchHistory {
@@ -118,7 +118,7 @@ export class SearchHistory {
     const { store } = this.deps;
     const learned = await store.learned(tenantId);
     if (!(await store.mayLearn(tenantId))) return learned;
-    const [searches, calls] = await Promise.all([store.searches(tenantId), this.deps.recentCalls(tenantId)]);
+    const [searches, calls] = await Promise.all([store.searches(tenantId), this.deps.finishedCalls(tenantId)]);
     for (const [caller, lessons] of lessonsOf(searches, calls)) {
       const before = learned.get(caller) ?? [];
       const isNew = (one: LearnedCall) => !before.some((other) => isSame(one, other));
@@ -133,7 +133,10 @@ export class SearchHistory {
 }
 
 /** What is learned: the tools that a search found and that its caller called successfully before its next search. */
-export function lessonsOf(searches: readonly SearchRecord[], calls: readonly RecentCall[]): Map<string, LearnedCall[]> {
+export function lessonsOf(
+  searches: readonly SearchRecord[],
+  calls: readonly FinishedCall[],
+): Map<string, LearnedCall[]> {
   const lessons = new Map<string, LearnedCall[]>();
   for (const [caller, own] of Map.groupBy(searches, (search) => search.caller)) {
     const made = calls.filter((call) => call.status === 'success' && callerOf(call) === caller);
@@ -179,5 +182,5 @@ function similar(wanted: ReadonlySet<string>, words: readonly string[]): number 
 }
 
 const isSame = (a: LearnedCall, b: LearnedCall): boolean => a.tool === b.tool && a.words.join() === b.words.join();
-const callerOf = ({ key_id: keyId, user_id: userId }: RecentCall): string => toMaker({ keyId, userId });
-const startOf = ({ ended_at: endedAt, duration_ms: durationMs }: RecentCall): EpochMs => endedAt - durationMs;
+const callerOf = ({ key_id: keyId, user_id: userId }: FinishedCall): string => toMaker({ keyId, userId });
+const startOf = ({ ended_at: endedAt, duration_ms: durationMs }: FinishedCall): EpochMs => endedAt - durationMs;

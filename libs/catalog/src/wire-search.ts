@@ -1,5 +1,5 @@
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
-import type { RecentCall } from '@toolfleet/contracts/fleet';
+import type { FinishedCall } from '@toolfleet/contracts/records';
 import { Embeddings } from './embeddings.js';
 import { SearchHistory, type SearchHistoryStore } from './search-history.js';
 import type { ToolList } from './tool-list.js';
@@ -15,15 +15,15 @@ interface SearchSettings {
   TOOL_SEARCH_EMBEDDINGS_MODEL: string;
   TOOL_SEARCH_EMBEDDINGS_DIMENSIONS: number;
   TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: number;
-  /** Calls kept per tenant; 0: none, and nothing to learn from. */
-  GATEWAY_RECENT_CALLS: number;
+  /** 0: no calls are recorded, and there is nothing to learn from. */
+  GATEWAY_CALL_SPOOL: number;
 }
 
 interface SearchDeps {
   list: ToolList;
   historyStore: SearchHistoryStore;
   /** The newest calls of a tenant, oldest first. */
-  recentCalls(tenantId: string): Promise<readonly RecentCall[]>;
+  finishedCalls(tenantId: string): Promise<readonly FinishedCall[]>;
 }
 
 /** The search, and its history for purges; undefined while none is kept. */
@@ -36,11 +36,15 @@ export function wireSearch(settings: SearchSettings, host: ServiceHost, deps: Se
 function searchHistory(
   settings: SearchSettings,
   { clock }: ServiceHost,
-  { historyStore: store, recentCalls }: SearchDeps,
+  { historyStore: store, finishedCalls }: SearchDeps,
 ): SearchHistory | undefined {
-  const { TOOL_SEARCH_HISTORY: isOn, TOOL_SEARCH_HISTORY_EXCEPT: exceptTenants, GATEWAY_RECENT_CALLS: kept } = settings;
-  if (!isOn || kept === 0) return undefined;
-  return new SearchHistory({ store, recentCalls, exceptTenants, clock });
+  const {
+    TOOL_SEARCH_HISTORY: isOn,
+    TOOL_SEARCH_HISTORY_EXCEPT: exceptTenants,
+    GATEWAY_CALL_SPOOL: spooled,
+  } = settings;
+  if (!isOn || spooled === 0) return undefined;
+  return new SearchHistory({ store, finishedCalls, exceptTenants, clock });
 }
 
 function toolVectors(

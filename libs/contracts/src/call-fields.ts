@@ -49,7 +49,7 @@ export const CALL_FIELDS = {
   user_id: {
     schema: ID,
     on: INTERNAL,
-    description: 'User on whose behalf an internal caller calls; ledger, logs and recent calls name this user',
+    description: 'User on whose behalf an internal caller calls; ledger, logs and records of calls name this user',
   },
   request_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Request whose budget the call spends from' },
   agent_id: { schema: ID, on: [...CALLS, ...BATCHES], description: 'Agent whose budget the call spends from' },

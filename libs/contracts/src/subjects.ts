@@ -54,6 +54,9 @@ export const SUBJECTS = {
   budgetPurge: 'budget.purge',
   /** Published when a limit passes 80 %. */
   budgetThreshold: 'budget.threshold',
+  recordsAppend: 'records.append',
+  recordsList: 'records.list',
+  recordsPurge: 'records.purge',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */

@@ -224,6 +224,8 @@ export interface AuditRecord {
   /** Time in queues and executors; the rest of `durationMs` is the engine's own. */
   executeMs?: Milliseconds;
   /** Absent for a call that was refused. */
+  result?: CallResult;
+  /** Absent for a call that was refused. */
   timing?: CallResult['timing'];
   provenance?: string;
   attempts: number;

@@ -4,28 +4,38 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord } from '@toolfleet/engine';
 import { FakeClock } from '@toolfleet/testing';
 import { CallRecorder } from './call-recorder.js';
-import { RecentCalls, type StoredRecentCall } from './recent-calls.js';
-import type { RecentCall } from '@toolfleet/contracts/fleet';
+import type { FinishedCall, RecordsAppend } from '@toolfleet/contracts/records';
 
-class Memory extends RecentCalls {
-  override async erase(): Promise<number> {
-    return 0;
+/** The service as its gateway sees it: stores each batch once, and may fail before or after it has stored one. */
+class Memory {
+  readonly stored = new Map<string, FinishedCall[]>();
+  away: 'before' | 'after' | undefined;
+
+  async append({ batch_id: id, calls }: RecordsAppend) {
+    if (this.away === 'before') throw new Error('away');
+    const stored = !this.stored.has(id);
+    this.stored.set(id, calls);
+    if (this.away === 'after') throw new Error('the answer was lost');
+    return { stored };
   }
 
-  readonly batches: RecentCall[][] = [];
-  isDown = false;
-
-  override async add(calls: readonly RecentCall[]): Promise<void> {
-    if (this.isDown) throw new Error('down');
-    this.batches.push([...calls]);
-  }
-
-  override async read(): Promise<StoredRecentCall[]> {
-    return [];
+  get batches(): FinishedCall[][] {
+    return [...this.stored.values()];
   }
 }
 
-const tool = { name: 'calculator', binding: { kind: 'builtin' } } as unknown as RegisteredTool;
+let dropped = 0;
+function recorderFor(records: Memory, clock: FakeClock, maxSpooled = 10_000): CallRecorder {
+  dropped = 0;
+  return new CallRecorder({ records, clock, maxSpooled, onDropped: (calls) => void (dropped += calls) });
+}
+
+const tool = {
+  name: 'calculator',
+  revision: 'r1',
+  binding: { kind: 'builtin' },
+  source: { kind: 'builtin', name: 'builtin' },
+} as unknown as RegisteredTool;
 
 function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = {}): AuditRecord {
   const request = {
@@ -64,7 +74,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
 describe('CallRecorder', () => {
   it('buffers calls and writes them together', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
-    const recorder = new CallRecorder(store, clock);
+    const recorder = recorderFor(store, clock);
     recorder.finished(aRecord('c1', 'acme'));
     recorder.finished(aRecord('c2', 'globex'));
     expect(store.batches).toEqual([]);
@@ -79,7 +89,9 @@ describe('CallRecorder', () => {
         status: 'success',
         duration_ms: 20,
         stages: { admit_ms: 2, wait_ms: 2, queue_ms: 1, execute_ms: 10, rest_ms: 5 },
-        cost_usd: 0.0015,
+        micro_usd: 1_500,
+        source: 'builtin/builtin',
+        outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },
       },
       { call_id: 'c2', tenant_id: 'globex' },
     ]);
@@ -87,7 +99,7 @@ describe('CallRecorder', () => {
 
   it('records failed attempts with their call, and the call whose tool made it', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
-    const recorder = new CallRecorder(store, clock);
+    const recorder = recorderFor(store, clock);
     recorder.retrying({
       call: {
         request: { toolName: 'calculator', rawArguments: { expression: 'secret-argument' } },
@@ -116,7 +128,7 @@ describe('CallRecorder', () => {
 
   it('redacts arguments and records the code of a refusal', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
-    const recorder = new CallRecorder(store, clock);
+    const recorder = recorderFor(store, clock);
     const { code, message } = new ToolError('ARGUMENTS_INVALID', { message: 'Cannot read secret-argument' });
     const { timing: _timing, ...refused } = aRecord('c1', 'acme', { ok: false, code, error: message });
     recorder.finished({ ...refused, call: { ...refused.call, admittedAt: undefined as never } });
@@ -132,26 +144,48 @@ describe('CallRecorder', () => {
     expect(JSON.stringify(store.batches)).not.toContain('secret-argument');
   });
 
-  it('limits the calls of one tenant so that others are recorded too', async () => {
+  it('sends calls again under the same id while the service is unavailable, and none twice', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
-    const recorder = new CallRecorder(store, clock);
-    for (let index = 0; index < 10_000; index += 1) recorder.finished(aRecord(`a${index}`, 'acme'));
-    recorder.finished(aRecord('g1', 'globex'));
+    const recorder = recorderFor(store, clock);
+    store.away = 'before';
+    recorder.finished(aRecord('c1', 'acme'));
     await recorder.flush();
-    const [batch] = store.batches;
-    expect(batch?.filter(({ tenant_id: tenant }) => tenant === 'acme')).toHaveLength(20);
-    expect(batch?.some(({ call_id: id }) => id === 'g1')).toBe(true);
+    store.away = 'after';
+    recorder.finished(aRecord('c2', 'acme'));
+    clock.advance(1_000);
+    await expect.poll(() => store.batches.length).toBe(1);
+    store.away = undefined;
+    clock.advance(1_000);
+    await expect.poll(() => store.batches.map((batch) => batch.map(({ call_id: id }) => id))).toEqual([['c1'], ['c2']]);
+    expect(dropped).toBe(0);
   });
 
-  it('continues after the store was unavailable', async () => {
+  it('keeps calls up to its bound, and counts those that it does not keep', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
-    const recorder = new CallRecorder(store, clock);
-    store.isDown = true;
-    recorder.finished(aRecord('lost', 'acme'));
+    const recorder = recorderFor(store, clock, 1_200);
+    store.away = 'before';
+    for (let index = 0; index < 1_000; index += 1) recorder.finished(aRecord(`a${index}`, 'acme'));
     await recorder.flush();
-    store.isDown = false;
-    recorder.finished(aRecord('kept', 'acme'));
+    for (let index = 1_000; index < 1_250; index += 1) recorder.finished(aRecord(`a${index}`, 'acme'));
+    expect(dropped).toBe(50);
+    store.away = undefined;
     await recorder.flush();
-    expect(store.batches.flat().map(({ call_id: id }) => id)).toEqual(['kept']);
+    expect(store.batches.map((batch) => batch.length)).toEqual([500, 500, 200]);
+    recorder.finished(aRecord('later', 'acme'));
+    await recorder.flush();
+    expect(store.batches.at(-1)).toMatchObject([{ call_id: 'later' }]);
+  });
+
+  it('gives up on a service that is unavailable when the process ends', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = recorderFor(store, clock);
+    recorder.finished(aRecord('c1', 'acme'));
+    await recorder.drain(1_000);
+    expect(store.batches).toHaveLength(1);
+    store.away = 'before';
+    recorder.finished(aRecord('c2', 'acme'));
+    const ended = recorder.drain(1_000);
+    await expect.poll(() => clock.advance(500) ?? dropped).toBe(1);
+    await ended;
   });
 });

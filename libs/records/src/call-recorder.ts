@@ -1,5 +1,7 @@
-import { toUsd } from '@toolfleet/contracts';
-import type { CallStages, RecentCall, RetriedAttempt } from '@toolfleet/contracts/fleet';
+import { randomUUID } from 'node:crypto';
+import type { Milliseconds } from '@toolfleet/contracts';
+import type { CallStages, RetriedAttempt } from '@toolfleet/contracts/fleet';
+import { MAX_APPENDED_CALLS, type FinishedCall, type RecordsAppend } from '@toolfleet/contracts/records';
 import {
   actingUserId,
   Audit,
@@ -11,14 +13,13 @@ import {
 } from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
-import type { RecentCalls } from './recent-calls.js';
+import { toOutcomes } from './call-outcomes.js';
+import type { CallRecords } from './call-records.js';
 
-/** Finished calls are buffered for this long and written together. */
+/** Finished calls are collected for this long and sent together. */
 const BATCH_WINDOW_MS = 250;
-/** Calls recorded per batch; the rest are dropped. Twenty gateways then write at most 6,400 entries a second. */
-const MAX_BATCH = 40;
-/** Of those, calls of one tenant. */
-const MAX_BATCH_OF_TENANT = 20;
+/** Time between two deliveries of a batch that the service did not confirm. */
+const RESEND_MS = 1_000;
 const MAX_ERROR_CHARS = 300;
 /** Running calls whose failed attempts are remembered; of further ones only the number of attempts is recorded. */
 const MAX_RETRYING = 1_000;
@@ -30,21 +31,32 @@ interface BufferedCall {
   trace: string | undefined;
 }
 
+interface RecorderDeps {
+  records: Pick<CallRecords, 'append'>;
+  clock: Clock;
+  /** Calls that wait for the service at most; further ones are not recorded. */
+  maxSpooled: number;
+  /** Counts calls that were not recorded. */
+  onDropped: (calls: number) => void;
+}
+
 /**
- * Records finished calls, without dry runs, for the operator views. A call only appends to a bounded buffer; a timer writes the buffer to the
- * store. While the store is unavailable, records are lost and calls are unaffected.
+ * Sends finished calls, without dry runs, to the service `records`. A call only appends to a list; a timer turns the list into rows and
+ * sends them. While the service is unavailable, rows wait in memory up to a bound and are sent again, each batch under the same id, so that it is
+ * stored once. Calls never wait.
  */
 export class CallRecorder extends Audit {
   #buffer: BufferedCall[] = [];
-  readonly #perTenant = new Map<string, number>();
+  /** Rows that no batch has yet, oldest first. */
+  #spool: FinishedCall[] = [];
+  /** The batch that is on its way. */
+  #sending: RecordsAppend | undefined;
   /** Failed attempts of running calls by call id. */
   readonly #retried = new Map<string, RetriedAttempt[]>();
   #timer: CancelTimer | undefined;
+  #delivery: Promise<void> | undefined;
 
-  constructor(
-    private readonly calls: RecentCalls,
-    private readonly clock: Clock,
-  ) {
+  constructor(private readonly deps: RecorderDeps) {
     super();
   }
 
@@ -62,40 +74,89 @@ export class CallRecorder extends Audit {
     const { callId } = record.call.request;
     const retried = this.#retried.get(callId);
     this.#retried.delete(callId);
-    if (record.call.request.mode.kind === 'dry' || this.#buffer.length >= MAX_BATCH) return;
-    const { tenantId } = record.call.request.principal;
-    const ofTenant = this.#perTenant.get(tenantId) ?? 0;
-    if (ofTenant >= MAX_BATCH_OF_TENANT) return;
-    this.#perTenant.set(tenantId, ofTenant + 1);
-    this.#buffer.push({ record, retried, endedAt: this.clock.now(), trace: traceparent() });
-    this.#timer ??= this.clock.after(BATCH_WINDOW_MS, () => void this.flush());
+    if (record.call.request.mode.kind === 'dry') return;
+    if (this.#waiting >= this.deps.maxSpooled) return this.deps.onDropped(1);
+    this.#buffer.push({ record, retried, endedAt: this.deps.clock.now(), trace: traceparent() });
+    this.#schedule(BATCH_WINDOW_MS);
   }
 
-  /** Writes the buffered calls; never rejects. */
-  async flush(): Promise<void> {
+  get #waiting(): number {
+    return this.#buffer.length + this.#spool.length + (this.#sending?.calls.length ?? 0);
+  }
+
+  #schedule(delayMs: Milliseconds): void {
+    this.#timer ??= this.deps.clock.after(delayMs, () => void this.flush());
+  }
+
+  /** Sends what is there until the service has it or a delivery fails, and then leaves the rest to a timer. Never rejects. */
+  flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
-    const batch = this.#buffer;
-    this.#buffer = [];
-    this.#perTenant.clear();
-    if (batch.length > 0) await this.calls.add(batch.map(toRecentCall)).catch(() => undefined);
+    this.#delivery ??= this.#deliver().finally(() => (this.#delivery = undefined));
+    return this.#delivery;
+  }
+
+  async #deliver(): Promise<void> {
+    for (;;) {
+      const ended = this.#buffer;
+      this.#buffer = [];
+      for (const call of ended) this.#spool.push(toRow(call));
+      if (!this.#sending) {
+        if (this.#spool.length === 0) return;
+        this.#sending = { batch_id: randomUUID(), calls: this.#spool.splice(0, MAX_APPENDED_CALLS) };
+      }
+      try {
+        await this.deps.records.append(this.#sending);
+      } catch {
+        return this.#schedule(RESEND_MS);
+      }
+      this.#sending = undefined;
+    }
+  }
+
+  /** Milliseconds for which the oldest call has waited for the service; 0 when none waits. */
+  get oldestMs(): Milliseconds {
+    const oldest = this.#sending?.calls[0]?.ended_at ?? this.#spool[0]?.ended_at ?? this.#buffer[0]?.endedAt;
+    return oldest === undefined ? 0 : Math.max(0, this.deps.clock.now() - oldest);
+  }
+
+  /** Sends what is left before the process ends, for at most this time; what the service does not take by then is lost. */
+  async drain(timeoutMs: Milliseconds): Promise<void> {
+    const { clock, onDropped } = this.deps;
+    const until = clock.monotonic() + timeoutMs;
+    for (;;) {
+      await this.flush();
+      if (this.#waiting === 0) return;
+      if (clock.monotonic() >= until) return onDropped(this.#waiting);
+      await clock.sleep(Math.min(RESEND_MS / 4, Math.max(1, until - clock.monotonic())));
+    }
   }
 }
 
-function toRecentCall({ record, retried, endedAt, trace }: BufferedCall): RecentCall {
+function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall {
   const { request, tool } = record.call;
+  const { principal, view } = request;
   return {
     call_id: request.callId,
-    parent_call_id: request.principal.parentCallId,
+    parent_call_id: principal.parentCallId,
+    request_id: request.requestId === request.callId ? undefined : request.requestId,
+    idempotency_key: request.idempotencyKey,
+    replay_of: record.result?.replayOf,
     ended_at: endedAt,
-    tenant_id: request.principal.tenantId,
+    tenant_id: principal.tenantId,
     user_id: actingUserId(request),
-    key_id: request.principal.keyId,
+    key_id: principal.keyId,
+    agent_id: request.agentId,
+    task_id: request.taskId,
     tool: recordedTool(record.call),
+    revision: tool?.revision,
+    source: tool && `${tool.source.kind}/${tool.source.name}`,
+    toolset: view && principal.toolset && toolsetName(principal.toolset),
     kind: tool?.binding.kind,
     door: request.door,
     origin: request.origin,
     status: toCallStatus(record),
+    outcomes: toOutcomes(record),
     code: record.code,
     error: redactedError(record)?.slice(0, MAX_ERROR_CHARS),
     provenance: record.provenance,
@@ -103,10 +164,14 @@ function toRecentCall({ record, retried, endedAt, trace }: BufferedCall): Recent
     retried,
     duration_ms: toTenths(record.durationMs),
     stages: toStages(record),
-    cost_usd: toUsd(record.microUsd),
+    micro_usd: record.microUsd,
+    tokens: record.result?.replayOf === undefined ? (record.result?.usage.tokens ?? 0) : 0,
     trace_id: trace?.split('-')[1],
   };
 }
+
+const toolsetName = ({ name, version }: { name: string; version?: number }): string =>
+  version === undefined ? name : `${name}@${version}`;
 
 /** Splits the duration of a call into its stages. Stages are measured separately, so their sum may exceed the duration. */
 function toStages({ call, durationMs, timing }: AuditRecord): CallStages {

@@ -1,6 +1,6 @@
+export { CallFeed } from './call-feed.js';
 export { CallRecorder } from './call-recorder.js';
-export { RecentCalls, RecentCallsFeed, type StoredRecentCall } from './recent-calls.js';
-export { RedisRecentCalls } from './redis-recent-calls.js';
+export { NatsCallRecords } from './call-records.js';
 export { Purges, type PurgeCounts, type PurgeRecord, type PurgeStep } from './purges.js';
 export { scannedKeys } from './redis-purge-scan.js';
 export { RedisPurgeStore } from './redis-purge-store.js';

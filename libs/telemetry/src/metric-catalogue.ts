@@ -216,6 +216,18 @@ export const METRICS = {
     labels: [],
     help: 'Leases charged in full because they were never settled',
   }),
+  callSpoolAge: entry({
+    name: 'toolfleet_call_spool_age_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Time for which the oldest finished call has waited to be recorded; 0 when none waits',
+  }),
+  callsUnrecorded: entry({
+    name: 'toolfleet_calls_unrecorded_total',
+    type: 'counter',
+    labels: [],
+    help: 'Finished calls that no record was kept of, because the service records was unavailable for too long',
+  }),
   outcomeUnknown: entry({
     name: 'toolfleet_outcome_unknown_total',
     type: 'counter',

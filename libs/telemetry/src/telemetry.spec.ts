@@ -129,6 +129,8 @@ describe('metrics', () => {
         'toolfleet_queue_stalled_total',
         'toolfleet_worker_slots',
         'toolfleet_tools',
+        'toolfleet_call_spool_age_seconds',
+        'toolfleet_calls_unrecorded_total',
         'toolfleet_component_ready',
         'toolfleet_event_streams',
         'toolfleet_gateway_overhead_seconds',

@@ -5,7 +5,7 @@ import yaml from 'js-yaml';
 import { excluding, including, present } from '../expectation.mjs';
 
 const read = (fleet, path) => readFileSync(join(fleet.root, path), 'utf8');
-const SERVICES = ['budget', 'gateway', 'mcp-executor', 'openapi-executor', 'python-sandbox', 'registry'];
+const SERVICES = ['budget', 'gateway', 'mcp-executor', 'openapi-executor', 'python-sandbox', 'records', 'registry'];
 
 export default {
   group: 'deployment',

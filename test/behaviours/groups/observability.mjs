@@ -258,7 +258,7 @@ export default {
     },
     {
       name: 'health and metrics of every service',
-      reliance: 'the seven services are ready and report their build',
+      reliance: 'the eight services are ready and report their build',
       expected: {
         services: [
           'budget',
@@ -267,6 +267,7 @@ export default {
           'mcp-executor',
           'openapi-executor',
           'python-sandbox',
+          'records',
           'registry',
         ],
         ready: [200],
@@ -292,7 +293,7 @@ export default {
       expected: { enabled: true, call: { tool: present, status: present, stages: present, arguments: absent } },
       async see(fleet) {
         await fleet.call('calculator', { expression: '1 + 1' });
-        const { body } = await fleet.http('/api/v1/recent-calls?limit=1');
+        const { body } = await fleet.http('/api/v1/calls?limit=1');
         return { enabled: body.enabled, call: body.calls[0] };
       },
     },

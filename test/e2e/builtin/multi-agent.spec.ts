@@ -36,7 +36,7 @@ beforeAll(async () => {
   const scripted = await startScriptedModel();
   model = scripted.process;
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'sample_save_note'],
     config: {
       mcp_servers: { sample: { url: `${server.origin}/mcp`, cost_per_use: 0 } },
@@ -83,7 +83,7 @@ describe('tasks', () => {
     expect(body.usage.tokens).toBeGreaterThan(0);
     expect(body.usage.cost_usd).toBeCloseTo(Math.ceil(body.usage.tokens / 1_000) / 1e6, 9);
     await eventually('its calls are recorded with it', async () => {
-      const recorded = await fleet.ask({ path: `/api/v1/recent-calls/${body.call_id}` });
+      const recorded = await fleet.ask({ path: `/api/v1/calls/${body.call_id}/record` });
       const made = (recorded.body.made ?? []) as { tool: string }[];
       return made.map(({ tool }) => tool).join() === 'calculator,calculator,calculator';
     });

@@ -74,10 +74,10 @@ export class ConsoleApi {
     });
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
   keys = (signal?: AbortSignal) => this.#client.request('GET /api/v1/keys', { signal });
-  recentCalls = (signal?: AbortSignal) =>
-    this.#client.request('GET /api/v1/recent-calls', { query: { limit: 200 }, signal });
-  recentCall = (id: string, signal?: AbortSignal) =>
-    this.#client.request('GET /api/v1/recent-calls/{id}', { path: { id }, signal });
+  finishedCalls = (signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/calls', { query: { limit: 200 }, signal });
+  finishedCall = (id: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/calls/{id}/record', { path: { id }, signal });
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;
   limits = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/limits', { signal })).tools;
   budgets = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/budgets', { signal })).budgets;
@@ -100,8 +100,8 @@ export class ConsoleApi {
   callEvents = (id: string, signal: AbortSignal) =>
     this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, signal });
   /** Finished calls after a cursor, as they end. */
-  recentCallEvents = (signal: AbortSignal, lastId?: string) =>
-    this.#client.events('GET /api/v1/recent-calls/events', { signal, lastId });
+  finishedCallEvents = (signal: AbortSignal, lastId?: string) =>
+    this.#client.events('GET /api/v1/calls/events', { signal, lastId });
 
   /** Approves or rejects the revision that was shown. */
   decide = (tool: QuarantinedTool, decision: 'approve' | 'reject') =>

@@ -1,4 +1,4 @@
-import { FINAL_STATUSES, type JsonObject, type RecentCall, type RecentCallDetail } from '@toolfleet/client';
+import { FINAL_STATUSES, type JsonObject, type FinishedCall, type FinishedCallDetail } from '@toolfleet/client';
 import { useEffect, useState } from 'react';
 import { dateTime, duration, money, pretty } from '../format.js';
 import { toAddress } from '../router.js';
@@ -80,7 +80,7 @@ function useRecord(id: string, isRunning: boolean) {
   const [isAwaited, setAwaited] = useState(true);
   const query = useQuery(
     `record ${id}`,
-    (signal) => api.recentCall(id, signal),
+    (signal) => api.finishedCall(id, signal),
     isAwaited ? RECORD_EVERY_MS : undefined,
   );
   const isFound = query.data !== undefined;
@@ -93,7 +93,7 @@ function useRecord(id: string, isRunning: boolean) {
   return query;
 }
 
-function Record({ call }: { call: RecentCall }) {
+function Record({ call }: { call: FinishedCall }) {
   const { parent_call_id: parent, retried = [] } = call;
   return (
     <section className="card stack" aria-labelledby="course">
@@ -164,7 +164,7 @@ function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined 
   );
 }
 
-function NestedCalls({ calls }: { calls: readonly RecentCall[] }) {
+function NestedCalls({ calls }: { calls: readonly FinishedCall[] }) {
   if (calls.length === 0) return null;
   return (
     <section className="card stack" aria-labelledby="made">
@@ -184,7 +184,7 @@ function NestedCalls({ calls }: { calls: readonly RecentCall[] }) {
   );
 }
 
-function Logs({ call, logs }: { call: RecentCall; logs: RecentCallDetail['logs'] }) {
+function Logs({ call, logs }: { call: FinishedCall; logs: FinishedCallDetail['logs'] }) {
   const { me } = useSigned();
   const { trace_url: traceUrl, log_search: search } = logs ?? {};
   return (

@@ -1,8 +1,8 @@
-import type { RecentCallStatus } from '@toolfleet/client';
+import type { FinishedCallStatus } from '@toolfleet/client';
 import { Badge, type Tone } from '../ui/components.js';
 
 /** How a recent call ended, in words. */
-export const CALL_STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, string]>> = {
+export const CALL_STATUS: Readonly<Record<FinishedCallStatus, readonly [Tone, string]>> = {
   success: ['good', 'success'],
   tool_error: ['bad', 'tool failed'],
   refused: ['warn', 'refused'],
@@ -11,7 +11,7 @@ export const CALL_STATUS: Readonly<Record<RecentCallStatus, readonly [Tone, stri
 };
 
 /** The outcome of a recent call, and the code of its error. */
-export function CallStatusBadge({ status, code }: { status: RecentCallStatus; code?: string | undefined }) {
+export function CallStatusBadge({ status, code }: { status: FinishedCallStatus; code?: string | undefined }) {
   const [tone, text] = CALL_STATUS[status];
   return (
     <span className="row">

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { RecentCall } from '@toolfleet/client';
+import type { FinishedCall } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { clockTime, count, dateTime, duration } from '../format.js';
 import { toAddress } from '../router.js';
@@ -34,7 +34,7 @@ function CallList({ filter, onFilter: setFilter }: { filter: CallFilter; onFilte
       {live.state === 'off' && (
         <div className="notice">
           <strong>This fleet does not record calls</strong>
-          <span>GATEWAY_RECENT_CALLS is 0. The log and the metrics have every call.</span>
+          <span>GATEWAY_CALL_SPOOL is 0. The log and the metrics have every call.</span>
         </div>
       )}
       <search className="filters">
@@ -111,7 +111,7 @@ function LiveMark({ live, following }: { live: LiveCalls; following: boolean }) 
   return live.state === 'reconnecting' ? <Badge tone="warn">connecting again</Badge> : null;
 }
 
-function CallRow({ call }: { call: RecentCall }) {
+function CallRow({ call }: { call: FinishedCall }) {
   const { me } = useSigned();
   return (
     <tr>

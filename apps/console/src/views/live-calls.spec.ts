@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { RecentCall } from '@toolfleet/client';
+import type { FinishedCall } from '@toolfleet/client';
 import { filterCalls, MOST_KEPT, newestCursor, withCalls } from './live-calls.js';
 
-const call = (index: number, more: Partial<RecentCall> = {}) =>
+const call = (index: number, more: Partial<FinishedCall> = {}) =>
   ({
     cursor: `${index}-0`,
     call_id: `c${index}`,
@@ -12,7 +12,7 @@ const call = (index: number, more: Partial<RecentCall> = {}) =>
     status: 'success',
     door: 'http',
     ...more,
-  }) as RecentCall;
+  }) as FinishedCall;
 
 it('keeps the newest calls first, each once, up to the limit', () => {
   const first = withCalls([], [call(1), call(2)]);

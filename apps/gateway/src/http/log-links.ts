@@ -1,8 +1,8 @@
-import type { RecentCall } from '@toolfleet/contracts/fleet';
-import type { RecentCallDetail } from '@toolfleet/contracts/resources';
+import type { FinishedCall } from '@toolfleet/contracts/records';
+import type { FinishedCallDetail } from '@toolfleet/contracts/resources';
 
 /** Where operators find what a call logged. */
-type CallLogs = NonNullable<RecentCallDetail['logs']>;
+type CallLogs = NonNullable<FinishedCallDetail['logs']>;
 
 /** Fills `{trace_id}` and `{call_id}` into the templates of GATEWAY_TRACE_URL and GATEWAY_LOG_SEARCH. */
 export class LogLinks {
@@ -12,7 +12,7 @@ export class LogLinks {
   ) {}
 
   /** The links of one call. A call without a trace, of which no line has its id, has none. */
-  find({ call_id: callId, trace_id: traceId }: Pick<RecentCall, 'call_id' | 'trace_id'>): CallLogs {
+  find({ call_id: callId, trace_id: traceId }: Pick<FinishedCall, 'call_id' | 'trace_id'>): CallLogs {
     if (traceId === undefined) return {};
     const fill = (template: string | undefined) =>
       template?.replaceAll('{trace_id}', traceId).replaceAll('{call_id}', encodeURIComponent(callId));

@@ -3,14 +3,15 @@ import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/co
 import type { NatsClient } from '@toolfleet/transport';
 import { type ApiKeys, toMaker } from '@toolfleet/access';
 import type { SearchHistory } from '@toolfleet/catalog';
-import type { PurgeStep, RecentCalls } from '@toolfleet/records';
+import type { PurgeStep } from '@toolfleet/records';
 import type { StoredResults } from '@toolfleet/results';
 
 interface StepDeps {
   keys: Pick<ApiKeys, 'erase' | 'list'>;
   /** The step of `scannedKeys`. */
   calls: PurgeStep;
-  recentCalls: Pick<RecentCalls, 'erase'> | undefined;
+  /** Whether calls are recorded, so that the service `records` runs. */
+  recordsCalls: boolean;
   searches: Pick<SearchHistory, 'erase'> | undefined;
   results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
   largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
@@ -18,7 +19,15 @@ interface StepDeps {
 }
 
 /** The stores in the order in which they are purged: keys first, so that callers stop; the ledger last, because calls end in it. */
-export function purgeSteps({ keys, calls, recentCalls, searches, results, largeResults, nats }: StepDeps): PurgeStep[] {
+export function purgeSteps({
+  keys,
+  calls,
+  recordsCalls,
+  searches,
+  results,
+  largeResults,
+  nats,
+}: StepDeps): PurgeStep[] {
   const steps: PurgeStep[] = [
     {
       name: 'keys',
@@ -30,15 +39,7 @@ export function purgeSteps({ keys, calls, recentCalls, searches, results, largeR
     },
     servicePurge('definitions', SUBJECTS.registryPurge, nats),
     calls,
-    {
-      name: 'recent_calls',
-      async run({ tenantId, userId, keyIds, dryRun, count }) {
-        const isOwn = (call: { tenant_id: string; user_id: string; key_id?: string }) =>
-          call.tenant_id === tenantId &&
-          (userId === undefined || call.user_id === userId || keyIds.includes(call.key_id ?? ''));
-        if (recentCalls) await count('recent_calls', await recentCalls.erase(tenantId, isOwn, dryRun));
-      },
-    },
+    ...(recordsCalls ? [servicePurge('records', SUBJECTS.recordsPurge, nats)] : []),
     {
       name: 'tool_searches',
       async run({ tenantId, userId, keyIds, dryRun, count }) {
@@ -71,8 +72,14 @@ const REPLY_MS = 20_000;
 function servicePurge(name: string, subject: string, nats: Pick<NatsClient, 'request'>): PurgeStep {
   return {
     name,
-    async run({ tenantId, userId, dryRun, pseudonym, count }) {
-      const message: PurgeMessage = { tenant_id: tenantId, user_id: userId, dry_run: dryRun, pseudonym };
+    async run({ tenantId, userId, keyIds, dryRun, pseudonym, count }) {
+      const message: PurgeMessage = {
+        tenant_id: tenantId,
+        user_id: userId,
+        key_ids: [...keyIds],
+        dry_run: dryRun,
+        pseudonym,
+      };
       for (let more = true; more;) {
         const reply = await nats.request<PurgeReply>(subject, message, { timeoutMs: PURGE_TURN_MS + REPLY_MS });
         for (const [kind, amount] of Object.entries(reply.counts)) await count(kind, amount);

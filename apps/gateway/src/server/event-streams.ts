@@ -30,7 +30,7 @@ interface StreamLimits {
 const RETRY_MS = 5_000;
 
 /**
- * All event streams of a gateway: of calls, of recent calls, of MCP subscriptions. The number of streams is limited per tenant.
+ * All event streams of a gateway: of calls, of finished calls, of MCP subscriptions. The number of streams is limited per tenant.
  * Unread bytes wait in this process and count in the account of its memory: a stream that would exceed the share of its tenant is
  * closed, and its client resumes. A stream ends within 5 s of the revocation or expiry of the credential
  * that opened it.

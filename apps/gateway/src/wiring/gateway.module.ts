@@ -12,7 +12,7 @@ import { KeysController, MeController } from '../http/keys.controller.js';
 import { PurgesController } from '../http/purges.controller.js';
 import { PythonModulesController } from '../http/python-modules.controller.js';
 import { ResultsController } from '../http/results.controller.js';
-import { RecentCallsController } from '../http/recent-calls.controller.js';
+import { FinishedCallsController } from '../http/finished-calls.controller.js';
 import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
 import {
   QuarantineController,
@@ -37,7 +37,7 @@ const CONTROLLERS = [
   PythonModulesController,
   MeController,
   CatalogController,
-  RecentCallsController,
+  FinishedCallsController,
   FleetController,
   SourcesController,
   QuarantineController,

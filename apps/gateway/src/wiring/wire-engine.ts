@@ -29,7 +29,7 @@ import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@tool
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
-import { RedisRecentCalls, CallRecorder } from '@toolfleet/records';
+import { CallRecorder, NatsCallRecords } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
 import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
@@ -82,9 +82,16 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     gateways: deps.gateways,
     onLocalDecision: limiterFallback(metrics, clock),
   });
-  const recentCalls =
-    settings.GATEWAY_RECENT_CALLS > 0 ? new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS) : undefined;
-  const recorder = recentCalls && new CallRecorder(recentCalls, clock);
+  const callRecords = settings.GATEWAY_CALL_SPOOL > 0 ? new NatsCallRecords(nats) : undefined;
+  const recorder =
+    callRecords &&
+    new CallRecorder({
+      records: callRecords,
+      clock,
+      maxSpooled: settings.GATEWAY_CALL_SPOOL,
+      onDropped: (calls) => metrics.callsUnrecorded.inc(calls),
+    });
+  if (recorder) metrics.onScrape(() => metrics.callSpoolAge.set(recorder.oldestMs / 1_000));
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
   const executeCall = makeExecuteCall({
@@ -113,7 +120,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     executors.replies,
     ...(largeResults ? [largeResults] : []),
     selector,
-    { name: 'recent calls', drain: async () => recorder?.flush() },
+    { name: 'records of calls', drain: async () => recorder?.drain(settings.DRAIN_TIMEOUT_MS / 2) },
     {
       name: 'settlements',
       drain: () => {
@@ -128,8 +135,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers,
     budget,
     rateLimiter,
-    /** Undefined when no recent calls are kept. */
-    recentCalls,
+    /** Undefined when no calls are recorded. */
+    callRecords,
     callLog,
     toolLabels,
     queues: executors.queues,

@@ -34,7 +34,7 @@ import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import { RecentCallsFeed, RedisRecentCalls, type Purges } from '@toolfleet/records';
+import { CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**
@@ -80,7 +80,6 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const purges = wirePurges(settings, host, {
     brokers,
     keys: auth.keys,
-    engine,
     results,
     catalog,
     queues: fleet.queues,
@@ -102,6 +101,8 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
 
 /** A call runs in other processes, so it does not end the gateways that are lost. */
 const MAX_LOST_GATEWAYS = 10;
+/** The newest calls of a tenant that its searches learn from. */
+const LEARNED_CALLS = 200;
 /** One gateway per interval learns from the searches of a tenant. */
 const LEARN_EVERY_MS = 50_000;
 
@@ -120,11 +121,11 @@ function wireCatalog(
   const changes = new CatalogChanges();
   const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const list = new ToolList(definitions, toolsets);
-  const recentCalls = new RedisRecentCalls(redis, settings.GATEWAY_RECENT_CALLS);
+  const records = new NatsCallRecords(nats);
   const searching = wireSearch(settings, host, {
     list,
     historyStore: new RedisSearchHistory(redis, LEARN_EVERY_MS),
-    recentCalls: (tenantId) => recentCalls.read({ tenantId }, settings.GATEWAY_RECENT_CALLS),
+    finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
   });
   const components: LifecycleComponent[] = [
     { name: 'catalog changes', start: async () => changes.follow(nats, definitions, toolsets) },
@@ -202,7 +203,7 @@ function modelBytes({ RESULT_INLINE_KB }: GatewayConfig): number {
 
 type FleetState = ReturnType<typeof wireFleetState>;
 
-/** What the console and operators see besides tools: recent calls, queues, executors, breakers, limits; and metrics of stores. */
+/** What the console and operators see besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults }: ServiceHost,
   deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
@@ -224,7 +225,7 @@ function wireFleetState(
   return {
     view: new FleetView(watch, queues, catalog.list),
     limits: new ToolLimits(catalog.list, engine.rateLimiter),
-    recentCalls: new RecentCallsFeed(engine.recentCalls, catalog.access, clock),
+    finishedCalls: new CallFeed(engine.callRecords, catalog.access, clock),
     queues,
     components,
   };
@@ -280,7 +281,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       calls.results,
       fleet.view,
       fleet.limits,
-      fleet.recentCalls,
+      fleet.finishedCalls,
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,

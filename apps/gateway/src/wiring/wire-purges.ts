@@ -3,7 +3,6 @@ import type { ServiceHost } from '@toolfleet/service';
 import type { ApiKeys } from '@toolfleet/access';
 import type { Brokers } from './brokers.js';
 import type { SearchHistory } from '@toolfleet/catalog';
-import type { Engine } from './wire-engine.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { Results } from './wire-results.js';
 import { Purges, RedisPurgeStore, scannedKeys } from '@toolfleet/records';
@@ -12,7 +11,6 @@ import { purgeSteps } from '../operator/steps.js';
 interface PurgeDeps {
   brokers: Brokers;
   keys: ApiKeys;
-  engine: Pick<Engine, 'recentCalls'>;
   results: Pick<Results, 'kept' | 'largeResults'>;
   catalog: { searchHistory: SearchHistory | undefined };
   queues: readonly JobQueue[];
@@ -20,8 +18,7 @@ interface PurgeDeps {
 
 /** Purges of tenants and users, with all stores that gateways know. */
 export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: PurgeDeps): Purges {
-  const { brokers, keys, engine, catalog, queues } = deps;
-  const { recentCalls } = engine;
+  const { brokers, keys, catalog, queues } = deps;
   const { kept: results, largeResults } = deps.results;
   const connect = async () => {
     const login = settings.REDIS_PURGE_PASSWORD && { username: 'purge', password: settings.REDIS_PURGE_PASSWORD };
@@ -35,7 +32,7 @@ export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: Pur
     steps: purgeSteps({
       keys,
       calls,
-      recentCalls,
+      recordsCalls: settings.GATEWAY_CALL_SPOOL > 0,
       searches: catalog.searchHistory,
       results,
       largeResults,

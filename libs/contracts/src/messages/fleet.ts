@@ -1,9 +1,10 @@
-import type { BreakerStatus, RecentCall as ShownCall, ServiceFault, SlotStatus } from '../resources/operations.js';
-import type { EpochMs, Milliseconds } from '../units.js';
+import type { BreakerStatus, ServiceFault, SlotStatus } from '../resources/operations.js';
+import type { Milliseconds } from '../units.js';
 
 export type {
   BreakerStatus,
   CallOutcome as CallStatus,
+  CallOutcomes,
   CallStages,
   RetriedAttempt,
   ServiceFault,
@@ -40,9 +41,3 @@ export interface FleetStatus {
 export const MAX_REPORTED_BREAKERS = 100;
 /** Most faults in one message. */
 export const MAX_REPORTED_FAULTS = 50;
-
-/** A finished call as it is stored. */
-export interface RecentCall extends Omit<ShownCall, 'cursor' | 'ended_at'> {
-  /** Instant of its end, epoch ms. */
-  ended_at: EpochMs;
-}

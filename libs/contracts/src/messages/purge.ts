@@ -1,15 +1,17 @@
-import { flag, maybe, record, text, type Value } from '../json-schema.js';
+import { flag, list, maybe, record, text, type Value } from '../json-schema.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 
 /**
- * `registry.purge`, `workspace.purge`, `budget.purge`: a service removes what it stores about a tenant or one of its users. A service
+ * `registry.purge`, `workspace.purge`, `budget.purge`, `records.purge`: a service removes what it stores about a tenant or one of its users. A service
  * works for some seconds per request; the caller repeats the request while `more` is true. Repeating it is always safe.
  */
 export const PURGE = record({
   tenant_id: ID,
   /** Only the data of this user. */
   user_id: maybe(ID),
+  /** API keys of the user, whose calls are its own. */
+  key_ids: maybe(list(ID)),
   /** Only counts. */
   dry_run: flag(),
   /** Replaces the id of the tenant or user in the ledger, whose amounts stay. */

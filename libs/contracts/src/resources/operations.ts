@@ -122,22 +122,41 @@ const RETRIED = record({
 /** An attempt that failed and was made again. */
 export type RetriedAttempt = Value<typeof RETRIED>;
 
-const RECENT_CALL = named(
-  'RecentCall',
+const OUTCOMES = record(
+  {
+    transport: choice(['not_sent', 'delivered', 'failed', 'unknown'], 'Whether the executor or upstream was reached'),
+    protocol: choice(['none', 'ok', 'failed'], 'Whether it answered as its protocol demands'),
+    tool: choice(['none', 'ok', 'failed'], 'Whether the tool did what it was asked'),
+  },
+  'A call that ended without its tool, such as a refusal or a cached result, has `not_sent` and `none`',
+);
+/** How far a call got, level by level. */
+export type CallOutcomes = Value<typeof OUTCOMES>;
+const FINISHED_CALL = named(
+  'FinishedCall',
   record(
     {
-      cursor: text('Increases with time'),
+      cursor: text('Increases with the time of recording'),
       call_id: text(),
       parent_call_id: maybe(text('The call of the tool that made this one')),
+      request_id: maybe(text()),
+      idempotency_key: maybe(text()),
+      replay_of: maybe(text('The call with the same idempotency key that it repeats the outcome of')),
       ended_at: instant(),
       tenant_id: text(),
       user_id: text(),
       key_id: maybe(text('Id of the API key that made it')),
+      agent_id: maybe(text()),
+      task_id: maybe(text()),
       tool: text(),
+      revision: maybe(text('Revision of its definition')),
+      source: maybe(text('Source of the tool: mcp/crm')),
+      toolset: maybe(text('Toolset that it was called through: support@3')),
       kind: maybe(KIND),
       door: text('Transport that it came through'),
       origin: text(),
       status: CALL_OUTCOME,
+      outcomes: OUTCOMES,
       code: maybe(text()),
       error: maybe(text('Message of the failure, without values that the caller sent')),
       provenance: maybe(text()),
@@ -146,16 +165,17 @@ const RECENT_CALL = named(
       duration_ms: number(),
       stages: STAGES,
       cost_usd: number(),
+      tokens: integer(),
       trace_id: maybe(text()),
     },
     'A finished call, without arguments and results',
   ),
 );
 /** A finished call, without arguments and results. */
-export type RecentCall = Value<typeof RECENT_CALL>;
-const RECENT_CALL_DETAIL = record({
-  call: RECENT_CALL,
-  made: list(RECENT_CALL, 'Calls that its tool made'),
+export type FinishedCall = Value<typeof FINISHED_CALL>;
+const FINISHED_CALL_DETAIL = record({
+  call: FINISHED_CALL,
+  made: list(FINISHED_CALL, 'Calls that its tool made'),
   logs: maybe(
     record(
       {
@@ -167,7 +187,7 @@ const RECENT_CALL_DETAIL = record({
   ),
 });
 /** A finished call, the calls that its tool made, and for operators where its trace and its log lines are. */
-export type RecentCallDetail = Value<typeof RECENT_CALL_DETAIL>;
+export type FinishedCallDetail = Value<typeof FINISHED_CALL_DETAIL>;
 
 const SLOTS = { busy: integer(), total: integer() };
 const SLOT_STATUS = record(SLOTS);
@@ -265,6 +285,8 @@ const USAGE_ROW = record(
 /** Usage of one group. */
 export type UsageRow = Value<typeof USAGE_ROW>;
 
+const STATUS = '(failure|success|tool_error|refused|cancelled|system_error)';
+
 const LEVELS = record({ standard: list(text()), strict: list(text()) });
 const PYTHON_MODULES = named(
   'PythonModules',
@@ -350,6 +372,39 @@ const SCOPE_ID = { maxLength: 255 };
 const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
 const GROUP = '(day|tool|user|agent)';
 
+const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
+const INSTANT = {
+  pattern: String.raw`^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?Z)?$`,
+  title: 'an instant such as 2026-01-31T12:00:00Z, or a day',
+};
+const CALL_ID = { minLength: 1, maxLength: 200 };
+const CALL_QUERY = record({
+  limit: maybe(integer('Maximum number; default 100', { minimum: 1, maximum: 500 })),
+  after: maybe(text('Calls after this cursor: the oldest first', CURSOR)),
+  before: maybe(text('Calls before this cursor: the newest ones', CURSOR)),
+  from: maybe(text('Ended at this instant or later', INSTANT)),
+  to: maybe(text('Ended before this instant', INSTANT)),
+  id: maybe(text('Start of the id of the call', CALL_ID)),
+  parent_id: maybe(text('Id of the call whose tool made it', CALL_ID)),
+  tool: maybe(text(undefined, CALL_ID)),
+  source: maybe(text('Source of the tool: mcp/crm', CALL_ID)),
+  user_id: maybe(text(undefined, CALL_ID)),
+  key_id: maybe(text(undefined, CALL_ID)),
+  agent_id: maybe(text(undefined, CALL_ID)),
+  tenant_id: maybe(text('For operators', CALL_ID)),
+  status: maybe(text('A comma list of statuses; `failure`: all but success', { pattern: `^${STATUS}(,${STATUS})*$` })),
+  code: maybe(text('Error code', { pattern: '^[A-Z_]{1,40}$', title: 'an error code' })),
+  slower_than_ms: maybe(integer('Took at least as long', { minimum: 0 })),
+  dearer_than_usd: maybe(
+    text('Cost at least as much', { pattern: String.raw`^\d{1,9}(\.\d{1,6})?$`, title: 'an amount in USD' }),
+  ),
+  counts: maybe(flag('Also count matching calls by status, up to 10,000; for administrators')),
+});
+const CALL_COUNTS = record(
+  { by_status: dictionary(integer()), complete: flag('False: there are more, and the newest 10,000 were counted') },
+  'Matching calls by status',
+);
+
 export const OPERATION_ROUTES = {
   'GET /': {
     id: 'getIndex',
@@ -434,38 +489,36 @@ export const OPERATION_ROUTES = {
     answers: { 200: answer('The tool', CATALOG_TOOL_DETAIL) },
     errors: ['TOOL_NOT_FOUND'],
   },
-  'GET /api/v1/recent-calls': {
-    id: 'listRecentCalls',
-    tag: 'operations',
+  'GET /api/v1/calls': {
+    id: 'listCalls',
+    tag: 'calls',
     summary: "Finished calls of the caller's tenant, of the fleet for operators; no arguments, no results",
-    query: record({
-      limit: maybe(integer('Maximum number; default 100', { minimum: 1, maximum: 500 })),
-      after: maybe(
-        text('Cursor of the last call the reader has', {
-          pattern: String.raw`^\d+-\d+$`,
-          title: 'the cursor of a call',
-        }),
-      ),
-    }),
+    query: CALL_QUERY,
     answers: {
       200: answer(
         'Oldest first; `enabled: false` if none are recorded',
-        record({ enabled: flag(), calls: list(RECENT_CALL) }),
+        record({
+          enabled: flag(),
+          calls: list(FINISHED_CALL),
+          counts: maybe(CALL_COUNTS),
+        }),
       ),
     },
+    errors: ['SERVICE_UNAVAILABLE'],
   },
-  'GET /api/v1/recent-calls/events': {
-    id: 'followRecentCalls',
-    tag: 'operations',
+  'GET /api/v1/calls/events': {
+    id: 'followCalls',
+    tag: 'calls',
     summary: 'Server-sent events `call`, one per finished call',
     headers: record({ 'Last-Event-ID': maybe(text('Cursor of the last call the reader has')) }),
     answers: { 200: events('Event stream; resumes after Last-Event-ID') },
   },
-  'GET /api/v1/recent-calls/{id}': {
-    id: 'getRecentCall',
-    tag: 'operations',
+  'GET /api/v1/calls/{id}/record': {
+    id: 'getCallRecord',
+    tag: 'calls',
     summary: 'A finished call, and the calls that its tool made; no arguments, no results',
-    answers: { 200: answer('The call', RECENT_CALL_DETAIL) },
+    answers: { 200: answer('The call', FINISHED_CALL_DETAIL) },
+    errors: ['SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/fleet': {
     id: 'getFleet',

@@ -58,6 +58,7 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowM
     durationMs,
     microUsd: chargedMicroUsd(outcome),
     executeMs: outcome.timing.queue_ms + outcome.timing.execute_ms,
+    result: outcome,
     timing: outcome.timing,
     provenance: outcome.provenance,
     attempts: outcome.attempts,

@@ -1,11 +1,12 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
+import type { RecordsList, StoredCall } from '@toolfleet/contracts/records';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { type StoredRecentCall, RecentCallsFeed } from '@toolfleet/records';
+import { CallFeed } from '@toolfleet/records';
 import { isOperator } from '@toolfleet/access';
 import { LogLinks } from './log-links.js';
 import { Input, Serves } from '../server/routes.js';
@@ -13,42 +14,42 @@ import { eventFrame, EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 
 const DEFAULT_LIMIT = 100;
-const CURSOR = /^\d+-\d+$/;
+const CURSOR = /^\d{1,16}$/;
 /** Interval of comments, which keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 
 /** Finished calls of the caller's tenant, of the fleet for operators. */
 @Controller()
-export class RecentCallsController {
+export class FinishedCallsController {
   constructor(
-    private readonly feed: RecentCallsFeed,
+    private readonly feed: CallFeed,
     private readonly links: LogLinks,
     private readonly streams: EventStreams,
     private readonly readiness: Readiness,
     private readonly clock: Clock,
   ) {}
 
-  /** Oldest first; `enabled: false` if no recent calls are recorded. */
-  @Serves('GET /api/v1/recent-calls')
-  async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/recent-calls'>) {
-    const calls = await this.feed.read(caller, query.limit ?? DEFAULT_LIMIT, query.after);
-    return { enabled: this.feed.enabled, calls: calls.map(shown) };
+  /** Oldest first; `enabled: false` if no calls are recorded. */
+  @Serves('GET /api/v1/calls')
+  async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/calls'>) {
+    const { calls, counts } = await this.feed.read(caller, toRecordsList(query));
+    return { enabled: this.feed.enabled, calls: calls.map(shown), counts };
   }
 
   /** One call, the calls that its tool made, and for operators where its log lines are. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
-  @Serves('GET /api/v1/recent-calls/{id}')
+  @Serves('GET /api/v1/calls/{id}/record')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
     const found = await this.feed.find(caller, id);
     const call = found.find(({ call_id: callId }) => callId === id);
-    if (!call) throw new ToolError('NOT_FOUND', { message: `No recent call '${id}'` });
+    if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
     const made = found.filter((other) => other !== call).map(shown);
     // The logs are those of the whole fleet.
     return { call: shown(call), made, logs: isOperator(caller) ? this.links.find(call) : undefined };
   }
 
-  /** Server-sent events `call` after `Last-Event-ID`, else from the oldest call kept. */
-  @Serves('GET /api/v1/recent-calls/events')
+  /** Server-sent events `call` after `Last-Event-ID`, else from the last calls. */
+  @Serves('GET /api/v1/calls/events')
   async events(
     @Caller() caller: Principal,
     @Headers('last-event-id') lastId: string | undefined,
@@ -79,7 +80,37 @@ export class RecentCallsController {
   }
 }
 
-const shown = ({ ended_at: endedAt, ...call }: StoredRecentCall) => ({
+const shown = ({ ended_at: endedAt, micro_usd: microUsd, ...call }: StoredCall) => ({
   ...call,
   ended_at: new Date(endedAt).toISOString(),
+  cost_usd: toUsd(microUsd),
 });
+
+type CallQuery = RouteInput<'GET /api/v1/calls'>['query'];
+
+const FAILURES = ['tool_error', 'refused', 'cancelled', 'system_error'] as const;
+
+/** The filters of a request as the service `records` reads them. */
+function toRecordsList({
+  id,
+  parent_id,
+  from,
+  to,
+  status,
+  slower_than_ms,
+  dearer_than_usd,
+  ...same
+}: CallQuery): RecordsList {
+  const statuses = status?.split(',').flatMap((one) => (one === 'failure' ? FAILURES : [one])) as RecordsList['status'];
+  return {
+    ...same,
+    limit: same.limit ?? DEFAULT_LIMIT,
+    call_id: id,
+    parent_call_id: parent_id,
+    from: from === undefined ? undefined : Date.parse(from),
+    to: to === undefined ? undefined : Date.parse(to),
+    status: statuses,
+    min_duration_ms: slower_than_ms,
+    min_micro_usd: dearer_than_usd === undefined ? undefined : Math.round(Number(dearer_than_usd) * 1_000_000),
+  };
+}

@@ -2,7 +2,7 @@ import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolflee
 import { HAS_OPENSSL, makeCertificates } from '@toolfleet/testing/tls-servers';
 import { Kysely, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { postgresDialect } from './ledger-database.js';
+import { postgresDialect } from './dialects.js';
 
 const isPossible = HAS_OPENSSL && POSTGRES_PROGRAMS !== undefined;
 
@@ -19,7 +19,9 @@ describe.skipIf(!isPossible)('PostgreSQL over TLS (needs openssl and postgres)',
   });
 
   const isEncrypted = async (tlsCa?: string) => {
-    const database = new Kysely<object>({ dialect: postgresDialect(server.tlsUrl('ledger'), { tlsCa }) });
+    const database = new Kysely<object>({
+      dialect: postgresDialect(server.tlsUrl('ledger'), { tlsCa, application: 'spec' }),
+    });
     try {
       const question = sql<{ ssl: boolean }>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`;
       return (await question.execute(database)).rows[0]?.ssl;

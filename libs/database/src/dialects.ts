@@ -38,24 +38,45 @@ function withStatementCache(database: Database.Database): SqliteDatabase {
   };
 }
 
+/** How a service signs in to PostgreSQL. */
 interface PostgresLogin {
+  /** Name of the connections, as `pg_stat_activity` shows it. */
+  application: string;
   password?: string;
   /** File with the CA of the server; requires TLS with a verified host name. */
   tlsCa?: string;
 }
 
-/** PostgreSQL, required for more than one replica. A hanging statement is aborted, and the drain retries it. */
-export function postgresDialect(url: string, login: PostgresLogin = {}): Dialect {
+/** PostgreSQL, required for more than one replica. A hanging statement is aborted, and the caller repeats it. */
+export function postgresDialect(url: string, login: PostgresLogin = { application: 'spec' }): Dialect {
   const pool = new pg.Pool({
     connectionString: withLogin(url, login),
     max: 4,
     connectionTimeoutMillis: 5_000,
     statement_timeout: 30_000,
-    application_name: 'toolfleet-budget',
+    application_name: `toolfleet-${login.application}`,
   });
   // An idle connection that breaks is replaced at its next use. Without a listener the error would end the process.
   pool.on('error', () => undefined);
   return new PostgresDialect({ pool });
+}
+
+/** The settings of a service's database. */
+interface DatabaseSettings {
+  DATABASE_URL?: string | undefined;
+  DATABASE_PASSWORD?: string | undefined;
+  DATABASE_TLS_CA?: string | undefined;
+}
+
+/** PostgreSQL if `DATABASE_URL` is set, else the embedded SQLite in `file`. */
+export function serviceDialect(application: string, settings: DatabaseSettings, file: string): Dialect {
+  const { DATABASE_URL: url, DATABASE_PASSWORD: password, DATABASE_TLS_CA: tlsCa } = settings;
+  return url ? postgresDialect(url, { application, password, tlsCa }) : sqliteDialect(file);
+}
+
+/** The settings that may be wrong when the database cannot be opened. */
+export function databaseSettings({ DATABASE_URL: url }: DatabaseSettings, fileSetting: string): string[] {
+  return url ? ['DATABASE_URL', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA'] : [fileSetting];
 }
 
 /** Adds the login to the URL, because the driver reads the URL first. */

@@ -1,0 +1,7 @@
+import { startService } from '@toolfleet/service';
+import { recordsConfig } from './records.config.js';
+
+// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
+await startService(recordsConfig, async (settings, host) =>
+  (await import('./wiring.js')).recordsComponents(settings, host),
+);

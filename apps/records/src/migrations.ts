@@ -1,0 +1,78 @@
+import type { Migration, Migrations } from '@toolfleet/database';
+import { PostgresAdapter, sql } from 'kysely';
+
+/**
+ * `call_record` has one row per finished call. `position` is the instant of recording in microseconds, made unique: the one order of
+ * lists, streams, retention and partitions. PostgreSQL partitions by its day. `call_batch` has the batches of the last day, so that a
+ * batch that is delivered again is stored once.
+ *
+ * Partial indexes cover the few rows that people look for: failures, and calls of programs and agents.
+ */
+const calls: Migration = {
+  async up(db) {
+    const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
+    // Ids are searched by their start, which an index serves in the order of bytes only.
+    const id = isPostgres ? sql`text collate "C"` : ('text' as const);
+    const real = 'double precision' as const;
+    const table = db.schema
+      .createTable('call_record')
+      .addColumn('position', isPostgres ? 'bigint' : 'integer', (column) => column.primaryKey())
+      .addColumn('call_id', id, (column) => column.notNull())
+      .addColumn('parent_call_id', id)
+      .addColumn('request_id', 'text')
+      .addColumn('trace_id', 'text')
+      .addColumn('idempotency_key', 'text')
+      .addColumn('replay_of', 'text')
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('key_id', 'text')
+      .addColumn('agent_id', 'text')
+      .addColumn('task_id', 'text')
+      .addColumn('tool', 'text', (column) => column.notNull())
+      .addColumn('revision', 'text')
+      .addColumn('source', 'text')
+      .addColumn('toolset', 'text')
+      .addColumn('kind', 'text')
+      .addColumn('door', 'text', (column) => column.notNull())
+      .addColumn('origin', 'text', (column) => column.notNull())
+      .addColumn('status', 'text', (column) => column.notNull())
+      .addColumn('transport', 'text', (column) => column.notNull())
+      .addColumn('protocol', 'text', (column) => column.notNull())
+      .addColumn('tool_outcome', 'text', (column) => column.notNull())
+      .addColumn('code', 'text')
+      .addColumn('error', 'text')
+      .addColumn('provenance', 'text')
+      .addColumn('attempts', 'integer', (column) => column.notNull())
+      .addColumn('retried', 'text')
+      .addColumn('ended_at', 'bigint', (column) => column.notNull())
+      .addColumn('duration_ms', real, (column) => column.notNull())
+      .addColumn('admit_ms', real, (column) => column.notNull())
+      .addColumn('wait_ms', real, (column) => column.notNull())
+      .addColumn('queue_ms', real, (column) => column.notNull())
+      .addColumn('execute_ms', real, (column) => column.notNull())
+      .addColumn('rest_ms', real, (column) => column.notNull())
+      .addColumn('micro_usd', 'bigint', (column) => column.notNull())
+      .addColumn('tokens', 'bigint', (column) => column.notNull());
+    await (isPostgres ? table.modifyEnd(sql`partition by range (position)`) : table).execute();
+    const index = (name: string, columns: string[]) =>
+      db.schema.createIndex(`call_record_${name}`).on('call_record').columns(columns);
+    await index('id', ['call_id']).execute();
+    await index('tenant', ['tenant_id', 'position']).execute();
+    await index('tool', ['tenant_id', 'tool', 'position']).execute();
+    await index('parent', ['parent_call_id']).where(sql.ref('parent_call_id'), 'is not', null).execute();
+    await index('failure', ['tenant_id', 'position']).where(sql.ref('status'), '<>', sql.lit('success')).execute();
+    await db.schema
+      .createTable('call_batch')
+      .addColumn('batch_id', 'text', (column) => column.primaryKey())
+      .addColumn('stored_at', 'bigint', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('call_batch_time').on('call_batch').columns(['stored_at']).execute();
+  },
+};
+
+/** The migrations of the records of calls. */
+export const RECORDS_MIGRATIONS: Migrations = {
+  name: 'the store of calls',
+  table: 'records_migration',
+  all: { '0001-calls': calls },
+};

@@ -1,0 +1,53 @@
+import { Controller } from '@nestjs/common';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import {
+  RECORDS_APPEND,
+  RECORDS_LIST,
+  type RecordsAppend,
+  type RecordsAppendReply,
+  type RecordsList,
+  type RecordsListReply,
+} from '@toolfleet/contracts/records';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { Clock, withTimeout } from '@toolfleet/resilience';
+import { Endpoint } from '@toolfleet/transport';
+import { CallStore } from './call-store.js';
+
+/** Injection token of the longest wait for a list of calls. */
+export class StoreTimeout {
+  constructor(readonly ms: Milliseconds) {}
+}
+
+/** `records.*`: batches of finished calls from gateways, and what people ask about them. */
+@Controller()
+export class RecordsEndpoint {
+  constructor(
+    private readonly store: CallStore,
+    private readonly clock: Clock,
+    private readonly timeout: StoreTimeout,
+  ) {}
+
+  @Endpoint(SUBJECTS.recordsAppend, { schema: RECORDS_APPEND })
+  async append({ batch_id, calls }: RecordsAppend): Promise<RecordsAppendReply> {
+    return { stored: await orUnavailable(this.store.append(batch_id, calls, this.clock.now())) };
+  }
+
+  @Endpoint(SUBJECTS.recordsList, { schema: RECORDS_LIST })
+  list(query: RecordsList): Promise<RecordsListReply> {
+    return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query)));
+  }
+
+  @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE })
+  async purge({ tenant_id, user_id, key_ids, dry_run }: PurgeMessage): Promise<PurgeReply> {
+    const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
+    if (dry_run) return { counts: { call_records: await orUnavailable(this.store.count(scope)) }, more: false };
+    const { rows, more } = await orUnavailable(this.store.erase(scope));
+    return { counts: { call_records: rows }, more };
+  }
+}
+
+const orUnavailable = <T>(work: Promise<T>): Promise<T> =>
+  work.catch((cause: unknown) => {
+    throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The store of calls is unavailable; retry later', cause });
+  });

@@ -1,0 +1,77 @@
+import {
+  choice,
+  flag,
+  integer,
+  list,
+  maybe,
+  number,
+  object,
+  record,
+  text,
+  type Schema,
+  type Value,
+} from '../json-schema.js';
+import type { FinishedCall as ShownCall } from '../resources/operations.js';
+import type { EpochMs, MicroUsd } from '../units.js';
+
+/** A finished call as gateways send it and the service `records` stores it. Absent members are unknown, or do not apply. */
+export interface FinishedCall extends Omit<ShownCall, 'cursor' | 'ended_at' | 'cost_usd'> {
+  /** Instant of its end by the clock of its gateway. */
+  ended_at: EpochMs;
+  micro_usd: MicroUsd;
+}
+
+/** A stored call and its position in the order of recording, a number as text. */
+export interface StoredCall extends FinishedCall {
+  cursor: string;
+}
+
+const ID = text(undefined, { minLength: 1, maxLength: 200 });
+const CURSOR = text(undefined, { pattern: String.raw`^\d{1,16}$` });
+/** Calls in one message; senders split longer batches. */
+export const MAX_APPENDED_CALLS = 500;
+
+/** `records.append`: calls that ended. The answer comes once they are durable; a batch that is sent again is stored once. */
+export const RECORDS_APPEND = record({
+  batch_id: text(undefined, { pattern: '^[0-9a-f-]{36}$' }),
+  calls: list(object() as Schema<unknown> as Schema<FinishedCall>, undefined, { maxItems: MAX_APPENDED_CALLS }),
+});
+export type RecordsAppend = Value<typeof RECORDS_APPEND>;
+export interface RecordsAppendReply {
+  /** False: an earlier delivery of the batch was stored. */
+  stored: boolean;
+}
+
+const STATUSES = ['success', 'tool_error', 'refused', 'cancelled', 'system_error'] as const;
+
+/** `records.list`: calls that match all members, oldest first: those after `after`, else the last ones, or the last before `before`. */
+export const RECORDS_LIST = record({
+  limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
+  after: maybe(CURSOR),
+  before: maybe(CURSOR),
+  /** Absent: all tenants. */
+  tenant_id: maybe(ID),
+  /** Bounds of `ended_at`, epoch ms; the second is exclusive. */
+  from: maybe(integer()),
+  to: maybe(integer()),
+  /** Start of the id. */
+  call_id: maybe(ID),
+  parent_call_id: maybe(ID),
+  tool: maybe(ID),
+  source: maybe(ID),
+  user_id: maybe(ID),
+  key_id: maybe(ID),
+  agent_id: maybe(ID),
+  status: maybe(list(choice(STATUSES))),
+  code: maybe(ID),
+  min_duration_ms: maybe(number()),
+  min_micro_usd: maybe(integer()),
+  /** Also count. */
+  counts: maybe(flag()),
+});
+export type RecordsList = Value<typeof RECORDS_LIST>;
+export interface RecordsListReply {
+  calls: StoredCall[];
+  /** Of all matching calls, or of the newest 10,000. */
+  counts?: { by_status: Record<string, number>; complete: boolean };
+}

@@ -1,0 +1,105 @@
+/** The feed over the store of the service. */
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Principal } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
+import { sqliteDialect } from '@toolfleet/database';
+import { CallAccess } from '@toolfleet/access';
+import type { FinishedCall, StoredCall } from '@toolfleet/contracts/records';
+import { CallStore } from '../../../apps/records/src/call-store.js';
+import { CallFeed } from './call-feed.js';
+
+const clock = new SystemClock();
+const access = new CallAccess({ list: async () => ({ tools: [], version: 1, stale: false }) });
+let store: CallStore;
+let now = 1_750_000_000_000;
+const add = (calls: FinishedCall[]) => store.append(randomUUID(), calls, (now += 1));
+beforeEach(async () => {
+  store = new CallStore(sqliteDialect(':memory:'));
+  await store.open();
+});
+afterEach(() => store.close());
+
+const call = (id: string, tenantId: string) =>
+  ({
+    call_id: id,
+    tenant_id: tenantId,
+    user_id: 'bea',
+    tool: id.replace(/\d+$/, ''),
+    door: 'http',
+    origin: 'public',
+    status: 'success',
+    outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },
+    ended_at: 1,
+    duration_ms: 1,
+    attempts: 1,
+    stages: { admit_ms: 0, wait_ms: 0, queue_ms: 0, execute_ms: 1, rest_ms: 0 },
+    micro_usd: 0,
+    tokens: 0,
+  }) satisfies FinishedCall;
+const principal = (tenantId: string, roles: string[] = []): Principal => ({
+  tenantId,
+  userId: 'ann',
+  roles,
+  tools: ['*'],
+  via: 'api_key',
+});
+const read = async (feed: CallFeed, caller: Principal, limit: number, after?: string) =>
+  (await feed.read(caller, { limit, ...(after !== undefined && { after }) })).calls;
+const ids = (calls: readonly { call_id: string }[]) => calls.map(({ call_id: id }) => id);
+
+describe('feed of calls', () => {
+  it('is empty if no calls are recorded', async () => {
+    const feed = new CallFeed(undefined, access, clock);
+    expect(feed.enabled).toBe(false);
+    expect(await feed.read(principal('acme'), { limit: 10 })).toEqual({ calls: [] });
+  });
+
+  it('shows a call once, and finds it with the calls that its tool made', async () => {
+    const feed = new CallFeed(store, access, clock);
+    await add([
+      call('a1', 'acme'),
+      { ...call('a2', 'acme'), parent_call_id: 'a1' },
+      { ...call('a1', 'acme'), attempts: 2 },
+      { ...call('g1', 'globex'), parent_call_id: 'a1' },
+    ]);
+    expect(ids(await read(feed, principal('acme'), 10))).toEqual(['a2', 'a1']);
+    expect(await feed.find(principal('acme'), 'a1')).toMatchObject([{ call_id: 'a1', attempts: 2 }, { call_id: 'a2' }]);
+    expect(await feed.find(principal('globex'), 'a1')).toMatchObject([{ call_id: 'g1' }]);
+    expect(await feed.find({ ...principal('acme'), tools: ['rare'], keyId: 'other' }, 'a1')).toEqual([]);
+  });
+
+  it('follows new calls of the caller’s scope', async () => {
+    const feed = new CallFeed(store, access, clock);
+    await add([call('a1', 'acme'), call('g1', 'globex')]);
+    const follow = (who: Principal) => feed.follow(who, { cursor: undefined, ends: () => false });
+    const [member, admin] = [follow(principal('acme', ['admin'])), follow(principal('operator', ['operator']))];
+    expect(ids((await member.next()).value as StoredCall[])).toEqual(['a1']);
+    expect(ids((await admin.next()).value as StoredCall[])).toEqual(['a1', 'g1']);
+    await add([call('a2', 'acme')]);
+    expect(ids((await member.next()).value as StoredCall[])).toEqual(['a2']);
+    await member.return(undefined);
+    await admin.return(undefined);
+  });
+
+  it('shows a caller only calls it has access to, from the end and from a cursor', async () => {
+    const feed = new CallFeed(store, access, clock);
+    const narrow: Principal = { ...principal('acme'), tools: ['rare'] };
+    await add([call('rare1', 'acme'), { ...call('other1', 'acme'), user_id: 'ann' }]);
+    await add(Array.from({ length: 700 }, (_, index) => call(`common${index}`, 'acme')));
+    await add([call('rare2', 'acme'), call('common701', 'acme')]);
+    const all = await read(feed, narrow, 10);
+    expect(ids(all)).toEqual(['rare1', 'other1', 'rare2']);
+    expect(ids(await read(feed, narrow, 2))).toEqual(['other1', 'rare2']);
+    expect(ids(await read(feed, narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
+    expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['rare2', 'common701']);
+    const news = feed.follow(narrow, { cursor: '0', ends: () => false });
+    const seen: string[] = [];
+    while (seen.length < 3) {
+      const { value } = await news.next();
+      if (value !== 'quiet') seen.push(...ids(value as StoredCall[]));
+    }
+    expect(seen).toEqual(['rare1', 'other1', 'rare2']);
+    await news.return(undefined);
+  });
+});

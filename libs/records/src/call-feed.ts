@@ -1,0 +1,124 @@
+import type { Principal } from '@toolfleet/contracts';
+import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
+import type { Clock } from '@toolfleet/resilience';
+import { administers, isOperator, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
+import type { CallRecords } from './call-records.js';
+
+/** Interval in which an open stream looks for new calls; people read it. */
+const POLL_MS = 500;
+const LONGEST_MS = 3_600_000;
+/** Most calls per read of a stream; a reader that is further behind catches up over several. */
+const MOST_AT_ONCE = 200;
+/** Most calls scanned for one page of a caller that may see only some of them. */
+const MAX_SCANNED = 5_000;
+const PAGE = 500;
+/** Calls of a program that are shown with it. */
+const MAX_MADE = 500;
+
+/** What a stream yields: new calls, or `quiet` if there were none. */
+type FeedNews = StoredCall[] | 'quiet';
+
+/** What a caller asks for. */
+type CallQuery = Omit<RecordsList, 'limit'> & { limit: number };
+
+/** Finished calls as one caller may see them: those it has access to (`CallAccess`), of its tenant or for operators of the fleet. */
+export class CallFeed {
+  constructor(
+    /** Undefined: switched off. */
+    private readonly records: Pick<CallRecords, 'list'> | undefined,
+    private readonly access: CallAccess,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Whether calls are recorded at all. */
+  get enabled(): boolean {
+    return this.records !== undefined;
+  }
+
+  /**
+   * Calls that match, oldest first: those after a cursor, else the last ones. Counts go to administrators only, because they include
+   * calls that other callers have no access to.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
+    if (!this.records) return { calls: [] };
+    const scoped = isOperator(caller) ? query : { ...query, tenant_id: caller.tenantId };
+    if (administers(caller, caller.tenantId)) {
+      const { calls, counts } = await this.records.list(scoped);
+      return { calls: lastOfEach(calls), counts };
+    }
+    const rule = await this.access.ruleFor(caller);
+    return { calls: lastOfEach(await page(this.records, rule, { ...scoped, counts: undefined })) };
+  }
+
+  /**
+   * The record of a call, and those of the calls that its tool made; oldest first, each once. Empty when it is not recorded or the
+   * caller has no access to it.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async find(caller: Principal, callId: string): Promise<StoredCall[]> {
+    const [{ calls: own }, { calls: made }] = await Promise.all([
+      this.read(caller, { call_id: callId, limit: MAX_MADE }),
+      this.read(caller, { parent_call_id: callId, limit: MAX_MADE }),
+    ]);
+    return [...own.filter((call) => call.call_id === callId), ...made];
+  }
+
+  /**
+   * Follows the calls after `cursor`, or from the last ones, until `ends` returns true or an hour has passed.
+   */
+  async *follow(
+    caller: Principal,
+    options: { cursor: string | undefined; ends: () => boolean },
+  ): AsyncGenerator<FeedNews> {
+    const until = this.clock.monotonic() + LONGEST_MS;
+    const tenant = isOperator(caller) ? {} : { tenant_id: caller.tenantId };
+    const rule = await this.access.ruleFor(caller);
+    let after = options.cursor;
+    while (!options.ends() && this.clock.monotonic() < until) {
+      const query = { ...tenant, limit: MOST_AT_ONCE, ...(after !== undefined && { after }) };
+      const { calls: all } = (await this.records?.list(query).catch(() => undefined)) ?? { calls: [] };
+      after = all.at(-1)?.cursor ?? after;
+      const news = all.filter((call) => admits(rule, call));
+      yield news.length > 0 ? news : 'quiet';
+      if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
+    }
+  }
+}
+
+/** Reads pages until `limit` calls are found that are admitted, or `MAX_SCANNED` were scanned. */
+async function page(
+  records: Pick<CallRecords, 'list'>,
+  rule: AccessRule,
+  { limit, ...query }: CallQuery,
+): Promise<StoredCall[]> {
+  const found: StoredCall[] = [];
+  const isForward = query.after !== undefined;
+  const at = { after: query.after, before: query.before };
+  let size = Math.min(limit, PAGE);
+  for (let scanned = 0; scanned < MAX_SCANNED && found.length < limit; scanned += size, size = PAGE) {
+    const { calls } = await records.list({ ...query, ...at, limit: size });
+    const admitted = calls.filter((call) => admits(rule, call));
+    if (isForward) found.push(...admitted);
+    else found.unshift(...admitted);
+    if (calls.length < size) break;
+    if (isForward) at.after = calls.at(-1)?.cursor;
+    else at.before = calls[0]?.cursor;
+  }
+  return isForward ? found.slice(0, limit) : found.slice(-limit);
+}
+
+/** Each call once, by its last record: a job that ran again is recorded twice. */
+function lastOfEach(calls: readonly StoredCall[]): StoredCall[] {
+  const byId = new Map<string, StoredCall>();
+  for (const call of calls) {
+    const key = `${call.tenant_id} ${call.call_id}`;
+    byId.delete(key);
+    byId.set(key, call);
+  }
+  return [...byId.values()];
+}
+
+function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: StoredCall): boolean {
+  return rule.call({ tenantId, tool, maker: toMaker(keyId === undefined ? { userId } : { keyId, userId }) });
+}

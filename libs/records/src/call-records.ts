@@ -1,0 +1,38 @@
+import { ToolError } from '@toolfleet/contracts';
+import type { RecordsAppend, RecordsAppendReply, RecordsList, RecordsListReply } from '@toolfleet/contracts/records';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { NatsClient } from '@toolfleet/transport';
+
+/** The record of finished calls, which the service `records` owns. `append` rejects when it is unavailable. */
+export abstract class CallRecords {
+  /** Stores a batch. Resolves once it is durable; the same batch may be sent again. */
+  abstract append(batch: RecordsAppend): Promise<RecordsAppendReply>;
+  /** @throws ToolError SERVICE_UNAVAILABLE */
+  abstract list(query: RecordsList): Promise<RecordsListReply>;
+}
+
+/** A batch that the store takes longer to commit is sent again. */
+const APPEND_TIMEOUT_MS = 10_000;
+const LIST_TIMEOUT_MS = 10_000;
+
+/** Asks the service over NATS. */
+export class NatsCallRecords extends CallRecords {
+  constructor(private readonly nats: Pick<NatsClient, 'request'>) {
+    super();
+  }
+
+  override append(batch: RecordsAppend): Promise<RecordsAppendReply> {
+    return this.nats.request(SUBJECTS.recordsAppend, batch, { timeoutMs: APPEND_TIMEOUT_MS });
+  }
+
+  override list(query: RecordsList): Promise<RecordsListReply> {
+    return this.nats
+      .request<RecordsListReply>(SUBJECTS.recordsList, query, { timeoutMs: LIST_TIMEOUT_MS })
+      .catch((cause: unknown) => {
+        throw new ToolError('SERVICE_UNAVAILABLE', {
+          message: 'The record of calls is unavailable; calls run, and are recorded later. Retry later',
+          cause,
+        });
+      });
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * The store of calls: rows per second, bytes per million rows, and how long lists take over many rows.
+ * `node test/load/records.bench.mjs [rows] [postgres URL]`; without a URL the embedded SQLite in a folder of its own.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { CallStore } from '../../apps/records/dist/call-store.js';
+import { postgresDialect, sqliteDialect } from '../../libs/database/dist/index.js';
+
+const [rows = '1000000', url] = process.argv.slice(2);
+const BATCH = 500;
+const TOOLS = 200;
+const TENANTS = 50;
+const DAYS = 10;
+const ROUNDS = 40;
+
+const folder = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
+const store = new CallStore(
+  url ? postgresDialect(url, { application: 'bench' }) : sqliteDialect(join(folder, 'records.db')),
+);
+await store.open();
+const start = Date.now() - DAYS * 86_400_000;
+const step = (DAYS * 86_400_000) / Number(rows);
+
+/** A call as gateways send them: 3 % fail, tools and tenants are used unevenly. */
+function call(index) {
+  const uneven = (size) => Math.floor(Math.random() ** 3 * size);
+  const failed = index % 33 === 0;
+  return {
+    call_id: randomUUID(),
+    request_id: randomUUID(),
+    trace_id: randomUUID().replaceAll('-', ''),
+    ended_at: Math.round(start + index * step),
+    tenant_id: `tenant-${uneven(TENANTS)}`,
+    user_id: `user-${uneven(1_000)}`,
+    key_id: `key-${uneven(500)}`,
+    agent_id: `agent-${uneven(100)}`,
+    tool: `service_operation_${uneven(TOOLS)}`,
+    revision: '0123456789abcdef',
+    source: 'openapi/service',
+    kind: 'openapi',
+    door: 'http',
+    origin: 'public',
+    status: failed ? 'tool_error' : 'success',
+    outcomes: { transport: 'delivered', protocol: 'ok', tool: failed ? 'failed' : 'ok' },
+    ...(failed && { code: 'UPSTREAM_ERROR', error: 'The service answered 500' }),
+    provenance: 'live',
+    attempts: 1,
+    duration_ms: Math.round(Math.random() ** 4 * 50_000) / 10,
+    stages: { admit_ms: 0.4, wait_ms: 0, queue_ms: 0, execute_ms: 20, rest_ms: 1 },
+    micro_usd: index % 3 === 0 ? 1_000 : 0,
+    tokens: 0,
+  };
+}
+
+const began = performance.now();
+let sampleId;
+for (let index = 0; index < Number(rows); index += BATCH) {
+  const calls = Array.from({ length: BATCH }, (_, offset) => call(index + offset));
+  sampleId ??= calls[7].call_id;
+  await store.append(randomUUID(), calls, calls[0].ended_at);
+}
+const seconds = (performance.now() - began) / 1_000;
+console.log(`${Math.round(Number(rows) / seconds)} rows/s, ${rows} rows in ${seconds.toFixed(0)} s`);
+
+async function bytes() {
+  if (!url) return readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+  const client = new pg.Client(url);
+  await client.connect();
+  const { rows: found } = await client.query('select pg_database_size(current_database()) as bytes');
+  await client.end();
+  return Number(found[0].bytes);
+}
+console.log(`${Math.round(((await bytes()) / Number(rows)) * 1e6) / 1e6} bytes per row`);
+
+const LISTS = {
+  'newest of the fleet': () => ({}),
+  'newest of a tenant': () => ({ tenant_id: 'tenant-3' }),
+  'failures of a tenant': () => ({ tenant_id: 'tenant-3', status: ['tool_error', 'refused'] }),
+  'a tool of a tenant': () => ({ tenant_id: 'tenant-3', tool: 'service_operation_150' }),
+  'slower than 4.9 s of a tenant': () => ({ tenant_id: 'tenant-3', min_duration_ms: 4_900 }),
+  'a user of a tenant': () => ({ tenant_id: 'tenant-3', user_id: 'user-900' }),
+  'a user of the fleet who made none': () => ({ user_id: 'user-none' }),
+  'one day of a tenant': () => ({ tenant_id: 'tenant-3', from: start + 86_400_000, to: start + 2 * 86_400_000 }),
+  'one call': () => ({ call_id: sampleId }),
+  'counts of a tenant': () => ({ tenant_id: 'tenant-3', counts: true, limit: 1 }),
+};
+for (const [name, query] of Object.entries(LISTS)) {
+  const times = [];
+  for (let round = 0; round < ROUNDS && times.reduce((sum, ms) => sum + ms, 0) < 10_000; round += 1) {
+    const from = performance.now();
+    await store.list({ limit: 100, ...query() });
+    times.push(performance.now() - from);
+  }
+  times.sort((a, b) => a - b);
+  const at = (share) => times[Math.min(times.length - 1, Math.floor(times.length * share))].toFixed(1);
+  console.log(`${name}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms (${times.length} lists)`);
+}
+await store.close();
+rmSync(folder, { recursive: true, force: true });

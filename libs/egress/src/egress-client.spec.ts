@@ -153,6 +153,21 @@ describe('EgressClient', () => {
     expect(seen).toEqual(['Bearer s', 'Bearer s', undefined]);
   });
 
+  it('keeps the limits and the cancellation of a request after a redirect', async () => {
+    let arrived = (): void => undefined;
+    const { client } = await clientFor((request, response) => {
+      if (request.url === '/1') return response.writeHead(302, { location: '/hang' }).end();
+      return arrived();
+    });
+    const sent = (more: object) => client.request({ url: 'https://api.example.com/1', ...more });
+    const late = await failure(sent({ timeouts: { headersMs: null, totalMs: 300 } }));
+    expect([late.code, late.details?.['phase']]).toEqual(['ATTEMPT_TIMED_OUT', 'total']);
+
+    const caller = new AbortController();
+    arrived = () => caller.abort();
+    expect((await failure(sent({ signal: caller.signal }))).code).toBe('CANCELLED');
+  });
+
   it('returns the redirect of a POST to the caller', async () => {
     const { client } = await clientFor((_, response) => response.writeHead(307, { location: '/x' }).end());
     expect((await client.request({ url: 'https://api.example.com/', method: 'POST', body: '{}' })).status).toBe(307);
@@ -284,6 +299,52 @@ describe('EgressClient', () => {
     caller.abort();
     expect((await reading).code).toBe('CANCELLED');
     await upstreamClosed;
+  });
+
+  it('ends a request that waits for a connection at once when the caller cancels, and never sends it', async () => {
+    const seen: (string | undefined)[] = [];
+    let release = (): void => undefined;
+    const { client } = await clientFor(
+      (request, response) => {
+        seen.push(request.url);
+        if (request.url !== '/first') return response.end('ok');
+        release = () => response.end('ok');
+        return caller.abort();
+      },
+      { limits: { connectionsPerHost: 1 } },
+    );
+    const caller = new AbortController();
+    const first = text(client, 'https://api.example.com/first');
+    const waiting = client.request({ url: 'https://api.example.com/second', method: 'POST', signal: caller.signal });
+    expect((await failure(waiting)).code).toBe('CANCELLED');
+    release();
+    expect(await first).toBe('ok');
+    expect(await text(client, 'https://api.example.com/third')).toBe('ok');
+    expect(seen).toEqual(['/first', '/third']);
+  });
+
+  it('pauses the upstream while nothing reads the body, and resumes it', async () => {
+    const size = 64 * 1024 * 1024;
+    let written = 0;
+    const { client } = await clientFor((request, response) => {
+      if (request.method === 'HEAD') return response.end();
+      const piece = Buffer.alloc(1024 * 1024);
+      const pump = (): void => {
+        while (written < size) {
+          written += piece.byteLength;
+          if (!response.write(piece)) return void response.once('drain', pump);
+        }
+        response.end();
+      };
+      return pump();
+    });
+    const response = await client.request({ url: 'https://api.example.com/', maxBytes: size });
+    for (let before = -1; before !== written;) {
+      before = written;
+      await text(client, 'https://api.example.com/', { method: 'HEAD' });
+    }
+    expect(written).toBeLessThan(size);
+    expect((await response.body.bytes()).byteLength).toBe(size);
   });
 
   it('reports whether the request may have been delivered', async () => {

@@ -1,4 +1,5 @@
-import { isToolError, ToolError } from '@toolfleet/contracts';
+import { Readable } from 'node:stream';
+import type { ToolError } from '@toolfleet/contracts';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import type { Dispatcher } from 'undici';
 import { AddressGuard } from './address-guard.js';
@@ -17,6 +18,7 @@ import { redirectHeaders, requestHeaders } from './request-headers.js';
 import { RequestTimeouts } from './request-timeouts.js';
 import { CachingResolver, SystemResolver } from './resolver.js';
 import { ACCEPTED_ENCODINGS, EgressBody } from './response-body.js';
+import { ResponseReceiver, type ResponseHead } from './response-receiver.js';
 import {
   Allowlist,
   endpointOrigin,
@@ -100,10 +102,17 @@ export class EgressClient {
     );
     try {
       for (let redirects = 0; ; redirects += 1) {
-        const response = await this.send(target, method, headers, request, timeouts);
-        const location = joinHeader(response.headers['location']);
-        if (!follow || !isRedirect(response.status, location)) return { ...response, redirects };
-        response.body.cancel();
+        const { head, receiver, done } = await this.send(target, method, headers, request.body, timeouts);
+        const location = joinHeader(head.headers['location']);
+        if (!follow || !isRedirect(head.status, location)) {
+          const encoding = method === 'HEAD' ? '' : (joinHeader(head.headers['content-encoding']) ?? '');
+          const { maxBytes = this.limits.maxBytes, onOverflow = 'error' } = request;
+          const limits = { maxBytes, onOverflow, maxRatio: this.limits.maxRatio };
+          const body = new EgressBody(receiver, encoding, limits, timeouts, target.host, done);
+          return { ...head, url: target.href, redirects, body };
+        }
+        if (!receiver.ended) receiver.stop(new Error('The body of a redirect is not read'));
+        done();
         const from = target;
         target = this.reportRefusal(() => {
           if (redirects >= this.limits.maxRedirects) throw refusal('redirect', 'too_many_redirects', from.host);
@@ -127,50 +136,38 @@ export class EgressClient {
     return this.pools.openConnections;
   }
 
+  /** Sends one request. Call `done` once the body of its response has ended. */
   private async send(
     target: GuardedUrl,
     method: string,
     headers: Record<string, string>,
-    request: EgressRequest,
+    body: EgressRequest['body'],
     timeouts: RequestTimeouts,
-  ): Promise<Omit<EgressResponse, 'redirects'>> {
+  ): Promise<{ head: ResponseHead; receiver: ResponseReceiver; done: () => void }> {
     const { pool, done } = this.pools.use(target);
-    const sent = { started: false };
+    const receiver = new ResponseReceiver();
     const headersDone = timeouts.awaitHeaders();
     try {
-      timeouts.signal.throwIfAborted();
-      const response = await pool.compose(trackStart(sent)).request({
-        path: target.target,
-        method: method as Dispatcher.HttpMethod,
-        headers: { 'user-agent': this.userAgent, 'accept-encoding': ACCEPTED_ENCODINGS, ...headers },
-        body: request.body ?? null,
-        signal: timeouts.signal,
-      });
-      headersDone();
-      const body = new EgressBody(
-        response.body,
-        method === 'HEAD' ? '' : (joinHeader(response.headers['content-encoding']) ?? ''),
+      timeouts.throwIfStopped();
+      timeouts.onStop = (reason) => receiver.stop(reason);
+      pool.dispatch(
         {
-          maxBytes: request.maxBytes ?? this.limits.maxBytes,
-          onOverflow: request.onOverflow ?? 'error',
-          maxRatio: this.limits.maxRatio,
+          path: target.target,
+          method: method as Dispatcher.HttpMethod,
+          headers: { 'user-agent': this.userAgent, 'accept-encoding': ACCEPTED_ENCODINGS, ...headers },
+          body: body ?? null,
         },
-        timeouts,
-        target.host,
-        done,
+        receiver,
       );
-      return {
-        status: response.statusCode,
-        statusText: response.statusText,
-        headers: response.headers,
-        url: target.href,
-        body,
-      };
+      const head = await receiver.head;
+      headersDone();
+      return { head, receiver, done };
     } catch (error) {
       headersDone();
       done();
-      if (timeouts.signal.aborted) throw withDelivery(timeouts.signal.reason, sent.started);
-      throw networkError(error, target.host, sent.started);
+      if (body instanceof Readable) body.on('error', () => undefined).destroy();
+      if (timeouts.stopped) throw withDelivery(timeouts.stopped, receiver.started);
+      throw networkError(error, target.host, receiver.started);
     }
   }
 
@@ -204,21 +201,9 @@ export class EgressClient {
   private readonly reportedErrors = new WeakSet<ToolError>();
 }
 
-/** Sets `started` when undici begins to write the request; before that the upstream provably never saw it. */
-function trackStart(sent: { started: boolean }): Dispatcher.DispatcherComposeInterceptor {
-  return (dispatch) => (options, handler) => {
-    const begin = handler.onRequestStart?.bind(handler);
-    handler.onRequestStart = (controller, context) => {
-      sent.started = true;
-      begin?.(controller, context);
-    };
-    return dispatch(options, handler);
-  };
-}
-
 /** Marks a time-out before the request was written as undelivered, so that it may be retried. */
-function withDelivery(reason: unknown, started: boolean): unknown {
-  if (started || !isToolError(reason) || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
+function withDelivery(reason: ToolError, started: boolean): ToolError {
+  if (started || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
   return reason.withFacts({ delivered: false });
 }
 

@@ -5,6 +5,7 @@ import type { BlockedHook } from './errors.js';
 import type { EgressTimeouts } from './request-timeouts.js';
 import type { Resolver } from './resolver.js';
 import type { EgressBody } from './response-body.js';
+import type { ResponseHead } from './response-receiver.js';
 import type { OriginSet } from './url-guard.js';
 
 /** Configures what an egress client may reach, and its limits. Comments name the defaults. */
@@ -88,11 +89,7 @@ export interface EgressRequest {
 }
 
 /** A response whose body is still streaming. Always read or cancel `body`, otherwise the connection stays in use. */
-export interface EgressResponse {
-  status: number;
-  statusText: string;
-  /** Names in lower case; repeated headers as an array. */
-  headers: Readonly<Record<string, string | string[] | undefined>>;
+export interface EgressResponse extends ResponseHead {
   /** The URL that answered. */
   url: string;
   redirects: number;

@@ -12,14 +12,16 @@ export interface EgressTimeouts {
 }
 
 /**
- * Aborts a request when its caller aborts or a limit expires. The one signal covers all causes; its reason is the error to
- * report: ATTEMPT_TIMED_OUT with the phase, the caller's ToolError, or CANCELLED.
+ * Stops a request when its caller aborts or a limit expires. The reason is the error to report: ATTEMPT_TIMED_OUT with the
+ * phase, the caller's ToolError, or CANCELLED.
  */
 export class RequestTimeouts {
-  private readonly controller = new AbortController();
+  /** Stops the exchange in progress; a redirect begins another one. */
+  onStop: ((reason: ToolError) => void) | undefined;
+  private stopReason: ToolError | undefined;
   private readonly timers = new Set<CancelTimer>();
   private lastActivity = 0;
-  private readonly onCallerAbort = () => this.controller.abort(callerReason(this.caller));
+  private readonly onCallerAbort = () => this.stop(callerReason(this.caller));
 
   constructor(
     private readonly clock: Clock,
@@ -32,18 +34,24 @@ export class RequestTimeouts {
     this.arm('total', timeouts.totalMs);
   }
 
-  get signal(): AbortSignal {
-    return this.controller.signal;
+  /** Why the request was stopped, if it was. */
+  get stopped(): ToolError | undefined {
+    return this.stopReason;
+  }
+
+  /** @throws why the request was stopped, if it was */
+  throwIfStopped(): void {
+    if (this.stopReason) throw this.stopReason;
   }
 
   /** Starts the limit for headers; the returned function ends it. */
   awaitHeaders(): () => void {
-    return this.arm('headers', this.timeouts.headersMs);
+    return this.arm('headers', this.unlessTotal(this.timeouts.headersMs));
   }
 
   /** Starts the limit for pauses of the body; `touch` restarts it. */
   watchIdle(): void {
-    const limitMs = this.timeouts.bodyIdleMs;
+    const limitMs = this.unlessTotal(this.timeouts.bodyIdleMs);
     if (limitMs === null) return;
     this.touch();
     const check = (hasPolled: boolean): void => {
@@ -72,6 +80,17 @@ export class RequestTimeouts {
     this.caller?.removeEventListener('abort', this.onCallerAbort);
   }
 
+  /** A limit that the total limit always precedes needs no timer. */
+  private unlessTotal(limitMs: number | null): number | null {
+    return limitMs !== null && limitMs >= (this.timeouts.totalMs ?? Infinity) ? null : limitMs;
+  }
+
+  private stop(reason: ToolError): void {
+    if (this.stopReason) return;
+    this.stopReason = reason;
+    this.onStop?.(reason);
+  }
+
   private arm(phase: 'total' | 'headers', limitMs: number | null): () => void {
     if (limitMs === null) return () => undefined;
     const cancel = this.clock.after(limitMs, () => this.expire(phase, limitMs));
@@ -83,7 +102,7 @@ export class RequestTimeouts {
   }
 
   private expire(phase: 'total' | 'headers' | 'body', limitMs: number): void {
-    this.controller.abort(
+    this.stop(
       new ToolError('ATTEMPT_TIMED_OUT', {
         message: `No complete response from ${this.host} within ${limitMs} ms (${phase})`,
         details: { phase, limit_ms: limitMs, host: this.host },

@@ -1,8 +1,9 @@
-import type { Readable, Transform } from 'node:stream';
+import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib';
 import { ToolError } from '@toolfleet/contracts';
 import { networkError } from './errors.js';
 import type { RequestTimeouts } from './request-timeouts.js';
+import type { ResponseReceiver } from './response-receiver.js';
 
 /** Limits of one response body. */
 interface BodyLimits {
@@ -23,19 +24,20 @@ const RATIO_FREE_BYTES = 1024 * 1024;
  */
 export class EgressBody implements AsyncIterable<Uint8Array> {
   private readonly count: ByteCount = { received: 0, decoded: 0 };
+  private readonly encodings: readonly string[];
   private cut = false;
-  private ended = false;
+  private closed = false;
 
   constructor(
-    private readonly raw: Readable,
-    private readonly encoding: string,
+    private readonly receiver: ResponseReceiver,
+    encoding: string,
     private readonly limits: BodyLimits,
     private readonly watch: RequestTimeouts,
     private readonly host: string,
     private readonly onEnd: () => void,
   ) {
-    raw.on('error', () => undefined); // the reader gets the error; before a reader attaches it would be uncaught
-    watch.watchIdle();
+    this.encodings = encoding === '' ? [] : listEncodings(encoding);
+    if (!receiver.ended) watch.watchIdle();
   }
 
   /** True if `onOverflow: 'truncate'` cut the body. Final once the body has been read. */
@@ -44,26 +46,15 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    if (this.ended) throw new TypeError('The response body has already been read');
+    this.assertUnread();
     try {
-      for await (const chunk of decodeBody(this.raw, this.encoding, this.count)) {
-        this.watch.touch();
-        const over = this.count.decoded - this.limits.maxBytes;
-        if (over > 0) {
-          if (this.limits.onOverflow === 'error') throw tooLarge(this.limits.maxBytes, 'size');
-          this.cut = true;
-          if (chunk.byteLength > over) yield chunk.subarray(0, chunk.byteLength - over);
-          return;
-        }
-        if (this.count.decoded > RATIO_FREE_BYTES && this.count.decoded > this.count.received * this.limits.maxRatio) {
-          throw tooLarge(this.limits.maxBytes, 'ratio');
-        }
-        yield chunk;
-        this.watch.signal.throwIfAborted();
+      for await (const chunk of decodeBody(this.receiver, this.encodings, this.count)) {
+        yield this.limited(chunk);
+        if (this.cut) return;
       }
-      this.watch.signal.throwIfAborted();
+      this.watch.throwIfStopped();
     } catch (error) {
-      throw this.watch.signal.aborted ? this.watch.signal.reason : networkError(error, this.host, true);
+      throw this.toFailure(error);
     } finally {
       this.finish();
     }
@@ -72,8 +63,28 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
   /** The whole body. @throws ToolError RESULT_TOO_LARGE, ATTEMPT_TIMED_OUT, NETWORK_ERROR, CANCELLED */
   async bytes(): Promise<Buffer> {
     const chunks: Uint8Array[] = [];
-    for await (const chunk of this) chunks.push(chunk);
-    return Buffer.concat(chunks);
+    if (this.encodings.length > 0) {
+      for await (const chunk of this) chunks.push(chunk);
+      return Buffer.concat(chunks);
+    }
+    this.assertUnread();
+    try {
+      while (!this.cut) {
+        const next = this.receiver.next();
+        const chunk = next instanceof Promise ? await next : next;
+        if (chunk === undefined) break;
+        this.count.received += chunk.byteLength;
+        this.count.decoded += chunk.byteLength;
+        chunks.push(this.limited(chunk));
+      }
+      this.watch.throwIfStopped();
+    } catch (error) {
+      throw this.toFailure(error);
+    } finally {
+      this.finish();
+    }
+    const [only] = chunks;
+    return chunks.length === 1 && Buffer.isBuffer(only) ? only : Buffer.concat(chunks);
   }
 
   /** The whole body as UTF-8. */
@@ -86,10 +97,35 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     this.finish();
   }
 
+  /** The part of a chunk within the limits. @throws ToolError RESULT_TOO_LARGE */
+  private limited(chunk: Uint8Array): Uint8Array {
+    this.watch.throwIfStopped();
+    this.watch.touch();
+    const { received, decoded } = this.count;
+    const over = decoded - this.limits.maxBytes;
+    if (over > 0) {
+      if (this.limits.onOverflow === 'error') throw tooLarge(this.limits.maxBytes, 'size');
+      this.cut = true;
+      return chunk.subarray(0, Math.max(0, chunk.byteLength - over));
+    }
+    if (decoded > RATIO_FREE_BYTES && decoded > received * this.limits.maxRatio) {
+      throw tooLarge(this.limits.maxBytes, 'ratio');
+    }
+    return chunk;
+  }
+
+  private toFailure(error: unknown): ToolError {
+    return this.watch.stopped ?? networkError(error, this.host, true);
+  }
+
+  private assertUnread(): void {
+    if (this.closed) throw new TypeError('The response body has already been read');
+  }
+
   private finish(): void {
-    if (this.ended) return;
-    this.ended = true;
-    this.raw.destroy();
+    if (this.closed) return;
+    this.closed = true;
+    if (!this.receiver.ended) this.receiver.stop(new Error('The rest of the body is not read'));
     this.watch.end();
     this.onEnd();
   }
@@ -116,20 +152,27 @@ interface ByteCount {
   decoded: number;
 }
 
+/** The encodings of a `Content-Encoding` header, in the order they were applied. */
+function listEncodings(header: string): string[] {
+  return header
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '' && name !== 'identity');
+}
+
 /**
  * Decodes a response body chunk by chunk and counts its bytes on both sides. At most one chunk is buffered, so a reader
  * that stops also stops the upstream.
  * @throws ToolError NETWORK_ERROR for an unknown encoding or corrupt data
  */
-async function* decodeBody(body: Readable, encodingHeader: string, count: ByteCount): AsyncGenerator<Uint8Array> {
-  const encodings = encodingHeader
-    .toLowerCase()
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '' && name !== 'identity');
+async function* decodeBody(
+  receiver: ResponseReceiver,
+  encodings: readonly string[],
+  count: ByteCount,
+): AsyncGenerator<Uint8Array> {
   if (encodings.length > MAX_LAYERS) throw undecodable(`it has more than ${MAX_LAYERS} content encodings`);
-
-  let chunks: AsyncIterable<Uint8Array> = counted(body, (bytes) => (count.received += bytes));
+  let chunks: AsyncIterable<Uint8Array> = counted(receiver, count);
   // The header lists encodings in the order they were applied (RFC 9110, 8.4), so the last one is decoded first.
   for (const encoding of encodings.toReversed()) chunks = decodeLayer(chunks, encoding);
   for await (const chunk of chunks) {
@@ -138,9 +181,9 @@ async function* decodeBody(body: Readable, encodingHeader: string, count: ByteCo
   }
 }
 
-async function* counted(body: Readable, add: (bytes: number) => void): AsyncGenerator<Uint8Array> {
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    add(chunk.byteLength);
+async function* counted(receiver: ResponseReceiver, count: ByteCount): AsyncGenerator<Uint8Array> {
+  for (let chunk = await receiver.next(); chunk; chunk = await receiver.next()) {
+    count.received += chunk.byteLength;
     yield chunk;
   }
 }
@@ -171,7 +214,7 @@ async function* decodeLayer(source: AsyncIterable<Uint8Array>, encoding: string)
     throw undecodable(error instanceof Error ? error.message : String(error));
   } finally {
     decoder.destroy();
-    // Not awaited: a stalled upstream would block here. EgressBody destroys the socket's stream.
+    // Not awaited: a stalled upstream would block here. EgressBody closes the socket.
     iterator.return?.(undefined).catch(() => undefined);
   }
 }

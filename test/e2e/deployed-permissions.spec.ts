@@ -74,12 +74,14 @@ describe('the users of deploy/', () => {
         .filter(([key]) => !key.startsWith('{purge}:') && key !== '{registry}:changes')
         .filter(([key, text]) => pattern.test(key) || pattern.test(text))
         .map(([key]) => key);
-    const ledger = (sql: string) => {
-      const database = new DatabaseSync(join(fleet.folder, 'budget.db'), { readOnly: true });
+    const query = (file: string, sql: string) => {
+      const database = new DatabaseSync(join(fleet.folder, file), { readOnly: true });
       const rows = database.prepare(sql).all() as Record<string, unknown>[];
       database.close();
       return rows;
     };
+    const ledger = (sql: string) => query('budget.db', sql);
+    const recorded = () => JSON.stringify(query('records.db', 'SELECT * FROM call_record'));
 
     it('are refused without their confirmation, and for callers who may not', async () => {
       const refused = await purge({ tenant_id: 'acme' });
@@ -118,7 +120,7 @@ describe('the users of deploy/', () => {
           timeoutMs: 20_000,
         },
       );
-      await eventually('the calls are among the recent ones', async () => {
+      await eventually('the calls are recorded', async () => {
         const { text } = await fleet.ask({ path: '/api/v1/calls' });
         return text.split('"user_id":"bob.smith"').length > 4;
       });
@@ -130,14 +132,21 @@ describe('the users of deploy/', () => {
         sandbox_sessions: 1,
         files: 1,
         tool_searches: 1,
-        recent_calls: expect.any(Number),
+        call_records: 4,
         ledger_rows: expect.any(Number),
       });
       expect(await naming(/bob\.smith/)).not.toEqual([]);
       const purged = await purge({ ...scope, confirm: 'acme/bob.smith' }, fleet.adminKey);
       expect(purged.body, purged.text).toMatchObject({ error: null, remaining: {} });
-      expect(purged.body.counts).toMatchObject({ keys: 1, async_calls: 1, sandbox_sessions: 1, files: 1 });
+      expect(purged.body.counts).toMatchObject({
+        keys: 1,
+        async_calls: 1,
+        sandbox_sessions: 1,
+        files: 1,
+        call_records: 4,
+      });
       expect(await naming(/bob\.smith|of-bob/)).toEqual([]);
+      expect(recorded()).not.toMatch(/bob\.smith|of-bob/);
       expect(ledger("SELECT 1 FROM token_usage WHERE user_id = 'bob.smith'")).toEqual([]);
       expect(ledger(`SELECT tenant_id FROM token_usage WHERE user_id = '${purged.body.pseudonym}'`).length).toBe(
         purged.body.counts.ledger_rows,
@@ -145,8 +154,8 @@ describe('the users of deploy/', () => {
       expect((await fleet.ask({ path: '/api/v1/keys', key: fleet.operatorKey })).text).not.toContain(made.body.id);
       const last = await fleet.call('calculator', { expression: '1+1' });
       expect(last.status).toBe(200);
-      // Recent calls are written a moment after their answer, and a late one would outlast the purge that follows.
-      await eventually('the last call is among the recent ones', async () =>
+      // Calls are recorded a moment after their answer, and a late one would outlast the purge that follows.
+      await eventually('the last call is recorded', async () =>
         (await fleet.ask({ path: '/api/v1/calls' })).text.includes(String(last.body.call_id)),
       );
     });
@@ -160,10 +169,11 @@ describe('the users of deploy/', () => {
       const before = sum();
       const purged = await purge({ tenant_id: 'acme', confirm: 'acme' });
       expect(purged.body, purged.text).toMatchObject({ error: null, remaining: {} });
-      for (const kind of ['keys', 'sources', 'definitions', 'journal_records', 'async_calls', 'files', 'recent_calls'])
+      for (const kind of ['keys', 'sources', 'definitions', 'journal_records', 'async_calls', 'files', 'call_records'])
         expect(purged.body.counts[kind], kind).toBeGreaterThan(0);
       expect(purged.body.counts.tool_searches).toBeGreaterThan(0);
       expect(await naming(/acme/)).toEqual([]);
+      expect(recorded()).not.toContain('acme');
       expect(await readdir(join(fleet.folder, 'workspaces'))).not.toContain('acme');
       expect(ledger("SELECT 1 FROM token_usage WHERE tenant_id = 'acme'")).toEqual([]);
       expect(sum()).toEqual(before);

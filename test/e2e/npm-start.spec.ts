@@ -487,7 +487,7 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
       }
     });
     const names = [...Object.keys(fleet.broker_pids), ...fleet.services.map((service) => service.name)];
-    expect(names).toHaveLength(9);
+    expect(names).toHaveLength(10);
     for (const name of names) {
       const before = pidOf(name);
 

@@ -88,7 +88,7 @@ async function attemptOnce(
         pool.use(target, async (opened) => {
           session = opened;
           await limits.beforeEffect?.();
-          return opened.client.callTool(
+          return opened.callTool(
             { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) },
             {
               signal: exchange.signal,

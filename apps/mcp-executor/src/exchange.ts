@@ -1,9 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-
-type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
 
 /**
  * One exchange with a server, as seen by its transport. The SDK reports neither its abort signal (in 2025 revisions) nor the
@@ -15,6 +12,7 @@ export class Exchange {
   private readonly controller = new AbortController();
   /** Why the response body broke, if known. */
   streamError: unknown;
+  private answer: Response | undefined;
 
   /** @param isList the exchange lists tools: its response may be longer than a result */
   constructor(readonly isList = false) {}
@@ -38,6 +36,18 @@ export class Exchange {
     return Exchange.current.run(this, work);
   }
 
+  /** Leaves a response that has arrived to the SDK: its next fetch in this exchange gets it, and sends nothing. */
+  leaveToSdk(answer: Response): void {
+    this.answer = answer;
+  }
+
+  /** The response that was left to the SDK, once. */
+  takeAnswer(): Response | undefined {
+    const { answer } = this;
+    this.answer = undefined;
+    return answer;
+  }
+
   /** Stops the exchange; the first reason wins. */
   stop(reason: ToolError): void {
     if (!this.controller.signal.aborted) this.controller.abort(reason);
@@ -46,36 +56,20 @@ export class Exchange {
   /** The response stream ended without a response: the connection was lost. */
   streamEnded(): void {
     // The last message may still be in the SDK's microtask queue.
-    setImmediate(() =>
-      this.stop(
-        this.streamError instanceof ToolError
-          ? this.streamError
-          : new ToolError('NETWORK_ERROR', {
-              message: 'The connection to the MCP server was lost',
-              facts: { delivered: true },
-            }),
-      ),
-    );
+    setImmediate(() => this.stop(this.streamError instanceof ToolError ? this.streamError : connectionLost()));
+  }
+
+  /** The connection was closed while the exchange was in progress. */
+  connectionClosed(): void {
+    this.stop(connectionLost());
   }
 }
 
-/** The SDK's HTTP transport, bound to the exchange that the calling code runs in. */
-export class ScopedHttpTransport extends StreamableHTTPClientTransport {
-  override send(...[message, options]: SendArguments): Promise<void> {
-    const exchange = Exchange.active;
-    const isRequest = !Array.isArray(message) && 'method' in message && 'id' in message;
-    if (!exchange || !isRequest) return super.send(message, options);
-    const requestSignal = options?.requestSignal;
-    return super.send(message, {
-      ...options,
-      requestSignal: requestSignal ? AbortSignal.any([requestSignal, exchange.signal]) : exchange.signal,
-      onRequestStreamEnd: () => {
-        options?.onRequestStreamEnd?.();
-        exchange.streamEnded();
-      },
-    });
-  }
-}
+const connectionLost = (): ToolError =>
+  new ToolError('NETWORK_ERROR', {
+    message: 'The connection to the MCP server was lost',
+    facts: { delivered: true },
+  });
 
 /** Limits of one exchange. */
 interface ExchangeLimits {

@@ -447,6 +447,64 @@ describe('McpExecutor', () => {
     expect(await executor({ port }).call({ url }, 'x')).toMatchObject(expected);
   });
 
+  const json = (response: ServerResponse, body: string): void =>
+    void response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(body);
+  const say = (id: number, more: object = {}): string =>
+    JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'hi' }], ...more } });
+
+  it.each<[string, (id: number, response: ServerResponse) => void, object]>([
+    ['as plain JSON', (id, response) => json(response, say(id)), { ok: true, text: 'hi' }],
+    [
+      'as an event stream',
+      (id, response) =>
+        void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${say(id)}\n\n`),
+      { ok: true, text: 'hi' },
+    ],
+    ['as a batch', (id, response) => json(response, `[${say(id)}]`), { ok: true, text: 'hi' }],
+    [
+      'with metadata',
+      (id, response) => json(response, say(id, { _meta: { k: 1 } })),
+      { ok: true, metadata: { mcp_meta: { k: 1 } } },
+    ],
+    [
+      'with a block that no schema allows',
+      (id, response) => json(response, say(id, { content: [{ type: 'image' }] })),
+      { failure: { code: 'UPSTREAM_ERROR' } },
+    ],
+    [
+      'with a member that JSON-RPC does not have',
+      (id, response) => json(response, say(id).replace('{', '{"other":1,')),
+      { failure: { code: 'UPSTREAM_ERROR' } },
+    ],
+    [
+      'with an error',
+      (id, response) => json(response, `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"no"}}`),
+      { failure: { code: 'UPSTREAM_ERROR', message: 'no' } },
+    ],
+    ['with 503', (_, response) => void response.writeHead(503).end('busy'), { failure: { code: 'NETWORK_ERROR' } }],
+    [
+      'from elsewhere on another origin',
+      (_, response) => void response.writeHead(307, { location: 'http://example.com/' }).end(),
+      { failure: { code: 'UPSTREAM_ERROR' } },
+    ],
+  ])('a call that is answered %s is sent once', async (_name, answer, expected) => {
+    const calls: number[] = [];
+    const { url, port } = await serve(misbehaving((id, response) => (calls.push(id), answer(id, response))));
+    expect(await executor({ port }).call({ url }, 'x')).toMatchObject(expected);
+    expect(calls).toHaveLength(1);
+  });
+
+  it('ends its calls when it closes, with their sockets', async () => {
+    const held: ServerResponse[] = [];
+    const { url, port } = await serve(misbehaving((_, response) => void held.push(response)));
+    const { call, pool } = executor({ port });
+    const running = call({ url }, 'x');
+    await expect.poll(() => held).toHaveLength(1);
+    await pool.close();
+    expect(await running).toMatchObject({ failure: { code: 'NETWORK_ERROR', facts: { delivered: true } } });
+    await expect.poll(() => held[0]?.destroyed).toBe(true);
+  });
+
   it('reports a tool whose schema is nested too deeply', async () => {
     const schema = `{"type":"object","properties":${'{"a":{"properties":'.repeat(20_000)}{}${'}}'.repeat(20_000)}}`;
     const { url, port } = await serve((request, response) => {

@@ -1,5 +1,16 @@
 import { fileURLToPath } from 'node:url';
-import { Client, SdkError, SdkErrorCode, type ClientOptions, type PriorDiscovery } from '@modelcontextprotocol/client';
+import {
+  Client,
+  SdkError,
+  SdkErrorCode,
+  specTypeSchemas,
+  type CallToolRequestOptions,
+  type CallToolRequestParams,
+  type CallToolResult,
+  type ClientOptions,
+  type PriorDiscovery,
+  type StandardSchemaV1,
+} from '@modelcontextprotocol/client';
 import {
   getDefaultEnvironment,
   StdioClientTransport,
@@ -9,7 +20,8 @@ import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
-import { Exchange, ScopedHttpTransport } from './exchange.js';
+import { Exchange } from './exchange.js';
+import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
 import type { Traffic, WatchedConnection } from './traffic.js';
@@ -39,6 +51,17 @@ const CONNECT_TIMEOUT_MS = 15_000;
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** In the same folder as this file, both in the source and in the build. */
 const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url));
+
+/** The SDK's schema of results, which plain ones match as they are. */
+const TOOL_RESULT: StandardSchemaV1<unknown, CallToolResult> = {
+  '~standard': {
+    ...specTypeSchemas.CallToolResult['~standard'],
+    validate: (value) =>
+      isPlainResult(value)
+        ? { value: value as CallToolResult }
+        : specTypeSchemas.CallToolResult['~standard'].validate(value),
+  },
+};
 
 /** One connection to one server with one credential. */
 export class McpSession {
@@ -95,6 +118,12 @@ export class McpSession {
     return { kind: 'modern', discover };
   }
 
+  /** Calls a tool. @throws whatever the SDK, the egress guard or the network throws */
+  callTool(params: CallToolRequestParams, options: CallToolRequestOptions): Promise<CallToolResult> {
+    if (this.client.getProtocolEra() === 'modern') return this.client.callTool(params, options);
+    return this.client.request({ method: 'tools/call', params }, TOOL_RESULT, options);
+  }
+
   /** Ends the session, also at the server if it keeps one. Never throws. */
   async close(): Promise<void> {
     const transport = this.client.transport;
@@ -113,19 +142,28 @@ function httpTransport(target: McpTarget, deps: SessionDeps): ScopedHttpTranspor
   const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
   const credential = deps.credentials.get(target);
   const guarded = sessionFetch(target, deps);
-  return new ScopedHttpTransport(new URL(url), {
+  const options = {
     fetch: credential ? credential.wrap(guarded) : guarded,
     requestInit: { headers },
     redirectPolicy: 'same-origin',
     onInsufficientScope: 'throw',
     authProvider: credential,
-  });
+  } as const;
+  return new ScopedHttpTransport(new URL(url), options, credential ? undefined : sessionPost(url, target, deps));
+}
+
+/** The guarded POST of a call. The exchange's own timers end it: no limit of the request would come first. */
+function sessionPost(url: string, target: McpTarget, deps: SessionDeps): PostMessage {
+  const timeouts = { headersMs: null, bodyIdleMs: null, totalMs: null };
+  const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
+  return (body, headers, signal) =>
+    deps.egress.request({ url, method: 'POST', headers, body, signal, timeouts, maxBytes });
 }
 
 /** The guarded fetch with limits by kind of exchange: a call, a list, or the notification stream (GET). */
 function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
   const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
-  return egressFetch(deps.egress, (_url, init) => {
+  const send = egressFetch(deps.egress, (_url, init) => {
     const exchange = Exchange.active;
     const stream = (init.method ?? 'GET') === 'GET';
     return {
@@ -141,6 +179,7 @@ function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
       },
     };
   });
+  return async (input, init) => Exchange.active?.takeAnswer() ?? send(input, init);
 }
 
 function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransport {

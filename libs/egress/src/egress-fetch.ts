@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { EgressClient } from './egress-client.js';
-import type { EgressRequest } from './egress-options.js';
+import type { EgressRequest, EgressResponse } from './egress-options.js';
 
 /** Limits for each request that a library sends through `egressFetch`. */
 type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
@@ -38,21 +38,26 @@ export function egressFetch(
         ...caps,
         signal,
       });
-      const hasBody = !NULL_BODY.has(response.status);
-      if (!hasBody) response.body.cancel();
-      const result = new Response(hasBody ? toStream(response.body, onBodyError) : null, {
-        status: response.status,
-        statusText: response.statusText,
-        headers: headerPairs(response.headers),
-      });
-      Object.defineProperty(result, 'url', { value: response.url });
-      Object.defineProperty(result, 'redirected', { value: response.redirects > 0 });
-      return result;
+      return toFetchResponse(response, onBodyError);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       throw error;
     }
   };
+}
+
+/** A response as `egressFetch` gives it, for a library that takes over an exchange. */
+export function toFetchResponse(response: EgressResponse, onBodyError?: (error: unknown) => void): Response {
+  const hasBody = !NULL_BODY.has(response.status);
+  if (!hasBody) response.body.cancel();
+  const result = new Response(hasBody ? toStream(response.body, onBodyError) : null, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: headerPairs(response.headers),
+  });
+  Object.defineProperty(result, 'url', { value: response.url });
+  Object.defineProperty(result, 'redirected', { value: response.redirects > 0 });
+  return result;
 }
 
 async function toBody(

@@ -370,6 +370,7 @@ describe('sources of tools', () => {
       last_success_at: instant,
       last_error: null,
       next_look_at: instant,
+      protocol_version: '2026-07-28',
     });
     expect(byId['openapi/away']).toMatchObject({
       state: 'failed',

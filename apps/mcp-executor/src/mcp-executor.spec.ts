@@ -94,6 +94,22 @@ const bothRevisions = (seen?: string[]): RequestListener => {
   return (request, response) => void handle(request, response);
 };
 
+/** 2026-07-28, in answers that lack these members of results. */
+function omitting(members: readonly string[], methods?: readonly string[]): RequestListener {
+  const served = createMcpHandler(() => toolServer(), { responseMode: 'json' });
+  const handle = toNodeHandler({
+    async fetch(request, options) {
+      const response = await served.fetch(request, options);
+      if (!response.headers.get('content-type')?.includes('json')) return response;
+      const body = (await response.json()) as { result?: Record<string, unknown> };
+      const isMeant = methods?.includes(String(request.headers.get('mcp-method'))) ?? true;
+      for (const member of isMeant ? members : []) delete body.result?.[member];
+      return Response.json(body, { status: response.status });
+    },
+  });
+  return (request, response) => void handle(request, response);
+}
+
 /** 2025-11-25 with sessions kept in memory; `forget` drops them, as a restart would. */
 function sessionful() {
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();
@@ -179,6 +195,7 @@ function executor(
   };
   return {
     call,
+    changed,
     pool,
     egress,
     discover: (message: JsonObject) =>
@@ -328,6 +345,46 @@ describe('McpExecutor', () => {
     requests.length = 0;
     await executor({ port }).call({ url, options: { prior } }, 'add', { a: 1, b: 1 });
     expect(requests.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call']);
+  });
+
+  it('follows a server that no longer speaks the stored revision, and reports it', async () => {
+    const first = await serve(bothRevisions());
+    const { prior } = await executor({ port: first.port }).discover({ server: 'test', url: first.url });
+    await first.stop();
+    const { url, port } = await serve(sessionful().listener, first.port);
+    const { call, changed } = executor({ port });
+    expect(prior['kind']).toBe('modern');
+    expect(await call({ url, options: { prior } }, 'add', { a: 3, b: 1 })).toMatchObject({ ok: true });
+    expect(changed).toEqual(['test']);
+  });
+
+  it.each([
+    ['2025-06-18', bothRevisions(), ['initialize', 'notifications/initialized', 'tools/list']],
+    ['2026-07-28', bothRevisions(), ['server/discover', 'tools/list']],
+    ['2026-07-28', sessionful().listener, undefined],
+  ])('uses only the revision %s where it is pinned', async (revision, listener, expected) => {
+    const methods: string[] = [];
+    const { url, port } = await serve((request, response) => {
+      request.once('data', (data: Buffer) => methods.push(JSON.parse(data.toString()).method));
+      listener(request, response);
+    });
+    const { discover } = executor({ port });
+    const found = discover({ server: 'test', url, protocol_version: revision, prior: { kind: 'legacy' } });
+    if (!expected) return expect(found).rejects.toMatchObject({ code: 'UPSTREAM_ERROR' });
+    expect(await found).toMatchObject({ protocol_version: revision });
+    return expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(expected);
+  });
+
+  it.each([
+    ['resultType', 'calls', ['resultType'], ['tools/call']],
+    ['resultType', 'all results', ['resultType'], undefined],
+    ['resultType, ttlMs and cacheScope', 'all results', ['resultType', 'ttlMs', 'cacheScope'], undefined],
+  ])('takes results of 2026-07-28 without %s in %s as complete', async (_members, _where, members, methods) => {
+    const { url, port } = await serve(omitting(members, methods));
+    const { call, discover } = executor({ port });
+    const found = await discover({ server: 'test', url });
+    expect([found.protocol_version, found.tools.length]).toEqual(['2026-07-28', 4]);
+    expect(await call({ url }, 'add', { a: 2, b: 2 })).toMatchObject({ ok: true, output: { sum: 4 } });
   });
 
   const initialized = (body: { id?: number; method?: string }, response: ServerResponse): boolean => {

@@ -10,6 +10,7 @@ import {
   type ClientOptions,
   type PriorDiscovery,
   type StandardSchemaV1,
+  type Transport,
 } from '@modelcontextprotocol/client';
 import {
   getDefaultEnvironment,
@@ -17,6 +18,7 @@ import {
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
 import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
@@ -24,7 +26,7 @@ import { Exchange } from './exchange.js';
 import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
-import type { Traffic, WatchedConnection } from './traffic.js';
+import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 
 /** What sessions use of this process. */
 export interface SessionDeps {
@@ -84,7 +86,7 @@ export class McpSession {
   ): Promise<McpSession> {
     const options: ClientOptions = {
       capabilities: {},
-      versionNegotiation: { mode: 'auto' },
+      ...negotiation(target.revision),
       inputRequired: { autoFulfill: false },
       // A result that does not match its output schema does not fail the call.
       jsonSchemaValidator: {
@@ -95,9 +97,10 @@ export class McpSession {
     const client = new Client({ name: 'toolfleet', version: deps.version }, options);
     client.onerror = () => undefined; // relevant errors reach the call they belong to
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
+    fillOmitted(transport, client);
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     try {
-      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target.prior), signal });
+      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target), signal });
     } catch (error) {
       await client.close().catch(() => undefined);
       throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
@@ -218,7 +221,32 @@ function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
   });
 }
 
-function readPrior(stored: JsonObject | undefined): PriorDiscovery | undefined {
-  if (stored?.['kind'] === 'modern' && isJsonObject(stored['discover'])) return stored as unknown as PriorDiscovery;
-  return stored?.['kind'] === 'legacy' ? { kind: 'legacy' } : undefined;
+/** A pinned revision is used without asking the server whether it speaks a newer one. */
+function negotiation(revision: McpRevision | undefined): Partial<ClientOptions> {
+  if (revision === undefined) return { versionNegotiation: { mode: 'auto' } };
+  if (isModern(revision)) return { versionNegotiation: { mode: { pin: revision } } };
+  return { versionNegotiation: { mode: 'legacy' }, supportedProtocolVersions: [revision] };
+}
+
+const isModern = (revision: McpRevision): boolean => revision >= '2026-07-28';
+
+/** A pin overrides what an earlier session found. */
+function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
+  const kind = prior?.['kind'];
+  if (revision !== undefined && kind !== (isModern(revision) ? 'modern' : 'legacy')) return undefined;
+  if (kind === 'modern' && isJsonObject(prior?.['discover'])) return prior as unknown as PriorDiscovery;
+  return kind === 'legacy' ? { kind } : undefined;
+}
+
+/** Members that 2026-07-28 requires of results. The SDK rejects results that lack them. */
+const OMITTED = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+
+/**
+ * Adds to results what servers written for earlier revisions omit, with the meaning that earlier revisions give to its absence: the
+ * result is complete, and must not be reused.
+ */
+function fillOmitted(transport: Transport, client: Client): void {
+  intercept(transport, 'onmessage', (message) => {
+    if ('result' in message && client.getProtocolEra() !== 'legacy') message.result = { ...OMITTED, ...message.result };
+  });
 }

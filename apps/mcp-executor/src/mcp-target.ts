@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
-import type { McpBinding } from '@toolfleet/contracts/tool-definition';
+import { MCP_REVISIONS, type McpBinding, type McpRevision } from '@toolfleet/contracts/tool-definition';
 import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
 
 /** A local server process (local mode only). */
@@ -28,6 +28,8 @@ export interface McpTarget {
   livesOnProgress: boolean;
   /** Default `MCP_MAX_RESPONSE_BYTES`. */
   maxResponseBytes?: number;
+  /** The only protocol revision to use (`protocol_version`); default: the newest that both sides speak. */
+  revision?: McpRevision;
   /** The protocol revision found by an earlier discovery (`McpSession.prior`): no round trip before the first call. */
   prior?: JsonObject;
   /** Hash of everything that identifies server and credential, before expansion: targets with one key share a session. */
@@ -61,7 +63,9 @@ export function readTarget(
   const timeoutSeconds = readNumber(server, 'timeout_seconds', options['timeout_seconds']);
   const maxResponseBytes = readNumber(server, 'max_response_bytes', options['max_response_bytes']);
   const registration = typeof options['registration'] === 'string' ? options['registration'] : undefined;
-  const identity = [server, transport, url, headers, (options['oauth'] as Json | undefined) ?? null, stdio ?? null];
+  const revision = readRevision(server, options['protocol_version']);
+  const oauthOptions = (options['oauth'] as Json | undefined) ?? null;
+  const identity = [server, transport, url, headers, oauthOptions, stdio ?? null, revision];
   return {
     server,
     transport,
@@ -73,6 +77,7 @@ export function readTarget(
     livesOnProgress: readNumber(server, 'max_seconds', options['max_seconds']) !== undefined,
     timeoutMs: timeoutSeconds === undefined ? undefined : timeoutSeconds * 1_000,
     maxResponseBytes,
+    revision,
     prior: isJsonObject(options['prior']) ? options['prior'] : undefined,
     key: createHash('sha256').update(JSON.stringify(identity)).digest('base64url'),
   };
@@ -110,6 +115,13 @@ function readNumber(server: string, name: string, value: Json | undefined): numb
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) throw wrong(server, name);
   return value;
+}
+
+function readRevision(server: string, value: Json | undefined): McpRevision | undefined {
+  if (value === undefined || value === null) return undefined;
+  const revision = MCP_REVISIONS.find((known) => known === value);
+  if (revision === undefined) throw wrong(server, 'protocol_version');
+  return revision;
 }
 
 function wrong(server: string, option: string): ToolError {

@@ -38,14 +38,17 @@ export class SessionPool {
   private readonly slots = new Map<string, Slot>();
   /** Retired sessions with exchanges in flight, for `close`. */
   private readonly retired = new Set<Slot>();
-  /** Protocol revisions by target key (`McpSession.prior`), so that a reconnect needs no probe. */
-  private readonly priors = new Map<string, JsonObject>();
+  /**
+   * Protocol revisions by target key (`McpSession.prior`), so that a reconnect needs no probe. Undefined: the server refused the one
+   * that was stored with its registration.
+   */
+  private readonly priors = new Map<string, JsonObject | undefined>();
   private closed = false;
   private readonly deps: SessionDeps;
 
   constructor(
     deps: Omit<SessionDeps, 'credentials' | 'traffic'> & { metrics?: TrafficMetrics },
-    private readonly onToolsChanged: (server: string) => void = () => undefined,
+    private readonly onServerChanged: (server: string) => void = () => undefined,
     private readonly limits: PoolLimits = POOL_LIMITS,
     private readonly open: OpenSession = McpSession.open,
   ) {
@@ -84,7 +87,7 @@ export class SessionPool {
    * @param forgetPrior probe the protocol revision again, because the stored one may be wrong
    */
   retire(target: McpTarget, session: McpSession | undefined, forgetPrior: boolean): void {
-    if (forgetPrior) this.priors.delete(target.key);
+    if (forgetPrior) this.priors.set(target.key, undefined);
     const slot = this.slots.get(target.key);
     if (slot && session && slot.session === session) this.takeOut(target.key, slot);
   }
@@ -112,11 +115,11 @@ export class SessionPool {
 
   private start(target: McpTarget): Slot {
     this.makeRoom();
-    const prior = this.priors.get(target.key) ?? target.prior;
+    const prior = this.priors.has(target.key) ? this.priors.get(target.key) : target.prior;
     const slot: Slot = {
       // Outside the caller's exchange: the session outlives the call that opened it.
       opening: Exchange.outside(() =>
-        this.open({ ...target, prior }, this.deps, () => this.onToolsChanged(target.server)),
+        this.open({ ...target, prior }, this.deps, () => this.onServerChanged(target.server)),
       ),
       inFlight: 0,
       retired: false,
@@ -126,13 +129,15 @@ export class SessionPool {
       (session) => {
         slot.session = session;
         this.priors.set(target.key, session.prior);
+        // The registry stores an outdated revision: it looks again, and shows the switch in the status of the source.
+        if (target.prior && target.prior['kind'] !== session.prior['kind']) this.onServerChanged(target.server);
         // A server process that exits, or a transport that closes, must not be reused.
         session.client.onclose = () => this.retire(target, session, false);
       },
       (error: unknown) => {
         if (this.slots.get(target.key) === slot) this.slots.delete(target.key);
         // The stored revision may be wrong. A refusal by the egress guard is not evidence about it.
-        if (!isToolError(error)) this.priors.delete(target.key);
+        if (!isToolError(error)) this.priors.set(target.key, undefined);
       },
     );
     return slot;

@@ -184,24 +184,28 @@ function toFailure(error: unknown): Failure {
   return { type: code, message };
 }
 
-/** Calls `observe` before the handler that the SDK sets, now or later. */
-function intercept<K extends 'onmessage' | 'onclose'>(
+/** Calls `observe` before the handler that the SDK sets, now or later. The observer that was added last is called first. */
+export function intercept<K extends 'onmessage' | 'onclose'>(
   transport: Transport,
   event: K,
   observe: (...args: Parameters<NonNullable<Transport[K]>>) => void,
 ): void {
   type Handler = (...args: Parameters<NonNullable<Transport[K]>>) => void;
-  let handler = transport[event] as Handler | undefined;
+  const before = Object.getOwnPropertyDescriptor(transport, event);
+  let handler = before?.value as Handler | undefined;
+  const { get = () => handler, set = (next?: Handler) => void (handler = next) } = before ?? {};
   Object.defineProperty(transport, event, {
     configurable: true,
-    get: () =>
-      handler &&
-      ((...args: Parameters<Handler>): void => {
-        observe(...args);
-        handler?.(...args);
-      }),
-    set: (set: Handler | undefined) => {
-      handler = set;
+    get: () => {
+      const next = get() as Handler | undefined;
+      return (
+        next &&
+        ((...args: Parameters<Handler>): void => {
+          observe(...args);
+          next(...args);
+        })
+      );
     },
+    set,
   });
 }

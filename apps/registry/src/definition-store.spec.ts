@@ -127,6 +127,14 @@ function conformance(name: string, make: () => Promise<Subject>): void {
         refused: [],
         notes: [],
       });
+      const sees = (at: number, protocolVersion?: string) => store.keepLook('mcp/a', { ...ok, at, protocolVersion });
+      await sees(3, '2025-11-25');
+      await sees(4, '2026-07-28');
+      await sees(5);
+      expect((await store.looks()).get('mcp/a')).toMatchObject({
+        protocolVersion: '2026-07-28',
+        protocolSwitch: { from: '2025-11-25', at: 4 },
+      });
       await store.keepLook('mcp/a', undefined);
       expect([...(await store.looks())]).toEqual([['mcp/b', { ...ok, okAt: 1 }]]);
     });

@@ -101,6 +101,8 @@ export interface SourceLook {
   error?: string;
   refused: RefusedTool[];
   notes: string[];
+  /** Protocol revision of an MCP server. */
+  protocolVersion?: string;
   /** The next look of that replica; absent: none is planned. */
   nextAt?: EpochMs;
 }
@@ -108,6 +110,8 @@ export interface SourceLook {
 /** The last look at a source, and the last one that succeeded. */
 export interface StoredLook extends SourceLook {
   okAt?: EpochMs;
+  /** The last look that found another protocol revision than the one before. */
+  protocolSwitch?: { from: string; at: EpochMs };
 }
 
 /** Refused tools and notes kept per source. */
@@ -116,8 +120,13 @@ const MAX_LOOK_ERROR = 1_000;
 
 /** A look in the form that is stored after the previous one. */
 export function toStoredLook(look: SourceLook, before: StoredLook | undefined): StoredLook {
+  const from = before?.protocolVersion;
+  const protocolVersion = look.protocolVersion ?? from;
+  const hasSwitched = from !== undefined && from !== protocolVersion;
   return {
     ...look,
+    protocolVersion,
+    protocolSwitch: hasSwitched ? { from, at: look.at } : before?.protocolSwitch,
     error: look.error?.slice(0, MAX_LOOK_ERROR),
     refused: look.refused.slice(0, MAX_LOOK_ROWS),
     notes: look.notes.slice(0, MAX_LOOK_ROWS),

@@ -30,6 +30,10 @@ interface ResultBinding {
   kind: 'result';
 }
 
+/** Protocol revisions of MCP that this fleet knows, oldest first. From 2026-07-28 on there are no sessions. */
+export const MCP_REVISIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
+export type McpRevision = (typeof MCP_REVISIONS)[number];
+
 /** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
 export interface McpBinding {
   kind: 'mcp';

@@ -3,6 +3,7 @@
  * schema, or a description made from its keywords.
  */
 import type { JsonObject } from '@toolfleet/contracts';
+import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { TOOLSET_SCHEMA } from '@toolfleet/contracts/toolset';
 
@@ -132,6 +133,7 @@ const mcpEntry = record({
   args: texts,
   env: mapping,
   cwd: text,
+  protocol_version: choice(...MCP_REVISIONS),
   max_response_bytes: amount,
   max_seconds: amount,
   refresh_seconds: amount,

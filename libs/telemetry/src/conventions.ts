@@ -3,6 +3,7 @@
  * conventions are in development and have no release yet, so each model file is pinned to a commit. `npm run check:conventions` compares
  * this table with a checkout; `docs/operations.md` lists what is sent.
  */
+import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 
 /** Sources of the table below. */
 export const CONVENTIONS = {
@@ -191,7 +192,7 @@ const METHODS = new Set([
 /** The method as it may appear in attributes, labels and span names: one of MCP and its tasks extension, or `_OTHER`. */
 export const knownMethod = (method: string): string => (METHODS.has(method) ? method : OTHER_METHOD);
 
-const REVISIONS = new Set(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28']);
+const REVISIONS = new Set<string>(MCP_REVISIONS);
 
 /** The protocol revision if it is a known one: peers can send anything. */
 export const knownRevision = (version: unknown): string | undefined =>

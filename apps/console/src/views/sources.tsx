@@ -100,6 +100,10 @@ function SourceRow({ source, onChanged }: { source: SourceStatus; onChanged: () 
   );
 }
 
+/** The MCP revision in use, and the one before it; undefined for other kinds of sources. */
+const protocolText = ({ protocol_version: version, protocol_switch: change }: SourceStatus): string | undefined =>
+  change ? `${version} (${change.from} until ${dateTime(change.at)})` : version;
+
 const lookText = (at: string | null): string => (at === null ? '–' : dateTime(at));
 
 function StateBadge({ state }: { state: SourceState }) {
@@ -211,6 +215,7 @@ function SourceDetail({ id }: { id: string }) {
                   ['Last look', lookText(source.last_look_at)],
                   ['Last success', lookText(source.last_success_at)],
                   ['Next look', lookText(source.next_look_at)],
+                  ['MCP revision', protocolText(source)],
                 ]}
               />
             </section>

@@ -148,6 +148,7 @@ function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
     'env',
     'cwd',
     'memory_limit_mb',
+    'protocol_version',
     'timeout_seconds',
     'max_response_bytes',
     'max_seconds',

@@ -194,7 +194,11 @@ export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
     this.logOutcome(name, reply);
     const refreshMs = seconds === undefined ? found.ttl_ms || DEFAULT_REFRESH_MS : seconds * 1_000;
     const nextMs = seconds === 0 ? undefined : Math.max(MIN_REFRESH_MS, refreshMs);
-    await this.onLooked(watched, { ...toLookState(reply.registered, reply.refused), notes }, nextMs);
+    await this.onLooked(
+      watched,
+      { ...toLookState(reply.registered, reply.refused), notes, protocolVersion: found.protocol_version },
+      nextMs,
+    );
   }
 
   protected override logFailure({ name }: McpEntry, error: string, state: SourceLook['state']): void {

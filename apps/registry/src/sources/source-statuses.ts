@@ -86,6 +86,11 @@ function describeLook(look: StoredLook | undefined): Partial<SourceStatus> {
     last_success_at: toIso(look.okAt),
     last_error: look.error ?? null,
     next_look_at: toIso(look.nextAt),
+    protocol_version: look.protocolVersion,
+    protocol_switch: look.protocolSwitch && {
+      from: look.protocolSwitch.from,
+      at: new Date(look.protocolSwitch.at).toISOString(),
+    },
   };
 }
 

@@ -14,7 +14,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import type { PendingApproval, QuarantinedTool, RefusedTool, SourceStatus } from '../resources/sources.js';
-import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
+import type { McpRevision, RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
 
 export type {
@@ -215,6 +215,8 @@ export interface McpRegister extends SourceSettings {
   prefix?: string;
   tools?: string[];
   oauth?: JsonObject;
+  /** The only revision of MCP to use with the server; default: the newest that both sides speak. */
+  protocol_version?: McpRevision;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }

@@ -19,6 +19,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
+import { MCP_REVISIONS } from '../tool-definition.js';
 import { TOOL_SETTINGS } from '../tool-settings.js';
 import { answer, type Routes } from './route.js';
 
@@ -75,6 +76,13 @@ const SOURCE_STATUS = named(
       last_success_at: nullable(instant(), 'The last look that succeeded'),
       last_error: nullable(text(), 'Error of the last look; null when it succeeded'),
       next_look_at: nullable(instant(), 'Null: it is not read again by itself'),
+      protocol_version: maybe(text('Revision of MCP that the server used when its tools were last listed')),
+      protocol_switch: maybe(
+        record(
+          { from: text(), at: instant() },
+          'The last time the server was found to use another revision than before',
+        ),
+      ),
       tools: maybe(list(text(), 'Names of all tools, quarantined ones included; only in the answer for one source')),
       refused: maybe(list(REFUSED_TOOL, 'Tools of the last look that could not be registered; at most 50')),
       notes: maybe(list(text(), 'What an administrator should know about the tools; at most 50')),
@@ -157,6 +165,7 @@ const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>(
     tools: maybe(list(text())),
     prefix: maybe(text()),
     trusted: maybe(flag()),
+    protocol_version: maybe(choice(MCP_REVISIONS, 'Revision of MCP; default: the newest that both sides speak')),
     cost_per_use: maybe(number('USD')),
     ...COMMON_FIELDS,
   }),

@@ -110,12 +110,19 @@ function show(terminal: Terminal, source: SourceStatus): void {
     ['last look', shortTime(source.last_look_at)],
     ['last success', shortTime(source.last_success_at)],
     ['next look', shortTime(source.next_look_at)],
+    ...protocolRows(source),
     ['error', source.last_error ?? '-'],
     ['tools', source.tools?.join(', ') || '-'],
   ];
   terminal.out(`${paint(terminal, 'bold', source.id)}\n`);
   for (const [label, value] of rows) terminal.out(`  ${label.padEnd(13)}${plain(value)}\n`);
   showFindings(terminal, source);
+}
+
+/** The MCP revision in use, and the one before it; nothing for other kinds of sources. */
+function protocolRows({ protocol_version: version, protocol_switch: change }: SourceStatus): [string, string][] {
+  if (version === undefined) return [];
+  return [['protocol', change ? `${version} (${change.from} until ${shortTime(change.at)})` : version]];
 }
 
 /** What a registration left to do: tools that await approval, those refused, and notes. */

@@ -13,7 +13,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
-import { ScopedHttpTransport } from '../../apps/mcp-executor/dist/exchange.js';
+import { ScopedHttpTransport } from '../../apps/mcp-executor/dist/http-transport.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
 import { toServerDefinitions } from '../../apps/registry/dist/sources/mcp-definitions.js';

@@ -33,11 +33,11 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   /** @param post absent where the SDK has to authorize each request */
   constructor(
     url: URL,
-    options: StreamableHTTPClientTransportOptions & { requestInit: { headers: Record<string, string> } },
-    private readonly post: PostMessage | undefined,
+    options: StreamableHTTPClientTransportOptions,
+    private readonly post?: PostMessage,
   ) {
     super(url, options);
-    const { accept, ...given } = Object.fromEntries(new Headers(options.requestInit.headers));
+    const { accept, ...given } = Object.fromEntries(new Headers(options.requestInit?.headers));
     this.fixedHeaders = {
       ...given,
       'content-type': 'application/json',

@@ -26,6 +26,7 @@ export {
 } from './ports.js';
 export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { argumentsInvalid, authorize, quarantineRefusal } from './admit.js';
+export { newCallId } from './call-id.js';
 export { actingUserId } from './call-identity.js';
 export { toExecMessage } from './attempt.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import {
   CATALOGUE,
   isJsonObject,
@@ -18,7 +18,7 @@ import { callRequest, readCallFields } from '@toolfleet/contracts/call-fields';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import { type RegisteredTool, summaryOf, TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
-import type { Call, ResultShelf } from '@toolfleet/engine';
+import { newCallId, type Call, type ResultShelf } from '@toolfleet/engine';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { toolSignature, toolStubs } from './tool-signature.js';
 
@@ -253,7 +253,7 @@ export class ProgramCalls {
   private async callTool(n: number, { tool, args, select }: AskedCall, path: Path): Promise<JsonObject> {
     const { call, ports } = this;
     const key = this.keyOf(n);
-    const callId = randomUUID();
+    const callId = newCallId(ports.clock.now());
     this.running.set(n, tool);
     const from = ports.clock.monotonic();
     let cost: MicroUsd = 0;

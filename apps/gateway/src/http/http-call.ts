@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { ToolError, type CallRequest, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { CALL_FIELDS, callRequest, type CallFields } from '@toolfleet/contracts/call-fields';
+import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -57,7 +57,7 @@ export class HttpCalls {
     fields: CallFields,
   ): CallRequest {
     const principal = requirePrincipal(http);
-    const callId = randomUUID();
+    const callId = newCallId(this.clock.now());
     http.callId = callId;
     const caller = {
       principal,

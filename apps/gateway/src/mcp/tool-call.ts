@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -19,6 +18,7 @@ import {
 } from '@toolfleet/contracts';
 import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import { question } from '@toolfleet/contracts/text';
+import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
 import { readClientCapabilities, supportsForms } from './elicitation.js';
@@ -169,7 +169,7 @@ function toCallRequest(
     signal,
   } as const;
   const time = { beginsAt: deps.clock.now() - (exchange?.waitedMs ?? 0), maxMs: maxCallMs };
-  const request = callRequest({ id: randomUUID(), tool: name, arguments: args, fields }, caller, time);
+  const request = callRequest({ id: newCallId(deps.clock.now()), tool: name, arguments: args, fields }, caller, time);
   return { ...request, inlineBytes: request.inlineBytes ?? deps.options.inlineBytes, resultReading };
 }
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   type CallContext,
   type CallMessage,
@@ -11,6 +10,7 @@ import {
 } from '@toolfleet/contracts';
 import { callRequest } from '@toolfleet/contracts/call-fields';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { EndpointContext } from '@toolfleet/transport';
 import { type RequestLimits, type Authenticate, Projects, readCredential, unauthenticated } from '@toolfleet/access';
@@ -32,7 +32,7 @@ export class NatsCalls {
   /** Authenticates the sender of a message and counts it, before the body is read. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   async admit(context: EndpointContext): Promise<void> {
     // Errors carry the id of the call; the one that a caller sends is not used.
-    context.callId = isSingleCall(context.subject) ? randomUUID() : undefined;
+    context.callId = isSingleCall(context.subject) ? newCallId(this.clock.now()) : undefined;
     const values = (name: string) => [context.headers.get(name)].filter((value) => value !== undefined);
     const caller = {
       subject: context.subject,
@@ -63,7 +63,7 @@ export class NatsCalls {
     const origin = toOrigin(principal);
     const { name, arguments: args, ...fields } = message;
     return callRequest(
-      { id: context.callId ?? randomUUID(), tool: name, arguments: args, fields },
+      { id: context.callId ?? newCallId(this.clock.now()), tool: name, arguments: args, fields },
       {
         principal,
         origin,

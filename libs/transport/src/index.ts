@@ -1,5 +1,6 @@
 export { Endpoint, EndpointContext, type EndpointOptions } from './endpoint.js';
 export { Heartbeat } from './heartbeat.js';
+export { LocalExchange } from './local-exchange.js';
 export { NatsClient } from './nats-client.js';
 export { toNatsOptions } from './nats-options.js';
 export { NatsStrategy } from './nats-strategy.js';

@@ -149,12 +149,14 @@ export class NatsLink {
         details: { bytes: size, limit: this.maxPayload },
       });
     }
-    // The package only calls `encode` of its header object.
-    const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
-    const native = { reply: options.reply, headers };
+    const { reply = '' } = options;
     this.onTickEnd(() => {
+      const receive = this.options.exchange?.receiverOf(subject, reply !== '');
+      if (receive) return receive(new LocalMessage(subject, reply, data, encoded));
       try {
-        connection.publish(subject, data, native);
+        // The package only calls `encode` of its header object.
+        const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
+        connection.publish(subject, data, { reply: options.reply, headers });
       } catch (error) {
         options.failed?.(error);
       }
@@ -170,23 +172,28 @@ export class NatsLink {
   /** Subscribes across reconnects. What `received` throws goes to `onFault`. */
   subscribe(subject: string, received: (message: IncomingMessage) => void, queue?: string): NatsSubscription {
     requireSubject(subject);
+    const receive = (message: IncomingMessage): void => {
+      try {
+        received(message);
+      } catch (fault) {
+        // An error thrown into the package's parser would close the connection and fail every other call.
+        this.#report(fault, subject);
+      }
+    };
     const subscription: Subscription = this.#required().subscribe(subject, {
       queue,
       callback: (error, message) => {
-        if (error !== null) return;
-        try {
-          received(new NatsMessage(message));
-        } catch (fault) {
-          // An error thrown into the package's parser would close the connection and fail every other call.
-          this.#report(fault, subject);
-        }
+        if (error === null) receive(new NatsMessage(message));
       },
     });
+    const leave = this.options.exchange?.join({ subject, queue, receive });
     return {
       unsubscribe: () => {
+        leave?.();
         if (!subscription.isClosed()) subscription.unsubscribe();
       },
       drain: async () => {
+        leave?.();
         if (!subscription.isClosed() && this.#connected) await subscription.drain();
       },
     };
@@ -294,6 +301,21 @@ export class NatsLink {
 function requireSubject(subject: string): void {
   if (subject === '' || /\s/.test(subject)) {
     throw new ToolError('REQUEST_INVALID', { message: `Not a NATS subject: ${JSON.stringify(subject.slice(0, 100))}` });
+  }
+}
+
+/** A message that did not leave the process. */
+class LocalMessage implements IncomingMessage {
+  readonly isNoResponders = false;
+  readonly headers: IncomingHeaders | undefined;
+
+  constructor(
+    readonly subject: string,
+    readonly reply: string,
+    readonly data: Uint8Array,
+    encodedHeaders: Uint8Array | undefined,
+  ) {
+    this.headers = encodedHeaders && new HeaderBlock(encodedHeaders);
   }
 }
 

@@ -1,3 +1,5 @@
+import type { LocalExchange } from './local-exchange.js';
+
 /** Where and as whom to connect to NATS. */
 export interface NatsOptions {
   /** Servers separated by commas; may contain credentials. */
@@ -9,6 +11,8 @@ export interface NatsOptions {
   password?: string | (() => string);
   /** File with the CA of the servers; enables TLS. */
   tlsCa?: string;
+  /** Keeps what other services of this process serve in the process. */
+  exchange?: LocalExchange | undefined;
   /** Called when a receiver throws or the server denies an operation; without it these become warnings of the process. */
   onFault?: (error: unknown, subject: string) => void;
 }
@@ -25,7 +29,7 @@ interface NatsSettings {
  * Connection options from the settings of a service; empty values count as unset. The password is read at each connect, because
  * the settings change when its file does.
  */
-export function toNatsOptions(settings: NatsSettings): Omit<NatsOptions, 'name'> {
+export function toNatsOptions(settings: NatsSettings): Omit<NatsOptions, 'name' | 'exchange'> {
   return {
     url: settings.NATS_URL,
     user: settings.NATS_USER || undefined,

@@ -8,6 +8,7 @@ import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EndpointContext } from './endpoint.js';
 import { Endpoint } from './endpoint.js';
+import { LocalExchange } from './local-exchange.js';
 import { NatsClient } from './nats-client.js';
 import { NatsStrategy } from './nats-strategy.js';
 
@@ -123,317 +124,326 @@ let strategy: NatsStrategy;
 const faults: unknown[] = [];
 const LISTENER_THROWS = 'the listener throws as well';
 
-beforeAll(async () => {
-  nats = await startNats({ maxPayload: 1024 * 1024 });
-  client = await NatsClient.connect({ url: nats.url, name: 'spec' });
-  plain = await connect({ servers: nats.url });
-  const onFault = (error: unknown): void => {
-    if (error instanceof Error && error.message === LISTENER_THROWS) throw error;
-    faults.push(error);
-  };
-  strategy = new NatsStrategy({ connection: client, queue: 'echo', onFault });
-  app = await NestFactory.createMicroservice(EchoModule, { strategy, logger: false });
-  await app.listen();
-});
-
-afterAll(async () => {
-  await app?.close();
-  await client?.close();
-  await plain?.close();
-  await nats?.stop();
-});
-
-describe('request and reply', () => {
-  it('carries plain JSON both ways, with Nest injection', async () => {
-    expect(await client.request('t.double', { value: 21 })).toEqual({ value: 42 });
+describe.each([
+  { link: 'NATS', exchange: undefined },
+  { link: 'a process', exchange: new LocalExchange() },
+])('over $link', ({ exchange }) => {
+  beforeAll(async () => {
+    nats = await startNats({ maxPayload: 1024 * 1024 });
+    client = await NatsClient.connect({ url: nats.url, name: 'spec', exchange });
+    plain = await connect({ servers: nats.url });
+    const onFault = (error: unknown): void => {
+      if (error instanceof Error && error.message === LISTENER_THROWS) throw error;
+      faults.push(error);
+    };
+    strategy = new NatsStrategy({ connection: client, queue: 'echo', onFault });
+    app = await NestFactory.createMicroservice(EchoModule, { strategy, logger: false });
+    await app.listen();
   });
 
-  it('answers any NATS client: object, number, text, a data key, an empty body', async () => {
-    for (const body of ['{"a":1}', '{"data":{"b":2},"id":"x","pattern":"y"}', '7', '"text"', 'null']) {
-      const reply = await plain.request('t.context', body, { timeout: 2_000 });
-      expect(reply.json<{ body: unknown }>().body).toEqual(JSON.parse(body));
-    }
-    const empty = await plain.request('t.context', '', { timeout: 2_000 });
-    expect(empty.json<{ subject: string }>().subject).toBe('t.context');
+  afterAll(async () => {
+    await app?.close();
+    await client?.close();
+    await plain?.close();
+    await nats?.stop();
   });
 
-  it('answers invalid JSON with 400 headers and a body', async () => {
-    const reply = await plain.request('t.context', '{"a":', { timeout: 2_000 });
-    expect(reply.headers?.get('Nats-Service-Error-Code')).toBe('400');
-    expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
-  });
-
-  it('refuses bodies that are nested deep enough to end a recursion', async () => {
-    const nested = (levels: number) => plain.request('t.context', '['.repeat(levels) + ']'.repeat(levels));
-    expect((await nested(256)).headers?.get('Nats-Service-Error-Code') ?? '').toBe('');
-    for (const levels of [257, 100_000]) {
-      expect((await nested(levels)).json()).toMatchObject({
-        code: 'REQUEST_INVALID',
-        error: 'The body is nested deeper than 256 levels',
-      });
-    }
-  });
-
-  it('refuses numbers that would lose digits, and takes them as text', async () => {
-    const answer = async (body: string) => (await plain.request('t.context', body, { timeout: 2_000 })).json();
-    for (const number of ['9007199254740993', '1e999']) {
-      expect(await answer(`{"a":[${number}]}`)).toMatchObject({
-        code: 'REQUEST_INVALID',
-        error: `The number ${number} cannot be represented exactly; send it as a string`,
-      });
-      expect(await answer(`{"a":["${number}"]}`)).toMatchObject({ body: { a: [number] } });
-    }
-  });
-
-  it('gives the handler the concrete subject of a wildcard', async () => {
-    expect(await client.request('t.wild.acme', {})).toBe('t.wild.acme');
-  });
-
-  it('passes the call id and the remaining time, never a wall clock', async () => {
-    const reply = await client.request<Record<string, unknown>>(
-      't.context',
-      {},
-      { timeoutMs: 700, headers: { 'Tf-Call-Id': 'c1' } },
-    );
-    expect(reply).toMatchObject({ call_id: 'c1', remaining: 700, in_time: true });
-  });
-
-  it('propagates the caller’s trace over two hops, and none where there is none', async () => {
-    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-    expect(await client.request('t.trace-through', {}, { headers: { traceparent } })).toEqual({ traceparent });
-    expect(await client.request('t.trace-through', {})).toBeNull();
-  });
-
-  it('batches many requests and keeps replies apart', async () => {
-    const replies = await Promise.all(
-      Array.from({ length: 500 }, (_, value) => client.request<{ value: number }>('t.double', { value })),
-    );
-    expect(replies.map((reply) => reply.value)).toEqual(Array.from({ length: 500 }, (_, value) => value * 2));
-    expect(client.inFlight).toBe(0);
-  });
-});
-
-describe('errors', () => {
-  it('are rebuilt with code, details, message and retry time', async () => {
-    const error = await client.request('t.refuse', {}).catch((thrown: unknown) => thrown as ToolError);
-    expect(error).toBeInstanceOf(ToolError);
-    expect(error).toMatchObject({
-      code: 'RATE_LIMITED',
-      message: 'Zu viel – warte',
-      details: { tool: 'x' },
-      retryAfterMs: 1500,
+  describe('request and reply', () => {
+    it('carries plain JSON both ways, with Nest injection', async () => {
+      expect(await client.request('t.double', { value: 21 })).toEqual({ value: 42 });
     });
-  });
 
-  it('that are not ToolErrors become INTERNAL and are reported', async () => {
-    await expect(client.request('t.break', {})).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(faults.at(-1)).toMatchObject({ message: 'an internal fault' });
-  });
-
-  it('EXECUTOR_UNAVAILABLE when no service listens', async () => {
-    await expect(client.request('t.nobody', {}, { timeoutMs: 5_000 })).rejects.toMatchObject({
-      code: 'EXECUTOR_UNAVAILABLE',
-      details: { reason: 'no_responders' },
-      facts: { begun: 'no', noResponders: true },
-    });
-  });
-
-  it('of responders outside the fleet keep their status', async () => {
-    const hdrs = natsHeaders();
-    hdrs.set('Nats-Service-Error', 'no such thing');
-    hdrs.set('Nats-Service-Error-Code', '404');
-    plain.subscribe('t.foreign', { callback: (_error, message) => void message.respond('', { headers: hdrs }) });
-    await plain.flush();
-    await expect(client.request('t.foreign', {})).rejects.toMatchObject({
-      code: 'NOT_FOUND',
-      message: 'no such thing',
-    });
-  });
-
-  it('PAYLOAD_TOO_LARGE before sending, RESULT_TOO_LARGE instead of silence', async () => {
-    await expect(client.request('t.context', 'x'.repeat(1_100_000))).rejects.toMatchObject({
-      code: 'PAYLOAD_TOO_LARGE',
-    });
-    await expect(client.request('t.big', {})).rejects.toMatchObject({ code: 'RESULT_TOO_LARGE' });
-  });
-});
-
-describe('the nats package', () => {
-  it('still has the raw bytes of headers where they are read', async () => {
-    const head = natsHeaders();
-    head.set('Tf-Call-Id', 'c1');
-    const received = new Promise<unknown>((resolve) => {
-      plain.subscribe('t.raw', { max: 1, callback: (_error, message) => resolve(message) });
-    });
-    plain.publish('t.raw', 'body', { headers: head });
-    const raw = (await received) as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
-    expect(raw._msg?.hdr).toBeGreaterThan(0);
-    expect(raw._rdata).toBeInstanceOf(Uint8Array);
-  });
-});
-
-describe('schemas', () => {
-  const listen = async (subject: string, schema: JsonObject) => {
-    @Controller()
-    class CheckedEndpoint {
-      @Endpoint(`${subject}.first`)
-      first(): string {
-        return 'first';
+    it('answers any NATS client: object, number, text, a data key, an empty body', async () => {
+      for (const body of ['{"a":1}', '{"data":{"b":2},"id":"x","pattern":"y"}', '7', '"text"', 'null']) {
+        const reply = await plain.request('t.context', body, { timeout: 2_000 });
+        expect(reply.json<{ body: unknown }>().body).toEqual(JSON.parse(body));
       }
+      const empty = await plain.request('t.context', '', { timeout: 2_000 });
+      expect(empty.json<{ subject: string }>().subject).toBe('t.context');
+    });
 
-      @Endpoint(subject, { schema })
-      checked(body: { name: string }): string {
-        return body.name;
+    it('answers invalid JSON with 400 headers and a body', async () => {
+      const reply = await plain.request('t.context', '{"a":', { timeout: 2_000 });
+      expect(reply.headers?.get('Nats-Service-Error-Code')).toBe('400');
+      expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
+    });
+
+    it('refuses bodies that are nested deep enough to end a recursion', async () => {
+      const nested = (levels: number) => plain.request('t.context', '['.repeat(levels) + ']'.repeat(levels));
+      expect((await nested(256)).headers?.get('Nats-Service-Error-Code') ?? '').toBe('');
+      for (const levels of [257, 100_000]) {
+        expect((await nested(levels)).json()).toMatchObject({
+          code: 'REQUEST_INVALID',
+          error: 'The body is nested deeper than 256 levels',
+        });
       }
-    }
-    @Module({ controllers: [CheckedEndpoint] })
-    class CheckedModule {}
-    const checked = new NatsStrategy({ connection: client, queue: 'c' });
-    const service = await NestFactory.createMicroservice(CheckedModule, {
-      strategy: checked,
-      logger: false,
-      abortOnError: false,
     });
-    await service.listen();
-    return service;
-  };
 
-  it('are checked before the handler runs', async () => {
-    const service = await listen('t.checked', { required: ['name'] });
-    expect(await client.request('t.checked', { name: 'n' })).toBe('n');
-    await expect(client.request('t.checked', {})).rejects.toMatchObject({
-      code: 'REQUEST_INVALID',
-      message: expect.stringContaining('name'),
+    it('refuses numbers that would lose digits, and takes them as text', async () => {
+      const answer = async (body: string) => (await plain.request('t.context', body, { timeout: 2_000 })).json();
+      for (const number of ['9007199254740993', '1e999']) {
+        expect(await answer(`{"a":[${number}]}`)).toMatchObject({
+          code: 'REQUEST_INVALID',
+          error: `The number ${number} cannot be represented exactly; send it as a string`,
+        });
+        expect(await answer(`{"a":["${number}"]}`)).toMatchObject({ body: { a: [number] } });
+      }
     });
-    await service.close();
-  });
 
-  it('that do not compile refuse to start, and leave nothing subscribed', async () => {
-    await expect(listen('t.wrong', { type: 'nothing' })).rejects.toMatchObject({ code: 'SPEC_INVALID' });
-    await expect(client.request('t.wrong.first', {})).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
-  });
-});
-
-describe('hostile messages', () => {
-  it('get replies on inboxes only, whatever reply subject the caller names', async () => {
-    const stolen: string[] = [];
-    plain.subscribe('budget.>', { callback: (_error, message) => void stolen.push(message.subject) });
-    plain.publish('t.double', '{"value":1}', { reply: 'budget.settle' });
-    plain.publish('t.refuse', '{}', { reply: 'budget.settle' });
-    await plain.flush();
-    await client.request('t.double', { value: 1 });
-    await plain.flush();
-    expect(stolen).toEqual([]);
-  });
-
-  it.each(['a b', 'a\r\nPUB b 0', ''])('the subject %j is refused', async (subject) => {
-    await expect(client.request(subject, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-    expect(() => client.subscribe(subject, () => undefined)).toThrow();
-    expect(client.inFlight).toBe(0);
-  });
-
-  it('a receiver that throws does not close the connection', async () => {
-    const thrown: unknown[] = [];
-    const careful = await NatsClient.connect({ url: nats.url, name: 'x', onFault: (error) => void thrown.push(error) });
-    careful.subscribe('t.event', ({ body }) => {
-      throw new Error(`cannot take ${String(body)}`);
+    it('gives the handler the concrete subject of a wildcard', async () => {
+      expect(await client.request('t.wild.acme', {})).toBe('t.wild.acme');
     });
-    await careful.link.flush();
-    client.publish('t.event', 1);
-    await expect.poll(() => thrown.length).toBe(1);
-    expect(await careful.request('t.double', { value: 2 })).toEqual({ value: 4 });
-    await careful.close();
-  });
 
-  it('an error that quotes a huge name is shortened in message and details', async () => {
-    const reply = await plain.request('t.quote', JSON.stringify('k'.repeat(900_000)), { timeout: 5_000 });
-    expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
-    expect(reply.data.length).toBeLessThan(64 * 1024);
-  });
-
-  it('an error that cannot be rendered is replied to with its code alone', async () => {
-    for (const [subject, code] of [
-      ['t.unrenderable', 'REQUEST_INVALID'],
-      ['t.throws-anything', 'INTERNAL'],
-    ] as const) {
-      await expect(client.request(subject, {})).rejects.toMatchObject({ code });
-    }
-    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
-  });
-
-  it('a reply subject that cannot be published to breaks nothing, not even in the acknowledgement timer', async () => {
-    const head = natsHeaders();
-    head.set('Tf-Fence', '1');
-    const before = faults.length;
-    // NATS takes this subject; to us it has a blank.
-    plain.publish('t.late', '{}', { reply: '_INBOX.\u00a0x', headers: head });
-    await expect.poll(() => faults.length).toBeGreaterThan(before);
-    await expect.poll(() => strategy.inFlight).toBe(0);
-    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
-  });
-
-  it('an onFault that throws breaks nothing', async () => {
-    await expect(client.request('t.break', { listener: 'throws' })).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
-  });
-
-  it('an overlong call id is not repeated', async () => {
-    const reply = await client.request<Record<string, unknown>>(
-      't.context',
-      {},
-      { headers: { 'Tf-Call-Id': 'c'.repeat(100_000) } },
-    );
-    expect(reply['call_id']).toBeNull();
-  });
-
-  it('an unknown sender is refused before the body is parsed', async () => {
-    const guarded = new NatsStrategy({
-      connection: client,
-      queue: 'guarded',
-      admit: async (context) => {
-        if (context.headers.get('Authorization') === undefined) throw new ToolError('UNAUTHENTICATED');
-      },
+    it('passes the call id and the remaining time, never a wall clock', async () => {
+      const reply = await client.request<Record<string, unknown>>(
+        't.context',
+        {},
+        { timeoutMs: 700, headers: { 'Tf-Call-Id': 'c1' } },
+      );
+      expect(reply).toMatchObject({ call_id: 'c1', remaining: 700, in_time: true });
     });
-    const service = await NestFactory.createMicroservice(GuardedModule, { strategy: guarded, logger: false });
-    await service.listen();
-    for (const body of ['not JSON', JSON.stringify({ ['k'.repeat(500_000)]: 1 }), '['.repeat(100_000)]) {
-      const reply = await plain.request('t.guarded', body, { timeout: 5_000 });
-      expect(reply.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
-    }
-    await service.close();
-  });
 
-  it('a header cannot inject another', async () => {
-    await expect(client.request('t.double', {}, { headers: { 'Tf-Call-Id': 'x\r\nA: b' } })).rejects.toMatchObject({
-      code: 'INTERNAL',
+    it('propagates the caller’s trace over two hops, and none where there is none', async () => {
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+      expect(await client.request('t.trace-through', {}, { headers: { traceparent } })).toEqual({ traceparent });
+      expect(await client.request('t.trace-through', {})).toBeNull();
     });
-    expect(client.inFlight).toBe(0);
-  });
-});
 
-describe('deadlines and cancellation', () => {
-  it('end the request and, by the remaining time, the work', async () => {
-    EchoEndpoint.aborted = [];
-    await expect(client.request('t.until-aborted', {}, { timeoutMs: 100 })).rejects.toMatchObject({
-      code: 'DEADLINE_EXCEEDED',
-    });
-    await expect.poll(() => EchoEndpoint.aborted).toEqual(['DEADLINE_EXCEEDED']);
-    expect(strategy.inFlight).toBe(0);
-  });
-
-  it('an aborted signal rejects at once; a signal already aborted sends nothing', async () => {
-    const controller = new AbortController();
-    const waiting = client.request('t.until-aborted', {}, { signal: controller.signal, timeoutMs: 60_000 });
-    setTimeout(() => controller.abort(), 30);
-    await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
-    await expect(client.request('t.double', { value: 1 }, { signal: controller.signal })).rejects.toMatchObject({
-      code: 'CANCELLED',
+    it('batches many requests and keeps replies apart', async () => {
+      const replies = await Promise.all(
+        Array.from({ length: 500 }, (_, value) => client.request<{ value: number }>('t.double', { value })),
+      );
+      expect(replies.map((reply) => reply.value)).toEqual(Array.from({ length: 500 }, (_, value) => value * 2));
+      expect(client.inFlight).toBe(0);
     });
   });
 
-  it('a deadline in the past is refused without sending', async () => {
-    await expect(client.request('t.double', { value: 1 }, { deadlineAt: Date.now() - 1 })).rejects.toMatchObject({
-      code: 'DEADLINE_EXCEEDED',
+  describe('errors', () => {
+    it('are rebuilt with code, details, message and retry time', async () => {
+      const error = await client.request('t.refuse', {}).catch((thrown: unknown) => thrown as ToolError);
+      expect(error).toBeInstanceOf(ToolError);
+      expect(error).toMatchObject({
+        code: 'RATE_LIMITED',
+        message: 'Zu viel – warte',
+        details: { tool: 'x' },
+        retryAfterMs: 1500,
+      });
+    });
+
+    it('that are not ToolErrors become INTERNAL and are reported', async () => {
+      await expect(client.request('t.break', {})).rejects.toMatchObject({ code: 'INTERNAL' });
+      expect(faults.at(-1)).toMatchObject({ message: 'an internal fault' });
+    });
+
+    it('EXECUTOR_UNAVAILABLE when no service listens', async () => {
+      await expect(client.request('t.nobody', {}, { timeoutMs: 5_000 })).rejects.toMatchObject({
+        code: 'EXECUTOR_UNAVAILABLE',
+        details: { reason: 'no_responders' },
+        facts: { begun: 'no', noResponders: true },
+      });
+    });
+
+    it('of responders outside the fleet keep their status', async () => {
+      const hdrs = natsHeaders();
+      hdrs.set('Nats-Service-Error', 'no such thing');
+      hdrs.set('Nats-Service-Error-Code', '404');
+      plain.subscribe('t.foreign', { callback: (_error, message) => void message.respond('', { headers: hdrs }) });
+      await plain.flush();
+      await expect(client.request('t.foreign', {})).rejects.toMatchObject({
+        code: 'NOT_FOUND',
+        message: 'no such thing',
+      });
+    });
+
+    it('PAYLOAD_TOO_LARGE before sending, RESULT_TOO_LARGE instead of silence', async () => {
+      await expect(client.request('t.context', 'x'.repeat(1_100_000))).rejects.toMatchObject({
+        code: 'PAYLOAD_TOO_LARGE',
+      });
+      await expect(client.request('t.big', {})).rejects.toMatchObject({ code: 'RESULT_TOO_LARGE' });
+    });
+  });
+
+  describe('the nats package', () => {
+    it('still has the raw bytes of headers where they are read', async () => {
+      const head = natsHeaders();
+      head.set('Tf-Call-Id', 'c1');
+      const received = new Promise<unknown>((resolve) => {
+        plain.subscribe('t.raw', { max: 1, callback: (_error, message) => resolve(message) });
+      });
+      plain.publish('t.raw', 'body', { headers: head });
+      const raw = (await received) as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
+      expect(raw._msg?.hdr).toBeGreaterThan(0);
+      expect(raw._rdata).toBeInstanceOf(Uint8Array);
+    });
+  });
+
+  describe('schemas', () => {
+    const listen = async (subject: string, schema: JsonObject) => {
+      @Controller()
+      class CheckedEndpoint {
+        @Endpoint(`${subject}.first`)
+        first(): string {
+          return 'first';
+        }
+
+        @Endpoint(subject, { schema })
+        checked(body: { name: string }): string {
+          return body.name;
+        }
+      }
+      @Module({ controllers: [CheckedEndpoint] })
+      class CheckedModule {}
+      const checked = new NatsStrategy({ connection: client, queue: 'c' });
+      const service = await NestFactory.createMicroservice(CheckedModule, {
+        strategy: checked,
+        logger: false,
+        abortOnError: false,
+      });
+      await service.listen();
+      return service;
+    };
+
+    it('are checked before the handler runs', async () => {
+      const service = await listen('t.checked', { required: ['name'] });
+      expect(await client.request('t.checked', { name: 'n' })).toBe('n');
+      await expect(client.request('t.checked', {})).rejects.toMatchObject({
+        code: 'REQUEST_INVALID',
+        message: expect.stringContaining('name'),
+      });
+      await service.close();
+    });
+
+    it('that do not compile refuse to start, and leave nothing subscribed', async () => {
+      await expect(listen('t.wrong', { type: 'nothing' })).rejects.toMatchObject({ code: 'SPEC_INVALID' });
+      await expect(client.request('t.wrong.first', {})).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
+    });
+  });
+
+  describe('hostile messages', () => {
+    it('get replies on inboxes only, whatever reply subject the caller names', async () => {
+      const stolen: string[] = [];
+      plain.subscribe('budget.>', { callback: (_error, message) => void stolen.push(message.subject) });
+      plain.publish('t.double', '{"value":1}', { reply: 'budget.settle' });
+      plain.publish('t.refuse', '{}', { reply: 'budget.settle' });
+      await plain.flush();
+      await client.request('t.double', { value: 1 });
+      await plain.flush();
+      expect(stolen).toEqual([]);
+    });
+
+    it.each(['a b', 'a\r\nPUB b 0', ''])('the subject %j is refused', async (subject) => {
+      await expect(client.request(subject, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      expect(() => client.subscribe(subject, () => undefined)).toThrow();
+      expect(client.inFlight).toBe(0);
+    });
+
+    it('a receiver that throws does not close the connection', async () => {
+      const thrown: unknown[] = [];
+      const careful = await NatsClient.connect({
+        url: nats.url,
+        name: 'x',
+        onFault: (error) => void thrown.push(error),
+      });
+      careful.subscribe('t.event', ({ body }) => {
+        throw new Error(`cannot take ${String(body)}`);
+      });
+      await careful.link.flush();
+      client.publish('t.event', 1);
+      await expect.poll(() => thrown.length).toBe(1);
+      expect(await careful.request('t.double', { value: 2 })).toEqual({ value: 4 });
+      await careful.close();
+    });
+
+    it('an error that quotes a huge name is shortened in message and details', async () => {
+      const reply = await plain.request('t.quote', JSON.stringify('k'.repeat(900_000)), { timeout: 5_000 });
+      expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID' });
+      expect(reply.data.length).toBeLessThan(64 * 1024);
+    });
+
+    it('an error that cannot be rendered is replied to with its code alone', async () => {
+      for (const [subject, code] of [
+        ['t.unrenderable', 'REQUEST_INVALID'],
+        ['t.throws-anything', 'INTERNAL'],
+      ] as const) {
+        await expect(client.request(subject, {})).rejects.toMatchObject({ code });
+      }
+      expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+    });
+
+    it('a reply subject that cannot be published to breaks nothing, not even in the acknowledgement timer', async () => {
+      const head = natsHeaders();
+      head.set('Tf-Fence', '1');
+      const before = faults.length;
+      // NATS takes this subject; to us it has a blank.
+      plain.publish('t.late', '{}', { reply: '_INBOX.\u00a0x', headers: head });
+      await expect.poll(() => faults.length).toBeGreaterThan(before);
+      await expect.poll(() => strategy.inFlight).toBe(0);
+      expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+    });
+
+    it('an onFault that throws breaks nothing', async () => {
+      await expect(client.request('t.break', { listener: 'throws' })).rejects.toMatchObject({ code: 'INTERNAL' });
+      expect(await client.request('t.double', { value: 3 })).toEqual({ value: 6 });
+    });
+
+    it('an overlong call id is not repeated', async () => {
+      const reply = await client.request<Record<string, unknown>>(
+        't.context',
+        {},
+        { headers: { 'Tf-Call-Id': 'c'.repeat(100_000) } },
+      );
+      expect(reply['call_id']).toBeNull();
+    });
+
+    it('an unknown sender is refused before the body is parsed', async () => {
+      const guarded = new NatsStrategy({
+        connection: client,
+        queue: 'guarded',
+        admit: async (context) => {
+          if (context.headers.get('Authorization') === undefined) throw new ToolError('UNAUTHENTICATED');
+        },
+      });
+      const service = await NestFactory.createMicroservice(GuardedModule, { strategy: guarded, logger: false });
+      await service.listen();
+      for (const body of ['not JSON', JSON.stringify({ ['k'.repeat(500_000)]: 1 }), '['.repeat(100_000)]) {
+        const reply = await plain.request('t.guarded', body, { timeout: 5_000 });
+        expect(reply.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
+      }
+      await service.close();
+    });
+
+    it('a header cannot inject another', async () => {
+      await expect(client.request('t.double', {}, { headers: { 'Tf-Call-Id': 'x\r\nA: b' } })).rejects.toMatchObject({
+        code: 'INTERNAL',
+      });
+      expect(client.inFlight).toBe(0);
+    });
+  });
+
+  describe('deadlines and cancellation', () => {
+    it('end the request and, by the remaining time, the work', async () => {
+      EchoEndpoint.aborted = [];
+      await expect(client.request('t.until-aborted', {}, { timeoutMs: 100 })).rejects.toMatchObject({
+        code: 'DEADLINE_EXCEEDED',
+      });
+      await expect.poll(() => EchoEndpoint.aborted).toEqual(['DEADLINE_EXCEEDED']);
+      expect(strategy.inFlight).toBe(0);
+    });
+
+    it('an aborted signal rejects at once; a signal already aborted sends nothing', async () => {
+      const controller = new AbortController();
+      const waiting = client.request('t.until-aborted', {}, { signal: controller.signal, timeoutMs: 60_000 });
+      setTimeout(() => controller.abort(), 30);
+      await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
+      await expect(client.request('t.double', { value: 1 }, { signal: controller.signal })).rejects.toMatchObject({
+        code: 'CANCELLED',
+      });
+    });
+
+    it('a deadline in the past is refused without sending', async () => {
+      await expect(client.request('t.double', { value: 1 }, { deadlineAt: Date.now() - 1 })).rejects.toMatchObject({
+        code: 'DEADLINE_EXCEEDED',
+      });
     });
   });
 });

@@ -103,7 +103,7 @@ const appsStandAlone: Rule = ({ path, text }) =>
       return crosses && !isSpec(path) ? [`${path} reaches ${specifier} by path`] : [];
     }
     if (target === 'testing') return isSpec(path) ? [] : [`${path} imports testing`];
-    if (APPS.includes(target)) return [`${path} imports app ${target}`];
+    if (APPS.includes(target)) return path.startsWith('apps/standalone/') ? [] : [`${path} imports app ${target}`];
     if (TOOLS.includes(target)) return [`${path} imports tools/${target}`];
     return [];
   });
@@ -116,7 +116,7 @@ const consoleIsACaller: Rule = ({ path, text }) =>
         .filter((specifier) => !/^(\.|@toolfleet\/client$|react$|react-dom\/client$)/.test(specifier))
         .map((specifier) => `${path} imports ${specifier}`);
 
-/** Rank of each folder of the gateway; `main` and `gateway.config` are files. */
+/** Rank of each folder of the gateway; `main`, `service` and `gateway.config` are files. */
 const GATEWAY_RANKS: Record<string, number> = {
   server: 0,
   calls: 0,
@@ -126,7 +126,8 @@ const GATEWAY_RANKS: Record<string, number> = {
   nats: 1,
   'gateway.config': 1,
   wiring: 2,
-  main: 3,
+  service: 3,
+  main: 4,
 };
 
 /** Folders of the gateway import folders of a lower rank only, so that entry points know neither each other nor the settings. */
@@ -215,10 +216,10 @@ const RULES: Record<string, Rule> = {
     (path) => /\/redis-[^/]+\.ts$/.test(path) || path.startsWith('libs/queue/'),
   ),
   'a service loads its configuration first': ({ path, text }) =>
-    /^apps\/[^/]+\/src\/main\.ts$/.test(path) && !path.startsWith('apps/console/')
+    /^apps\/[^/]+\/src\/(main|service)\.ts$/.test(path) && !path.startsWith('apps/console/')
       ? [...text.matchAll(/(?:^|\n)import\b[^;]*?from\s*'([^']+)'/g)]
           .map(([, specifier]) => specifier!)
-          .filter((specifier) => specifier !== '@toolfleet/service' && !specifier.endsWith('.config.js'))
+          .filter((specifier) => !/^@toolfleet\/service$|^\.\/service\.js$|\.config\.js$/.test(specifier))
           .map((specifier) => `${path} imports ${specifier} before the configuration is checked`)
       : [],
   'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/schema/')),
@@ -493,7 +494,7 @@ describe('nx graph', () => {
       const [top, folder] = node.data.root.split('/') as [string, string];
       const expected =
         top === 'apps'
-          ? 'layer:6'
+          ? `layer:${folder === 'standalone' ? 7 : 6}`
           : top === 'tools'
             ? 'layer:tools'
             : folder === 'testing'

@@ -19,17 +19,8 @@ import {
   type TestProgram,
 } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { SERVICES } from '../apps/standalone/src/standalone.config.js';
 
-const SERVICES = [
-  'gateway',
-  'registry',
-  'mcp-executor',
-  'openapi-executor',
-  'builtin-executor',
-  'python-sandbox',
-  'budget',
-  'records',
-] as const;
 type Service = (typeof SERVICES)[number];
 
 let nats: NatsServer;

@@ -391,22 +391,12 @@ describe('npm start', () => {
   it('serves health and metrics of every service', async () => {
     expect((await http('GET', '/health', undefined, null)).status).toBe(200);
     expect((await http('GET', '/readiness', undefined, null)).status).toBe(200);
-    expect(fleet.services.map((service) => service.name).toSorted()).toEqual([
-      'budget',
-      'builtin-executor',
-      'gateway',
-      'mcp-executor',
-      'openapi-executor',
-      'python-sandbox',
-      'records',
-      'registry',
-    ]);
+    expect(fleet.services.map((service) => service.name)).toEqual(['standalone']);
     for (const { admin_url: admin } of fleet.services) {
       expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
       expect(await (await fetch(`${admin}/metrics`)).text()).toContain('toolfleet_build_info');
     }
-    const gateway = fleet.services.find((service) => service.name === 'gateway');
-    expect(await (await fetch(`${gateway?.admin_url}/metrics`)).text()).toMatch(
+    expect(await (await fetch(`${fleet.services[0]?.admin_url}/metrics`)).text()).toMatch(
       /shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/,
     );
   });
@@ -487,7 +477,7 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
       }
     });
     const names = [...Object.keys(fleet.broker_pids), ...fleet.services.map((service) => service.name)];
-    expect(names).toHaveLength(10);
+    expect(names).toHaveLength(3);
     for (const name of names) {
       const before = pidOf(name);
 

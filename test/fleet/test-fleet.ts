@@ -16,6 +16,7 @@ import {
   type ServiceProcess,
 } from '@toolfleet/testing';
 import { ApiKeys, RedisKeyStore } from '@toolfleet/access';
+import { SERVICES as SERVICE_NAMES, type ServiceName } from '../../apps/standalone/src/standalone.config.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
@@ -41,18 +42,7 @@ export function expectOnTime(answers: readonly { tookMs: number }[], boundMs: nu
   expect(took.at(-1), 'the slowest answer').toBeLessThan(boundMs + LATENESS_MS);
 }
 
-/** All services, by the folder of their app; those that others ask come first. */
-export const SERVICE_NAMES = [
-  'budget',
-  'registry',
-  'records',
-  'builtin-executor',
-  'mcp-executor',
-  'openapi-executor',
-  'python-sandbox',
-  'gateway',
-] as const;
-export type ServiceName = (typeof SERVICE_NAMES)[number];
+export { SERVICE_NAMES, type ServiceName };
 
 /** A whole fleet: so many processes of each service. */
 export const ofEach = (count: number): Partial<Record<ServiceName, number>> =>

@@ -3,7 +3,8 @@
  * MCP proxies of npm in front of the same echo server. CPU is that of all processes that take part, brokers and upstream included,
  * and is printed by process as well. Every call has other arguments; limits are evaluated and never reached.
  *
- *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_PATHS=regular expression of `path, entryPoint`)
+ *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_PATHS=regular expression of `path, entryPoint`;
+ *                               BENCH_ONE_PROCESS=1 for all services in one process)
  */
 import { connect, headers as natsHeaders } from 'nats';
 import { fork } from 'node:child_process';
@@ -210,7 +211,7 @@ const tree = (name, pid) =>
 /** Processes of a path by name. Read anew each time: the sandbox replaces its host. */
 function processesOf(fleet, executor, upstream) {
   const parts = fleet.services
-    .filter(({ name }) => ['gateway', 'budget', executor].includes(name))
+    .filter(({ name }) => ['gateway', 'budget', executor, 'standalone'].includes(name))
     .map(({ name, pid }) => tree(name, pid));
   return Object.assign({ ...fleet.broker_pids, upstream }, ...parts);
 }

@@ -19,7 +19,10 @@ export const UNLIMITED = {
   MAX_COST_PER_TENANT: String(NEVER),
 };
 
-/** Starts a fleet, hands it to `bench` and stops it. `env` is set for its services, `config` is one more file of its configuration. */
+/**
+ * Starts a fleet, hands it to `bench` and stops it. Each service has a process of its own, unless BENCH_ONE_PROCESS is set.
+ * `env` is set for its services, `config` is one more file of its configuration.
+ */
 export async function withFleet(root, bench, { env = {}, config } = {}) {
   const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
   Object.assign(process.env, UNLIMITED, env, {
@@ -29,6 +32,7 @@ export async function withFleet(root, bench, { env = {}, config } = {}) {
   const { fleet, stop } = await startFleet({
     root,
     stateDir,
+    separate: process.env.BENCH_ONE_PROCESS === undefined,
     say: () => {},
     onGivenUp: (error) => console.error(error.message),
   });

@@ -1,4 +1,4 @@
-/** The local fleet: brokers, samples and the eight services as child processes, with one state folder. */
+/** The local fleet: brokers, samples and the services as child processes, with one state folder. */
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
@@ -12,22 +12,12 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { SERVICES } from '../../apps/standalone/dist/standalone.config.js';
 import { checkConfiguration, configurationFiles, FaultPrinter } from './configuration.mjs';
 import { startBrokers } from './brokers.mjs';
 import { freePort, portIsFree, startProcess } from './child-process.mjs';
 import { Supervised } from './supervisor.mjs';
 
-/** Start order matters only for the log: every service waits for what it needs. */
-const SERVICES = [
-  'budget',
-  'records',
-  'registry',
-  'builtin-executor',
-  'mcp-executor',
-  'openapi-executor',
-  'python-sandbox',
-  'gateway',
-];
 /** Services stop within this time, brokers after them: 5 s in all. */
 const SERVICE_GRACE_MS = 3_500;
 const BROKER_GRACE_MS = 1_000;
@@ -35,16 +25,24 @@ const READY_WITHIN_MS = 60_000;
 const TOOLS_WITHIN_MS = 20_000;
 
 /**
- * Starts everything and resolves when each service reports ready. Processes that end are started again until `stop`; one that keeps
+ * Starts everything and resolves when each service reports ready. The services share a process, unless `separate`. Processes that end are started again until `stop`; one that keeps
  * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
  * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
  * process behind.
- * @param {{root: string, stateDir: string, say: (line: string) => void,
+ * @param {{root: string, stateDir: string, separate?: boolean, say: (line: string) => void,
  *   step?: <T>(title: string, work: () => Promise<T>) => Promise<T>,
  *   onGivenUp: (error: import('./supervisor.mjs').GivenUpError) => void,
  *   onStop?: (stop: () => Promise<void>) => void}} options
  */
-export async function startFleet({ root, stateDir, say, step = (_title, work) => work(), onGivenUp, onStop }) {
+export async function startFleet({
+  root,
+  stateDir,
+  separate = false,
+  say,
+  step = (_title, work) => work(),
+  onGivenUp,
+  onStop,
+}) {
   const logDir = join(stateDir, 'logs');
   mkdirSync(logDir, { recursive: true });
   const release = lock(join(stateDir, 'pid'));
@@ -100,8 +98,9 @@ export async function startFleet({ root, stateDir, say, step = (_title, work) =>
         .filter(Boolean)
         .join(','),
     };
+    const names = separate ? SERVICES : ['standalone'];
     const services = await step(`starting the ${SERVICES.length} services`, () =>
-      Promise.all(SERVICES.map((name) => startService({ name, root, logDir, environment, supervise, printer }))),
+      Promise.all(names.map((name) => startService({ name, root, logDir, environment, supervise, printer }))),
     );
     const state = () => ({
       url: `http://127.0.0.1:${gatewayPort}`,

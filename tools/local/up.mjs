@@ -1,7 +1,11 @@
-/** `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. */
+/**
+ * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process; with `-- --separate` each has its
+ * own, as in production.
+ */
 import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { readDotEnv } from './configuration.mjs';
 import { onInterrupt } from './child-process.mjs';
 import { startFleet } from './fleet.mjs';
@@ -21,6 +25,8 @@ if (!ownDir) chmodSync(stateDir, 0o700);
 const devKey = process.env.TOOLFLEET_DEV_API_KEY;
 if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
 
+const { separate } = readArguments();
+
 let stopping;
 let stopFleet;
 const stop = (code) => {
@@ -36,6 +42,7 @@ try {
   const { fleet } = await startFleet({
     root: ROOT,
     stateDir,
+    separate,
     say,
     step,
     onStop: (stopAll) => (stopFleet = stopAll),
@@ -72,9 +79,17 @@ A tool of an MCP server:
 ${call('sample_add', { a: 2, b: 40 })}
 
   Configure  ${process.env.TOOLFLEET_CONFIG ?? join(stateDir, 'fleet.yaml')}        .env  variables
-  Logs       ${join(stateDir, 'logs')}/<service>.log
+  Logs       ${services.map(({ log }) => log).join('\n             ')}
   Metrics    ${services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`).join('\n             ')}
 `);
+}
+
+function readArguments() {
+  try {
+    return parseArgs({ options: { separate: { type: 'boolean' } } }).values;
+  } catch (error) {
+    return fail(`${error.message}\nusage: npm start [-- --separate]`);
+  }
 }
 
 function fail(message, exitCode = 1) {

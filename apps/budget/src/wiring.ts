@@ -48,8 +48,8 @@ class BudgetModule {
 
 /** The components of the service in start order: brokers, ledger, upkeep, and last the endpoint. */
 export function budgetComponents(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'budget', clock, metrics });
+  const { clock, logger, metrics, faults, exchange } = host;
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'budget', clock, metrics, exchange });
   // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',

@@ -1,7 +1,4 @@
 import { startService } from '@toolfleet/service';
-import { gatewayConfig } from './gateway.config.js';
+import service from './service.js';
 
-// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
-await startService(gatewayConfig, async (settings, host) =>
-  (await import('./wiring/wire-gateway.js')).wireGateway(settings, host),
-);
+await startService(service);

@@ -1,8 +1,4 @@
 import { startService } from '@toolfleet/service';
-import { openapiExecutorConfig } from './openapi-executor.config.js';
+import service from './service.js';
 
-// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
-await startService(openapiExecutorConfig, async (settings, host) => {
-  const { buildExecutor } = await import('@toolfleet/service/executor');
-  return buildExecutor((await import('./wiring.js')).openApiExecutor, settings, host);
-});
+await startService(service);

@@ -1,7 +1,4 @@
 import { startService } from '@toolfleet/service';
-import { pythonSandboxConfig } from './python-sandbox.config.js';
+import service from './service.js';
 
-// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
-await startService(pythonSandboxConfig, async (settings, host) =>
-  (await import('./wiring.js')).createComponents(settings, host),
-);
+await startService(service);

@@ -1,7 +1,4 @@
 import { startService } from '@toolfleet/service';
-import { recordsConfig } from './records.config.js';
+import service from './service.js';
 
-// The rest is loaded once the configuration is checked, so that --help works on older versions of Node.
-await startService(recordsConfig, async (settings, host) =>
-  (await import('./wiring.js')).recordsComponents(settings, host),
-);
+await startService(service);

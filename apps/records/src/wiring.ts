@@ -27,8 +27,8 @@ class RecordsModule {
 
 /** The components of the service in start order: broker, store, retention, and last the endpoint. */
 export function recordsComponents(settings: RecordsConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics });
+  const { clock, logger, metrics, faults, exchange } = host;
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics, exchange });
   const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH));
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,

@@ -77,8 +77,8 @@ class RegistryModule {
 
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'registry', clock, metrics });
+  const { clock, logger, metrics, faults, exchange } = host;
+  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'registry', clock, metrics, exchange });
   // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',

@@ -2,6 +2,7 @@
 import {
   boolean,
   defineConfig,
+  defineService,
   durationMs,
   integer,
   secret,
@@ -23,7 +24,7 @@ const config = defineConfig('demo', {
   DEMO_CRASH: boolean({ default: false, help: 'reject a promise without a handler' }),
 });
 
-await startService(config, async (settings, host): Promise<LifecycleComponent[]> => {
+const demo = defineService(config, async (settings, host): Promise<LifecycleComponent[]> => {
   let away = settings.DEMO_BROKER_AWAY;
   let isReady = true;
   const part = (name: string, extra: Partial<LifecycleComponent> = {}): LifecycleComponent => ({
@@ -65,3 +66,5 @@ await startService(config, async (settings, host): Promise<LifecycleComponent[]>
     }),
   ];
 });
+
+await startService(demo);

@@ -43,4 +43,4 @@ export {
 } from './secrets/secret-box.js';
 export { secretOpener, type OpenSecret } from './secrets/secret-opener.js';
 export { ServiceFaults } from './service-faults.js';
-export { startService, VERSION } from './start-service.js';
+export { defineService, startService, VERSION, type Service } from './start-service.js';

@@ -1,6 +1,7 @@
 import type { Json } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger, Metrics } from '@toolfleet/telemetry';
+import type { LocalExchange } from '@toolfleet/transport/local-exchange';
 import type { ServiceFaults } from './service-faults.js';
 import { classifyStartupError } from './startup-errors.js';
 
@@ -42,6 +43,8 @@ export interface ServiceHost {
   readonly metrics: Metrics;
   /** What is wrong with configuration and policies while the service runs. */
   readonly faults: ServiceFaults;
+  /** Set when the process runs several services: hand it to each NATS connection. */
+  readonly exchange?: LocalExchange | undefined;
   /** Aborted when draining begins. */
   readonly draining: AbortSignal;
   /** Publishes facts such as `{ port: 8080 }` to the parent process (port file, IPC). */

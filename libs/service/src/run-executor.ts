@@ -141,8 +141,8 @@ export class ExecutorDeps {
   }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
-    const { clock, metrics, service } = host;
-    const nats = NatsClient.create({ ...toNatsOptions(settings), name: service, clock, metrics });
+    const { clock, metrics, service, exchange } = host;
+    const nats = NatsClient.create({ ...toNatsOptions(settings), name: service, clock, metrics, exchange });
     const redis = settings.REDIS_URL === undefined ? undefined : await connectJournal(settings, host, !sharesRedis);
     return new ExecutorDeps(settings, host, nats, redis);
   }

@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { createLogger, createMetrics, startTracing, type Logger } from '@toolfleet/telemetry';
+import { LocalExchange } from '@toolfleet/transport/local-exchange';
 import { AdminServer, Announcer } from './admin-server.js';
 import type { ConfigTable, ServiceConfig, SettingsOf, SharedSettings, LoadedConfig } from './config/define-config.js';
 import { ConfigError, EXIT_CONFIG, loadConfig } from './config/load-config.js';
@@ -23,8 +24,20 @@ import { classifyBuildError, classifyStartupError } from './startup-errors.js';
 
 type Components = Promise<readonly LifecycleComponent[]> | readonly LifecycleComponent[];
 
-/** Builds the components of a service from its settings. Connect in `start` of a component, so that it can be retried. */
-type BuildComponents<T extends ConfigTable> = (settings: SettingsOf<T>, host: ServiceHost) => Components;
+/** A service that a process runs, alone or with others. */
+export interface Service<T extends ConfigTable = ConfigTable> {
+  readonly config: ServiceConfig<T>;
+  /** Builds the components from the settings. Connect in `start` of a component, so that it can be retried. */
+  build(settings: SettingsOf<T>, host: ServiceHost): Components;
+}
+
+/** Declares a service by its configuration and its components. */
+export function defineService<T extends ConfigTable>(
+  config: ServiceConfig<T>,
+  build: (settings: SettingsOf<T>, host: ServiceHost) => Components,
+): Service<T> {
+  return { config, build };
+}
 
 /** Version of every package of the repository; they are released together. */
 export const VERSION = '0.1.0';
@@ -33,34 +46,77 @@ export const VERSION = '0.1.0';
  * Runs a service process: checks the configuration (exit code 78 on faults, `--help` prints the table), opens the admin port, starts the
  * components, waits for SIGTERM, SIGINT or the end of the parent, drains, and exits with code 0. A second signal ends the process at
  * once. Resolves when the components have started; never rejects.
+ *
+ * @param others further services of the process, in the order they start. They share its admin port, metrics and end; what one asks of
+ * another does not leave the process.
  */
 export async function startService<T extends ConfigTable>(
-  config: ServiceConfig<T>,
-  build: BuildComponents<T>,
+  service: Service<T>,
+  others?: (settings: SettingsOf<T>) => Promise<readonly Service[]>,
 ): Promise<void> {
   // Ledger, results, workspaces and temporary files are for this user only.
   process.umask(0o077);
-  const loaded = loadOrExit(config);
-  const shared = loaded.settings as unknown as SharedSettings;
-  const logger = createLogger({
-    service: config.service,
-    level: shared.LOG_LEVEL,
-    environment: shared.ENVIRONMENT,
-  });
   const clock = new SystemClock();
-  const faults = new ServiceFaults(clock);
-  const secrets = new SecretFiles(config.table, loaded, { logger, clock, faults });
-  const run = new ServiceRun(config.service, shared, logger, clock, faults, secrets);
+  const first = new HostedService(service, clock);
+  const more = (await others?.(first.loaded.settings as SettingsOf<T>)) ?? [];
+  const run = new ServiceRun([first, ...more.map((one) => new HostedService(one, clock))], clock);
   run.watchProcess();
-  logger.info({ settings: describeSettings(config, loaded), version: VERSION }, 'starting');
   try {
-    await run.start((host) => build(loaded.settings, host), describeSettings(config, loaded));
+    await run.start();
   } catch (error) {
     run.startFailed(error);
   }
 }
 
-function loadOrExit<T extends ConfigTable>(config: ServiceConfig<T>): LoadedConfig<T> {
+/** One service of the process: its checked settings, logger, faults and secret files. */
+class HostedService {
+  readonly name: string;
+  readonly loaded: LoadedConfig<ConfigTable>;
+  readonly shared: SharedSettings;
+  readonly logger: Logger;
+  readonly faults: ServiceFaults;
+  readonly secrets: SecretFiles;
+  /** The settings by key, secrets masked. */
+  readonly shown: Readonly<Record<string, string>>;
+
+  constructor(
+    private readonly service: Service,
+    clock: Clock,
+  ) {
+    const { config } = service;
+    this.name = config.service;
+    this.loaded = loadOrExit(config);
+    this.shared = this.loaded.settings as unknown as SharedSettings;
+    const { LOG_LEVEL: level, ENVIRONMENT: environment } = this.shared;
+    this.logger = createLogger({ service: this.name, level, environment });
+    this.faults = new ServiceFaults(clock);
+    this.secrets = new SecretFiles(config.table, this.loaded, { logger: this.logger, clock, faults: this.faults });
+    this.shown = describeSettings(config, this.loaded);
+    this.logger.info({ settings: this.shown, version: VERSION }, 'starting');
+  }
+
+  /** Building depends on the configuration alone, so an error other than a bug is a mistake in a variable or in the file. */
+  async build(host: ServiceHost): Promise<readonly LifecycleComponent[]> {
+    try {
+      return await this.service.build(this.loaded.settings, host);
+    } catch (error) {
+      if (classifyBuildError(error) === 'bug') throw error;
+      const message = oneLine(error);
+      const file = Object.keys(FLEET_FILE_KEYS).find((key) => this.shown[key] !== undefined);
+      const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${this.showSettings([file])}`;
+      throw new FatalStartupError(`the configuration is invalid: ${message}${check}`);
+    }
+  }
+
+  /** Settings as text, for messages. */
+  showSettings(keys: readonly string[]): string {
+    return keys
+      .map((key) => (this.shown[key] === undefined ? `${key} (unset)` : `${key}="${this.shown[key]}"`))
+      .join(', ');
+  }
+}
+
+function loadOrExit(config: ServiceConfig): LoadedConfig<ConfigTable> {
   if (process.argv.includes('--help') || process.argv.includes('-h')) {
     process.stdout.write(helpText(config));
     process.exit(0);
@@ -82,83 +138,86 @@ const MS_PER_DAY = 86_400_000;
 /** A message that already names a variable needs no hint at the file. */
 const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
 
-/** State of one running service. */
+/** State of a running process. The first of its services has the settings of what they share. */
 class ServiceRun {
   readonly #draining = new AbortController();
   readonly #startedComponents: LifecycleComponent[] = [];
   readonly #metrics;
   readonly #admin: AdminServer;
   readonly #announcer: Announcer;
+  readonly #first: HostedService;
+  readonly #exchange: LocalExchange | undefined;
   #stopTracing: (() => Promise<void>) | undefined;
   #components: readonly LifecycleComponent[] = [];
   #started = false;
   #ending = false;
 
   constructor(
-    private readonly service: string,
-    private readonly settings: SharedSettings,
-    private readonly logger: Logger,
+    private readonly services: readonly [HostedService, ...HostedService[]],
     private readonly clock: Clock,
-    private readonly faults: ServiceFaults,
-    private readonly secrets: SecretFiles,
   ) {
-    this.#metrics = createMetrics({ version: VERSION, revision: settings.TOOLFLEET_REVISION }, { defaults: true });
-    this.#announcer = new Announcer(service, settings.TOOLFLEET_PORT_FILE);
-    faults.onChange(() => this.#announcer.announce({ faults: faults.list().map((fault) => ({ ...fault })) }));
+    [this.#first] = services;
+    this.#exchange = services.length > 1 ? new LocalExchange() : undefined;
+    const { TOOLFLEET_REVISION: revision, TOOLFLEET_PORT_FILE: portFile } = this.#first.shared;
+    this.#metrics = createMetrics({ version: VERSION, revision }, { defaults: true });
+    this.#announcer = new Announcer(this.#first.name, portFile);
+    const announceFaults = () => this.#announcer.announce({ faults: this.#faults().map((fault) => ({ ...fault })) });
+    for (const { faults } of services) faults.onChange(announceFaults);
     this.#admin = new AdminServer(
-      {
-        started: () => this.#started,
-        ready: () => this.#checkReady(),
-        faults: () => this.faults.list(),
-      },
+      { started: () => this.#started, ready: () => this.#checkReady(), faults: () => this.#faults() },
       this.#metrics,
     );
   }
 
-  /** @param shown the settings by key, secrets masked */
-  async start(build: (host: ServiceHost) => Components, shown: Readonly<Record<string, string>>): Promise<void> {
-    const showSettings = (keys: readonly string[]) =>
-      keys.map((key) => (shown[key] === undefined ? `${key} (unset)` : `${key}="${shown[key]}"`)).join(', ');
+  async start(): Promise<void> {
+    const { logger, shared } = this.#first;
     let port = 0;
     const admin: LifecycleComponent = {
       name: 'admin server',
       settings: ['ADMIN_HOST', 'ADMIN_PORT', 'TOOLFLEET_PORT_FILE'],
       start: async () => {
         // From here on the listening socket keeps the process alive; timers of the clock do not.
-        port = await this.#admin.listen(this.settings.ADMIN_HOST, this.settings.ADMIN_PORT);
+        port = await this.#admin.listen(shared.ADMIN_HOST, shared.ADMIN_PORT);
         this.#announcer.announce({ admin_port: port });
       },
     };
-    const tools = { clock: this.clock, logger: this.logger, stopped: this.#draining.signal, showSettings };
-    await startComponents([admin], tools, () => undefined);
+    await this.#startComponents(this.#first, [admin], () => undefined);
     await this.#trace();
-    const file = Object.keys(FLEET_FILE_KEYS).find((key) => shown[key] !== undefined);
-    this.#components = await this.#build(build, showSettings, file);
     this.#metrics.onScrape(() => this.#measureReady());
     this.#metrics.onScrape(() => this.#measureFaults());
     this.#metrics.onScrape(() => this.#measureExpiry());
-    await startComponents(this.#components, tools, (component) => this.#startedComponents.push(component));
-    this.secrets.watch();
+    const built = await Promise.all(this.services.map((service) => this.#build(service)));
+    this.#components = built.flatMap(({ components }) => components);
+    for (const { service, components } of built) {
+      await this.#startComponents(service, components, (component) => this.#startedComponents.push(component));
+      service.secrets.watch();
+    }
     releaseStartMemory();
     this.#started = true;
     this.#announcer.announce({ started: true });
-    this.logger.info({ admin_port: port, parts: this.#components.map(({ name }) => name) }, 'started');
+    logger.info({ admin_port: port, parts: this.#components.map(({ name }) => name) }, 'started');
   }
 
-  /** Building depends on the configuration alone, so an error other than a bug is a mistake in a variable or in the file. */
-  async #build(
-    build: (host: ServiceHost) => Components,
-    showSettings: (keys: readonly string[]) => string,
-    file: string | undefined,
-  ): Promise<readonly LifecycleComponent[]> {
-    try {
-      return await build(this.#host());
-    } catch (error) {
-      if (classifyBuildError(error) === 'bug') throw error;
-      const message = oneLine(error);
-      const check = file === undefined || NAMES_A_KEY.test(message) ? '' : `; check ${showSettings([file])}`;
-      throw new FatalStartupError(`the configuration is invalid: ${message}${check}`);
-    }
+  async #build(service: HostedService) {
+    const components = await service.build(this.#host(service));
+    return {
+      service,
+      components: this.#exchange ? components.map((one) => withPrefix(service.name, one)) : components,
+    };
+  }
+
+  #startComponents(
+    service: HostedService,
+    components: readonly LifecycleComponent[],
+    onStarted: (component: LifecycleComponent) => void,
+  ): Promise<void> {
+    const showSettings = (keys: readonly string[]) => service.showSettings(keys);
+    const { logger } = service;
+    return startComponents(
+      components,
+      { clock: this.clock, logger, stopped: this.#draining.signal, showSettings },
+      onStarted,
+    );
   }
 
   /** Handles signals, the end of the parent, and uncaught errors. */
@@ -184,24 +243,26 @@ class ServiceRun {
   startFailed(error: unknown): void {
     if (this.#ending) return;
     const isMistake = classifyStartupError(error) === 'mistake';
-    if (isMistake) this.logger.fatal(`cannot start: ${oneLine(error)}`);
-    else this.logger.fatal({ error }, `cannot start: ${oneLine(error)}`);
+    const { logger } = this.#first;
+    if (isMistake) logger.fatal(`cannot start: ${oneLine(error)}`);
+    else logger.fatal({ error }, `cannot start: ${oneLine(error)}`);
     void this.end('failed start', isMistake ? EXIT_CONFIG : 1);
   }
 
   async end(why: string, code: number): Promise<void> {
     if (this.#ending) return;
     this.#ending = true;
-    this.logger.info({ why }, 'draining');
+    const { logger } = this.#first;
+    logger.info({ why }, 'draining');
     this.#draining.abort(new Error(`draining: ${why}`));
-    const drainMs = this.settings.DRAIN_TIMEOUT_MS;
-    await drainAndStop(this.#startedComponents, { clock: this.clock, logger: this.logger, drainMs });
-    this.secrets.stop();
+    const drainMs = Math.max(...this.services.map(({ shared }) => shared.DRAIN_TIMEOUT_MS));
+    await drainAndStop(this.#startedComponents, { clock: this.clock, logger, drainMs });
+    for (const { secrets } of this.services) secrets.stop();
     await this.#stopTracing?.().catch((error: unknown) =>
-      this.logger.warn(`spans could not be exported: ${oneLine(error)}`),
+      logger.warn(`spans could not be exported: ${oneLine(error)}`),
     );
     await this.#admin.close();
-    this.logger.info('ended');
+    logger.info('ended');
     process.exit(code);
   }
 
@@ -214,7 +275,8 @@ class ServiceRun {
 
   #measureFaults(): void {
     this.#metrics.faults.reset();
-    for (const [subject, count] of this.faults.countByClass()) this.#metrics.faults.set({ subject }, count);
+    for (const { faults } of this.services)
+      for (const [subject, count] of faults.countByClass()) this.#metrics.faults.inc({ subject }, count);
   }
 
   #measureExpiry(): void {
@@ -223,7 +285,7 @@ class ServiceRun {
       if (at) this.#metrics.expiry.set({ subject }, (at.getTime() - this.clock.now()) / MS_PER_DAY);
     };
     for (const component of this.#components) show(component.name, component.expiresAt?.());
-    for (const [key, value] of Object.entries(this.settings)) {
+    for (const [key, value] of this.services.flatMap(({ loaded }) => Object.entries(loaded.settings))) {
       if (key.endsWith('_TLS_CA') && typeof value === 'string') show(key, lastExpiry(value));
     }
   }
@@ -234,10 +296,14 @@ class ServiceRun {
   }
 
   async #trace(): Promise<void> {
-    const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_TRACES_SAMPLE_RATIO: sampleRatio, ENVIRONMENT } = this.settings;
+    const {
+      OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+      OTEL_TRACES_SAMPLE_RATIO: sampleRatio,
+      ENVIRONMENT,
+    } = this.#first.shared;
     if (endpoint === undefined) return;
     this.#stopTracing = await startTracing({
-      service: this.service,
+      service: this.#first.name,
       version: VERSION,
       environment: ENVIRONMENT,
       endpoint,
@@ -245,25 +311,44 @@ class ServiceRun {
     });
   }
 
-  #host(): ServiceHost {
+  #faults() {
+    return this.services.flatMap(({ faults }) => faults.list());
+  }
+
+  #host({ name, logger, faults, secrets }: HostedService): ServiceHost {
     return {
-      service: this.service,
-      logger: this.logger,
+      service: name,
+      logger,
       clock: this.clock,
       metrics: this.#metrics,
-      faults: this.faults,
+      faults,
+      exchange: this.#exchange,
       draining: this.#draining.signal,
       announce: (facts) => this.#announcer.announce(facts),
-      onSecretChange: (key, changed) => this.secrets.follow(key, changed),
+      onSecretChange: (key, changed) => secrets.follow(key, changed),
       fail: (error) => {
-        this.logger.fatal({ error }, `ending after an unrecoverable error: ${oneLine(error)}`);
+        logger.fatal({ error }, `ending after an unrecoverable error: ${oneLine(error)}`);
         void this.end('a fault', 1);
       },
     };
   }
 
   #crash(error: unknown): void {
-    this.logger.fatal({ error }, `uncaught fault: ${oneLine(error)}`);
+    this.#first.logger.fatal({ error }, `uncaught fault: ${oneLine(error)}`);
     process.exit(1);
   }
+}
+
+/** The component under a name that tells services of one process apart. */
+function withPrefix(service: string, component: LifecycleComponent): LifecycleComponent {
+  const { name, settings } = component;
+  return {
+    name: `${service} ${name}`,
+    ...(settings && { settings }),
+    ...(component.start && { start: async () => component.start?.() }),
+    ...(component.ready && { ready: async () => (await component.ready?.()) ?? true }),
+    ...(component.expiresAt && { expiresAt: () => component.expiresAt?.() }),
+    ...(component.drain && { drain: async () => component.drain?.() }),
+    ...(component.stop && { stop: async () => component.stop?.() }),
+  };
 }

@@ -105,9 +105,15 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     expect([python.isError, JSON.stringify(python.content)]).toEqual([false, expect.stringContaining('42')]);
   });
 
-  it('keeps pictures and links of a remote MCP server', async () => {
-    const { content } = await call('sample_red_dot', {});
+  it('keeps pictures, links, icons and _meta of a remote MCP server', async () => {
+    const { content, _meta: meta } = await call('sample_red_dot', {});
     expect(content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
+    expect(meta).toMatchObject({ 'example.com/pixels': 1, provenance: 'live' });
+    expect((await client.listTools()).tools.find(({ name }) => name === 'sample_red_dot')).toMatchObject({
+      title: 'Red dot',
+      icons: [{ mimeType: 'image/png' }],
+      _meta: { 'example.com/colour': 'red' },
+    });
   });
 
   it('sees the progress of a remote MCP server on its way through executor and gateway', async () => {

@@ -6,6 +6,7 @@ import { classifyMcpError } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import { readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
+import { ownMeta } from './tool-result.js';
 
 /** Most tools of one server; more are a mistake, or an attack on the model's context window. */
 const MAX_TOOLS = 5_000;
@@ -76,9 +77,13 @@ async function listAll(
   };
 }
 
-/** The fields a definition is made of; `_meta` and icons are not shown to models. */
+/** The fields a definition is made of. */
 function toRemoteTool(tool: JsonObject): RemoteTool {
-  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
+  const { name, title, description, inputSchema, outputSchema, annotations, icons } = tool;
+  const listing: JsonObject = {};
+  if (Array.isArray(icons) && icons.length > 0) listing['icons'] = icons;
+  const meta = ownMeta(tool['_meta']);
+  if (meta) listing['_meta'] = meta;
   return {
     name: String(name),
     description: typeof description === 'string' ? description : '',
@@ -86,5 +91,6 @@ function toRemoteTool(tool: JsonObject): RemoteTool {
     title: typeof title === 'string' ? title : undefined,
     output_schema: isJsonObject(outputSchema) ? outputSchema : undefined,
     annotations: isJsonObject(annotations) ? annotations : undefined,
+    listing: Object.keys(listing).length > 0 ? listing : undefined,
   };
 }

@@ -538,6 +538,11 @@ describe('McpExecutor', () => {
       (id, response) => json(response, `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"no"}}`),
       { failure: { code: 'UPSTREAM_ERROR', message: 'no' } },
     ],
+    [
+      'with a text that has more members',
+      (id, response) => json(response, say(id, { content: [{ type: 'text', text: 'hi', _meta: { k: 1 } }] })),
+      { ok: true, text: 'hi', content: [{ type: 'text', text: 'hi', _meta: { k: 1 } }] },
+    ],
     ['with 503', (_, response) => void response.writeHead(503).end('busy'), { failure: { code: 'NETWORK_ERROR' } }],
     [
       'from elsewhere on another origin',

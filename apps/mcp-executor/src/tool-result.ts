@@ -1,5 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
-import { isJsonObject, ToolError, type ContentBlock, type Json } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
 import { holdsSecret, redact } from '@toolfleet/telemetry';
@@ -23,12 +23,13 @@ export function toExecResponse(result: CallToolResult): ExecResponse {
   const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text'] ?? ''));
   const joined = texts.join('\n');
   const structured = result.structuredContent as Json | undefined;
-  const plain = blocks.every((block) => block['type'] === 'text' && block['annotations'] === undefined);
+  const plain = blocks.every((block) => block['type'] === 'text' && Object.keys(block).length <= 2);
+  const meta = ownMeta(result._meta);
   const response: ExecResponse = {
     ok: result.isError !== true,
     output: structured === undefined ? readOutput(joined, texts.length) : structured,
     text: joined.slice(0, MAX_TEXT),
-    metadata: readMeta(result),
+    metadata: meta ? { mcp_meta: meta } : {},
     // One plain text block repeats `text` and `output`, unless the text was cut.
     content: plain && texts.length <= 1 && joined.length <= MAX_TEXT ? undefined : blocks,
   };
@@ -69,10 +70,12 @@ export function parseJsonOrText(text: string): Json {
   }
 }
 
-/** The server's own `_meta`, without the keys of the protocol. */
-function readMeta(result: CallToolResult): ExecResponse['metadata'] {
-  const meta = result._meta as unknown;
-  if (!isJsonObject(meta)) return {};
-  const own = Object.entries(meta).filter(([key]) => !key.startsWith('io.modelcontextprotocol/'));
-  return own.length > 0 ? { mcp_meta: Object.fromEntries(own) } : {};
+/** Prefixes of `_meta` keys of the protocol (revision, identity, capabilities), and of this fleet. */
+const RESERVED = ['io.modelcontextprotocol/', 'io.toolfleet/'];
+
+/** The members of a `_meta` that are the server's own; undefined when there are none. */
+export function ownMeta(meta: unknown): JsonObject | undefined {
+  if (!isJsonObject(meta)) return undefined;
+  const own = Object.entries(meta).filter(([key]) => !RESERVED.some((prefix) => key.startsWith(prefix)));
+  return own.length > 0 ? Object.fromEntries(own) : undefined;
 }

@@ -99,6 +99,7 @@ const DEFINITION_SCHEMA: JsonObject = {
     forwards_idempotency_key: flag,
     task_support: { enum: ['forbidden', 'optional', 'required'] },
     annotations: anyObject,
+    listing: anyObject,
     author: text(256),
     input_examples: list(anyObject, 20),
     tenant: { type: 'string', pattern: '^[A-Za-z0-9_.:-]{1,128}$' },

@@ -25,10 +25,10 @@ import { findSuspicions } from './suspicion/suspicious-text.js';
 import { toOwner, toRevision } from './tool-key.js';
 
 /**
- * The fields an approval covers: everything a model sees of a remote tool, its name at the server, and for an OpenAPI operation
+ * The fields an approval covers: everything a model or an MCP client sees of a remote tool, its name at the server, and for an OpenAPI operation
  * the request, including the servers and the token endpoint that receive credentials.
  */
-const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations', 'request'] as const;
+const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations', 'request', 'listing'] as const;
 
 /** Longer texts need a look by an administrator, in characters. */
 const MAX_DESCRIPTION = 4_000;
@@ -63,6 +63,8 @@ export function suspicions(definition: ToolDefinition): string[] {
   for (const part of [definition.input_schema, definition.output_schema, definition.annotations]) {
     for (const text of textsIn(part)) check(text, MAX_SCHEMA_TEXT);
   }
+  // Not for models, and limited in size when it was read.
+  for (const text of textsIn(definition.listing?.['_meta'])) check(text, Number.POSITIVE_INFINITY);
   return [...found];
 }
 
@@ -94,16 +96,18 @@ export function quarantineReason(
 
 /** The pinned fields that an approval of `pending` would change. */
 export function pinDiff(approved: ToolDefinition | undefined, pending: ToolDefinition): QuarantinedTool['diff'] {
-  const before: Partial<ReturnType<typeof pinnedFields>> = approved ? pinnedFields(approved) : {};
+  const before = approved ? pinnedFields(approved) : {};
   const after = pinnedFields(pending);
   return PINNED.map((field) => ({ field, before: before[field] ?? null, after: after[field] ?? null })).filter(
     (row) => canonicalJson(row.before) !== canonicalJson(row.after),
   );
 }
 
-function pinnedFields(definition: ToolDefinition): Record<(typeof PINNED)[number], Json> {
-  const { binding } = definition;
+function pinnedFields(definition: ToolDefinition): Partial<Record<(typeof PINNED)[number], Json>> {
+  const { binding, listing } = definition;
   return {
+    // Absent without one, so that pins of tools without one stay as they are.
+    ...(listing ? { listing } : {}),
     // Both names: the one models call and the one the server knows.
     name: [definition.name, remoteName(definition)],
     description: definition.description,

@@ -85,7 +85,7 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
   if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
   shown.annotations = annotations;
-  return shown;
+  return { ...shown, ...tool.listing };
 }
 
 /** Member of a structured result that is the selection of a call. */

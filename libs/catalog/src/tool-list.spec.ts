@@ -7,7 +7,8 @@ import { ToolList } from './tool-list.js';
 const tool = (name: string, more: Partial<RegisteredTool> = {}) =>
   ({ name, category: 'data', ...more }) as RegisteredTool;
 const TOOLS = [
-  tool('calculator'),
+  tool('app_refresh', { listing: { _meta: { ui: { visibility: ['app'] } } } }),
+  tool('calculator', { listing: { _meta: { ui: { visibility: ['model', 'app'] } } } }),
   tool('execute_python', { aliases: ['python_executor'], category: 'code', tags: ['data'] }),
   tool('file_write', { dangerous: true }),
   tool('new_one', { quarantine: { reason: 'changed' } as never }),
@@ -29,6 +30,13 @@ describe('the list', () => {
     // Two lists of globs that look the same when joined.
     expect(await names(caller('calculator text_process'))).toEqual([]);
     expect(await names(caller('calculator', 'text_process'))).toEqual(['calculator', 'text_process']);
+  });
+
+  it('shows tools of the pages of apps only where those are asked for', async () => {
+    const shown = async (forApps: boolean) => (await list.all(caller('app_*', 'calc*'), 'public', forApps)).tools;
+    expect((await shown(true)).map(({ name }) => name)).toEqual(['app_refresh', 'calculator']);
+    expect((await shown(false)).map(({ name }) => name)).toEqual(['calculator']);
+    expect((await list.one(caller('*'), 'app_refresh')).name).toBe('app_refresh');
   });
 
   it('filters by category or tag', async () => {

@@ -1,5 +1,5 @@
 import { type Origin, type Principal, ToolError } from '@toolfleet/contracts';
-import { type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
+import { isForModels, type RegisteredTool, TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
 import { quarantineRefusal } from '@toolfleet/engine';
 import { toPublicTool } from './format-tool.js';
 import type { ToolsetRef } from '@toolfleet/contracts/toolset';
@@ -45,20 +45,28 @@ export class ToolList {
     private readonly toolsets?: Toolsets,
   ) {}
 
-  /** Visible tools by name in byte order, those of a toolset in its order. The same array as long as nothing changed. */
+  /**
+   * Visible tools by name in byte order, those of a toolset in its order. The same array as long as nothing changed.
+   * @param forApps also tools that are not for models, but for the pages of MCP Apps
+   */
   async all(
     principal: Principal,
     origin: Origin = 'public',
+    forApps = false,
   ): Promise<{ tools: RegisteredTool[]; version: number; stale: boolean }> {
     const { tools, version, stale } = await this.cache.list(principal.tenantId);
     let byGlobs = this.visible.get(tools);
     if (!byGlobs) this.visible.set(tools, (byGlobs = new Map()));
     const listsDangerous = principal.via === 'delegation' && origin === 'internal';
-    const scope = `${origin} ${listsDangerous} ${JSON.stringify(principal.tools)}`;
+    const scope = `${origin} ${listsDangerous} ${forApps} ${JSON.stringify(principal.tools)}`;
     let shown = byGlobs.get(scope);
     if (!shown) {
       shown = tools.filter(
-        (tool) => !tool.quarantine && (listsDangerous || !tool.dangerous) && mayUse(principal.tools, tool),
+        (tool) =>
+          !tool.quarantine &&
+          (listsDangerous || !tool.dangerous) &&
+          (forApps || isForModels(tool)) &&
+          mayUse(principal.tools, tool),
       );
       if (origin === 'public') shown = shown.map(toPublicTool);
       byGlobs.set(scope, shown);

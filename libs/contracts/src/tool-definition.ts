@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from './json.js';
+import { isJsonObject, type Json, type JsonObject } from './json.js';
 import type { MicroUsd } from './units.js';
 
 /** Toolsets of builtin-executor. Each is its own Deployment in Kubernetes. */
@@ -174,6 +174,8 @@ export interface ToolDefinition {
   annotations?: JsonObject;
   author?: string;
   input_examples?: JsonObject[];
+  /** Further fields of a tool as its MCP server lists it: `icons` and `_meta`. */
+  listing?: JsonObject;
   /** The only tenant that sees the tool; absent: all tenants. */
   tenant?: string;
 }
@@ -189,6 +191,16 @@ export interface RegisteredTool extends ToolDefinition {
    * calls fail with TOOL_QUARANTINED.
    */
   quarantine?: { reason: string; since_at: number; pending_revision: string; rejected?: boolean };
+}
+
+/**
+ * Whether a tool is for models. A tool of an MCP App whose `_meta.ui.visibility` names only `app` is called by the app's own pages.
+ */
+export function isForModels({ listing }: Pick<ToolDefinition, 'listing'>): boolean {
+  const meta = listing?.['_meta'];
+  const ui = isJsonObject(meta) ? meta['ui'] : undefined;
+  const visibility = isJsonObject(ui) ? ui['visibility'] : undefined;
+  return !Array.isArray(visibility) || visibility.includes('model') || !visibility.includes('app');
 }
 
 /** Valid tool names. */

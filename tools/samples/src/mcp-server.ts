@@ -43,8 +43,15 @@ function sampleServer(): McpServer {
 
   server.registerTool(
     'red_dot',
-    { description: 'Answers a small picture, a link and an embedded document.', inputSchema: z.object({}) },
+    {
+      title: 'Red dot',
+      description: 'Answers a small picture, a link and an embedded document.',
+      inputSchema: z.object({}),
+      icons: [{ src: `data:image/png;base64,${RED_DOT}`, mimeType: 'image/png' }],
+      _meta: { 'example.com/colour': 'red' },
+    },
     () => ({
+      _meta: { 'example.com/pixels': 1 },
       content: [
         { type: 'image', data: RED_DOT, mimeType: 'image/png' },
         { type: 'resource_link', uri: 'sample://dot', name: 'dot', mimeType: 'image/png' },

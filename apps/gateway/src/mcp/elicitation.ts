@@ -1,19 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server';
 import { answerSubject } from '@toolfleet/contracts/subjects';
-import { isJsonObject, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { NatsClient } from '@toolfleet/transport';
-
-/** Whether declared client capabilities include forms; `elicitation: {}` means forms. */
-export function supportsForms(capabilities: unknown): boolean {
-  const elicitation = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined;
-  return isJsonObject(elicitation) && (Object.keys(elicitation).length === 0 || isJsonObject(elicitation['form']));
-}
-
-/** Capabilities that a 2026 client declares in the envelope of each request. */
-export function readClientCapabilities(envelope: unknown): Json | undefined {
-  return isJsonObject(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined;
-}
 
 /** An answer that has been asked for and not arrived yet. */
 interface AwaitedAnswer {

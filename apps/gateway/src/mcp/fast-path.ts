@@ -8,11 +8,11 @@ import {
   type CallToolResult,
 } from '@modelcontextprotocol/server';
 import { isJsonObject, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { readClientCapabilities, supportsForms } from './elicitation.js';
+import type { ClientFeatures } from './client-features.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { Operation } from './operation.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
-import { hasForeignSession, readSession, sessionSupportsForms, type Exchange } from './session.js';
+import { hasForeignSession, type Exchange } from './session.js';
 import { openSurface } from './surface.js';
 import { callPlainTool } from './tool-call.js';
 
@@ -25,8 +25,6 @@ interface PlainRequest {
   params: JsonObject;
   /** `_meta` without the protocol's own keys. */
   meta: JsonObject;
-  /** Session id of a 2025 client. */
-  session: string | undefined;
 }
 
 const MODERN = '2026-07-28';
@@ -61,13 +59,14 @@ export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | unde
   const isModern = hasEnvelope(wire);
   if (!(isModern ? isValidModern(headers, wire, method, params) : isValidLegacy(headers))) return undefined;
   const meta = Object.fromEntries(Object.entries(wire).filter(([key]) => !key.startsWith(PREFIX)));
-  return { isModern, id, method, params, meta, session: readSession(headers) };
+  return { isModern, id, method, params, meta };
 }
 
 /** The sender of a plain request, and its telemetry. */
 interface PlainRequestContext {
   principal: Principal;
   exchange: Exchange | undefined;
+  features: ClientFeatures;
   signal: AbortSignal;
   operation: Operation | undefined;
 }
@@ -75,18 +74,15 @@ interface PlainRequestContext {
 /** The response to a plain request as JSON, or undefined when the SDK has to serve it after all. */
 export async function answerPlainRequest(
   deps: McpServerDeps,
-  { principal, exchange, signal, operation }: PlainRequestContext,
+  { principal, exchange, features, signal, operation }: PlainRequestContext,
   request: PlainRequest,
 ): Promise<string | undefined> {
-  const surface = await openSurface(deps, principal);
-  const { catalog } = surface;
   const { isModern, params, meta } = request;
+  const surface = await openSurface(deps, principal, features);
+  const { catalog } = surface;
   if (request.method === 'tools/list') return listResponse(deps, catalog, request);
   const name = String(params['name']);
   const args = (params['arguments'] ?? {}) as JsonObject;
-  const canElicit = isModern
-    ? supportsForms(readClientCapabilities(params['_meta']))
-    : sessionSupportsForms(request.session);
   let result: CallToolResult | undefined;
   try {
     const routed = await surface.route({ name, arguments: args });
@@ -95,7 +91,7 @@ export async function answerPlainRequest(
     else {
       const { resultReading } = surface;
       const plainCall = { ...routed.call, meta, principal, exchange, signal, resultReading };
-      result = await callPlainTool(deps, plainCall, canElicit);
+      result = await callPlainTool(deps, plainCall, features.forms);
     }
   } catch (error) {
     // Wrong fields in `_meta`, a tool outside the surface or one that left the catalog since it was listed: the SDK words the error.

@@ -25,8 +25,11 @@ export interface McpEndpointDeps {
   selectToolset?(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
   /** Instructions of the caller's toolset; undefined when it has none. */
   toolsetInstructions?(principal: Principal): Promise<string | undefined>;
-  /** Tools the caller may see, in the order of the list. Returns the same array until the catalog changes. */
-  listTools(principal: Principal): Promise<readonly RegisteredTool[]>;
+  /**
+   * Tools the caller may see, in the order of the list. Returns the same array until the catalog changes.
+   * @param forApps also tools that only pages of MCP Apps call
+   */
+  listTools(principal: Principal, forApps: boolean): Promise<readonly RegisteredTool[]>;
   /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
   executeCall(request: CallRequest): Promise<CallResult>;
   /** Keyword search over the tools the caller may see, best match first. */

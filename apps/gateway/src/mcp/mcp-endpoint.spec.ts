@@ -115,6 +115,15 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     await expect(call(client, 'nothing')).rejects.toMatchObject({ code: -32_602 });
   });
 
+  it('lists tools that only pages of apps call to clients that show these pages', async () => {
+    const shown = [...TOOLS, tool('refresh')];
+    const { url } = await serveEndpoint({ listTools: async (_caller, forApps) => (forApps ? shown : TOOLS) });
+    const listed = async (capabilities: object) =>
+      (await (await connect(url, { mode, capabilities })).listTools()).tools;
+    expect(await listed({})).toHaveLength(TOOLS.length);
+    expect(await listed({ extensions: { 'io.modelcontextprotocol/ui': {} } })).toHaveLength(shown.length);
+  });
+
   it('keeps rich content and renders null as an empty text', async () => {
     const client = await connect((await serveEndpoint()).url, { mode });
     expect((await call(client, 'rich')).content).toHaveLength(2);

@@ -43,7 +43,14 @@ import {
   resourceUrl,
   toAuthInfo,
 } from './request-access.js';
-import { exchangeSession, newSessionId, readCancellableId, readSession, type Exchange } from './session.js';
+import {
+  exchangeSession,
+  newSessionId,
+  readCancellableId,
+  readSession,
+  requestFeatures,
+  type Exchange,
+} from './session.js';
 import {
   checkBody,
   errorResponse,
@@ -170,7 +177,9 @@ export class McpEndpoint implements Mounted {
   ): Promise<string | undefined> {
     const plain = readPlainRequest(raw.headers, body);
     if (!plain || !mcpCaller) return undefined;
-    return answerPlainRequest(this.depsFor(raw.url), { principal: mcpCaller, exchange, signal, operation }, plain);
+    const features = requestFeatures(raw.headers, body);
+    const sender = { principal: mcpCaller, exchange, features, signal, operation };
+    return answerPlainRequest(this.depsFor(raw.url), sender, plain);
   }
 
   /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas, or an unknown mode */
@@ -303,7 +312,7 @@ export class McpEndpoint implements Mounted {
     }
     try {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
-      const authInfo = toAuthInfo(principal, request.exchange, request.operation);
+      const authInfo = toAuthInfo(principal, request.exchange, request.operation, requestFeatures(raw.headers, body));
       const response = await this.respond(web, { authInfo, parsedBody: body });
       await request.operation?.refused(response);
       const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;

@@ -8,9 +8,8 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { Operation } from './operation.js';
 import { readPage } from './rendered-catalog.js';
-import { readExchange, readOperation } from './request-access.js';
+import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
 import { installResultResources } from './result-resources.js';
-import { sessionSupportsForms } from './session.js';
 import { openSurface, type Surface } from './surface.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
 import { callTool } from './tool-call.js';
@@ -56,9 +55,10 @@ export async function createMcpServer(
   principal: Principal,
   request: McpRequestContext,
 ): Promise<GatewayMcpServer> {
-  const surface = await openSurface(deps, principal);
-  const { catalog } = surface;
   const isModern = request.era === 'modern';
+  const features = readRequestFeatures(request.authInfo);
+  const surface = await openSurface(deps, principal, features);
+  const { catalog } = surface;
   const tasks = isModern ? deps.tasks : undefined;
   const operation = readOperation(request.authInfo);
   if (operation?.toolName !== undefined) operation.tool = catalog.tools.get(operation.toolName);
@@ -89,7 +89,7 @@ export async function createMcpServer(
     catalog: surface.mode === 'search' ? undefined : catalog,
     resultReading: surface.resultReading,
     isModern,
-    canElicit: sessionSupportsForms(request.requestInfo?.headers.get('mcp-session-id')),
+    features,
   };
   server.server.setRequestHandler('tools/call', async ({ params }, context) => {
     const routed = await surface.route({ name: params.name, arguments: (params.arguments ?? {}) as JsonObject });

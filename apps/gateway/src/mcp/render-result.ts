@@ -2,10 +2,13 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import {
   CATALOGUE,
   docUrl,
+  isJsonObject,
   type CallBody,
   type CallResult,
   type ContentBlock,
   type ExecutionFailure,
+  type Json,
+  type JsonObject,
   type ToolError,
 } from '@toolfleet/contracts';
 import { HANDLE, SELECTION } from '@toolfleet/catalog';
@@ -16,14 +19,17 @@ import { explainFailure, failed, shownMetadata, withDisclaimer } from '@toolflee
  * correct itself; `code` and `error_type` are in `_meta`.
  */
 export function renderResult(callId: string, result: CallResult): CallToolResult {
-  if (!result.ok) return renderFailure(callId, result.failure, result.text, result.content);
-  const known = shownMetadata(result);
+  if (!result.ok) {
+    const failure = renderFailure(callId, result.failure, result.text, result.content);
+    return { ...failure, _meta: { ...toMeta(result.metadata['mcp_meta']), ...failure._meta } };
+  }
+  const { mcp_meta: own, ...known } = shownMetadata(result);
   const metadata = Object.keys(known).length > 0 ? known : undefined;
   return {
     content: renderContent(result),
     structuredContent: structured(result),
     isError: false,
-    _meta: { call_id: callId, provenance: result.provenance, metadata },
+    _meta: { ...toMeta(own), call_id: callId, provenance: result.provenance, metadata },
   };
 }
 
@@ -35,7 +41,17 @@ export function renderRefusal(callId: string | undefined, tool: string, error: T
 
 /** The stored outcome of an asynchronous call, in the shape that `renderResult` gives a call its client waited for. */
 export function renderStoredResult(body: CallBody): CallToolResult {
-  const { code, error_type, retryable, suggestion, details, retry_after_ms, provenance, ...metadata } = body.metadata;
+  const {
+    code,
+    error_type,
+    retryable,
+    suggestion,
+    details,
+    retry_after_ms,
+    provenance,
+    mcp_meta: own,
+    ...metadata
+  } = body.metadata;
   const meta = body.success
     ? { provenance, metadata }
     : { code, error_type, retryable, suggestion, details, retry_after_ms };
@@ -44,9 +60,12 @@ export function renderStoredResult(body: CallBody): CallToolResult {
     content: renderContent(body.success ? body : failure),
     structuredContent: body.success ? structured(body) : undefined,
     isError: !body.success,
-    _meta: { call_id: body.call_id, ...meta },
+    _meta: { ...toMeta(own), call_id: body.call_id, ...meta },
   };
 }
+
+/** The `_meta` of an MCP server's own result; its members follow those of the fleet. */
+const toMeta = (own: Json | undefined): JsonObject => (isJsonObject(own) ? own : {});
 
 function renderFailure(
   callId: string | undefined,

@@ -49,7 +49,7 @@ export function readPage(catalog: RenderedCatalog, cursor: string | undefined): 
 /** A tool as MCP clients see it. */
 export function renderTool(tool: RegisteredTool, style?: SchemaStyle): Tool {
   const shown = formatTool(tool, 'mcp', style) as Tool;
-  return tool.available === false ? { ...shown, _meta: { 'io.toolfleet/available': false } } : shown;
+  return tool.available === false ? { ...shown, _meta: { ...shown._meta, 'io.toolfleet/available': false } } : shown;
 }
 
 function renderCatalog(all: readonly RegisteredTool[], style: SchemaStyle): RenderedCatalog {

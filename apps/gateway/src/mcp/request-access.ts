@@ -14,6 +14,7 @@ import type { SchemaStyle } from '@toolfleet/schema';
 import type { FastifyRequest } from 'fastify';
 import { TOOLSET_HEADER } from '../server/guards.js';
 import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';
+import { readFeatures, type ClientFeatures } from './client-features.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
 import type { Operation } from './operation.js';
 import type { Exchange } from './session.js';
@@ -152,13 +153,14 @@ function readChoice<T extends string>(query: URLSearchParams, name: string, choi
   throw new ToolError('REQUEST_INVALID', { message, details: { fields: [name] } });
 }
 
-/** Principal, exchange and operation travel through the SDK as its auth info; the token itself does not. */
+/** Principal, exchange, operation and the client's features travel through the SDK as its auth info; the token itself does not. */
 export function toAuthInfo(
   principal: Principal,
   exchange: Exchange | undefined,
   operation: Operation | undefined,
+  features: ClientFeatures,
 ): AuthInfo {
-  const extra = { principal, exchange, operation };
+  const extra = { principal, exchange, operation, features };
   return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra };
 }
 
@@ -172,6 +174,11 @@ export function readPrincipal(authInfo: AuthInfo | undefined): Principal {
 /** The exchange that `toAuthInfo` stored. */
 export function readExchange(authInfo: AuthInfo | undefined): Exchange {
   return (authInfo?.extra?.['exchange'] as Exchange | undefined) ?? { project: {} };
+}
+
+/** The client's features that `toAuthInfo` stored. */
+export function readRequestFeatures(authInfo: AuthInfo | undefined): ClientFeatures {
+  return (authInfo?.extra?.['features'] as ClientFeatures | undefined) ?? readFeatures(undefined);
 }
 
 /** The operation that `toAuthInfo` stored; undefined for a batch. */

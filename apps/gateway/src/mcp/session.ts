@@ -4,14 +4,13 @@ import { isInitializeRequest } from '@modelcontextprotocol/server';
 import { isJsonObject, type ExchangeSession, type Json, type Milliseconds } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { ProjectContext } from '@toolfleet/access';
-import { supportsForms } from './elicitation.js';
+import { readClientCapabilities, readFeatures, type ClientFeatures } from './client-features.js';
 
 /**
- * Prefixes of the session ids of 2025 clients. No replica stores a session: the prefix records whether the client declared at
- * `initialize` that it can show forms, so that any replica knows it later. An id grants nothing, so it is not signed.
+ * Prefix of the session ids of 2025 clients. No replica stores a session: after the prefix an id names what the client declared at
+ * `initialize` (`session-forms-apps-<uuid>`), so that any replica knows it later. An id grants nothing, so it is not signed.
  */
-const WITH_FORMS = 'elicits-';
-const WITHOUT_FORMS = 'session-';
+const PREFIX = 'session-';
 const MODERN = '2026-07-28';
 
 /** What the HTTP exchange of a call adds to its context. */
@@ -35,12 +34,20 @@ export function exchangeSession(headers: IncomingHttpHeaders): ExchangeSession |
 /** The session id to answer an `initialize` request with; undefined for all other bodies. */
 export function newSessionId(body: Json | undefined): string | undefined {
   if (!isInitializeRequest(body)) return undefined;
-  return `${supportsForms(body.params.capabilities) ? WITH_FORMS : WITHOUT_FORMS}${randomUUID()}`;
+  const declared = Object.entries(readFeatures(body.params.capabilities)).flatMap(([name, is]) => (is ? [name] : []));
+  return PREFIX + [...declared, randomUUID()].join('-');
 }
 
-/** Whether the 2025 client of a session declared at `initialize` that it can show forms. */
-export function sessionSupportsForms(session: string | null | undefined): boolean {
-  return session?.startsWith(WITH_FORMS) === true;
+/** What the client of a request declared: in the envelope of the request, or in 2025 revisions at `initialize`. */
+export function requestFeatures(headers: IncomingHttpHeaders, body: Json | undefined): ClientFeatures {
+  const params = isJsonObject(body) ? body['params'] : undefined;
+  const capabilities = isJsonObject(params) ? readClientCapabilities(params['_meta']) : undefined;
+  return capabilities === undefined ? sessionFeatures(readSession(headers)) : readFeatures(capabilities);
+}
+
+function sessionFeatures(session: string | undefined): ClientFeatures {
+  const declared = new Set(session?.startsWith(PREFIX) ? session.split('-') : []);
+  return { forms: declared.has('forms'), urls: declared.has('urls'), apps: declared.has('apps') };
 }
 
 /** The session id of a request; undefined when it sends none. */
@@ -52,7 +59,7 @@ export function readSession(headers: IncomingHttpHeaders): string | undefined {
 /** Whether a request carries a session id that this endpoint did not issue. */
 export function hasForeignSession(headers: IncomingHttpHeaders): boolean {
   const session = readSession(headers);
-  return session !== undefined && !session.startsWith(WITH_FORMS) && !session.startsWith(WITHOUT_FORMS);
+  return session !== undefined && !session.startsWith(PREFIX);
 }
 
 /** The id of a `tools/call` that its client can cancel by a notification: one of the 2025 revisions, not in a JSON-RPC batch. */

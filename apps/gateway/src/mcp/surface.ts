@@ -4,6 +4,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { callsTools } from '@toolfleet/engine';
 import type { CallersTools } from '@toolfleet/catalog';
 import { toolExpression } from '@toolfleet/programs';
+import type { ClientFeatures } from './client-features.js';
 import { CALL_TOOL, CODE_SURFACE, readInnerCall, runCatalogTool, SEARCH_SURFACE } from './catalog-tools.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
@@ -38,8 +39,12 @@ export interface Surface {
 }
 
 /** Opens the surface that the key is bound to, else the one that the URL names, else that of the settings. */
-export async function openSurface(deps: McpServerDeps, principal: Principal): Promise<Surface> {
-  const tools = await deps.listTools(principal);
+export async function openSurface(
+  deps: McpServerDeps,
+  principal: Principal,
+  { apps }: ClientFeatures,
+): Promise<Surface> {
+  const tools = await deps.listTools(principal, apps);
   const { surface = 'list', searchAbove = DEFAULT_SEARCH_ABOVE } = deps.options;
   const automatic = tools.length > searchAbove ? 'search' : 'list';
   const mode = principal.mcpMode ?? deps.mode ?? (surface === 'auto' ? automatic : surface);

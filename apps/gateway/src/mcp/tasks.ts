@@ -14,7 +14,7 @@ import {
   type ResultReading,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { readClientCapabilities } from './elicitation.js';
+import { readClientCapabilities } from './client-features.js';
 
 /** Key of the extension in `capabilities.extensions` of client and server. */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';

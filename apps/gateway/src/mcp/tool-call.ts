@@ -21,7 +21,7 @@ import { question } from '@toolfleet/contracts/text';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
-import { readClientCapabilities, supportsForms } from './elicitation.js';
+import type { ClientFeatures } from './client-features.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
@@ -48,8 +48,7 @@ interface ToolCallContext {
   resultReading: ResultReading;
   /** Protocol revision 2026-07-28 or later. */
   isModern: boolean;
-  /** A 2025 client that can show forms. */
-  canElicit: boolean;
+  features: ClientFeatures;
 }
 
 /**
@@ -66,10 +65,9 @@ export async function callTool(
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
-  const relay = toolCall.canElicit ? deps.elicitation : undefined;
-  const canAsk = toolCall.isModern
-    ? supportsForms(readClientCapabilities(context.mcpReq.envelope))
-    : relay !== undefined;
+  const { forms } = toolCall.features;
+  const relay = forms ? deps.elicitation : undefined;
+  const canAsk = toolCall.isModern ? forms : relay !== undefined;
   const buildRequest = (approved?: Approval): CallRequest => ({
     ...toCallRequest({ ...call, meta, principal, exchange, signal, resultReading }, deps),
     onProgress: progress?.report,

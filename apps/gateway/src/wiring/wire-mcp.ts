@@ -58,7 +58,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       selectToolset: (principal, requested) => deps.toolsets.select(principal, requested),
       toolsetInstructions: async ({ tenantId, toolset }) =>
         toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
-      listTools: async (principal) => (await list.all(principal)).tools,
+      listTools: async (principal, forApps) => (await list.all(principal, 'public', forApps)).tools,
       executeCall: deps.executeCall,
       searchTools: async (principal, query, limit, isWanted) =>
         (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),

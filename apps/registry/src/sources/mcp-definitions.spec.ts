@@ -71,6 +71,24 @@ describe('definitions of a server', () => {
     });
   });
 
+  it('keep icons and _meta, unless they are too large or unsafe, which is reported', () => {
+    const icons = [{ src: 'https://mcp.example.com/icon.png' }];
+    const meta = { ui: { resourceUri: 'ui://files/page' }, 'ui/resourceUri': 'ui://files/page' };
+    const large = { text: 'x'.repeat(20_000) };
+    const listed = found(
+      { name: 'page', listing: { icons, _meta: meta } },
+      { name: 'odd', listing: { icons: [...icons, { src: 'javascript:alert(1)' }], _meta: large } },
+    );
+    expect(toServerDefinitions(entry, listed).map(({ listing }) => listing)).toEqual([
+      { icons, _meta: meta },
+      undefined,
+    ]);
+    expect(serverNotes(entry, listed)).toEqual([
+      'files_odd: its icons is not shown; it must be safe and have at most 16384 characters',
+      'files_odd: its _meta is not shown; it must be safe and have at most 16384 characters',
+    ]);
+  });
+
   it('keep only tools of the allow-list', () => {
     const names = toServerDefinitions({ ...entry, tools: ['a'] }, found({ name: 'a' }, { name: 'b' })).map(
       ({ name }) => name,

@@ -105,15 +105,47 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject
     source: mcpSource(entry),
     idempotent: promised,
     annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
+    listing: readListing(tool).listing,
     ...declaredLimits(entry),
   };
   return withEntrySettings(definition, entry);
 }
 
-/** What an administrator should know about the tools of a server: schema patterns that were dropped, and overrides without a tool. */
+/** Maximum characters of the icons of a tool, and of its `_meta`, as JSON: lists contain them. */
+const MAX_LISTING_CHARS = 16 * 1024;
+/** Addresses of icons that clients may load; the protocol warns of others, such as `javascript:`. */
+const ICON_ADDRESS = /^(?:https?:|data:image\/)/i;
+
+/** The icons and the `_meta` of a remote tool, without what is too large or unsafe to show, and the names of what is left out. */
+function readListing({ listing = {} }: RemoteTool): { listing: JsonObject | undefined; dropped: string[] } {
+  const isSafe = (icon: Json): boolean => isJsonObject(icon) && ICON_ADDRESS.test(String(icon['src']));
+  const kept = Object.entries(listing).filter(
+    ([field, value]) =>
+      JSON.stringify(value).length <= MAX_LISTING_CHARS &&
+      (field !== 'icons' || (Array.isArray(value) && value.every(isSafe))),
+  );
+  const dropped = Object.keys(listing).filter((field) => !kept.some(([name]) => name === field));
+  return { listing: kept.length > 0 ? Object.fromEntries(kept) : undefined, dropped };
+}
+
+/**
+ * What an administrator should know about the tools of a server: overrides without a tool, schema patterns, icons and `_meta` that were
+ * dropped.
+ */
 export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
   const unused = unusedPatternsNote(entry.overrides, toServerDefinitions(entry, found));
-  return unused === undefined ? droppedPatterns(entry, found) : [unused, ...droppedPatterns(entry, found)];
+  const notes = [...droppedPatterns(entry, found), ...droppedListings(entry, found)];
+  return unused === undefined ? notes : [unused, ...notes];
+}
+
+function droppedListings(entry: McpEntry, found: DiscoverReply): string[] {
+  return found.tools
+    .filter(({ name }) => entry.tools?.includes(name) ?? true)
+    .flatMap((tool) => readListing(tool).dropped.map((field) => [registeredName(entry, tool.name), field] as const))
+    .map(
+      ([name, field]) =>
+        `${name}: its ${field} is not shown; it must be safe and have at most ${MAX_LISTING_CHARS} characters`,
+    );
 }
 
 /** A line for each pattern that was dropped from the schemas of a listed tool, because arguments cannot be checked against it. */

@@ -143,6 +143,8 @@ export interface RemoteTool {
   input_schema: JsonObject;
   output_schema?: JsonObject;
   annotations?: JsonObject;
+  /** Icons and `_meta`, which MCP clients see and models do not. */
+  listing?: JsonObject;
 }
 
 /** Response to `exec.mcp.discover`. */

@@ -1,0 +1,31 @@
+import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server';
+import { isJsonObject, type Json } from '@toolfleet/contracts';
+
+/** Key of the extension in `capabilities.extensions` of clients that show the pages of MCP Apps. */
+const APPS_EXTENSION = 'io.modelcontextprotocol/ui';
+
+/** What a client can do besides calling tools, as it declared. */
+export interface ClientFeatures {
+  /** Shows forms to its user (`elicitation.form`). */
+  forms: boolean;
+  /** Sends its user to a URL (`elicitation.url`). */
+  urls: boolean;
+  /** Shows pages of MCP Apps, which call tools that are hidden from models. */
+  apps: boolean;
+}
+
+/** Reads declared client capabilities; `elicitation: {}` means forms. */
+export function readFeatures(capabilities: unknown): ClientFeatures {
+  const { elicitation, extensions } = isJsonObject(capabilities) ? capabilities : {};
+  const asks = isJsonObject(elicitation) ? elicitation : undefined;
+  return {
+    forms: asks !== undefined && (Object.keys(asks).length === 0 || isJsonObject(asks['form'])),
+    urls: isJsonObject(asks?.['url']),
+    apps: isJsonObject(extensions) && isJsonObject(extensions[APPS_EXTENSION]),
+  };
+}
+
+/** Capabilities that a 2026 client declares in the envelope of each request. */
+export function readClientCapabilities(envelope: unknown): Json | undefined {
+  return isJsonObject(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined;
+}

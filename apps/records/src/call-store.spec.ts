@@ -58,6 +58,17 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       await again.close();
     });
 
+    it('stores any text, and refuses a batch with a call that it can never store', async () => {
+      const { store, list } = await filled(call('a', { error: 'cut\0here\ud800' }));
+      expect((await list()).calls).toMatchObject([{ error: 'cut\ufffdhere\ufffd' }]);
+      const broken = [call('b'), { call_id: 'c' } as FinishedCall];
+      const nameless = [call('b'), call('c', { user_id: null as never })];
+      for (const calls of [broken, nameless])
+        await expect(store.append(randomUUID(), calls, NOON)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      expect(ids(await list())).toEqual(['a']);
+      await store.close();
+    });
+
     it('stores a batch once, however often it is delivered', async () => {
       const { store } = await make();
       const batch = randomUUID();
@@ -118,6 +129,47 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       await store.close();
     });
 
+    it('searches stretch by stretch, and goes on where it stopped', async () => {
+      const { store } = await make();
+      const made = Array.from({ length: 12_000 }, (_, index) =>
+        call(`c${index}`, {
+          user_id: index % 4_000 === 0 ? 'bob' : 'ann',
+          tenant_id: index % 3 === 0 ? 'acme' : 'globex',
+        }),
+      );
+      for (let from = 0; from < made.length; from += 500)
+        await store.append(randomUUID(), made.slice(from, from + 500), NOON);
+      const bobs = { user_id: 'bob', limit: 10 };
+      expect(ids(await store.list(bobs))).toEqual(['c0', 'c4000', 'c8000']);
+      expect(await store.list({ ...bobs, counts: true, limit: 1 })).toMatchObject({
+        calls: [{ call_id: 'c8000' }],
+        counts: { by_status: { success: 3 }, complete: true },
+      });
+      for (const direction of ['before', 'after'] as const) {
+        const found: string[] = [];
+        let next = direction === 'after' ? '0' : undefined;
+        for (let requests = 0; requests < 3; requests += 1) {
+          const page = await store.list({ ...bobs, counts: true, [direction]: next }, () => true);
+          expect(page.counts!.complete).toBe(false);
+          found.push(...ids(page));
+          ({ next } = page);
+        }
+        expect([found.toSorted(), next]).toEqual([['c0', 'c4000', 'c8000'], undefined]);
+      }
+      const all = await store.list({ tenant_id: 'acme', limit: 4_000 });
+      expect([all.calls.length, (await store.list({ tenant_id: 'acme', limit: 10, before: all.next })).next]).toEqual([
+        4_000,
+        undefined,
+      ]);
+      // A turn goes through 5,000 calls of the tenant at least, which has 8,000.
+      const bob = { tenantId: 'globex', userId: 'bob' };
+      const first = await store.erase(bob, { dryRun: false, isOver: () => true });
+      expect(first).toEqual({ rows: 1, next: expect.any(String) });
+      expect(await store.erase(bob, { dryRun: false, after: first.next! })).toEqual({ rows: 1 });
+      expect(ids(await store.list(bobs))).toEqual(['c0']);
+      await store.close();
+    });
+
     it('keeps calls for the days of their tenant', async () => {
       const { store } = await make();
       const days = [40, 20, 5, 0];
@@ -160,10 +212,10 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
         call('other', { tenant_id: 'globex', user_id: 'bob', key_id: 'k1' }),
       );
       const bob = { tenantId: 'acme', userId: 'bob', keyIds: ['k1'] };
-      expect(await store.count(bob)).toBe(2);
-      expect(await store.erase(bob)).toEqual({ rows: 2, more: false });
+      expect(await store.erase(bob, { dryRun: true })).toEqual({ rows: 2 });
+      expect(await store.erase(bob, { dryRun: false })).toEqual({ rows: 2 });
       expect(ids(await list())).toEqual(['left', 'other']);
-      expect(await store.erase({ tenantId: 'acme' })).toEqual({ rows: 1, more: false });
+      expect(await store.erase({ tenantId: 'acme' }, { dryRun: false })).toEqual({ rows: 1 });
       expect(ids(await list())).toEqual(['other']);
       await store.close();
     });

@@ -1,5 +1,11 @@
-import type { EpochMs } from '@toolfleet/contracts';
-import type { FinishedCall, RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
+import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import {
+  MAX_RECORDING_MS,
+  type FinishedCall,
+  type RecordsList,
+  type RecordsListReply,
+  type StoredCall,
+} from '@toolfleet/contracts/records';
 import { DAY_MS, DayPartitions, epochDay, migrate } from '@toolfleet/database';
 import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect, type Transaction } from 'kysely';
 import { RECORDS_MIGRATIONS } from './migrations.js';
@@ -64,12 +70,24 @@ const PARTITION_LOCK = 7_305_991_204_419;
 const APPEND_LOCK = 7_305_991_204_420;
 /** Rows per INSERT; statements are compiled once per size. 64 rows of 37 columns stay far below SQLite's limit of 32,766 parameters. */
 const INSERT_SIZES = [64, 8, 1] as const;
-/** Rows that one statement deletes: SQLite blocks the event loop for some tens of milliseconds. */
-const DELETE_STEP = 5_000;
+/** Rows that one statement searches or deletes. SQLite blocks the event loop meanwhile: some milliseconds, or tens of them. */
+const STRETCH = 5_000;
 /** Matching calls that are counted. */
 const MAX_COUNTED = 10_000;
-/** A call is recorded soon after its end, by clocks that differ by less than this. */
+/** Clocks of gateways and of this service differ by less than this. */
 const CLOCK_SKEW_MS = 60_000;
+/** Characters of an id that few calls begin with. */
+const SELECTIVE_ID = 8;
+
+/** A stretch of the store: the first position in it, and the first after it. */
+interface Stretch {
+  from: number;
+  to: number;
+}
+const EVERYTHING: Stretch = { from: 0, to: Number.MAX_SAFE_INTEGER };
+
+/** Asked between two stretches: whether the work must end, so that the next request does the rest. */
+type IsOver = () => boolean;
 
 /**
  * The calls that ended, in the embedded SQLite or PostgreSQL with the same columns and portable SQL. Rows are appended and deleted,
@@ -105,8 +123,18 @@ export class CallStore {
    * held until the commit. A reader that has seen a position misses nothing before it.
    * @param now the instant of recording
    * @returns false when the batch was stored before
+   * @throws ToolError REQUEST_INVALID: one of the calls can never be stored, and none is
    */
   async append(batchId: string, calls: readonly FinishedCall[], now: EpochMs): Promise<boolean> {
+    try {
+      return await this.#append(batchId, calls, now);
+    } catch (cause) {
+      if (!isFaultOfData(cause)) throw cause;
+      throw new ToolError('REQUEST_INVALID', { message: 'A call of the batch cannot be stored', cause });
+    }
+  }
+
+  async #append(batchId: string, calls: readonly FinishedCall[], now: EpochMs): Promise<boolean> {
     // Tomorrow's as well, for a position that is later than this clock.
     await this.#partitions?.prepare(new Set([epochDay(now), epochDay(now) + 1]));
     return this.#db.transaction().execute(async (tx) => {
@@ -134,7 +162,7 @@ export class CallStore {
     let start = 0;
     for (const size of INSERT_SIZES) {
       for (; rows.length - start >= size; start += size) {
-        const parameters = rows.slice(start, start + size).flatMap((row) => Object.values(row));
+        const parameters = rows.slice(start, start + size).flatMap((row) => Object.values(row).map(storable));
         await tx.executeQuery({ ...this.#insertStatement(size, rows[0]!), parameters });
       }
     }
@@ -149,35 +177,84 @@ export class CallStore {
     return compiled;
   }
 
-  /** The calls that match, and on request how many there are. */
-  async list(query: RecordsList): Promise<RecordsListReply> {
+  /**
+   * The calls that match, and on request how many there are. A search that no index serves goes through the calls of the tenant, or
+   * of the fleet, stretch by stretch, until it has found enough or `isOver`.
+   */
+  async list(query: RecordsList, isOver: IsOver = () => false): Promise<RecordsListReply> {
     const isForward = query.after !== undefined;
-    const rows = await this.#matching(query)
-      .selectAll()
-      .orderBy('position', isForward ? 'asc' : 'desc')
-      .limit(query.limit)
-      .execute();
+    const bounds = toBounds(query);
+    const isLast = ({ from, to }: Stretch) => (isForward ? to === bounds.to : from === bounds.from);
+    const rows: CallTable[] = [];
+    let next: number | undefined;
+    for await (const stretch of this.#searched(query, isForward, bounds)) {
+      const wanted = query.limit - rows.length;
+      const found = this.#matching(query, stretch)
+        .selectAll()
+        .orderBy('position', isForward ? 'asc' : 'desc');
+      rows.push(...(await found.limit(wanted).execute()));
+      if (rows.length === query.limit) next = Number(rows.at(-1)!.position);
+      else if (!isLast(stretch) && isOver()) next = isForward ? stretch.to - 1 : stretch.from;
+      if (next !== undefined) break;
+    }
     const calls = (isForward ? rows : rows.toReversed()).map(toCall);
-    return query.counts ? { calls, counts: await this.#count(query) } : { calls };
+    return {
+      calls,
+      ...(next !== undefined && { next: String(next) }),
+      ...(query.counts && { counts: await this.#count(query, isOver) }),
+    };
   }
 
-  async #count({ after: _after, before: _before, ...query }: RecordsList): Promise<RecordsListReply['counts']> {
-    const newest = this.#matching(query)
-      .select('status')
-      .orderBy('position', 'desc')
-      .limit(MAX_COUNTED + 1);
-    const rows = await this.#db
-      .selectFrom(newest.as('newest'))
-      .select(['status', sql<number>`count(*)`.as('calls')])
-      .groupBy('status')
-      .execute();
-    const by_status = Object.fromEntries(rows.map(({ status, calls }) => [status, Number(calls)]));
-    const counted = Object.values(by_status).reduce((sum, calls) => sum + calls, 0);
-    return { by_status, complete: counted <= MAX_COUNTED };
+  async #count({ after: _after, before: _before, ...query }: RecordsList, isOver: IsOver): Promise<CallCounts> {
+    const by_status: Record<string, number> = {};
+    let left = MAX_COUNTED;
+    const bounds = toBounds(query);
+    for await (const stretch of this.#searched(query, false, bounds)) {
+      const newest = this.#matching(query, stretch)
+        .select('status')
+        .orderBy('position', 'desc')
+        .limit(left + 1);
+      const rows = await this.#db
+        .selectFrom(newest.as('newest'))
+        .select(['status', sql<number>`count(*)`.as('calls')])
+        .groupBy('status')
+        .execute();
+      for (const { status, calls } of rows) {
+        by_status[status] = (by_status[status] ?? 0) + Number(calls);
+        left -= Number(calls);
+      }
+      if (left < 0 || (stretch.from > bounds.from && isOver())) return { by_status, complete: false };
+    }
+    return { by_status, complete: true };
   }
 
-  #matching(query: RecordsList) {
+  /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
+  #searched(query: RecordsList, isForward: boolean, bounds: Stretch): Iterable<Stretch> | AsyncIterable<Stretch> {
+    return isIndexed(query) ? [bounds] : this.#stretches(query.tenant_id, isForward, bounds);
+  }
+
+  /** Divides the calls of a tenant, or of the fleet, into stretches of some thousand. Other work gets its turn between two of them. */
+  async *#stretches(tenant_id: string | undefined, isForward: boolean, bounds: Stretch): AsyncGenerator<Stretch> {
+    for (let rest = bounds; ;) {
+      const ends = this.#matching({ tenant_id }, rest)
+        .select('position')
+        .orderBy('position', isForward ? 'asc' : 'desc');
+      const [end] = await ends
+        .limit(1)
+        .offset(STRETCH - 1)
+        .execute();
+      if (!end) return yield rest;
+      const position = Number(end.position);
+      yield isForward ? { from: rest.from, to: position + 1 } : { from: position, to: rest.to };
+      rest = isForward ? { from: position + 1, to: rest.to } : { from: rest.from, to: position };
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #matching(query: Partial<RecordsList>, { from, to }: Stretch) {
     let select = this.#db.selectFrom('call_record');
+    if (from > EVERYTHING.from) select = select.where('position', '>=', from);
+    if (to < EVERYTHING.to) select = select.where('position', '<', to);
     const equal = {
       tenant_id: query.tenant_id,
       parent_call_id: query.parent_call_id,
@@ -192,13 +269,7 @@ export class CallStore {
       if (value !== undefined) select = select.where(column, '=', value);
     if (query.call_id !== undefined)
       select = select.where('call_id', '>=', query.call_id).where('call_id', '<', `${query.call_id}\u{10ffff}`);
-    if (query.after !== undefined) select = select.where('position', '>', Number(query.after));
-    if (query.before !== undefined) select = select.where('position', '<', Number(query.before));
-    if (query.from !== undefined)
-      select = select
-        .where('ended_at', '>=', query.from)
-        // Not earlier than it ended, so that older partitions are not read.
-        .where('position', '>=', (query.from - CLOCK_SKEW_MS) * PER_MS);
+    if (query.from !== undefined) select = select.where('ended_at', '>=', query.from);
     if (query.to !== undefined) select = select.where('ended_at', '<', query.to);
     if (query.min_duration_ms !== undefined) select = select.where('duration_ms', '>=', query.min_duration_ms);
     if (query.min_micro_usd !== undefined) select = select.where('micro_usd', '>=', query.min_micro_usd);
@@ -210,36 +281,38 @@ export class CallStore {
     return select;
   }
 
-  /** Number of calls of a tenant or user. */
-  async count(scope: CallScope): Promise<number> {
-    const { calls } = await this.#db
-      .selectFrom('call_record')
-      .select(sql<number>`count(*)`.as('calls'))
-      .where(belongsTo(scope))
-      .executeTakeFirstOrThrow();
-    return Number(calls);
-  }
-
-  /** Deletes some calls of a tenant or user, the oldest first. @returns how many, and whether some are left */
-  async erase(scope: CallScope): Promise<{ rows: number; more: boolean }> {
-    const rows = await this.#deleteWhere(belongsTo(scope));
-    return { rows, more: rows === DELETE_STEP };
+  /**
+   * Deletes the calls of a tenant or user after the position `after`, or counts them, the oldest first, until `isOver`.
+   * @returns how many, and the position to go on after unless that were all
+   */
+  async erase(
+    scope: CallScope,
+    { after, dryRun, isOver = () => false }: { after?: string | undefined; dryRun: boolean; isOver?: IsOver },
+  ): Promise<{ rows: number; next?: string }> {
+    let rows = 0;
+    const bounds = after === undefined ? EVERYTHING : { ...EVERYTHING, from: Number(after) + 1 };
+    for await (const stretch of this.#stretches(scope.tenantId, true, bounds)) {
+      rows += await (dryRun ? this.#countIn(stretch, belongsTo(scope)) : this.#deleteIn(stretch, belongsTo(scope)));
+      if (stretch.to < bounds.to && isOver()) return { rows, next: String(stretch.to - 1) };
+    }
+    return { rows };
   }
 
   /** Deletes what was recorded before `at`, of one tenant or of all except some. @returns the number of calls */
   async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<number> {
-    const position = at * PER_MS;
     let erased = 0;
-    const others =
+    const bounds = { ...EVERYTHING, to: at * PER_MS };
+    const [tenant_id, condition] =
       'only' in tenants
-        ? sql<boolean>`tenant_id = ${tenants.only}`
-        : tenants.except.length === 0
-          ? sql<boolean>`1 = 1`
-          : sql<boolean>`tenant_id not in (${sql.join(tenants.except)})`;
-    for (let rows = DELETE_STEP; rows === DELETE_STEP; erased += rows) {
-      rows = await this.#deleteWhere(sql<boolean>`position < ${position} and ${others}`);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+        ? [tenants.only, belongsTo({ tenantId: tenants.only })]
+        : [
+            undefined,
+            tenants.except.length === 0
+              ? sql<boolean>`1 = 1`
+              : sql<boolean>`tenant_id not in (${sql.join(tenants.except)})`,
+          ];
+    for await (const stretch of this.#stretches(tenant_id, true, bounds))
+      erased += await this.#deleteIn(stretch, condition);
     return erased;
   }
 
@@ -253,16 +326,20 @@ export class CallStore {
     await this.#db.deleteFrom('call_batch').where('stored_at', '<', at).execute();
   }
 
-  async #deleteWhere(condition: ReturnType<typeof belongsTo>): Promise<number> {
-    const oldest = this.#db
-      .selectFrom('call_record')
-      .select('position')
+  async #countIn(stretch: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {
+    const { calls } = await this.#matching({}, stretch)
+      .select(sql<number>`count(*)`.as('calls'))
       .where(condition)
-      .orderBy('position')
-      .limit(DELETE_STEP);
+      .executeTakeFirstOrThrow();
+    return Number(calls);
+  }
+
+  async #deleteIn({ from, to }: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {
     const { numDeletedRows } = await this.#db
       .deleteFrom('call_record')
-      .where('position', 'in', oldest)
+      .where('position', '>=', from)
+      .where('position', '<', to)
+      .where(condition)
       .executeTakeFirstOrThrow();
     return Number(numDeletedRows);
   }
@@ -272,11 +349,50 @@ export class CallStore {
   }
 }
 
+type CallCounts = NonNullable<RecordsListReply['counts']>;
+
+/** The positions at which matching calls can be: a call is recorded after its end, and within a bound. */
+function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
+  return {
+    from: Math.max(
+      after === undefined ? EVERYTHING.from : Number(after) + 1,
+      from === undefined ? EVERYTHING.from : (from - CLOCK_SKEW_MS) * PER_MS,
+    ),
+    to: Math.min(
+      before === undefined ? EVERYTHING.to : Number(before),
+      to === undefined ? EVERYTHING.to : (to + MAX_RECORDING_MS + CLOCK_SKEW_MS) * PER_MS,
+    ),
+  };
+}
+
+/** Whether an index gives the calls that match in their order, or there are few, so that one statement takes little time. */
+function isIndexed(query: Partial<RecordsList>): boolean {
+  const { limit: _limit, after: _after, before: _before, counts: _counts, from: _from, ...filters } = query;
+  const { call_id, parent_call_id, tenant_id, tool, status, ...others } = filters;
+  if (parent_call_id !== undefined || (call_id?.length ?? 0) >= SELECTIVE_ID) return true;
+  if (call_id !== undefined || Object.values(others).some((value) => value !== undefined)) return false;
+  if (tool === undefined && status === undefined) return true;
+  if (tenant_id === undefined) return false;
+  return status === undefined || (tool === undefined && !status.includes('success'));
+}
+
+/** Whether the database, or the reading of a call, failed because of what the call holds, so that it would fail again. */
+function isFaultOfData(error: unknown): boolean {
+  if (error instanceof TypeError) return true;
+  const { code } = error as { code?: unknown };
+  // PostgreSQL: data exceptions and missing values.
+  return typeof code === 'string' && /^(22...|23502|SQLITE_CONSTRAINT_NOTNULL|SQLITE_MISMATCH)$/.test(code);
+}
+
 function belongsTo({ tenantId, userId, keyIds = [] }: CallScope) {
   if (userId === undefined) return sql<boolean>`tenant_id = ${tenantId}`;
   if (keyIds.length === 0) return sql<boolean>`tenant_id = ${tenantId} and user_id = ${userId}`;
   return sql<boolean>`tenant_id = ${tenantId} and (user_id = ${userId} or key_id in (${sql.join(keyIds)}))`;
 }
+
+/** PostgreSQL cannot store the character NUL, which messages of upstreams may have. */
+const storable = (value: unknown): unknown =>
+  typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
 
 /** A stored row, with all keys always in the same order: INSERT statements are compiled once. */
 function toRow(call: FinishedCall, position: number): CallTable {

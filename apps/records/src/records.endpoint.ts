@@ -1,6 +1,6 @@
 import { Controller } from '@nestjs/common';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
-import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import {
   RECORDS_APPEND,
   RECORDS_LIST,
@@ -35,19 +35,27 @@ export class RecordsEndpoint {
 
   @Endpoint(SUBJECTS.recordsList, { schema: RECORDS_LIST })
   list(query: RecordsList): Promise<RecordsListReply> {
-    return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query)));
+    // A long search answers with what it has found in half of the time.
+    const isOver = this.#after(this.timeout.ms / 2);
+    return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query, isOver)));
   }
 
   @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE })
-  async purge({ tenant_id, user_id, key_ids, dry_run }: PurgeMessage): Promise<PurgeReply> {
+  async purge({ tenant_id, user_id, key_ids, dry_run, after }: PurgeMessage): Promise<PurgeReply> {
     const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
-    if (dry_run) return { counts: { call_records: await orUnavailable(this.store.count(scope)) }, more: false };
-    const { rows, more } = await orUnavailable(this.store.erase(scope));
-    return { counts: { call_records: rows }, more };
+    const turn = { after, dryRun: dry_run, isOver: this.#after(PURGE_TURN_MS) };
+    const { rows, next } = await orUnavailable(this.store.erase(scope, turn));
+    return { counts: { call_records: rows }, more: next !== undefined, next };
+  }
+
+  #after(ms: Milliseconds): () => boolean {
+    const until = this.clock.monotonic() + ms;
+    return () => this.clock.monotonic() > until;
   }
 }
 
 const orUnavailable = <T>(work: Promise<T>): Promise<T> =>
   work.catch((cause: unknown) => {
+    if (cause instanceof ToolError && cause.code === 'REQUEST_INVALID') throw cause;
     throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The store of calls is unavailable; retry later', cause });
   });

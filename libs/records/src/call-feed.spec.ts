@@ -90,7 +90,10 @@ describe('feed of calls', () => {
     await add([call('rare2', 'acme'), call('common701', 'acme')]);
     const all = await read(feed, narrow, 10);
     expect(ids(all)).toEqual(['rare1', 'other1', 'rare2']);
-    expect(ids(await read(feed, narrow, 2))).toEqual(['other1', 'rare2']);
+    const newest = await feed.read(narrow, { limit: 1 });
+    expect(ids(newest.calls)).toEqual(['rare2']);
+    expect(ids((await feed.read(narrow, { limit: 2, before: newest.next })).calls)).toEqual(['rare1', 'other1']);
+    expect((await feed.read(narrow, { limit: 4 })).next).toBeUndefined();
     expect(ids(await read(feed, narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
     expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['rare2', 'common701']);
     const news = feed.follow(narrow, { cursor: '0', ends: () => false });

@@ -9,7 +9,7 @@ const POLL_MS = 500;
 const LONGEST_MS = 3_600_000;
 /** Most calls per read of a stream; a reader that is further behind catches up over several. */
 const MOST_AT_ONCE = 200;
-/** Most calls scanned for one page of a caller that may see only some of them. */
+/** Most calls read for one page of a caller that may see only some of them; `next` goes on from there. */
 const MAX_SCANNED = 5_000;
 const PAGE = 500;
 /** Calls of a program that are shown with it. */
@@ -44,11 +44,12 @@ export class CallFeed {
     if (!this.records) return { calls: [] };
     const scoped = isOperator(caller) ? query : { ...query, tenant_id: caller.tenantId };
     if (administers(caller, caller.tenantId)) {
-      const { calls, counts } = await this.records.list(scoped);
-      return { calls: lastOfEach(calls), counts };
+      const { calls, ...rest } = await this.records.list(scoped);
+      return { calls: lastOfEach(calls), ...rest };
     }
     const rule = await this.access.ruleFor(caller);
-    return { calls: lastOfEach(await page(this.records, rule, { ...scoped, counts: undefined })) };
+    const { calls, next } = await page(this.records, rule, { ...scoped, counts: undefined });
+    return { calls: lastOfEach(calls), next };
   }
 
   /**
@@ -86,26 +87,27 @@ export class CallFeed {
   }
 }
 
-/** Reads pages until `limit` calls are found that are admitted, or `MAX_SCANNED` were scanned. */
+/** Reads on until `limit` calls are found that are admitted, or `MAX_SCANNED` were read. */
 async function page(
   records: Pick<CallRecords, 'list'>,
   rule: AccessRule,
-  { limit, ...query }: CallQuery,
-): Promise<StoredCall[]> {
+  { limit, after, before, ...query }: CallQuery,
+): Promise<RecordsListReply> {
+  const direction = after === undefined ? 'before' : 'after';
   const found: StoredCall[] = [];
-  const isForward = query.after !== undefined;
-  const at = { after: query.after, before: query.before };
+  let next = after ?? before;
   let size = Math.min(limit, PAGE);
   for (let scanned = 0; scanned < MAX_SCANNED && found.length < limit; scanned += size, size = PAGE) {
-    const { calls } = await records.list({ ...query, ...at, limit: size });
-    const admitted = calls.filter((call) => admits(rule, call));
-    if (isForward) found.push(...admitted);
-    else found.unshift(...admitted);
-    if (calls.length < size) break;
-    if (isForward) at.after = calls.at(-1)?.cursor;
-    else at.before = calls[0]?.cursor;
+    const read = await records.list({ ...query, [direction]: next, limit: size });
+    const admitted = read.calls.filter((call) => admits(rule, call));
+    // In the order of the search.
+    found.push(...(direction === 'after' ? admitted : admitted.toReversed()));
+    ({ next } = read);
+    if (next === undefined) break;
   }
-  return isForward ? found.slice(0, limit) : found.slice(-limit);
+  if (found.length > limit) next = found[limit - 1]!.cursor;
+  const calls = found.slice(0, limit);
+  return { calls: direction === 'after' ? calls : calls.toReversed(), next };
 }
 
 /** Each call once, by its last record: a job that ran again is recorded twice. */

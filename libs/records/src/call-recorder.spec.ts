@@ -10,9 +10,15 @@ import type { FinishedCall, RecordsAppend } from '@toolfleet/contracts/records';
 class Memory {
   readonly stored = new Map<string, FinishedCall[]>();
   away: 'before' | 'after' | undefined;
+  /** Resolves deliveries, which wait for it. */
+  hanging: Promise<void> | undefined;
+  /** Of the call that it cannot store. */
+  refused: string | undefined;
 
   async append({ batch_id: id, calls }: RecordsAppend) {
     if (this.away === 'before') throw new Error('away');
+    await this.hanging;
+    if (calls.some((call) => call.call_id === this.refused)) throw new ToolError('REQUEST_INVALID');
     const stored = !this.stored.has(id);
     this.stored.set(id, calls);
     if (this.away === 'after') throw new Error('the answer was lost');
@@ -174,6 +180,39 @@ describe('CallRecorder', () => {
     recorder.finished(aRecord('later', 'acme'));
     await recorder.flush();
     expect(store.batches.at(-1)).toMatchObject([{ call_id: 'later' }]);
+  });
+
+  it('drops the one call that cannot be stored, and those that waited for too long', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = recorderFor(store, clock);
+    store.refused = 'a300';
+    for (let index = 0; index < 1_000; index += 1) recorder.finished(aRecord(`a${index}`, 'acme'));
+    await recorder.flush();
+    const ids = () => store.batches.flat().map((call) => call.call_id);
+    const others = Array.from({ length: 1_000 }, (_, index) => `a${index}`).filter((id) => id !== 'a300');
+    expect([ids(), dropped]).toEqual([others, 1]);
+    store.away = 'before';
+    recorder.finished(aRecord('old', 'acme'));
+    clock.advance(21 * 3_600_000);
+    store.away = undefined;
+    await expect.poll(() => clock.advance(1_000) ?? dropped).toBe(2);
+    expect(ids()).not.toContain('old');
+  });
+
+  it('holds no arguments and results while a batch is on its way', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = recorderFor(store, clock);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.hanging = promise;
+    recorder.finished(aRecord('c1', 'acme'));
+    clock.advance(250);
+    const record = aRecord('c2', 'acme');
+    recorder.finished(record);
+    clock.advance(250);
+    // The row is there already: what is read later is not recorded.
+    record.microUsd = 7;
+    resolve();
+    await expect.poll(() => store.batches.flat()).toMatchObject([{ call_id: 'c1' }, { micro_usd: 1_500 }]);
   });
 
   it('gives up on a service that is unavailable when the process ends', async () => {

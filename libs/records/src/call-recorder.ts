@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { CallStages, RetriedAttempt } from '@toolfleet/contracts/fleet';
-import { MAX_APPENDED_CALLS, type FinishedCall, type RecordsAppend } from '@toolfleet/contracts/records';
+import {
+  MAX_APPENDED_CALLS,
+  MAX_RECORDING_MS,
+  type FinishedCall,
+  type RecordsAppend,
+} from '@toolfleet/contracts/records';
 import {
   actingUserId,
   Audit,
@@ -43,7 +48,8 @@ interface RecorderDeps {
 /**
  * Sends finished calls, without dry runs, to the service `records`. A call only appends to a list; a timer turns the list into rows and
  * sends them. While the service is unavailable, rows wait in memory up to a bound and are sent again, each batch under the same id, so that it is
- * stored once. Calls never wait.
+ * stored once. A batch that is refused for what it holds is sent in smaller ones, until the one call that causes it is dropped. Calls
+ * never wait.
  */
 export class CallRecorder extends Audit {
   #buffer: BufferedCall[] = [];
@@ -51,6 +57,7 @@ export class CallRecorder extends Audit {
   #spool: FinishedCall[] = [];
   /** The batch that is on its way. */
   #sending: RecordsAppend | undefined;
+  #maxBatch = MAX_APPENDED_CALLS;
   /** Failed attempts of running calls by call id. */
   readonly #retried = new Map<string, RetriedAttempt[]>();
   #timer: CancelTimer | undefined;
@@ -92,23 +99,30 @@ export class CallRecorder extends Audit {
   flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
+    // Also while a batch is on its way, which may take seconds: rows hold no arguments and results.
+    for (const call of this.#buffer.splice(0)) this.#spool.push(toRow(call));
     this.#delivery ??= this.#deliver().finally(() => (this.#delivery = undefined));
     return this.#delivery;
   }
 
   async #deliver(): Promise<void> {
     for (;;) {
-      const ended = this.#buffer;
-      this.#buffer = [];
-      for (const call of ended) this.#spool.push(toRow(call));
       if (!this.#sending) {
         if (this.#spool.length === 0) return;
-        this.#sending = { batch_id: randomUUID(), calls: this.#spool.splice(0, MAX_APPENDED_CALLS) };
+        this.#sending = { batch_id: randomUUID(), calls: this.#spool.splice(0, this.#maxBatch) };
       }
+      const { calls } = this.#sending;
       try {
-        await this.deps.records.append(this.#sending);
-      } catch {
-        return this.#schedule(RESEND_MS);
+        if (this.oldestMs > MAX_RECORDING_MS) this.deps.onDropped(calls.length);
+        else await this.deps.records.append(this.#sending);
+        this.#maxBatch = Math.min(MAX_APPENDED_CALLS, this.#maxBatch * 2);
+      } catch (error) {
+        if (!isRefused(error)) return this.#schedule(RESEND_MS);
+        if (calls.length === 1) this.deps.onDropped(1);
+        else {
+          this.#maxBatch = Math.ceil(calls.length / 2);
+          this.#spool.unshift(...calls);
+        }
       }
       this.#sending = undefined;
     }
@@ -132,6 +146,10 @@ export class CallRecorder extends Audit {
     }
   }
 }
+
+/** Whether the service, or NATS, can never take the batch; nothing of it is stored. */
+const isRefused = (error: unknown): boolean =>
+  error instanceof ToolError && (error.code === 'REQUEST_INVALID' || error.code === 'PAYLOAD_TOO_LARGE');
 
 function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall {
   const { request, tool } = record.call;

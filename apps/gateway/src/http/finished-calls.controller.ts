@@ -32,8 +32,8 @@ export class FinishedCallsController {
   /** Oldest first; `enabled: false` if no calls are recorded. */
   @Serves('GET /api/v1/calls')
   async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/calls'>) {
-    const { calls, counts } = await this.feed.read(caller, toRecordsList(query));
-    return { enabled: this.feed.enabled, calls: calls.map(shown), counts };
+    const { calls, ...rest } = await this.feed.read(caller, toRecordsList(query));
+    return { enabled: this.feed.enabled, calls: calls.map(shown), ...rest };
   }
 
   /** One call, the calls that its tool made, and for operators where its log lines are. @throws ToolError NOT_FOUND when it is not recorded, or not any more */

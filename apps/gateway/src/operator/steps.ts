@@ -18,7 +18,7 @@ interface StepDeps {
   nats: Pick<NatsClient, 'request'>;
 }
 
-/** The stores in the order in which they are purged: keys first, so that callers stop; the ledger last, because calls end in it. */
+/** The stores in the order in which they are purged: keys first, so that callers stop; ledger and records last, because calls end in them. */
 export function purgeSteps({
   keys,
   calls,
@@ -39,7 +39,6 @@ export function purgeSteps({
     },
     servicePurge('definitions', SUBJECTS.registryPurge, nats),
     calls,
-    ...(recordsCalls ? [servicePurge('records', SUBJECTS.recordsPurge, nats)] : []),
     {
       name: 'tool_searches',
       async run({ tenantId, userId, keyIds, dryRun, count }) {
@@ -61,6 +60,7 @@ export function purgeSteps({
     },
     servicePurge('workspaces', SUBJECTS.workspacePurge, nats),
     servicePurge('ledger', SUBJECTS.budgetPurge, nats),
+    ...(recordsCalls ? [servicePurge('records', SUBJECTS.recordsPurge, nats)] : []),
   ];
   return steps;
 }
@@ -83,7 +83,7 @@ function servicePurge(name: string, subject: string, nats: Pick<NatsClient, 'req
       for (let more = true; more;) {
         const reply = await nats.request<PurgeReply>(subject, message, { timeoutMs: PURGE_TURN_MS + REPLY_MS });
         for (const [kind, amount] of Object.entries(reply.counts)) await count(kind, amount);
-        ({ more } = reply);
+        ({ more, next: message.after } = reply);
       }
     },
   };

@@ -14,6 +14,8 @@ export const PURGE = record({
   key_ids: maybe(list(ID)),
   /** Only counts. */
   dry_run: flag(),
+  /** `next` of the reply before this request. */
+  after: maybe(text(undefined, { maxLength: 200 })),
   /** Replaces the id of the tenant or user in the ledger, whose amounts stay. */
   pseudonym: text(undefined, { pattern: '^purged-[0-9a-f-]{8,40}$' }),
 });
@@ -23,6 +25,8 @@ export interface PurgeReply {
   /** What was removed or rewritten by this request, or what a dry run found, by kind. */
   counts: Record<string, number>;
   more: boolean;
+  /** Where the next request goes on, for a service that does not find that out itself. */
+  next?: string | undefined;
 }
 
 /** Longest time that a service works on one purge request. */

@@ -30,8 +30,13 @@ const ID = text(undefined, { minLength: 1, maxLength: 200 });
 const CURSOR = text(undefined, { pattern: String.raw`^\d{1,16}$` });
 /** Calls in one message; senders split longer batches. */
 export const MAX_APPENDED_CALLS = 500;
+/** Longest time from the end of a call to its recording; one that waits longer is dropped. The service knows batches of the last day. */
+export const MAX_RECORDING_MS = 20 * 3_600_000;
 
-/** `records.append`: calls that ended. The answer comes once they are durable; a batch that is sent again is stored once. */
+/**
+ * `records.append`: calls that ended. The answer comes once they are durable; a batch that is sent again is stored once. REQUEST_INVALID:
+ * the batch has a call that cannot be stored, and nothing of it is.
+ */
 export const RECORDS_APPEND = record({
   batch_id: text(undefined, { pattern: '^[0-9a-f-]{36}$' }),
   calls: list(object() as Schema<unknown> as Schema<FinishedCall>, undefined, { maxItems: MAX_APPENDED_CALLS }),
@@ -44,7 +49,10 @@ export interface RecordsAppendReply {
 
 const STATUSES = ['success', 'tool_error', 'refused', 'cancelled', 'system_error'] as const;
 
-/** `records.list`: calls that match all members, oldest first: those after `after`, else the last ones, or the last before `before`. */
+/**
+ * `records.list`: calls that match all members, oldest first: those after `after`, else the last ones, or the last before `before`. A
+ * search takes a bounded time; what it did not reach then, the next request finds from `next` on.
+ */
 export const RECORDS_LIST = record({
   limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
   after: maybe(CURSOR),
@@ -72,6 +80,8 @@ export const RECORDS_LIST = record({
 export type RecordsList = Value<typeof RECORDS_LIST>;
 export interface RecordsListReply {
   calls: StoredCall[];
-  /** Of all matching calls, or of the newest 10,000. */
+  /** Cursor to go on with, as `after` if that was given, else as `before`; absent when there are no further calls. */
+  next?: string;
+  /** Of all matching calls, or `complete: false` of the newest. */
   counts?: { by_status: Record<string, number>; complete: boolean };
 }

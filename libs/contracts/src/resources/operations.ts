@@ -401,7 +401,7 @@ const CALL_QUERY = record({
   counts: maybe(flag('Also count matching calls by status, up to 10,000; for administrators')),
 });
 const CALL_COUNTS = record(
-  { by_status: dictionary(integer()), complete: flag('False: there are more, and the newest 10,000 were counted') },
+  { by_status: dictionary(integer()), complete: flag('False: there are more; the newest were counted') },
   'Matching calls by status',
 );
 
@@ -500,6 +500,9 @@ export const OPERATION_ROUTES = {
         record({
           enabled: flag(),
           calls: list(FINISHED_CALL),
+          next: maybe(
+            text('Goes on as `before`, or as `after` if that was given, also after an empty page; absent at the end'),
+          ),
           counts: maybe(CALL_COUNTS),
         }),
       ),

@@ -27,6 +27,10 @@ const clients: Client[] = [];
 /** The shipped policy and one rule that asks. */
 const ASKING_RULE = `package tools
 ask contains "Store this note?" if input.tool in {"sample_save_note", "jobs_save_note"}
+deny contains "pirates are not allowed" if {
+	input.action == "resources/read"
+	input.arguments.uri == "sample://styles/pirate"
+}
 `;
 
 async function connect(mode: 'auto' | 'legacy', capabilities = {}, toolset?: string): Promise<Client> {
@@ -116,6 +120,66 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     });
   });
 
+  describe('of prompts and resources', () => {
+    let direct: Client;
+    beforeAll(async () => {
+      direct = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode } });
+      await direct.connect(new StreamableHTTPClientTransport(new URL(`${samples}/mcp`)));
+      clients.push(direct);
+    });
+    /** A value with the addresses of the sample server. */
+    const local = (value: unknown): unknown =>
+      JSON.parse(JSON.stringify(value).replaceAll(/sample:\/\/mcp-[0-9a-f]{16}\//g, 'sample://'));
+
+    it('sees the prompts of a remote MCP server, and gets them and their completions unchanged', async () => {
+      const named = (await direct.listPrompts()).prompts.map((one) => ({ ...one, name: `sample_${one.name}` }));
+      expect((await client.listPrompts()).prompts).toEqual(named);
+      const ask = (name: string) => ({ name, arguments: { style: 'poet' } });
+      const prompt = await client.getPrompt(ask('sample_describe_dot'));
+      expect(local(prompt.messages)).toEqual((await direct.getPrompt(ask('describe_dot'))).messages);
+      const complete = (through: Client, name: string) =>
+        through.complete({ ref: { type: 'ref/prompt', name }, argument: { name: 'style', value: 'p' } });
+      const { completion } = await complete(client, 'sample_describe_dot');
+      expect(completion).toEqual((await complete(direct, 'describe_dot')).completion);
+      await expect(client.getPrompt({ name: 'describe_dot' })).rejects.toMatchObject({ code: -32_602 });
+    });
+
+    it('reads listed, linked and expanded resources, and completes templates', async () => {
+      const { resources } = await client.listResources();
+      expect(local(resources)).toEqual((await direct.listResources()).resources);
+      const { content } = await call('sample_red_dot', {});
+      const link = content.find((block) => block.type === 'resource_link')!;
+      const template = (await client.listResourceTemplates()).resourceTemplates.at(-1)!.uriTemplate;
+      const expanded = template.replace('{name}', 'poet');
+      for (const address of [...resources.map(({ uri }) => uri), link.uri, expanded]) {
+        const { contents } = await client.readResource({ uri: address });
+        expect(contents[0]?.uri).toBe(address);
+        const uri = String(local(address));
+        expect(local(contents)).toEqual((await direct.readResource({ uri })).contents);
+      }
+      const complete = (through: Client, uri: string) =>
+        through.complete({ ref: { type: 'ref/resource', uri }, argument: { name: 'name', value: 'pa' } });
+      const { completion } = await complete(client, template);
+      expect(completion).toMatchObject({ values: ['painter'] });
+      expect(completion).toEqual((await complete(direct, 'sample://styles/{name}')).completion);
+    });
+
+    it('gets no resource that does not exist, that a policy denies, or that names no server', async () => {
+      const template = (await client.listResourceTemplates()).resourceTemplates.at(-1)!.uriTemplate;
+      const read = (uri: string) => client.readResource({ uri });
+      for (const uri of [template.replace('{name}', 'nobody'), 'sample://dot', 'sample://mcp-0123456789abcdef/dot'])
+        await expect(read(uri)).rejects.toMatchObject({ code: -32_602, data: { uri } });
+      await expect(read(template.replace('{name}', 'pirate'))).rejects.toMatchObject({
+        code: -32_000,
+        message: expect.stringContaining('pirates are not allowed'),
+        data: { code: 'POLICY_DENIED' },
+      });
+      const last = async () => (await recentCalls('resource:sample')).at(-1);
+      await eventually('the last read is recorded', async () => (await last()) === 'POLICY_DENIED');
+      expect((await client.listTools()).tools.map(({ name }) => name).filter((name) => name.includes(':'))).toEqual([]);
+    });
+  });
+
   it('sees the progress of a remote MCP server on its way through executor and gateway', async () => {
     const steps = mode === 'auto' ? 8 : 9;
     const seen: { progress: number; total?: number; message?: string }[] = [];
@@ -195,6 +259,16 @@ describe('an asynchronous call', () => {
   });
 });
 
+it('a resource of a remote MCP server is read over HTTP by the name of its server', async () => {
+  const answer = await fetch(new URL('/api/v1/tools/resource:sample/execute', url), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ arguments: { uri: 'sample://dot.txt' } }),
+  });
+  const { output } = (await answer.json()) as { output: object };
+  expect(output).toMatchObject({ contents: [{ mimeType: 'text/plain', text: 'a red dot' }] });
+});
+
 describe('a toolset', () => {
   const NOTE = { name: 'remember', description: 'Remembers a note' };
   const SPEC = {
@@ -231,6 +305,13 @@ describe('a toolset', () => {
       const { tools } = await client.listTools();
       expect(tools.map(({ name }) => name)).toEqual(SHOWN);
       expect(tools[0]?.inputSchema.properties).toEqual({});
+      // Its selection has the prompts and resources of the jobs, and not those of the sample server.
+      expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['jobs_describe_dot']);
+      const { uri } = (await (await connect(mode)).listResources()).resources.at(-1)!;
+      const shown = (await client.listResources()).resources.map((one) => one.uri);
+      expect([shown.length, shown.includes(uri)]).toEqual([2, false]);
+      await expect(client.readResource({ uri })).rejects.toThrow(/not found/i);
+      await expect(client.getPrompt({ name: 'sample_describe_dot' })).rejects.toMatchObject({ code: -32_602 });
       const seen: { progress: number; total?: number; message?: string }[] = [];
       const answer = await client.callTool({ name: 'count', arguments: {} }, { onprogress: (one) => seen.push(one) });
       expect(answer).toMatchObject({ content: [{ text: 'counted to 6' }] });

@@ -1,11 +1,13 @@
+import type { RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
+import { requestFeature, toFeatureResponse } from './feature-request.js';
 import { classifyMcpError, type McpFault } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
-import type { McpTarget } from './mcp-target.js';
+import type { McpMessage, McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 import { reportsExpiredToken, toExecResponse } from './tool-result.js';
 
@@ -37,11 +39,11 @@ const SESSION_META = 'io.toolfleet/session-id';
 const USER_META = 'io.toolfleet/user-id';
 
 /**
- * One attempt at a tool of an MCP server. If the server refused it because of the session, protocol revision or credential, the
+ * One attempt at a tool, prompt or resource of an MCP server. If the server refused it because of the session, protocol revision or credential, the
  * tool has not run: only then is the session renewed and the call sent once more.
  */
 export async function callMcpTool(
-  message: ExecMessage & { binding: McpBinding },
+  message: McpMessage,
   target: McpTarget,
   pool: SessionPool,
   clock: Clock,
@@ -71,7 +73,7 @@ export async function callMcpTool(
 type Once = (Attempt & { session: McpSession | undefined }) | { fault: McpFault; session: McpSession | undefined };
 
 async function attemptOnce(
-  message: ExecMessage & { binding: McpBinding },
+  message: McpMessage,
   target: McpTarget,
   pool: SessionPool,
   clock: Clock,
@@ -80,7 +82,7 @@ async function attemptOnce(
   const exchange = new Exchange();
   let session: McpSession | undefined;
   try {
-    const result = await runWithLimits(
+    const reply = await runWithLimits(
       exchange,
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
@@ -88,28 +90,34 @@ async function attemptOnce(
         pool.use(target, async (opened) => {
           session = opened;
           await limits.beforeEffect?.();
-          return opened.callTool(
-            { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) },
-            {
-              signal: exchange.signal,
-              // Later than the limits of the exchange, whose errors name the reason.
-              timeout: limits.remainingMs + 5_000,
-              onprogress:
-                limits.onProgress || target.livesOnProgress
-                  ? (progress) => {
-                      touch();
-                      limits.onProgress?.(progress);
-                    }
-                  : undefined,
-              toolDefinition: headerToolDefinition(message),
-            },
-          );
+          return sendCall(opened, message, {
+            signal: exchange.signal,
+            // Later than the limits of the exchange, whose errors name the reason.
+            timeout: limits.remainingMs + 5_000,
+            onprogress:
+              limits.onProgress || target.livesOnProgress
+                ? (progress) => {
+                    touch();
+                    limits.onProgress?.(progress);
+                  }
+                : undefined,
+          });
         }),
     );
-    return { reply: toExecResponse(result), targetFault: false, session };
+    return { reply, targetFault: false, session };
   } catch (error) {
     return { fault: classifyMcpError(error, target.server), session };
   }
+}
+
+/** Sends a call by the method of its binding. @throws whatever the SDK throws */
+async function sendCall(session: McpSession, message: McpMessage, options: RequestOptions): Promise<ExecResponse> {
+  const { binding, arguments: args } = message;
+  if (binding.method !== undefined)
+    return toFeatureResponse(await requestFeature(session.client, message, options), binding);
+  const params = { name: binding.remoteName, arguments: args, _meta: toMeta(message) };
+  const toolDefinition = headerToolDefinition(message);
+  return toExecResponse(await session.callTool(params, { ...options, toolDefinition }), binding.authority);
 }
 
 function toMeta(message: ExecMessage): JsonObject | undefined {
@@ -125,7 +133,7 @@ function toMeta(message: ExecMessage): JsonObject | undefined {
  * The SDK finds parameters that travel as `Mcp-Param-*` headers in the tool's schema, which the registry adds to the options of
  * such tools only.
  */
-function headerToolDefinition(message: ExecMessage & { binding: McpBinding }) {
+function headerToolDefinition(message: McpMessage) {
   const schema = message.binding.options?.['header_schema'];
   if (!isJsonObject(schema)) return undefined;
   return { name: message.binding.remoteName, inputSchema: { ...schema, type: 'object' as const } };

@@ -2,6 +2,7 @@ import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@to
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
+import { listFeatures } from './feature-request.js';
 import { classifyMcpError } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import { readTarget, type McpTarget } from './mcp-target.js';
@@ -20,7 +21,7 @@ export function readDiscoveryTarget(message: DiscoverMessage): McpTarget {
 }
 
 /**
- * Lists all tools of a server, all pages, without a cache.
+ * Lists all tools, prompts and resources of a server, all pages, without a cache.
  * @throws ToolError of the catalogue; AUTH_NOT_CONFIGURED with `state: auth_failed` when the credential is refused
  */
 export async function discoverServer(
@@ -74,6 +75,7 @@ async function listAll(
     prior: session.prior,
     ttl_ms: typeof ttl === 'number' && ttl > 0 ? ttl : 0,
     tools: listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject)),
+    ...(await listFeatures(session.client, { signal, timeout: timeoutMs + 5_000 })),
   };
 }
 

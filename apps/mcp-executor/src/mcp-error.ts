@@ -1,6 +1,8 @@
 import {
   InsufficientScopeError,
   ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -69,7 +71,10 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
 
 function toProtocolFault(error: ProtocolError, server: string): McpFault {
   return {
-    error: upstream(cut(error.message, 1_000), { server, rpc_code: error.code }),
+    error: upstream(cut(error.message, 1_000), { server, rpc_code: error.code }).withFacts({
+      // One code for both revisions.
+      rpcCode: error instanceof ResourceNotFoundError ? ProtocolErrorCode.ResourceNotFound : error.code,
+    }),
     reconnect: REVISION_CODES.has(error.code) || /session/i.test(error.message),
     targetFault: error.code === INTERNAL_ERROR,
   };

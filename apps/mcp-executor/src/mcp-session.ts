@@ -81,9 +81,10 @@ export class McpSession {
   static async open(
     target: McpTarget,
     deps: SessionDeps,
-    onToolsChanged: () => void,
+    onListChanged: () => void,
     signal?: AbortSignal,
   ): Promise<McpSession> {
+    const listChanged = { autoRefresh: false, onChanged: onListChanged };
     const options: ClientOptions = {
       capabilities: {},
       ...negotiation(target.revision),
@@ -92,7 +93,7 @@ export class McpSession {
       jsonSchemaValidator: {
         getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
       },
-      listChanged: { tools: { autoRefresh: false, onChanged: onToolsChanged } },
+      listChanged: { tools: listChanged, prompts: listChanged, resources: listChanged },
     };
     const client = new Client({ name: 'toolfleet', version: deps.version }, options);
     client.onerror = () => undefined; // relevant errors reach the call they belong to

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { MCP_REVISIONS, type McpBinding, type McpRevision } from '@toolfleet/contracts/tool-definition';
 import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
+
+/** A message to this executor. */
+export type McpMessage = ExecMessage & { binding: McpBinding };
 
 /** A local server process (local mode only). */
 export interface StdioOptions {

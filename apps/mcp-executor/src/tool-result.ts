@@ -3,6 +3,7 @@ import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject 
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
 import { holdsSecret, redact } from '@toolfleet/telemetry';
+import { toFleetBlock } from './fleet-addresses.js';
 
 /** Most characters of the text for the model (contracts: `CallResult.text`). */
 export const MAX_TEXT = 6_000;
@@ -13,13 +14,14 @@ const EXPIRED_TOKEN =
 /**
  * A tool result as the outcome of an attempt, without loss: `structuredContent` becomes the output, and unless the content is
  * a single plain text block, all blocks stay in `content` in their order.
+ * @param authority of the server in addresses of the fleet
  */
-export function toExecResponse(result: CallToolResult): ExecResponse {
+export function toExecResponse(result: CallToolResult, authority?: string): ExecResponse {
   if (isNestedTooDeep(result as unknown as Json)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
     return failedResponse(new ToolError('RESULT_TOO_LARGE', { message }));
   }
-  const blocks = (result.content ?? []) as unknown as ContentBlock[];
+  const blocks = ((result.content ?? []) as unknown as ContentBlock[]).map((block) => toFleetBlock(block, authority));
   const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text'] ?? ''));
   const joined = texts.join('\n');
   const structured = result.structuredContent as Json | undefined;

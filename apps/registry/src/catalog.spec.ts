@@ -9,7 +9,7 @@ const tool = (name: string, more: Partial<ToolDefinition> = {}): StoredTool => (
   key: name,
   owner: 'builtin/x',
   revision: 'r1',
-  definition: { name, description: name, category: 'data', ...more } as ToolDefinition,
+  definition: { name, description: name, category: 'data', binding: { kind: 'python' }, ...more } as ToolDefinition,
 });
 
 async function catalogOf(

@@ -1,7 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/registry';
 import { executorClass } from '@toolfleet/contracts/subjects';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
 import type { DefinitionStore, Quarantine, StoredTool } from './definition-store.js';
 
@@ -106,8 +106,8 @@ export class Catalog {
     return this.view(tenantId).byName.get(name) ?? null;
   }
 
-  /** A page of the tools a tenant sees. Quarantined tools are not listed. */
-  list({ tenant_id, category, cursor, limit }: DefinitionList): DefinitionListReply {
+  /** A page of the tools a tenant sees, or of the prompts and resources. Quarantined tools are not listed. */
+  list({ tenant_id, category, features = false, cursor, limit }: DefinitionList): DefinitionListReply {
     const view = this.view(tenant_id);
     const size = Math.min(Math.max(1, limit ?? DEFAULT_PAGE), MAX_PER_PAGE);
     const page: RegisteredTool[] = [];
@@ -115,7 +115,8 @@ export class Catalog {
     let at = cursor === undefined ? 0 : firstAfter(view.listed, cursor);
     for (; at < view.listed.length; at += 1) {
       const tool = view.listed[at];
-      if (!tool || (category !== undefined && tool.category !== category && !tool.tags?.includes(category))) continue;
+      if (!tool || isFeature(tool) !== features) continue;
+      if (category !== undefined && tool.category !== category && !tool.tags?.includes(category)) continue;
       chars += view.chars[at] ?? 0;
       if (page.length === size || (page.length > 0 && chars > MAX_PAGE_CHARS)) break;
       page.push(tool);

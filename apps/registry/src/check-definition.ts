@@ -1,6 +1,9 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
   DECLARED_KEYS,
+  FEATURE_NAME_PATTERN,
+  isFeature,
+  MCP_FEATURES,
   TOOL_NAME_PATTERN,
   TOOLSETS,
   type Binding,
@@ -45,6 +48,8 @@ const bindings: JsonObject[] = [
       transport: { enum: ['streamable-http', 'function-args', 'stdio'] },
       url: { type: 'string', maxLength: 4096 },
       remoteName: text(512),
+      method: { enum: [...MCP_FEATURES] },
+      authority: { type: 'string', pattern: '^mcp-[0-9a-f]{16}$' },
       options: anyObject,
     },
     required: ['kind', 'server', 'transport', 'url', 'remoteName'],
@@ -118,8 +123,8 @@ const checkShape = validateMessage<ToolDefinition>(DEFINITION_SCHEMA, 'SPEC_INVA
 export function checkDefinition(announced: unknown, source: ToolSource, compile: boolean): ToolDefinition {
   const definition = checkShape(announced);
   const { name } = definition;
-  if (!TOOL_NAME_PATTERN.test(name))
-    invalid(`name ${JSON.stringify(name.slice(0, 80))} must match [A-Za-z0-9_-]{1,64}`);
+  const pattern = isFeature(definition) ? FEATURE_NAME_PATTERN : TOOL_NAME_PATTERN;
+  if (!pattern.test(name)) invalid(`name ${JSON.stringify(name.slice(0, 80))} must match ${pattern.source}`);
   if (!SEMVER.test(definition.version))
     invalid(`version ${JSON.stringify(definition.version)} is not a semantic version`);
   checkBinding(definition.binding, source);

@@ -25,8 +25,9 @@ import { findSuspicions } from './suspicion/suspicious-text.js';
 import { toOwner, toRevision } from './tool-key.js';
 
 /**
- * The fields an approval covers: everything a model or an MCP client sees of a remote tool, its name at the server, and for an OpenAPI operation
- * the request, including the servers and the token endpoint that receive credentials.
+/**
+ * The fields an approval covers: everything a model or an MCP client sees of a remote tool or prompt, its name at the server, and for an OpenAPI
+ * operation the request, including the servers and the token endpoint that receive credentials.
  */
 const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotations', 'request', 'listing'] as const;
 
@@ -63,8 +64,9 @@ export function suspicions(definition: ToolDefinition): string[] {
   for (const part of [definition.input_schema, definition.output_schema, definition.annotations]) {
     for (const text of textsIn(part)) check(text, MAX_SCHEMA_TEXT);
   }
-  // Not for models, and limited in size when it was read.
-  for (const text of textsIn(definition.listing?.['_meta'])) check(text, Number.POSITIVE_INFINITY);
+  // Limited in size when it was read. Data URLs of icons are no texts, and resources are checked one by one when they are listed.
+  const { icons: _icons, ...listed } = isResources(definition) ? {} : (definition.listing ?? {});
+  for (const text of textsIn(listed)) check(text, Number.POSITIVE_INFINITY);
   return [...found];
 }
 
@@ -106,8 +108,8 @@ export function pinDiff(approved: ToolDefinition | undefined, pending: ToolDefin
 function pinnedFields(definition: ToolDefinition): Partial<Record<(typeof PINNED)[number], Json>> {
   const { binding, listing } = definition;
   return {
-    // Absent without one, so that pins of tools without one stay as they are.
-    ...(listing ? { listing } : {}),
+    // Absent without one, so that pins of tools without one stay as they are. Lists of resources change all the time.
+    ...(listing && !isResources(definition) ? { listing } : {}),
     // Both names: the one models call and the one the server knows.
     name: [definition.name, remoteName(definition)],
     description: definition.description,
@@ -126,6 +128,10 @@ function pinnedFields(definition: ToolDefinition): Partial<Record<(typeof PINNED
 function isRemote({ binding }: ToolDefinition, options: JsonObject): boolean {
   if (binding.kind === 'mcp') return binding.transport !== 'function-args';
   return binding.kind === 'openapi' && typeof options['document'] === 'string';
+}
+
+function isResources({ binding }: ToolDefinition): boolean {
+  return binding.kind === 'mcp' && binding.method === 'resources/read';
 }
 
 function remoteName({ name, binding }: ToolDefinition): string {

@@ -6,7 +6,7 @@ import type {
   DefinitionChanged,
 } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
@@ -32,6 +32,14 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     private readonly own: readonly RegisteredTool[] = [],
   ) {}
 
+  /** The prompts and resources of MCP servers, which are not part of the list of tools. */
+  get features(): DefinitionSource {
+    return {
+      get: (name, tenantId) => this.get(name, tenantId),
+      list: (tenantId) => this.listAll(tenantId, true),
+    };
+  }
+
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
     const own = this.own.find((tool) => tool.name === name);
     if (own) return own;
@@ -43,16 +51,22 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   }
 
   async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
-    const tools: RegisteredTool[] = [...this.own];
+    const { tools, version } = await this.listAll(tenantId, false);
     const isOwn = new Set(this.own.map(({ name }) => name));
+    return { tools: [...this.own, ...tools.filter(({ name }) => !isOwn.has(name))].toSorted(byName), version };
+  }
+
+  private async listAll(tenantId: string, features: boolean): Promise<{ tools: RegisteredTool[]; version: number }> {
+    const tools: RegisteredTool[] = [];
     let cursor: string | undefined;
     for (;;) {
-      const body: DefinitionList = { tenant_id: tenantId, limit: PAGE, cursor };
+      const body: DefinitionList = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
       const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
         timeoutMs: ASK_TIMEOUT_MS,
       });
-      tools.push(...page.tools.filter(({ name }) => !isOwn.has(name)).map(this.complete));
-      if (page.next_cursor === undefined) return { tools: tools.toSorted(byName), version: page.version };
+      // A registry of an older version lists tools whatever it is asked for.
+      tools.push(...page.tools.filter((tool) => isFeature(tool) === features).map(this.complete));
+      if (page.next_cursor === undefined) return { tools, version: page.version };
       cursor = page.next_cursor;
     }
   }
@@ -99,15 +113,17 @@ export class CatalogChanges {
   private readonly listeners = new Set<() => void>();
 
   /** Subscribes to changes; the connection must be open. */
-  follow(nats: NatsClient, cache: DefinitionCache, toolsets: Toolsets): void {
+  follow(nats: NatsClient, caches: readonly DefinitionCache[], toolsets: Toolsets): void {
     const changed = (): void => {
       // A changed definition can disable an override.
       toolsets.invalidate();
       for (const listener of this.listeners) listener();
     };
     nats.subscribe(SUBJECTS.definitionChanged, ({ body }) => {
-      if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
-      else cache.invalidateAll();
+      for (const cache of caches) {
+        if (isJsonObject(body)) cache.invalidate(body as unknown as DefinitionChanged);
+        else cache.invalidateAll();
+      }
       changed();
     });
     nats.subscribe(SUBJECTS.toolsetChanged, changed);

@@ -40,10 +40,39 @@ export interface McpBinding {
   server: string;
   transport: 'streamable-http' | 'function-args' | 'stdio';
   url: string;
-  /** Name of the tool at the server. */
+  /** Name of the tool or prompt at the server; of resources that of the server. */
   remoteName: string;
+  /** The method of MCP that a call sends; absent: `tools/call`. */
+  method?: McpFeature;
+  /**
+   * Authority of the addresses that callers see instead of those of the server's resources (`toFleetAddress`). Absent: addresses
+   * stay as they are.
+   */
+  authority?: string;
   /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
   options?: JsonObject;
+}
+
+/**
+ * Features of an MCP server besides tools. A definition with such a method passes through the fleet as a tool does, under the name
+ * `prompt:<name>` or `resource:<server>`, but is not part of tool lists.
+ */
+export const MCP_FEATURES = ['prompts/get', 'resources/read'] as const;
+type McpFeature = (typeof MCP_FEATURES)[number];
+
+/** Whether a definition is that of a prompt or of resources. */
+export function isFeature({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
+  return binding.kind === 'mcp' && binding.method !== undefined;
+}
+
+/**
+ * The method of MCP by which a call reaches its server, and by which policies see calls of every kind of tool. Arguments of prompts and
+ * resources are the parameters of their method; with `argument` they ask for its completion.
+ */
+export function mcpMethod(binding: Binding, args: JsonObject): McpFeature | 'tools/call' | 'completion/complete' {
+  const method = binding.kind === 'mcp' ? binding.method : undefined;
+  if (method === undefined) return 'tools/call';
+  return args.argument === undefined ? method : 'completion/complete';
 }
 
 /** One operation of an OpenAPI document. */
@@ -174,7 +203,10 @@ export interface ToolDefinition {
   annotations?: JsonObject;
   author?: string;
   input_examples?: JsonObject[];
-  /** Further fields of a tool as its MCP server lists it: `icons` and `_meta`. */
+  /**
+   * What an MCP server lists: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates}` with the
+   * server's own addresses.
+   */
   listing?: JsonObject;
   /** The only tenant that sees the tool; absent: all tenants. */
   tenant?: string;
@@ -205,6 +237,8 @@ export function isForModels({ listing }: Pick<ToolDefinition, 'listing'>): boole
 
 /** Valid tool names. */
 export const TOOL_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
+/** Valid names of the prompts and resources of MCP servers. */
+export const FEATURE_NAME_PATTERN = /^(?:prompt|resource):[A-Za-z0-9_-]{1,64}$/;
 
 /** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;

@@ -115,6 +115,8 @@ const mcpEntry = record({
   pin,
   prefix: text,
   tools: texts,
+  prompts: texts,
+  resources: flag,
   oauth: record({
     client_id: text,
     client_secret: text,

@@ -6,11 +6,20 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toNodeHandler } from '@modelcontextprotocol/node';
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import {
+  completable,
+  createMcpHandler,
+  McpServer,
+  ResourceNotFoundError,
+  ResourceTemplate,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
 /** A red dot, 1x1 pixel PNG. */
 const RED_DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==';
+const DOT = { uri: 'sample://dot', mimeType: 'image/png' };
+const DOT_TEXT = { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' };
+const STYLES = ['painter', 'pirate', 'poet'];
 const MAX_BODY_BYTES = 1024 * 1024;
 const notes: string[] = [];
 
@@ -54,8 +63,8 @@ function sampleServer(): McpServer {
       _meta: { 'example.com/pixels': 1 },
       content: [
         { type: 'image', data: RED_DOT, mimeType: 'image/png' },
-        { type: 'resource_link', uri: 'sample://dot', name: 'dot', mimeType: 'image/png' },
-        { type: 'resource', resource: { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' } },
+        { type: 'resource_link', name: 'dot', ...DOT },
+        { type: 'resource', resource: DOT_TEXT },
       ],
     }),
   );
@@ -78,6 +87,41 @@ function sampleServer(): McpServer {
         });
       }
       return { content: [{ type: 'text', text: `counted to ${steps}` }] };
+    },
+  );
+
+  server.registerPrompt(
+    'describe_dot',
+    {
+      title: 'Describe the dot',
+      description: 'Asks for a description of the picture in a style.',
+      argsSchema: z.object({
+        style: completable(z.string().describe('Style of the description'), (begun) =>
+          STYLES.filter((style) => style.startsWith(begun)),
+        ),
+      }),
+    },
+    ({ style }) => ({
+      messages: [
+        { role: 'user', content: { type: 'text', text: `Describe this picture in the style of a ${style}.` } },
+        { role: 'user', content: { type: 'resource', resource: { ...DOT, blob: RED_DOT } } },
+      ],
+    }),
+  );
+  server.registerResource('dot', DOT.uri, { description: 'A red dot', mimeType: DOT.mimeType }, () => ({
+    contents: [{ ...DOT, blob: RED_DOT }],
+  }));
+  server.registerResource('dot.txt', DOT_TEXT.uri, { mimeType: DOT_TEXT.mimeType }, () => ({ contents: [DOT_TEXT] }));
+  server.registerResource(
+    'style',
+    new ResourceTemplate('sample://styles/{name}', {
+      list: undefined,
+      complete: { name: (begun) => STYLES.filter((style) => style.startsWith(begun)) },
+    }),
+    { description: 'A style of descriptions', mimeType: 'text/plain' },
+    ({ href }, { name }) => {
+      if (!STYLES.includes(String(name))) throw new ResourceNotFoundError(href);
+      return { contents: [{ uri: href, mimeType: 'text/plain', text: `As a ${String(name)} would say it` }] };
     },
   );
   return server;

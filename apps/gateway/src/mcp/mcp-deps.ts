@@ -3,12 +3,12 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Projects } from '@toolfleet/access';
 import type { ToolPredicate } from '@toolfleet/catalog';
+import type { ResultReader } from '@toolfleet/results';
 import type { EventStreams } from '../server/event-streams.js';
 import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
 import type { OperationMetrics } from './operation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
-import type { ReadResult } from './result-resources.js';
 import type { TaskStore } from './tasks.js';
 
 /** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
@@ -30,6 +30,8 @@ export interface McpEndpointDeps {
    * @param forApps also tools that only pages of MCP Apps call
    */
   listTools(principal: Principal, forApps: boolean): Promise<readonly RegisteredTool[]>;
+  /** Prompts and resources of MCP servers that the caller may use, likewise; without it there are none. */
+  listFeatures?(principal: Principal): Promise<readonly RegisteredTool[]>;
   /** Runs a call to its end. @throws ToolError when the call is refused before its tool ran */
   executeCall(request: CallRequest): Promise<CallResult>;
   /** Keyword search over the tools the caller may see, best match first. */
@@ -50,7 +52,7 @@ export interface McpEndpointDeps {
   /** Which project a call works on; without it calls have none. */
   projects?: Pick<Projects, 'choose'>;
   /** Reads kept results; without it they are not available as resources. */
-  readResult?: ReadResult;
+  readResult?: ResultReader['read'];
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;

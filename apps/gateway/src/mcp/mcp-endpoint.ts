@@ -96,7 +96,12 @@ export class McpEndpoint implements Mounted {
       maxRequestBodySize: options.maxBodyBytes,
       legacy: 'stateless',
     });
-    this.unsubscribe = deps.onCatalogChanged?.(() => this.handler.notify.toolsChanged());
+    this.unsubscribe = deps.onCatalogChanged?.(() => {
+      this.handler.notify.toolsChanged();
+      if (!deps.listFeatures) return;
+      this.handler.notify.promptsChanged();
+      this.handler.notify.resourcesChanged();
+    });
   }
 
   /** Adds the routes. Call it before the server listens. */

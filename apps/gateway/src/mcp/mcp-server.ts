@@ -7,9 +7,10 @@ import {
 import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { Operation } from './operation.js';
+import { installPrompts } from './prompts.js';
 import { readPage } from './rendered-catalog.js';
 import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
-import { installResultResources } from './result-resources.js';
+import { installResources } from './resources.js';
 import { openSurface, type Surface } from './surface.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
 import { callTool } from './tool-call.js';
@@ -67,7 +68,9 @@ export async function createMcpServer(
     // Clients of 2025 have no stream that could report a change: a GET is answered with 405.
     {
       tools: { listChanged: isModern },
-      resources: deps.readResult ? {} : undefined,
+      resources: deps.listFeatures ? { listChanged: isModern } : deps.readResult && {},
+      prompts: deps.listFeatures && { listChanged: isModern },
+      completions: deps.listFeatures && {},
       extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined,
     },
     surface,
@@ -96,7 +99,9 @@ export async function createMcpServer(
     return 'result' in routed ? routed.result : callTool(toolCall, routed.call, context);
   });
 
-  if (deps.readResult) installResultResources(server.server, deps.readResult, principal);
+  const caller = { deps, principal, exchange: toolCall.exchange };
+  if (deps.readResult || deps.listFeatures) installResources(server.server, caller);
+  if (deps.listFeatures) installPrompts(server.server, caller);
   if (tasks) installTasks(server.server, tasks, principal, surface.resultReading);
   return server;
 }

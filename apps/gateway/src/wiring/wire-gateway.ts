@@ -121,6 +121,7 @@ function wireCatalog(
   const changes = new CatalogChanges();
   const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const list = new ToolList(definitions, toolsets);
+  const featureDefinitions = new DefinitionCache(source.features, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const records = new NatsCallRecords(nats);
   const searching = wireSearch(settings, host, {
     list,
@@ -128,7 +129,7 @@ function wireCatalog(
     finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
   });
   const components: LifecycleComponent[] = [
-    { name: 'catalog changes', start: async () => changes.follow(nats, definitions, toolsets) },
+    { name: 'catalog changes', start: async () => changes.follow(nats, [definitions, featureDefinitions], toolsets) },
     ...searching.components,
   ];
   return {
@@ -136,6 +137,7 @@ function wireCatalog(
     toolsets,
     changes,
     list,
+    features: new ToolList(featureDefinitions, toolsets),
     search: searching.search,
     searchHistory: searching.history,
     access: new CallAccess(definitions),

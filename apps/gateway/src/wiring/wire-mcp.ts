@@ -29,6 +29,8 @@ interface McpWiringDeps {
   tokens: SignedTokens;
   limits: RequestLimits;
   list: ToolList;
+  /** Prompts and resources of MCP servers. */
+  features: ToolList;
   search: ToolSearch;
   changes: CatalogChanges;
   toolsets: Toolsets;
@@ -59,6 +61,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       toolsetInstructions: async ({ tenantId, toolset }) =>
         toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
       listTools: async (principal, forApps) => (await list.all(principal, 'public', forApps)).tools,
+      listFeatures: async (principal) => (await deps.features.all(principal)).tools,
       executeCall: deps.executeCall,
       searchTools: async (principal, query, limit, isWanted) =>
         (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),

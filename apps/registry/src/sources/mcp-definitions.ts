@@ -7,6 +7,8 @@ import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
+import { authorityOf, toFeatureDefinitions, type ServerDefinition } from './mcp-features.js';
+import { MAX_LISTING_CHARS, readListing } from './mcp-listing.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
 /** Characters of a server's tool name that are read; servers can send names of any length. */
@@ -20,13 +22,32 @@ export function mcpSource(entry: Pick<McpEntry, 'name' | 'tenant'>): ToolSource 
   return { kind: 'mcp', name: sourceName(entry.name, entry.tenant) };
 }
 
-/** Definitions of all listed tools that the entry allows. Names depend only on the entry and the tool. */
+/** Definitions of all tools, prompts and resources that the entry allows. Names depend only on the entry and the tool. */
 export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
   const allowed = entry.tools ? new Set(entry.tools) : undefined;
-  const options = connectionOptions(entry, found.prior);
-  return found.tools
-    .filter((tool) => !allowed || allowed.has(tool.name))
-    .map((tool) => toToolDefinition(entry, tool, options));
+  const source = mcpSource(entry);
+  const server: ServerDefinition = {
+    version: VERSION,
+    category: entry.category ?? 'mcp',
+    source,
+    binding: {
+      kind: 'mcp',
+      server: entry.name,
+      transport: entry.command === undefined ? 'streamable-http' : 'stdio',
+      url: entry.url,
+      authority: authorityOf(entry, source, found),
+      options: connectionOptions(entry, found.prior),
+    },
+  };
+  return [
+    ...found.tools
+      .filter((tool) => !allowed || allowed.has(tool.name))
+      .map((tool) => toToolDefinition(entry, tool, server)),
+    ...toFeatureDefinitions(entry, found, server, {
+      ofServer: registeredName({ name: entry.name, prefix: '' }, entry.prefix || entry.name),
+      of: (prompt) => registeredName(entry, prompt),
+    }),
+  ];
 }
 
 /** Registers the tools a server lists, with the trust and pinning options of its entry. */
@@ -39,7 +60,7 @@ export function toAnnouncement(entry: McpEntry, found: DiscoverReply): Definitio
   };
 }
 
-/** Registered name of a remote tool: `<prefix>_<tool>`. The prefix is the server's name by default and may be empty. */
+/** Registered name of a remote tool or prompt: `<prefix>_<tool>`. The prefix is the server's name by default and may be empty. */
 export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
   const prefix = entry.prefix ?? entry.name;
   const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
@@ -79,53 +100,32 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
   return withEntrySettings(definition, entry);
 }
 
-function toToolDefinition(entry: McpEntry, tool: RemoteTool, options: JsonObject): ToolDefinition {
+function toToolDefinition(entry: McpEntry, tool: RemoteTool, server: ServerDefinition): ToolDefinition {
   const schema = definitionSchema(tool.input_schema);
   const annotations: JsonObject = { ...tool.annotations };
   if (tool.title) annotations['title'] = tool.title;
   // MCP: clients must consider annotations untrusted unless they come from a trusted server. They never grant a permission.
   const promised =
     entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
+  const { options } = server.binding;
   const definition: ToolDefinition = {
+    ...server,
     name: registeredName(entry, tool.name),
     aliases: [`${entry.name}.${tool.name}`],
-    version: VERSION,
     description: tool.description || tool.title || `Tool ${tool.name} of the MCP server ${entry.name}`,
-    category: entry.category ?? 'mcp',
     input_schema: schema,
     output_schema: tool.output_schema && definitionSchema(tool.output_schema),
     binding: {
-      kind: 'mcp',
-      server: entry.name,
-      transport: entry.command === undefined ? 'streamable-http' : 'stdio',
-      url: entry.url,
+      ...server.binding,
       remoteName: tool.name,
       options: hasHeaderParameters(tool.input_schema) ? { ...options, header_schema: tool.input_schema } : options,
     },
-    source: mcpSource(entry),
     idempotent: promised,
     annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
     listing: readListing(tool).listing,
     ...declaredLimits(entry),
   };
   return withEntrySettings(definition, entry);
-}
-
-/** Maximum characters of the icons of a tool, and of its `_meta`, as JSON: lists contain them. */
-const MAX_LISTING_CHARS = 16 * 1024;
-/** Addresses of icons that clients may load; the protocol warns of others, such as `javascript:`. */
-const ICON_ADDRESS = /^(?:https?:|data:image\/)/i;
-
-/** The icons and the `_meta` of a remote tool, without what is too large or unsafe to show, and the names of what is left out. */
-function readListing({ listing = {} }: RemoteTool): { listing: JsonObject | undefined; dropped: string[] } {
-  const isSafe = (icon: Json): boolean => isJsonObject(icon) && ICON_ADDRESS.test(String(icon['src']));
-  const kept = Object.entries(listing).filter(
-    ([field, value]) =>
-      JSON.stringify(value).length <= MAX_LISTING_CHARS &&
-      (field !== 'icons' || (Array.isArray(value) && value.every(isSafe))),
-  );
-  const dropped = Object.keys(listing).filter((field) => !kept.some(([name]) => name === field));
-  return { listing: kept.length > 0 ? Object.fromEntries(kept) : undefined, dropped };
 }
 
 /**

@@ -22,6 +22,8 @@ export interface FailureFacts {
   similar?: readonly string[];
   /** HTTP status of the upstream. */
   status?: number;
+  /** JSON-RPC code of the error that an MCP server answered with. */
+  rpcCode?: number;
   /** What the fleet tells apart within one code. */
   reason?: FailureReason;
   /** APPROVAL_REQUIRED: what a person has to approve, and for which revision of the tool. */

@@ -157,6 +157,10 @@ export interface DiscoverReply {
   /** How long the server's list stays valid; 0 when the server does not say. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
+  /** Prompts as the server lists them. */
+  prompts?: JsonObject[];
+  /** Resources and templates as the server lists them; absent when it has no resources. */
+  resources?: { resources: JsonObject[]; resourceTemplates: JsonObject[] };
 }
 
 /** An error as the failure of a call, for use once an attempt has begun and outcomes are values. */

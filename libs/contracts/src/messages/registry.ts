@@ -49,11 +49,13 @@ export interface DefinitionGetReply {
 
 /**
  * `registry.definition.list`: sorted by name in byte order. `category` is a category or tag, `cursor` the last name of the previous
- * page. Without `tenant_id`, and empty: only tools that are shared by all tenants.
+ * page. With `features`: prompts and resources of MCP servers instead of tools. Without `tenant_id`, and empty: only those that are shared
+ * by all tenants.
  */
 const DEFINITION_QUERY = record({
   tenant_id: maybe(WORD),
   category: maybe(WORD),
+  features: maybe(flag()),
   cursor: maybe(WORD),
   limit: maybe(integer(undefined, { minimum: 1 })),
 });
@@ -214,6 +216,10 @@ export interface McpRegister extends SourceSettings {
   pin?: 'refuse' | 'warn' | 'off';
   prefix?: string;
   tools?: string[];
+  /** Prompts by their names at the server. Default: all, or none with `tools`. */
+  prompts?: string[];
+  /** Whether its resources can be read. Default: yes, or no with `tools`. */
+  resources?: boolean;
   oauth?: JsonObject;
   /** The only revision of MCP to use with the server; default: the newest that both sides speak. */
   protocol_version?: McpRevision;

@@ -6,6 +6,7 @@ import {
   type PolicyDecision,
   type PolicyInput,
 } from '@toolfleet/policy';
+import { mcpMethod } from '@toolfleet/contracts/tool-definition';
 import { FatalStartupError, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { BoundedLabel } from '@toolfleet/telemetry';
 import { PolicyPort, type PolicyRequest, type PolicyResult } from '@toolfleet/engine';
@@ -115,6 +116,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
   const { principal, origin, door, context, mode, view } = call.request;
   return {
     tool: tool.name,
+    action: mcpMethod(tool.binding, args),
     user: { id: principal.userId, tenant: principal.tenantId, roles: principal.roles, via: principal.via },
     arguments: args,
     origin,

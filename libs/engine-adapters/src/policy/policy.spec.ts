@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { CallRequest } from '@toolfleet/contracts';
+import type { CallRequest, JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { PolicyRequest } from '@toolfleet/engine';
 import type { PolicyInput } from '@toolfleet/policy';
@@ -15,7 +15,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { policyInput, policyComponent } from './engine-policy.js';
 import { OpaSidecar } from './opa-sidecar.js';
 
-function question(tool: string, roles: string[], args: Record<string, string> = {}): PolicyRequest {
+function question(tool: string, roles: string[], args: JsonObject = {}): PolicyRequest {
   const request = {
     callId: 'c1',
     principal: { tenantId: 'acme', userId: 'ann', roles, tools: ['*'], via: 'api_key' },
@@ -24,7 +24,14 @@ function question(tool: string, roles: string[], args: Record<string, string> = 
     context: { session_id: 's1', project_id: 'p1' },
     mode: { kind: 'dry' },
   } as unknown as CallRequest;
-  const definition = { name: tool, category: 'file', tags: ['fs'], dangerous: true } as unknown as RegisteredTool;
+  const binding = { kind: 'builtin' };
+  const definition = {
+    name: tool,
+    category: 'file',
+    tags: ['fs'],
+    dangerous: true,
+    binding,
+  } as unknown as RegisteredTool;
   return { call: { request } as PolicyRequest['call'], tool: definition, arguments: args };
 }
 
@@ -39,6 +46,7 @@ describe('policy of the gateway', () => {
   it('gives rules exactly the documented input', () => {
     expect(policyInput(question('file_write', ['dev'], { path: 'a' }))).toEqual({
       tool: 'file_write',
+      action: 'tools/call',
       user: { id: 'ann', tenant: 'acme', roles: ['dev'], via: 'api_key' },
       arguments: { path: 'a' },
       origin: 'internal',
@@ -49,6 +57,16 @@ describe('policy of the gateway', () => {
       dangerous: true,
       dry_run: true,
     });
+  });
+
+  it.each([
+    ['prompts/get', { arguments: { style: 'poet' } }, 'prompts/get'],
+    ['resources/read', { uri: 'docs://a' }, 'resources/read'],
+    ['resources/read', { uri: 'docs://{id}', argument: { name: 'id', value: '' } }, 'completion/complete'],
+  ] as [string, JsonObject, string][])('names the action of %s with %j', (method, args, action) => {
+    const asked = question('resource:docs', [], args);
+    const binding = { kind: 'mcp', method } as unknown as RegisteredTool['binding'];
+    expect(policyInput({ ...asked, tool: { ...asked.tool, binding } }).action).toBe(action);
   });
 
   it('loads the shipped rules, denies by them and counts it', async () => {

@@ -1,0 +1,155 @@
+/** Prompts and resources of MCP servers, as one client sees them. Requests for them run through the engine as calls of tools do. */
+import { randomUUID } from 'node:crypto';
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type CallToolResult,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import { isJsonObject, toToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { callRequest } from '@toolfleet/contracts/call-fields';
+import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { McpServerDeps } from './mcp-deps.js';
+import { renderRefusal, renderResult } from './render-result.js';
+import type { Exchange } from './session.js';
+
+/** Items per page of a list. */
+const PAGE_ITEMS = 1_000;
+const SERVER_ERROR = -32_000;
+/** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
+const NOT_FOUND = -32_002;
+
+/** What one caller may use, as lists show it. */
+interface Features {
+  prompts: readonly JsonObject[];
+  resources: readonly JsonObject[];
+  resourceTemplates: readonly JsonObject[];
+  /** The definition of a prompt by its listed name. */
+  prompt(name: string): RegisteredTool | undefined;
+  /** The server of a resource or template, and its address there. */
+  resource(address: string): { definition: RegisteredTool; uri: string } | undefined;
+}
+
+/** Keyed by the list of definitions, which is replaced but never changed. */
+const rendered = new WeakMap<readonly RegisteredTool[], Features>();
+
+/** The prompts and resources that a caller sees. */
+export async function openFeatures(deps: McpServerDeps, principal: Principal): Promise<Features> {
+  const definitions = (await deps.listFeatures?.(principal)) ?? [];
+  let features = rendered.get(definitions);
+  if (!features) rendered.set(definitions, (features = renderFeatures(definitions)));
+  return features;
+}
+
+function renderFeatures(definitions: readonly RegisteredTool[]): Features {
+  const prompts = new Map<string, RegisteredTool>();
+  const servers: RegisteredTool[] = [];
+  for (const one of definitions) {
+    if (one.binding.kind !== 'mcp') continue;
+    if (one.binding.method === 'prompts/get') prompts.set(one.name.replace(/^prompt:/, ''), one);
+    else servers.push(one);
+  }
+  return {
+    prompts: [...prompts].map(([name, { listing }]) => ({ ...listing, name })),
+    resources: servers.flatMap((server) => listed(server, 'resources', 'uri')),
+    resourceTemplates: servers.flatMap((server) => listed(server, 'resourceTemplates', 'uriTemplate')),
+    prompt: (name) => prompts.get(name),
+    resource: (address) => findResource(servers, address),
+  };
+}
+
+/** A list of a server with addresses of the fleet. */
+function listed(server: RegisteredTool, list: 'resources' | 'resourceTemplates', field: string): JsonObject[] {
+  return itemsOf(server, list).map((item) => ({
+    ...item,
+    [field]: toFleetAddress(String(item[field]), authorityOf(server)),
+  }));
+}
+
+function itemsOf({ listing }: RegisteredTool, list: 'resources' | 'resourceTemplates'): JsonObject[] {
+  const items = listing?.[list];
+  return Array.isArray(items) ? items.filter(isJsonObject) : [];
+}
+
+function authorityOf({ binding }: RegisteredTool): string | undefined {
+  return binding.kind === 'mcp' ? binding.authority : undefined;
+}
+
+function findResource(servers: readonly RegisteredTool[], address: string): ReturnType<Features['resource']> {
+  const read = readFleetAddress(address);
+  const owner = read && servers.find((server) => authorityOf(server) === read.authority);
+  if (owner) return { definition: owner, uri: read.uri };
+  // Servers without a prefix keep their addresses.
+  const plain = servers.filter((server) => authorityOf(server) === undefined);
+  const definition = plain.length > 1 ? plain.find((server) => knows(server, address)) : plain[0];
+  return definition && { definition, uri: address };
+}
+
+/** Whether a server lists an address, or a template that begins like it. */
+function knows(server: RegisteredTool, address: string): boolean {
+  const begins = ({ uriTemplate }: JsonObject): boolean => {
+    const literal = String(uriTemplate).split('{', 1)[0]!;
+    return literal !== '' && address.startsWith(literal);
+  };
+  return (
+    itemsOf(server, 'resources').some(({ uri }) => uri === address) || itemsOf(server, 'resourceTemplates').some(begins)
+  );
+}
+
+/** A page of a list. @throws ProtocolError -32602 for an unknown cursor */
+export function pageOf<T>(items: readonly T[], cursor: string | undefined): { items: T[]; nextCursor?: string } {
+  const from = cursor === undefined ? 0 : Number(cursor);
+  if (cursor !== undefined && !(/^\d{1,9}$/.test(cursor) && from < items.length))
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Unknown cursor; list again from the start');
+  const end = from + PAGE_ITEMS;
+  const page = { items: items.slice(from, end) };
+  return end < items.length ? { ...page, nextCursor: String(end) } : page;
+}
+
+/** The client of a request. */
+export interface FeatureCaller {
+  deps: McpServerDeps;
+  principal: Principal;
+  exchange: Exchange | undefined;
+}
+
+/**
+ * Runs a request for a prompt or resource as a call, and returns its result as the server sent it.
+ * @param args parameters of the method; with `argument` it is a completion
+ * @param address of a resource, for the error of one that does not exist
+ * @throws ProtocolError of the server, or with the failure of the call in `data`
+ */
+export async function callFeature(
+  { deps, principal, exchange }: FeatureCaller,
+  { name }: RegisteredTool,
+  args: JsonObject,
+  context: ServerContext,
+  address?: string,
+): Promise<JsonObject> {
+  const caller = {
+    principal,
+    origin: 'public',
+    door: 'mcp',
+    context: { user_id: principal.userId, ...exchange?.project },
+    exchangeSession: exchange?.session,
+    signal: context.mcpReq.signal,
+  } as const;
+  const time = { beginsAt: deps.clock.now() - (exchange?.waitedMs ?? 0), maxMs: deps.options.maxCallMs };
+  const request: CallRequest = callRequest({ id: randomUUID(), tool: name, arguments: args, fields: {} }, caller, time);
+  const result = await deps.executeCall(request).catch((error: unknown) => {
+    throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
+  });
+  if (result.ok) return isJsonObject(result.output) ? result.output : {};
+  const { message, facts } = result.failure;
+  if (facts?.rpcCode === NOT_FOUND && address !== undefined) throw new ResourceNotFoundError(address, message);
+  if (facts?.rpcCode !== undefined) throw new ProtocolError(facts.rpcCode, message);
+  throw toRpcError(renderResult(request.callId, result));
+}
+
+/** The failure of a call as an error, with what results of tools have in `_meta`. */
+function toRpcError({ content, _meta }: CallToolResult): ProtocolError {
+  const [first] = content;
+  return new ProtocolError(SERVER_ERROR, first?.type === 'text' ? first.text : 'The request failed', _meta);
+}

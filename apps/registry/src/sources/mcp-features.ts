@@ -1,0 +1,124 @@
+/** Definitions of the prompts and resources of MCP servers. Like tools, they are owned, pinned, quarantined and selected by name. */
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { McpEntry } from '@toolfleet/fleet-file';
+import { sha256Hex } from '@toolfleet/schema';
+import { findSuspicions } from '../suspicion/suspicious-text.js';
+import { readListing } from './mcp-listing.js';
+import { withEntrySettings } from '../tool-settings.js';
+
+/** What all definitions of a server share. */
+export interface ServerDefinition extends Pick<ToolDefinition, 'version' | 'category'> {
+  source: ToolSource;
+  binding: Omit<McpBinding, 'remoteName' | 'method'>;
+}
+
+/** Calls per minute and tenant: clients read many resources at once, and complete while a user types. */
+const READS_PER_MINUTE = 600;
+
+/** The protocol makes both methods reads. Their results are never cached: only the server knows how long they are valid. */
+const READ = {
+  idempotent: true,
+  retry_policy: { kind: 'custom', max_attempts: 2, base_delay_ms: 200, multiplier: 1, on: ['network_error'] },
+  cache_ttl_seconds: 0,
+  cost_per_use_micro_usd: 0,
+  rate_limit: READS_PER_MINUTE,
+  annotations: { readOnlyHint: true },
+} as const satisfies Partial<ToolDefinition>;
+
+const COMPLETION = {
+  argument: {
+    type: 'object',
+    properties: { name: { type: 'string' }, value: { type: 'string' } },
+    required: ['name', 'value'],
+    description: 'Completes this argument instead',
+  },
+  context: { type: 'object' },
+};
+const PROMPT_INPUT: JsonObject = {
+  type: 'object',
+  properties: { arguments: { type: 'object', additionalProperties: { type: 'string' } }, ...COMPLETION },
+};
+const RESOURCE_INPUT: JsonObject = {
+  type: 'object',
+  properties: { uri: { type: 'string', minLength: 1, maxLength: 8_192 }, ...COMPLETION },
+  required: ['uri'],
+};
+
+/**
+ * The authority of a server's resources; undefined where neither names nor addresses have a prefix, and where the server has no
+ * resources that callers may read.
+ */
+export function authorityOf(entry: McpEntry, { name }: ToolSource, found: DiscoverReply): string | undefined {
+  if (entry.prefix === '' || !offersResources(entry, found)) return undefined;
+  return `mcp-${sha256Hex(name).slice(0, 16)}`;
+}
+
+/** An entry with an allowlist of tools offers resources only if it sets `resources`. */
+function offersResources({ resources, tools }: McpEntry, found: DiscoverReply): boolean {
+  return found.resources !== undefined && (resources ?? tools === undefined);
+}
+
+/**
+ * Definitions of the prompts of a server, and of its resources as a whole.
+ * @param names registered names, without the kind of the feature
+ */
+export function toFeatureDefinitions(
+  entry: McpEntry,
+  found: DiscoverReply,
+  server: ServerDefinition,
+  names: { ofServer: string; of(prompt: string): string },
+): ToolDefinition[] {
+  const isWanted = (name: Json | undefined) => entry.prompts?.includes(String(name)) ?? entry.tools === undefined;
+  const definitions = (found.prompts ?? [])
+    .filter(({ name }) => typeof name === 'string' && name !== '' && isWanted(name))
+    .map((prompt): ToolDefinition => {
+      const { name, title, description } = prompt;
+      return {
+        ...server,
+        ...READ,
+        name: `prompt:${names.of(String(name))}`,
+        description: String(description || title || `Prompt ${String(name)} of the MCP server ${entry.name}`),
+        input_schema: PROMPT_INPUT,
+        binding: { ...server.binding, remoteName: String(name), method: 'prompts/get' },
+        listing: readListing({ listing: prompt }).listing,
+      };
+    });
+  if (found.resources && offersResources(entry, found)) {
+    definitions.push({
+      ...server,
+      ...READ,
+      name: `resource:${names.ofServer}`,
+      description: `Resources of the MCP server ${entry.name}`,
+      input_schema: RESOURCE_INPUT,
+      binding: { ...server.binding, remoteName: entry.name, method: 'resources/read' },
+      listing: listedResources(entry, found.resources),
+    });
+  }
+  return definitions.map((definition) => withEntrySettings(definition, entry));
+}
+
+/**
+ * The resources that clients list. They change all the time, so they are not pinned; those with a suspicious text are left out, unless
+ * the server is trusted.
+ */
+function listedResources(entry: McpEntry, found: NonNullable<DiscoverReply['resources']>): JsonObject {
+  const accepts = (item: JsonObject) =>
+    entry.trusted === true || textsIn(item).every((text) => findSuspicions(text).size === 0);
+  const addresses = { resources: 'uri', resourceTemplates: 'uriTemplate' } as const;
+  return Object.fromEntries(
+    (['resources', 'resourceTemplates'] as const).map((list) => [
+      list,
+      found[list]
+        .filter((item) => typeof item[addresses[list]] === 'string' && accepts(item))
+        .map((item) => readListing({ listing: item }).listing ?? {}),
+    ]),
+  );
+}
+
+function textsIn(value: Json | undefined): string[] {
+  if (typeof value === 'string') return [value];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  return isJsonObject(value) ? Object.values(value).flatMap(textsIn) : [];
+}

@@ -69,7 +69,7 @@ export async function startSampleServices(): Promise<SampleServices> {
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
       LLM_BASE_URL: `${model}/v1`,
       LLM_MODEL: 'sample',
-      LLM_API_KEY: 'sample',
+      LLM_API_KEY: 'key-of-the-sample-model',
     },
     stop,
   };

@@ -74,7 +74,7 @@ export async function startFleet({
       // The scripted model of the tour, unless a real one is named.
       LLM_BASE_URL: `${samples.SAMPLE_MODEL_URL}/v1`,
       LLM_MODEL: 'sample',
-      LLM_API_KEY: 'sample',
+      LLM_API_KEY: 'key-of-the-sample-model',
       BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
       RECORDS_DATABASE_PATH: join(stateDir, 'data/records.db'),
       WORKSPACES_DIR: join(stateDir, 'workspaces'),

@@ -64,7 +64,7 @@ export function suspicions(definition: ToolDefinition): string[] {
   for (const part of [definition.input_schema, definition.output_schema, definition.annotations]) {
     for (const text of textsIn(part)) check(text, MAX_SCHEMA_TEXT);
   }
-  // Limited in size when it was read. Data URLs of icons are no texts, and resources are checked one by one when they are listed.
+  // Limited in size when it was read. Icons hold data, and resources are checked one by one when they are listed.
   const { icons: _icons, ...listed } = isResources(definition) ? {} : (definition.listing ?? {});
   for (const text of textsIn(listed)) check(text, Number.POSITIVE_INFINITY);
   return [...found];

@@ -47,6 +47,21 @@ describe('formatTool', () => {
     });
   });
 
+  test('MCP, with the page of an app at an address of the fleet', () => {
+    const page = 'ui://files/page';
+    const listing = { _meta: { ui: { resourceUri: page, csp: {} }, 'ui/resourceUri': page, own: page } };
+    const binding = { kind: 'mcp', server: 'f', transport: 'stdio', url: '', remoteName: 'f' } as const;
+    const shown = (authority?: string) =>
+      formatTool(aTool({ listing, binding: { ...binding, authority } }), 'mcp')['_meta'];
+    expect(shown()).toEqual(listing._meta);
+    const address = 'ui://mcp-0123456789abcdef/files/page';
+    expect(shown('mcp-0123456789abcdef')).toEqual({
+      ui: { resourceUri: address, csp: {} },
+      'ui/resourceUri': address,
+      own: page,
+    });
+  });
+
   test('Gemini, with references expanded and without empty parameters', () => {
     const declaration = { name: 'adder', description: 'Adds two numbers' };
     const point = { type: 'object', properties: { x: { type: 'integer', exclusiveMinimum: 0 } }, required: ['x'] };

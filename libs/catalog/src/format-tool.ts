@@ -1,4 +1,5 @@
 import { isJsonObject, toUsd, type JsonObject } from '@toolfleet/contracts';
+import { toFleetAddress } from '@toolfleet/contracts/resource-address';
 import {
   DEFAULT_MEMORY_LIMIT_MB,
   DEFAULT_RATE_LIMIT,
@@ -85,7 +86,20 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
   if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
   shown.annotations = annotations;
-  return { ...shown, ...tool.listing };
+  return { ...shown, ...toFleetListing(tool) };
+}
+
+/** Icons and `_meta` of a tool, with the page of its MCP App at an address that can be read through the fleet. */
+function toFleetListing({ binding, listing }: RegisteredTool): JsonObject | undefined {
+  const meta = listing?.['_meta'];
+  if (binding.kind !== 'mcp' || binding.authority === undefined || !isJsonObject(meta)) return listing;
+  const shown: JsonObject = { ...meta };
+  const { authority } = binding;
+  const { ui, 'ui/resourceUri': flat } = meta;
+  if (typeof flat === 'string') shown['ui/resourceUri'] = toFleetAddress(flat, authority);
+  if (isJsonObject(ui) && typeof ui['resourceUri'] === 'string')
+    shown['ui'] = { ...ui, resourceUri: toFleetAddress(ui['resourceUri'], authority) };
+  return { ...listing, _meta: shown };
 }
 
 /** Member of a structured result that is the selection of a call. */

@@ -66,6 +66,8 @@ const NOT_KEYS = [
   ...['done:', 'counts:', 'remaining:'],
   // who made a call, a field of its record
   ...['key:', 'user:'],
+  // names of definitions of MCP servers
+  ...['prompt:', 'resource:'],
   // a field of the hash of fair shares
   's:',
   // schemes of URLs and imports

@@ -198,6 +198,20 @@ describe('finished calls', () => {
     ).toBe(true);
     const { counts } = (await query('status=failure&counts=true', fleet.operatorKey)).body;
     expect(counts).toMatchObject({ complete: true, by_status: { tool_error: expect.any(Number) } });
+    const shown = await fleetctl(memberKey(), 'calls', 'show', body.call_id);
+    expect(shown).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(new RegExp(`^${body.call_id}  calculator  ${code}\n`)),
+    });
+    expect(shown.out).toContain('error     Division by zero');
+    expect((await fleetctl(fleet.adminKey, 'calls', 'show', body.call_id)).error).toContain('NOT_FOUND');
+    const exported = await fleetctl(memberKey(), 'calls', 'export', '--status', 'failure', '--from', '1h');
+    const calls = exported.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(calls).toContainEqual(found);
+    expect(calls.every((one) => one.tenant_id === 'globex' && one.status !== 'success')).toBe(true);
   });
 
   it('survive the death of the service that records them', async () => {

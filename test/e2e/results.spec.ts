@@ -201,7 +201,7 @@ it('fleetctl writes pictures and files to files and to standard output, also tho
   expect((await readdir(join(fleet.folder, 'out'))).toSorted()).toEqual(['draw-1.png', 'draw.json', 'résumé.csv']);
   expect((await readFile(join(fleet.folder, 'out/draw-1.png'))).toString('base64')).toBe(PICTURE.data);
   const { id } = await ended('text_process', words('three'));
-  const piped = await fleetctl(fleet, ['jobs', id, '--output', '-']);
+  const piped = await fleetctl(fleet, ['calls', 'show', id, '--output', '-']);
   expect(JSON.parse(piped.out.toString())).toEqual(
     (await fleet.ask({ path: `/api/v1/calls/${id}` })).body.result.output,
   );

@@ -36,7 +36,7 @@ export async function waitForCall(
     return await pollUntilEnded(gateway, callId, signal, onProgress, done);
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new CliError(`Interrupted; the call continues: fleetctl jobs ${shellWord(callId)} --watch`, 130);
+    throw new CliError(`Interrupted; the call continues: fleetctl calls show ${shellWord(callId)} --watch`, 130);
   } finally {
     following.abort();
   }
@@ -67,7 +67,8 @@ async function afterDone(done: Promise<boolean>): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, NEWS_LAG_MS));
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** @throws CliError when it is interrupted */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);

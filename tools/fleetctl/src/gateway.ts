@@ -1,4 +1,5 @@
 import {
+  type FinishedCall,
   type ListedTool,
   type RequestArguments,
   type RouteAnswer,
@@ -45,18 +46,29 @@ export class Gateway {
   /** Sends a request of the HTTP API. @throws Refused unless the status is 2xx; CliError without a response */
   async request<K extends RouteKey>(route: K, ...[sent]: RequestArguments<K>): Promise<RouteAnswer<K>> {
     const options = { signal: this.interrupted, timeoutMs: LONGEST_MS, ...sent };
-    try {
-      return await this.#client.request(route, ...([options] as unknown as RequestArguments<K>));
-    } catch (error) {
-      const { cause } = error as Error;
-      throw cause instanceof CliError ? cause : error;
-    }
+    return this.#client.request(route, ...([options] as unknown as RequestArguments<K>)).catch(throwCause);
   }
 
   /** Events of a call until it has ended. @throws Error when the response is not a stream */
   callEvents(id: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
     return this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, signal });
   }
+
+  /** Finished calls as they end, after the one with this cursor, until the gateway closes the stream. @throws CliError */
+  async *finishedCalls(cursor: string): AsyncGenerator<FinishedCall> {
+    try {
+      const sent = { signal: this.interrupted, lastId: cursor };
+      for await (const { type, data } of this.#client.events('GET /api/v1/calls/events', sent))
+        if (type === 'call') yield JSON.parse(data) as FinishedCall;
+    } catch (error) {
+      throwCause(error as Error);
+    }
+  }
+}
+
+/** Throws what `answered` has thrown, which the client wraps. */
+function throwCause(error: Error): never {
+  throw error.cause instanceof CliError ? error.cause : error;
 }
 
 /** The longest timer of Node, 24 days: only Ctrl-C ends a request. */

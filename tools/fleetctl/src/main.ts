@@ -2,7 +2,8 @@ import { suggestion } from '@toolfleet/contracts/text';
 import { type Command, commandHelp, generalHelp } from './command.js';
 import { approvals } from './commands/approvals.js';
 import { audit } from './commands/audit.js';
-import { call, jobs } from './commands/call.js';
+import { call } from './commands/call.js';
+import { calls } from './commands/calls.js';
 import { check } from './commands/check.js';
 import { completion } from './commands/completion.js';
 import { config } from './commands/config.js';
@@ -28,7 +29,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['tools', tools],
   ['describe', describe],
   ['call', call],
-  ['jobs', jobs],
+  ['calls', calls],
   ['usage', usage],
   ['keys', keys],
   ['sources', sources],

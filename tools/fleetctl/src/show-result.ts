@@ -19,6 +19,12 @@ interface ShowOptions {
  */
 export type Output = { kind: 'folder' | 'file'; path: string } | { kind: 'stream' };
 
+/** The option of commands that show results. */
+export const OUTPUT_OPTION = [
+  '-o, --output FILE|DIR/|-',
+  'Write pictures and files, or else the output, to a file, all of them to a folder, or one to standard output',
+] as const;
+
 /**
  * Reads the value of `--output` and checks that it can be written, before a call is paid for. A folder is one that exists, or a path
  * that ends in `/`, which is created.

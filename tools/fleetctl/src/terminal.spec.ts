@@ -45,7 +45,22 @@ describe('what commands show', () => {
         'GET /api/v1/keys': [{ id: HOSTILE, client: HOSTILE, tenant_id: HOSTILE, tools: [HOSTILE], roles: [HOSTILE] }],
       },
     ],
-    ['a job', ['jobs', 'c1'], { 'GET /api/v1/calls/c1': { ...failed, status: HOSTILE, tool: HOSTILE } }],
+    [
+      'calls',
+      ['calls'],
+      {
+        'GET /api/v1/calls': {
+          enabled: true,
+          next: HOSTILE,
+          calls: [{ tool: HOSTILE, code: HOSTILE, call_id: HOSTILE }],
+        },
+      },
+    ],
+    [
+      'a call in the background',
+      ['calls', 'show', 'c1'],
+      { 'GET /api/v1/calls/c1': { ...failed, status: HOSTILE, tool: HOSTILE } },
+    ],
   ];
 
   it.each(answers)(

@@ -225,14 +225,14 @@ describe('call', () => {
         status: 200,
         body: { call_id: 'c7', tool: 'draw', status: result ? 'succeeded' : 'claimed', result },
       }));
-      expect(await run(['jobs', 'c7', '-o', '-'])).toMatchObject({
+      expect(await run(['calls', 'show', 'c7', '-o', '-'])).toMatchObject({
         code: 1,
         out: '',
         error: expect.stringContaining('no result to write (claimed); --watch'),
       });
       result = { ...RESULT, content: [picture] };
-      expect(await run(['jobs', 'c7', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
-      expect(await run(['jobs', 'c7', '--watch', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
+      expect(await run(['calls', 'show', 'c7', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
+      expect(await run(['calls', 'show', 'c7', '--watch', '-o', '-'])).toMatchObject({ code: 0, out: PNG });
     });
 
     it.each([
@@ -351,11 +351,14 @@ describe('call', () => {
       code: 0,
       out: 'c7\n',
     });
-    expect(await run(['jobs', 'c7', '--watch'])).toMatchObject({ code: 0, out: '42\n' });
+    expect(await run(['calls', 'show', 'c7', '--watch'])).toMatchObject({ code: 0, out: '42\n' });
     routes.set('GET /api/v1/calls/c8', () => ({ status: 200, body: { call_id: 'c8', state: 'expired' } }));
-    expect(await run(['jobs', 'c8', '--watch'])).toMatchObject({ code: 1, error: expect.stringContaining('expired') });
+    expect(await run(['calls', 'show', 'c8', '--watch'])).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('expired'),
+    });
     routes.set('DELETE /api/v1/calls/c8', () => ({ status: 200, body: { call_id: 'c8', state: 'cancelled' } }));
-    expect(await run(['jobs', 'cancel', 'c8'])).toMatchObject({ code: 0, out: 'c8  cancelled\n' });
+    expect(await run(['calls', 'cancel', 'c8'])).toMatchObject({ code: 0, out: 'c8  cancelled\n' });
   });
 
   it('stops at the first Ctrl-C and prints how to follow a background call, which continues', async () => {
@@ -366,7 +369,7 @@ describe('call', () => {
     });
     expect(await run(['call', 'calculator', '-a', '{}', '--async'])).toMatchObject({
       code: 130,
-      error: 'fleetctl: Interrupted; the call continues: fleetctl jobs c6 --watch\n',
+      error: 'fleetctl: Interrupted; the call continues: fleetctl calls show c6 --watch\n',
     });
     routes.set('GET /api/v1/tools', () => {
       process.emit('SIGINT');

@@ -3,15 +3,10 @@ import { CliError, EXIT } from '../cli-error.js';
 import { TOOLSET_OPTION, type Command, type CommandContext } from '../command.js';
 import { Refused, type Gateway, getTool } from '../gateway.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
-import { ProgressLine, waitForCall, describeProgress, UNFINISHED, type CallStatus } from '../follow-call.js';
-import { readOutput, showResult } from '../show-result.js';
+import { ProgressLine, waitForCall } from '../follow-call.js';
+import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { jsonText } from '../terminal.js';
 import { CALL_OPTIONS, toolArguments } from '../tool-arguments.js';
-
-const OUTPUT_OPTION = [
-  '-o, --output FILE|DIR/|-',
-  'Write pictures and files, or else the output, to a file, all of them to a folder, or one to standard output',
-] as const;
 
 /** `fleetctl call`. */
 export const call: Command = {
@@ -141,46 +136,4 @@ function callFields(line: CommandLine, claimed: ReadonlySet<string>): JsonObject
   if (hasSwitch(line, 'dry-run')) fields['dry_run'] = true;
   if (hasSwitch(line, 'no-retry')) fields['no_retry'] = true;
   return fields;
-}
-
-/** `fleetctl jobs`: calls that run in the background. */
-export const jobs: Command = {
-  usage: 'jobs <call_id> [--watch] [--output FILE|DIR/|-] | jobs cancel <call_id>',
-  summary: 'Show, follow or cancel an asynchronous call',
-  options: [['--watch', 'Follow it until it ends, then show its result'], OUTPUT_OPTION],
-  known: ['watch', 'output'],
-  verbs: ['cancel'],
-  async run({ words, line, json, terminal, gateway, signal }) {
-    const cancel = words[0] === 'cancel';
-    const callId = words[cancel ? 1 : 0];
-    if (callId === undefined || words.length > (cancel ? 2 : 1))
-      throw new CliError(`usage: fleetctl ${jobs.usage}`, EXIT.usage);
-    const output = readOutput(optionValue(line, 'output'));
-    if (hasSwitch(line, 'watch')) {
-      const progress = new ProgressLine(terminal, callId);
-      const { tool, result } = await waitForCall(gateway(), callId, signal, (update) =>
-        progress.update(update),
-      ).finally(() => progress.stop());
-      return showResult(terminal, result, { stem: tool ?? callId, json, output });
-    }
-    const route = cancel ? 'DELETE /api/v1/calls/{id}' : 'GET /api/v1/calls/{id}';
-    const body: CallStatus = await gateway().request(route, { path: { id: callId }, signal });
-    if (body?.result && (output || !json))
-      return showResult(terminal, body.result, { stem: body.tool ?? callId, json, output });
-    if (output) {
-      const state = describeState(body, cancel);
-      throw new CliError(`The call has no result to write (${state}); --watch waits until it ends`);
-    }
-    if (json) terminal.out(`${jsonText(body, 2)}\n`);
-    else
-      terminal.out(
-        `${callId}  ${describeState(body, cancel)}${body?.progress ? `  ${describeProgress(body.progress)}` : ''}\n`,
-      );
-    return EXIT.ok;
-  },
-};
-
-function describeState(body: CallStatus | null, cancel: boolean): string {
-  const state = body?.state ?? body?.status ?? (cancel ? 'cancelled' : 'unknown');
-  return cancel && UNFINISHED.has(state) ? `cancellation requested (${state})` : state;
 }

@@ -11,7 +11,7 @@ const next = async (...words: string[]) => (await run(['completion', 'words', '-
 
 describe('completion', () => {
   it('knows commands, what may follow them, and their options', async () => {
-    expect(await next()).toEqual(expect.arrayContaining(['call', 'jobs', 'tool', 'help', 'config']));
+    expect(await next()).toEqual(expect.arrayContaining(['call', 'calls', 'tool', 'help', 'config']));
     expect(await next('tool')).toEqual(['new', '']);
     expect(await next('keys')).toEqual(['list', 'create', 'revoke', '']);
     expect(await next('keys', 'create', 'ci')).toEqual(expect.arrayContaining(['--tools', '--expires', '--json']));

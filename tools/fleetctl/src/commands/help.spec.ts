@@ -34,7 +34,7 @@ describe('tool new, help', () => {
       'tools',
       'describe',
       'call',
-      'jobs',
+      'calls',
       'usage',
       'keys',
       'health',

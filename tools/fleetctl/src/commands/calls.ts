@@ -1,0 +1,299 @@
+import type { FinishedCall, FinishedCallDetail, RouteRequest } from '@toolfleet/client';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command, CommandContext } from '../command.js';
+import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
+import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
+import { Refused, type Gateway } from '../gateway.js';
+import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
+import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+
+type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
+
+/** Options that filter calls, with their parameter of the HTTP API and their help. */
+const FILTERS = [
+  ['from', 'from', '<when>', 'Ended then or later: 2026-01-31, 2026-01-31T12:00:00Z, or so long ago: 30m, 2h, 7d'],
+  ['to', 'to', '<when>', 'Ended before'],
+  ['tool', 'tool', '<tool>', 'Calls of this tool'],
+  ['source', 'source', '<source>', 'Calls of the tools of this source, such as mcp/crm'],
+  ['user', 'user_id', '<user>', 'Calls of this user'],
+  ['key-id', 'key_id', '<id>', 'Calls made with this API key'],
+  ['agent', 'agent_id', '<agent>', 'Calls of this agent'],
+  ['tenant', 'tenant_id', '<tenant>', 'Calls of this tenant (operators)'],
+  ['status', 'status', '<status,…>', 'success, tool_error, refused, cancelled, system_error; failure: all but success'],
+  ['code', 'code', '<code>', 'Calls with this error code'],
+  ['slower-than-ms', 'slower_than_ms', '<n>', 'Calls that took at least as long'],
+  ['dearer-than-usd', 'dearer_than_usd', '<amount>', 'Calls that cost at least as much'],
+  ['id', 'id', '<text>', 'Calls whose id begins so'],
+  ['parent', 'parent_id', '<id>', 'Calls that the tool of this call made'],
+] as const;
+
+const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** Calls of one page of an export. */
+const PAGE = 500;
+/** Calls that `tail` begins with. */
+const TAIL = 10;
+/** Wait before a stream is opened again that the gateway closed. */
+const AGAIN_MS = 1_000;
+
+/** `fleetctl calls`: what happened to calls, and those that run in the background. */
+export const calls: Command = {
+  usage:
+    'calls [list] [filters] | calls show <call_id> [--watch] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
+  summary: 'Find, show, follow and export calls; cancel one that runs in the background',
+  options: [
+    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, export: ${help}`] as const),
+    ['--limit <n>', 'list: number of calls, the newest; default 100'],
+    ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
+    ['--format <ndjson|csv>', 'export: one JSON object a line, or a table with a head; default ndjson'],
+    ['--watch', 'show: follow it until it ends, then show its result'],
+    OUTPUT_OPTION,
+  ],
+  verbs: ['list', 'show', 'cancel', 'tail', 'export'],
+  known: [...FILTERS.map(([name]) => name), 'limit', 'before', 'format', 'watch', 'output'],
+  async run(context) {
+    const [verb = 'list', ...rest] = context.words;
+    const run = VERBS[verb];
+    if (!run || rest.length !== run.words) throw new CliError(`usage: fleetctl ${calls.usage}`, EXIT.usage);
+    return run.run(context, rest[0] ?? '');
+  },
+};
+
+const VERBS: Readonly<Record<string, { words: number; run(context: CommandContext, id: string): Promise<number> }>> = {
+  list: { words: 0, run: listCalls },
+  show: { words: 1, run: showCall },
+  cancel: { words: 1, run: cancelCall },
+  tail: { words: 0, run: tailCalls },
+  export: { words: 0, run: exportCalls },
+};
+
+async function listCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+  const limit = numberOption(line, 'limit');
+  const query = { ...filtersOf(line), limit, before: optionValue(line, 'before') };
+  const body = await readCalls(gateway(), query);
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
+  else if (body.calls.length === 0) terminal.out('No calls\n');
+  else {
+    const head = ['ENDED', 'TENANT', 'USER', 'TOOL', 'STATUS', 'MS', 'USD', 'CALL'];
+    const rows = body.calls.map((call) => [
+      call.ended_at,
+      call.tenant_id,
+      call.user_id,
+      call.tool,
+      call.code ?? call.status,
+      Math.round(call.duration_ms),
+      call.cost_usd,
+      call.call_id,
+    ]);
+    terminal.out(table(head, rows, terminal.width));
+  }
+  if (!json && body.next !== undefined) terminal.error(`Older calls: --before ${body.next}\n`);
+  return EXIT.ok;
+}
+
+/** Calls that match. @throws CliError where none are recorded */
+async function readCalls(gateway: Gateway, query: CallQuery) {
+  const body = await gateway.request('GET /api/v1/calls', { query });
+  if (!body.enabled) throw new CliError('This gateway records no calls (GATEWAY_CALL_SPOOL is 0)');
+  return body;
+}
+
+async function showCall({ line, json, terminal, gateway, signal }: CommandContext, id: string): Promise<number> {
+  const output = readOutput(optionValue(line, 'output'));
+  const fleet = gateway();
+  if (hasSwitch(line, 'watch')) {
+    const progress = new ProgressLine(terminal, id);
+    const ended = waitForCall(fleet, id, signal, (update) => progress.update(update));
+    const { tool, result } = await ended.finally(() => progress.stop());
+    return showResult(terminal, result, { stem: tool ?? id, json, output });
+  }
+  const [state, record] = await Promise.all([
+    orAbsent<CallStatus>(fleet.request('GET /api/v1/calls/{id}', { path: { id } })),
+    orAbsent(fleet.request('GET /api/v1/calls/{id}/record', { path: { id } })),
+  ]);
+  if (state instanceof Refused && record instanceof Refused) throw record;
+  const found = { state: unlessRefused(state), record: unlessRefused(record) };
+  const result = found.state?.result;
+  if (output && !result)
+    throw new CliError(`The call has no result to write (${stateOf(found.state)}); --watch waits until it ends`);
+  if (output) return showResult(terminal, result!, { stem: found.state?.tool ?? id, json, output });
+  if (json) {
+    terminal.out(`${jsonText(found, 2)}\n`);
+    return EXIT.ok;
+  }
+  if (found.record) (result ? terminal.error : terminal.out)(describeCall(terminal, found.record));
+  if (result) return showResult(terminal, result, { stem: found.state?.tool ?? id, json });
+  const { progress } = found.state ?? {};
+  if (!found.record)
+    terminal.out(`${id}  ${stateOf(found.state)}${progress ? `  ${describeProgress(progress)}` : ''}\n`);
+  return EXIT.ok;
+}
+
+/** An answer, or the refusal of what is not there, or of a record that cannot be read now. */
+function orAbsent<T>(answer: Promise<T>): Promise<T | Refused> {
+  return answer.catch((error: unknown) => {
+    if (error instanceof Refused && (error.status === 404 || error.status === 503)) return error;
+    throw error;
+  });
+}
+
+const unlessRefused = <T>(answer: T | Refused): T | undefined => (answer instanceof Refused ? undefined : answer);
+const stateOf = (state: CallStatus | undefined): string => state?.state ?? state?.status ?? 'unknown';
+
+function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDetail): string {
+  const { stages, outcomes } = call;
+  const tone = call.status === 'success' ? 'green' : 'red';
+  const caller = [call.user_id, call.key_id && `key ${call.key_id}`, call.agent_id && `agent ${call.agent_id}`];
+  const facts: [string, string | undefined][] = [
+    ['ended', `${call.ended_at}, after ${call.duration_ms} ms`],
+    [
+      'stages',
+      `admit ${stages.admit_ms}, wait ${stages.wait_ms}, queue ${stages.queue_ms}, execute ${stages.execute_ms}, rest ${stages.rest_ms} ms`,
+    ],
+    ['error', call.error],
+    ['outcomes', `transport ${outcomes.transport}, protocol ${outcomes.protocol}, tool ${outcomes.tool}`],
+    ['caller', `${caller.filter(Boolean).join(', ')} of ${call.tenant_id}, over ${call.door}`],
+    [
+      'tool',
+      [call.source, call.revision && `revision ${call.revision}`, call.toolset && `toolset ${call.toolset}`]
+        .filter(Boolean)
+        .join(', ') || undefined,
+    ],
+    ['cost', `${call.cost_usd} USD, ${call.tokens} tokens`],
+    ['answer', call.provenance],
+    ['replay of', call.replay_of],
+    ['made by', call.parent_call_id],
+    ['trace', logs?.trace_url ?? call.trace_id],
+    ...(call.retried ?? []).map((one): [string, string] => [
+      `attempt ${one.attempt}`,
+      `${one.error}; again after ${one.delay_ms} ms`,
+    ]),
+  ];
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(10)}${oneLine(value)}`]));
+  const children = made.map((one) => `made      ${lineOf(terminal, one)}`);
+  const head = `${call.call_id}  ${oneLine(call.tool)}  ${paint(terminal, tone, oneLine(call.code ?? call.status))}`;
+  return `${[head, ...lines, ...children].join('\n')}\n`;
+}
+
+const oneLine = (text: string): string => plain(text).replaceAll(/\s+/g, ' ');
+
+/** A call in one line. */
+function lineOf(terminal: Terminal, call: FinishedCall): string {
+  const status = paint(terminal, call.status === 'success' ? 'green' : 'red', oneLine(call.code ?? call.status));
+  return [
+    call.ended_at,
+    call.call_id,
+    oneLine(call.user_id),
+    oneLine(call.tool),
+    status,
+    `${Math.round(call.duration_ms)} ms`,
+  ].join('  ');
+}
+
+async function cancelCall({ json, terminal, gateway }: CommandContext, id: string): Promise<number> {
+  const body = await gateway().request('DELETE /api/v1/calls/{id}', { path: { id } });
+  const state = body?.status ?? 'cancelled';
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
+  else terminal.out(`${id}  ${UNFINISHED.has(state) ? `cancellation requested (${state})` : state}\n`);
+  return EXIT.ok;
+}
+
+/** Shows the last calls, and further ones as they end, until Ctrl-C. */
+async function tailCalls({ json, terminal, gateway, signal }: CommandContext): Promise<number> {
+  const fleet = gateway();
+  const show = (call: FinishedCall) => terminal.out(`${json ? jsonText(call) : lineOf(terminal, call)}\n`);
+  const { calls: last } = await readCalls(fleet, { limit: TAIL });
+  last.forEach(show);
+  for (let cursor = last.at(-1)?.cursor ?? '0'; ; await pause(AGAIN_MS, signal)) {
+    for await (const call of fleet.finishedCalls(cursor)) {
+      show(call);
+      ({ cursor } = call);
+    }
+  }
+}
+
+/** Writes all calls that match to standard output, the oldest first. */
+async function exportCalls({ line, terminal, gateway }: CommandContext): Promise<number> {
+  const format = optionValue(line, 'format') ?? 'ndjson';
+  if (format !== 'ndjson' && format !== 'csv') throw new CliError('--format must be ndjson or csv', EXIT.usage);
+  const fleet = gateway();
+  const query = filtersOf(line);
+  if (format === 'csv') terminal.out(`${COLUMNS.map(([name]) => name).join(',')}\n`);
+  for (let after: string | undefined = '0'; after !== undefined;) {
+    const page: Awaited<ReturnType<typeof readCalls>> = await readCalls(fleet, { ...query, after, limit: PAGE });
+    for (const call of page.calls) terminal.out(format === 'csv' ? toCsv(call) : `${jsonText(call)}\n`);
+    after = page.next;
+  }
+  return EXIT.ok;
+}
+
+/** Columns of a CSV file. */
+const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | number | undefined])[] = [
+  ...(
+    [
+      'ended_at',
+      'call_id',
+      'parent_call_id',
+      'request_id',
+      'trace_id',
+      'idempotency_key',
+      'replay_of',
+      'tenant_id',
+      'user_id',
+      'key_id',
+      'agent_id',
+      'task_id',
+      'tool',
+      'revision',
+      'source',
+      'toolset',
+      'kind',
+      'door',
+      'origin',
+      'status',
+      'code',
+      'error',
+      'provenance',
+      'attempts',
+      'duration_ms',
+      'cost_usd',
+      'tokens',
+    ] as const
+  ).map((name) => [name, (call: FinishedCall) => call[name]] as const),
+  ...(['transport', 'protocol', 'tool'] as const).map(
+    (level) => [`${level}_outcome`, (call: FinishedCall) => call.outcomes[level]] as const,
+  ),
+  ...(['admit_ms', 'wait_ms', 'queue_ms', 'execute_ms', 'rest_ms'] as const).map(
+    (stage) => [stage, (call: FinishedCall) => call.stages[stage]] as const,
+  ),
+];
+
+/** A row as RFC 4180 quotes it. */
+const toCsv = (call: FinishedCall): string => `${COLUMNS.map(([, read]) => cell(read(call))).join(',')}\n`;
+
+/** A cell that no spreadsheet takes for a formula: text that begins as one gets an apostrophe. */
+function cell(value: string | number | undefined): string {
+  if (typeof value !== 'string') return String(value ?? '');
+  const text = plain(value);
+  const safe = /^\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]/.test(text) ? `'${text}` : text;
+  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** The filters of a command line. @throws CliError */
+function filtersOf(line: CommandLine): CallQuery {
+  const texts = FILTERS.map(([name, parameter]) => [parameter, optionValue(line, name)] as const);
+  const { from, to, ...query } = Object.fromEntries(texts) as Partial<Record<string, string>>;
+  const slower = numberOption(line, 'slower-than-ms');
+  return { ...query, from: instant(from), to: instant(to), slower_than_ms: slower } as CallQuery;
+}
+
+/** `2h` as the instant two hours ago; the gateway checks every other text. */
+function instant(text: string | undefined): string | undefined {
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text ?? '') ?? [];
+  return count === undefined ? text : new Date(Date.now() - Number(count) * UNITS[unit]!).toISOString();
+}
+
+function numberOption(line: CommandLine, name: string): number | undefined {
+  const text = optionValue(line, name);
+  if (text !== undefined && !/^\d{1,9}$/.test(text)) throw new CliError(`--${name} must be a number`, EXIT.usage);
+  return text === undefined ? undefined : Number(text);
+}

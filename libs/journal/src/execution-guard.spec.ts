@@ -45,7 +45,7 @@ describe('ExecutionGuard', () => {
   it('refuses without a journal and proves that nothing began', async () => {
     const gone = new Error('Redis is down');
     const fails = () => Promise.reject(gone);
-    const gate = new JournalGuard({ claim: fails, finish: fails }, new FakeClock(0));
+    const gate = new JournalGuard({ claim: fails, finish: fails, unfinished: fails }, new FakeClock(0));
     await expect(gate.run(message(1), begins)).rejects.toMatchObject({
       code: 'EXECUTOR_UNAVAILABLE',
       details: { reason: 'journal_away' },

@@ -60,7 +60,7 @@ export class JournalGuard extends ExecutionGuard {
   readonly #outcomes: LateOutcomes;
 
   constructor(
-    private readonly journal: Pick<Journal, 'claim' | 'finish'>,
+    private readonly journal: Pick<Journal, 'claim' | 'finish' | 'unfinished'>,
     clock: Clock,
   ) {
     super();
@@ -112,8 +112,10 @@ function notStarted(message: ExecMessage, text: string, reason: string, cause?: 
 
 /** By then a live gateway has stored the outcome: it waits at most 2 s for the journal. */
 export const LATE_MS: Milliseconds = 2_500;
-/** Responses that are held; beyond that the oldest are stored early, to bound the memory. */
+/** Responses that are held; beyond that the older half is looked at early, to bound the memory. */
 const MAX_HELD = 1_000;
+/** Responses are looked at together, at most this long after they are due. */
+const TOGETHER_MS: Milliseconds = 250;
 
 type Claim = Pick<ExecMessage, 'call_id' | 'fence'>;
 
@@ -126,8 +128,8 @@ interface HeldResponse {
 
 /**
  * Stores outcomes that the gateway could not. Normally the gateway stores the outcome of a call, with what it adds to it. In case it
- * died or stopped waiting, the executor stores its own response a little later, under its own fence. The journal takes it only
- * when the call has no outcome yet, or an unknown one.
+ * died or stopped waiting, the executor looks a little later which of its calls have no outcome yet, or an unknown one, and stores
+ * its own responses of those under its own fence.
  */
 class LateOutcomes {
   readonly #held: HeldResponse[] = [];
@@ -135,7 +137,7 @@ class LateOutcomes {
   #timerSet = false;
 
   constructor(
-    private readonly journal: Pick<Journal, 'finish'>,
+    private readonly journal: Pick<Journal, 'finish' | 'unfinished'>,
     private readonly clock: Clock,
   ) {}
 
@@ -143,33 +145,41 @@ class LateOutcomes {
   hold(claim: Claim, response: ExecResponse): void {
     if (response.failure && leavesOutcomeOpen(response.failure)) return;
     this.#held.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, response });
-    if (this.#held.length > MAX_HELD) this.#store(this.#held.shift() as HeldResponse);
+    if (this.#held.length > MAX_HELD) this.#settle(this.#held.splice(0, MAX_HELD / 2));
     this.#setTimer();
   }
 
   /** Stores everything that is held; call it before the connection of the journal closes. */
   async drain(): Promise<void> {
-    for (const held of this.#held.splice(0)) this.#store(held);
+    this.#settle(this.#held.splice(0));
     await Promise.all(this.#storing);
   }
 
-  #setTimer(): void {
+  #setTimer(earliestMs: Milliseconds = 0): void {
     const [first] = this.#held;
     if (this.#timerSet || !first) return;
     this.#timerSet = true;
-    this.clock.after(first.dueAt - this.clock.monotonic(), () => {
+    this.clock.after(Math.max(earliestMs, first.dueAt - this.clock.monotonic()), () => {
       this.#timerSet = false;
       const now = this.clock.monotonic();
-      while (this.#held[0] && this.#held[0].dueAt <= now) this.#store(this.#held.shift() as HeldResponse);
-      this.#setTimer();
+      const next = this.#held.findIndex(({ dueAt }) => dueAt > now);
+      this.#settle(this.#held.splice(0, next < 0 ? this.#held.length : next));
+      this.#setTimer(TOGETHER_MS);
     });
   }
 
-  #store({ claim, response }: HeldResponse): void {
-    const storing = this.journal
-      .finish(claim.call_id, claim.fence, toCallResult(response, response.execute_ms ?? 0))
-      .catch(() => false) // without this copy the outcome stays unknown
+  #settle(held: readonly HeldResponse[]): void {
+    if (held.length === 0) return;
+    const storing = this.#storeMissing(held)
+      .catch(() => undefined) // without these copies the outcomes stay unknown
       .finally(() => this.#storing.delete(storing));
     this.#storing.add(storing);
+  }
+
+  async #storeMissing(held: readonly HeldResponse[]): Promise<void> {
+    const missing = await this.journal.unfinished(held.map(({ claim }) => claim.call_id));
+    const finish = ({ claim, response }: HeldResponse): Promise<boolean> =>
+      this.journal.finish(claim.call_id, claim.fence, toCallResult(response, response.execute_ms ?? 0));
+    await Promise.allSettled(held.filter(({ claim }) => missing.has(claim.call_id)).map(finish));
   }
 }

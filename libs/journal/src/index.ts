@@ -3,6 +3,7 @@ export {
   DEFAULT_RETENTION,
   GRACE_MS,
   Journal,
+  mayFinish,
   resolveKey,
   unknownOutcome,
   type Acceptance,

@@ -37,6 +37,9 @@ export abstract class Journal {
    */
   abstract finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean>;
 
+  /** Which of these calls may still get an outcome: they have a record, and none or an unknown one. */
+  abstract unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>>;
+
   /** Withdraws a call that no executor has claimed and frees its key. Resolves to the state afterwards. */
   abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined>;
 
@@ -114,6 +117,11 @@ export const DEFAULT_RETENTION: JournalRetention = { keyedMs: 86_400_000, otherM
 export const GRACE_MS: Milliseconds = 5_000;
 /** Longest wait that a duplicate of a running call is advised to make. */
 const MAX_RETRY_AFTER_MS = 2_000;
+
+/** True for the states in which `finish` may store an outcome. */
+export function mayFinish(state: string | null | undefined): boolean {
+  return state === 'accepted' || state === 'claimed' || state === 'outcome_unknown';
+}
 
 /** True for the states that end a call. */
 export function isFinal(state: CallState): boolean {

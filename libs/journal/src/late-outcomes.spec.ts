@@ -1,7 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import { FakeClock } from '@toolfleet/testing';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { MemoryJournal } from '@toolfleet/testing/memory-journal';
 import { JournalGuard, LATE_MS } from './execution-guard.js';
 import { unknownOutcome } from './journal.js';
@@ -55,6 +55,15 @@ describe('outcomes that no gateway stored', () => {
     await clock.run(LATE_MS);
     expect(await journal.read('late')).toMatchObject({ state: 'succeeded' });
     expect(await journal.read('known')).toMatchObject({ outcome: { output: 'from the gateway' } });
+  });
+
+  it('are sent to the journal only where they are missing', async () => {
+    const ids = Array.from({ length: 20 }, (_, index) => `c${index}`);
+    for (const id of ids) await gate.run(await entered(id), (begin) => begin().then(() => sent));
+    for (const id of ids.slice(1)) await journal.finish(id, 'current', toCallResult(sent, 1));
+    const finish = vi.spyOn(journal, 'finish');
+    await clock.run(LATE_MS);
+    expect(finish.mock.calls.map(([callId]) => callId)).toEqual(['c0']);
   });
 
   it('include failures, except those that leave the outcome open', async () => {

@@ -6,6 +6,7 @@ import {
   DEFAULT_RETENTION,
   GRACE_MS,
   Journal,
+  mayFinish,
   resolveKey,
   type Acceptance,
   type JournalRecord,
@@ -109,6 +110,12 @@ export class RedisJournal extends Journal {
     const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '')) === 1;
     if (!isStored && object) await this.large?.delete(object);
     return isStored;
+  }
+
+  /** Plain commands of one turn, which share a write to the socket: a script per call would take Redis three times as long. */
+  override async unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const states = await Promise.all(callIds.map((callId) => this.redis.hget(callKey(callId), 'state')));
+    return new Set(callIds.filter((_, index) => mayFinish(states[index])));
   }
 
   /**

@@ -4,6 +4,7 @@ import {
   DEFAULT_RETENTION,
   GRACE_MS,
   Journal,
+  mayFinish,
   resolveKey,
   type Acceptance,
   type JournalRecord,
@@ -76,6 +77,11 @@ export class MemoryJournal extends Journal {
 
   override finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
     return Promise.resolve(this.#move(callId, (record, now) => finishedWith(record, fence, outcome, now))?.ok === true);
+  }
+
+  override unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>> {
+    this.#forget();
+    return Promise.resolve(new Set(callIds.filter((callId) => mayFinish(this.#records.get(callId)?.record.state))));
   }
 
   override withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined> {
@@ -186,8 +192,8 @@ export function finishedWith(
   outcome: CallResult,
   now: EpochMs,
 ): Move {
-  const open = record.state === 'accepted' || record.state === 'claimed' || record.state === 'outcome_unknown';
-  if (!open || (fence !== 'current' && fence !== record.fence)) return { ok: false, state: seenAt(record, now).state };
+  if (!mayFinish(record.state) || (fence !== 'current' && fence !== record.fence))
+    return { ok: false, state: seenAt(record, now).state };
   const unknown = outcome.failure?.code === 'OUTCOME_UNKNOWN';
   if (unknown && record.state === 'outcome_unknown') return { ok: false, state: record.state };
   const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';

@@ -6,7 +6,7 @@
 import { createConnection, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { ToolError } from '@toolfleet/contracts';
-import { Executor, makeExecuteCall } from '@toolfleet/engine';
+import { Executor, makeExecuteCall, toExecMessage } from '@toolfleet/engine';
 import { JournalGuard, RedisJournal } from '@toolfleet/journal';
 import { connectRedis, openRedis } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
@@ -28,9 +28,9 @@ function runExecutor() {
     const lines = createInterface({ input: socket });
     lines.on('error', () => {}); // a gateway that was killed resets its connection
     lines.on('line', async (line) => {
-      const { call_id, fence, effect } = JSON.parse(line);
+      const { effect, ...sent } = JSON.parse(line);
       moment('executor: before the claim');
-      const message = { call_id, fence, attempt: 1, journalled: true, tool: 'send_email' };
+      const message = { ...sent, journalled: true, tool: 'send_email', context: { tenant_id: 'acme' } };
       const reply = await gate
         .run(message, async (begin) => {
           await begin();
@@ -45,6 +45,15 @@ function runExecutor() {
   });
   server.listen(Number(EXECUTOR_PORT), '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })));
 }
+
+/** What the executor of this file reads of a message. */
+const pick = ({ call_id, attempt, fence, entry }, { arguments: { effect } }) => ({
+  call_id,
+  attempt,
+  fence,
+  entry,
+  effect,
+});
 
 /** Sends one attempt to the executor; a connection that breaks says nothing about the effect. */
 class SocketExecutor extends Executor {
@@ -63,9 +72,8 @@ class SocketExecutor extends Executor {
           resolve(reply);
           socket.end();
         });
-      socket.write(
-        `${JSON.stringify({ call_id: call.callId, fence: call.fence, effect: call.arguments.effect })}\n`,
-        () => moment('gateway: after the message left'),
+      socket.write(`${JSON.stringify(pick(toExecMessage(call), call))}\n`, () =>
+        moment('gateway: after the message left'),
       );
     });
   }

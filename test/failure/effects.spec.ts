@@ -4,9 +4,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { ChildProcess } from 'node:child_process';
+import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { endChild, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';
+import { RedisJournal } from '@toolfleet/journal';
+import { SystemClock } from '@toolfleet/resilience';
+import { endChild, eventually, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const SCRIPT = fileURLToPath(new URL('effect-process.mjs', import.meta.url));
@@ -62,8 +65,8 @@ class Peer {
   }
 
   /** Makes one call; undefined when the gateway died over it. */
-  async call(effect: string, key: string): Promise<Answer | undefined> {
-    this.child.stdin!.write(`${JSON.stringify({ id: randomUUID(), effect, key, timeLeftMs: DEADLINE_MS })}\n`);
+  async call(effect: string, key: string | undefined, id: string = randomUUID()): Promise<Answer | undefined> {
+    this.child.stdin!.write(`${JSON.stringify({ id, effect, key, timeLeftMs: DEADLINE_MS })}\n`);
     return (await this.line()) as Answer | undefined;
   }
 }
@@ -114,3 +117,52 @@ describe.concurrent('killed at every moment of a call with an effect', () => {
     expect(Number(await server.client().get(`effect:${effect}`))).toBe(effects);
   });
 });
+
+/** A call without a key is not repeated: its answer, what the journal has in the end, and what a copy of its message does. */
+const UNKEYED: [moment: string, effects: number, answer: Partial<Answer> | undefined, state: string][] = [
+  ['no process dies', 1, { ok: true }, 'succeeded'],
+  ['gateway: after the message left', 1, undefined, 'succeeded'],
+  ['gateway: before the outcome is stored', 1, undefined, 'succeeded'],
+  ['gateway: after the outcome is stored', 1, undefined, 'succeeded'],
+  ['executor: before the claim', 0, { code: 'EXECUTOR_UNAVAILABLE' }, 'expired'],
+  ['executor: after the claim', 0, { code: 'OUTCOME_UNKNOWN' }, 'outcome_unknown'],
+  ['executor: after the effect', 1, { code: 'OUTCOME_UNKNOWN' }, 'outcome_unknown'],
+];
+
+describe.concurrent('killed at every moment of a call that its claim enters', () => {
+  test.each(UNKEYED)('%s', { timeout: 120_000 }, async (moment, effects, expected, state) => {
+    const [effect, id] = [randomUUID(), randomUUID()];
+    const crash = { CRASH_AT: moment };
+    const { peer: executor, hello } = await Peer.start('executor', moment.startsWith('executor') ? crash : {});
+    const env = { EXECUTOR_PORT: String(hello.port) };
+    const { peer: gateway } = await Peer.start('gateway', moment.startsWith('gateway') ? { ...env, ...crash } : env);
+    const answer = await gateway.call(effect, undefined, id);
+    if (expected === undefined) expect(answer).toBeUndefined();
+    else expect(answer).toMatchObject(expected);
+
+    const journal = new RedisJournal(server.client(), new SystemClock());
+    const ended = async (): Promise<boolean> => (await journal.read(id))?.state === state;
+    await eventually(`the call is ${state}`, ended, { timeoutMs: 30_000, everyMs: 100 });
+    if (moment.startsWith('executor')) {
+      await executor.gone;
+      await Peer.start('executor', env);
+    }
+    const entry = { user_id: 'ann', remaining_ms: DEADLINE_MS, deadline_at: Date.now() + DEADLINE_MS };
+    const copy = { call_id: id, attempt: 1, fence: 1, entry, effect };
+    expect(await sendTo(Number(env.EXECUTOR_PORT), copy)).toBeNull();
+    expect(Number(await server.client().get(`effect:${effect}`))).toBe(effects);
+    expect((await journal.read(id))?.state).toBe(state);
+  });
+});
+
+/** Sends a message to an executor, as its gateway does. @returns its reply: null when it refused the claim */
+async function sendTo(port: number, message: object): Promise<unknown> {
+  const socket = createConnection({ port, host: '127.0.0.1' });
+  socket.write(`${JSON.stringify(message)}\n`);
+  try {
+    for await (const line of createInterface({ input: socket })) return JSON.parse(line);
+    return undefined;
+  } finally {
+    socket.destroy();
+  }
+}

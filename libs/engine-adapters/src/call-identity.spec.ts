@@ -24,7 +24,7 @@ const clock = new SystemClock();
 const delegate = delegationIssuer(new SignedTokens('x'.repeat(32), clock), clock);
 
 /** Fields of one attempt: its number, fence and time. Everything else of the message may decide what a tool answers. */
-const OF_THE_ATTEMPT = ['call_id', 'attempt', 'fence', 'journalled', 'deadlineShortened'];
+const OF_THE_ATTEMPT = ['call_id', 'attempt', 'fence', 'journalled', 'entry', 'deadlineShortened'];
 
 /** A tool that answers with everything it can observe: the message as executors receive it. */
 class Mirror extends Executor {

@@ -49,7 +49,7 @@ export class RemoteExecutor extends Executor {
   constructor(
     private readonly nats: NatsClient,
     private readonly subject: string,
-    private readonly raiseFence: (callId: string) => Promise<number | undefined>,
+    private readonly raiseFence: (call: Call) => Promise<number | undefined>,
     private readonly issueToken: TokenIssuer,
   ) {
     super();
@@ -63,7 +63,7 @@ export class RemoteExecutor extends Executor {
       onAck: () => void (call.active.isUnacknowledged = false),
       onAckMissed: () => void (call.active.isUnacknowledged = true),
       // Without a journal entry the call is idempotent: a second executor may run it under any higher fence.
-      bumpFence: (fence) => (call.journalled ? this.raiseFence(call.callId) : Promise.resolve(fence + 1)),
+      bumpFence: (fence) => (call.journalled ? this.raiseFence(call) : Promise.resolve(fence + 1)),
     });
   }
 }

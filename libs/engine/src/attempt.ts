@@ -120,6 +120,11 @@ export function toExecMessage(call: Call, delegationToken?: string): ExecMessage
     attempt: call.attempt,
     fence: call.fence,
     journalled: call.journalled,
+    entry: call.entry && {
+      user_id: call.entry.userId ?? '',
+      remaining_ms: call.entry.remainingMs,
+      deadline_at: call.entry.deadlineAt,
+    },
     binding: tool.binding,
     deadlineShortened: isDeadlineShortened(call) ? true : undefined,
     context: {

@@ -1,6 +1,7 @@
 import type { CallRequest, CallResult, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { JournalEntry } from '@toolfleet/journal';
 import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/schema';
 import type { SelectExpression } from '@toolfleet/schema/select';
@@ -101,6 +102,8 @@ export interface Call extends ResolvedCall {
   readonly fence: number;
   /** True: the executor must claim `(callId, fence)` immediately before the effect. */
   readonly journalled: boolean;
+  /** Present: no record of the call exists yet, and the first move of anyone enters it. */
+  readonly entry?: JournalEntry;
   /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
   /** Most that the call is charged besides settled slices; infinite for a tool without a price, which reserves nothing. */

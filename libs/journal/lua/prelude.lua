@@ -11,6 +11,15 @@ local function load()
   return { state = fields[1], fence = tonumber(fields[2]), repeatable = fields[3] == '1', deadline = tonumber(fields[4]) }
 end
 
+-- Enters a call that has no record, in a state and with further fields. Arguments from ARGV[first]: remaining ms, retention ms, tenant,
+-- tool, user, and where they are not the defaults: repeatable (1/0) and id of its idempotency key.
+local function enter(first, state, ...)
+  redis.call('HSET', KEYS[1], 'state', state, 'fence', 1, 'attempt', 0, 'repeatable', ARGV[first + 5] or '0',
+    'tenant', ARGV[first + 2], 'tool', ARGV[first + 3], 'user', ARGV[first + 4], 'key', ARGV[first + 6] or '',
+    'accepted_at', string.format('%d', now), 'deadline_at', string.format('%d', now + ARGV[first]), ...)
+  redis.call('PEXPIRE', KEYS[1], string.format('%d', math.max(0, tonumber(ARGV[first])) + ARGV[first + 1]))
+end
+
 -- The state at this instant: an overdue record ends without a write.
 local function seen(record)
   if now <= record.deadline + GRACE then return record.state end

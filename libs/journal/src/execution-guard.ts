@@ -7,7 +7,7 @@ import {
   type ExecResponse,
 } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
-import type { Journal } from './journal.js';
+import type { Journal, JournalEntry } from './journal.js';
 
 /** The work of an executor. It must call `begin` right before its effect, and have no effect when `begin` rejects. */
 export type GuardedWork = (begin: () => Promise<void>) => Promise<ExecResponse>;
@@ -74,7 +74,7 @@ export class JournalGuard extends ExecutionGuard {
   protected override async claim(message: ExecMessage): Promise<void> {
     let claimed: boolean;
     try {
-      claimed = await this.journal.claim(message.call_id, message.fence, message.attempt);
+      claimed = await this.journal.claim(message.call_id, message.fence, message.attempt, toEntry(message));
     } catch (cause) {
       throw notStarted(message, 'The call journal is unavailable', 'journal_away', cause);
     }
@@ -87,6 +87,12 @@ export class JournalGuard extends ExecutionGuard {
   protected override hold(message: ExecMessage, response: ExecResponse): void {
     this.#outcomes.hold(message, response);
   }
+}
+
+function toEntry({ context, tool, entry }: ExecMessage): JournalEntry | undefined {
+  if (!entry) return undefined;
+  const { user_id: userId, remaining_ms: remainingMs, deadline_at: deadlineAt } = entry;
+  return { tenantId: context.tenant_id, userId, tool, remainingMs, deadlineAt };
 }
 
 /**

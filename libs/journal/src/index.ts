@@ -7,6 +7,7 @@ export {
   resolveKey,
   unknownOutcome,
   type Acceptance,
+  type JournalEntry,
   type JournalRecord,
   type JournalRequest,
   type JournalRetention,

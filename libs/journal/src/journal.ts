@@ -15,6 +15,9 @@ import { toFailure } from '@toolfleet/contracts/execution';
  *      |  bump: fence+1                  |
  *      +--> cancelled | expired          +-- deadline + grace --> outcome_unknown (a late outcome may still replace it)
  *
+ * `accept` enters a call. A call that only its own gateway can send, and that has no key, is entered by the first of the other moves
+ * instead, normally the claim: they get its `entry`.
+ *
  * Each move is one compare-and-set: of several that race, one wins. Injected by type.
  * Every method rejects with the error of the store while that is unavailable; nothing may run without a record.
  */
@@ -26,22 +29,27 @@ export abstract class Journal {
   abstract accept(request: JournalRequest): Promise<Acceptance>;
 
   /** For executors, immediately before the effect: true once, for the holder of the current fence. */
-  abstract claim(callId: string, fence: number, attempt?: number): Promise<boolean>;
+  abstract claim(callId: string, fence: number, attempt?: number, entry?: JournalEntry): Promise<boolean>;
 
   /** Raises the fence, so that the call may go to another executor; refused once the effect may have begun. */
-  abstract bump(callId: string): Promise<{ fence: number } | { refused: CallState }>;
+  abstract bump(callId: string, entry?: JournalEntry): Promise<{ fence: number } | { refused: CallState }>;
 
   /**
    * Stores the outcome. The gateway that owns the call passes `current`, an executor its own fence.
    * @returns false when this fence may not finish the call any more, or the outcome was known
    */
-  abstract finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean>;
+  abstract finish(
+    callId: string,
+    fence: number | 'current',
+    outcome: CallResult,
+    entry?: JournalEntry,
+  ): Promise<boolean>;
 
   /** Which of these calls may still get an outcome: they have a record, and none or an unknown one. */
   abstract unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>>;
 
   /** Withdraws a call that no executor has claimed and frees its key. Resolves to the state afterwards. */
-  abstract withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined>;
+  abstract withdraw(callId: string, as: 'cancelled' | 'expired', entry?: JournalEntry): Promise<CallState | undefined>;
 
   /** The current record; undefined when there was none or it has expired. */
   abstract read(callId: string): Promise<JournalRecord | undefined>;
@@ -66,6 +74,21 @@ export interface JournalRequest {
   idempotencyKey?: string;
   /** SHA-256 of what the tool can observe of the call; present with a key. */
   fingerprint?: string;
+}
+
+/** What the first move of a call stores that `accept` has not entered. Such a call has no key and is not repeatable. */
+export interface JournalEntry {
+  tenantId: string;
+  /** As in `JournalRequest`. */
+  userId?: string;
+  tool: string;
+  /** Until the deadline, when the call was sent. */
+  remainingMs: Milliseconds;
+  /**
+   * On the gateway's clock. A claim enters no call after it: a message can wait for hours in a suspended process, longer than the record
+   * of the call that answered it is kept.
+   */
+  deadlineAt: EpochMs;
 }
 
 /** Answer to a call that enters the journal. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Cluster, Redis } from 'ioredis';
-import type { CallResult, CallState } from '@toolfleet/contracts';
+import type { CallResult, CallState, Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DEFAULT_RETENTION,
@@ -9,6 +9,7 @@ import {
   mayFinish,
   resolveKey,
   type Acceptance,
+  type JournalEntry,
   type JournalRecord,
   type JournalRequest,
   type JournalRetention,
@@ -79,14 +80,10 @@ export class RedisJournal extends Journal {
     }
     const reply = (await this.#scripts.accept(
       callKey(request.callId),
-      remainingMs,
-      request.repeatable ? 1 : 0,
-      request.tenantId,
-      request.tool,
-      key,
-      keepMs,
       request.mayHaveBegun ? 1 : 0,
-      request.userId ?? '',
+      ...entryArguments({ ...request, remainingMs }, keepMs),
+      request.repeatable ? 1 : 0,
+      key,
     )) as [CallState, number?];
     const [state, fence] = reply;
     if (fence !== undefined) return { kind: 'accepted', fence: Number(fence) };
@@ -94,20 +91,27 @@ export class RedisJournal extends Journal {
     return outcome ? { kind: 'finished', callId: request.callId, outcome } : { kind: 'claimed', state };
   }
 
-  override async claim(callId: string, fence: number, attempt = 1): Promise<boolean> {
-    return (await this.#scripts.claim(callKey(callId), fence, attempt)) === 1;
+  override async claim(callId: string, fence: number, attempt = 1, entry?: JournalEntry): Promise<boolean> {
+    const first = entry ? [Math.ceil(entry.deadlineAt), ...this.#entry(entry)] : [];
+    return (await this.#scripts.claim(callKey(callId), fence, attempt, ...first)) === 1;
   }
 
-  override async bump(callId: string): Promise<{ fence: number } | { refused: CallState }> {
-    const [state, fence] = (await this.#scripts.bump(callKey(callId))) as [CallState, number?];
+  override async bump(callId: string, entry?: JournalEntry): Promise<{ fence: number } | { refused: CallState }> {
+    const [state, fence] = (await this.#scripts.bump(callKey(callId), ...this.#entry(entry))) as [CallState, number?];
     return fence === undefined ? { refused: state } : { fence: Number(fence) };
   }
 
-  override async finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
+  override async finish(
+    callId: string,
+    fence: number | 'current',
+    outcome: CallResult,
+    entry?: JournalEntry,
+  ): Promise<boolean> {
     const unknown = outcome.failure?.code === 'OUTCOME_UNKNOWN';
     const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';
     const { text, object } = await this.#serialize(callId, outcome);
-    const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '')) === 1;
+    const first = this.#entry(entry);
+    const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '', ...first)) === 1;
     if (!isStored && object) await this.large?.delete(object);
     return isStored;
   }
@@ -138,8 +142,13 @@ export class RedisJournal extends Journal {
     return { text: JSON.stringify(omitPayload(outcome, { bytes, reason: 'result_store' })), object };
   }
 
-  override async withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined> {
-    const reply = (await this.#scripts.withdraw(callKey(callId), as)) as [CallState, string, number] | null;
+  override async withdraw(
+    callId: string,
+    as: 'cancelled' | 'expired',
+    entry?: JournalEntry,
+  ): Promise<CallState | undefined> {
+    const first = this.#entry(entry);
+    const reply = (await this.#scripts.withdraw(callKey(callId), as, ...first)) as [CallState, string, number] | null;
     if (reply === null) return undefined;
     const [state, key, taken] = reply;
     if (taken === 1 && key !== '') await this.#scripts.freeKey(key, callId);
@@ -148,6 +157,11 @@ export class RedisJournal extends Journal {
 
   override async read(callId: string): Promise<JournalRecord | undefined> {
     return (await this.#read(callId)).record;
+  }
+
+  /** The arguments with which a script enters a call; none for one that was accepted. */
+  #entry(entry: JournalEntry | undefined): (string | number)[] {
+    return entry ? entryArguments(entry, this.retention.otherMs) : [];
   }
 
   /** Takes an idempotency key for this call. Resolves to undefined on success, else to what the key means to a duplicate. */
@@ -216,6 +230,13 @@ function toRecord(callId: string, state: CallState, fields: ReadonlyMap<string, 
 function parseKeyEntry(text: string): KeyEntry {
   const [callId = '', fingerprint = '', until = '0', holder = ''] = text.split(' ');
   return { callId, fingerprint, until: Number(until), holder };
+}
+
+function entryArguments(
+  { remainingMs, tenantId, tool, userId = '' }: Omit<JournalEntry, 'deadlineAt'>,
+  keepMs: Milliseconds,
+): (string | number)[] {
+  return [Math.ceil(remainingMs), keepMs, tenantId, tool, userId];
 }
 
 function callKey(callId: string): string {

@@ -7,6 +7,7 @@ import {
   mayFinish,
   resolveKey,
   type Acceptance,
+  type JournalEntry,
   type JournalRecord,
   type JournalRequest,
   type JournalRetention,
@@ -64,18 +65,26 @@ export class MemoryJournal extends Journal {
     return Promise.resolve(state === 'accepted' ? { kind: 'accepted', fence } : { kind: 'claimed', state });
   }
 
-  override claim(callId: string, fence: number, attempt = 1): Promise<boolean> {
+  override claim(callId: string, fence: number, attempt = 1, entry?: JournalEntry): Promise<boolean> {
+    if (entry && fence === 1 && this.clock.now() <= entry.deadlineAt + GRACE_MS) this.#enter(callId, entry);
     const moved = this.#move(callId, (record, now) => claimed(record, fence, attempt, now));
     return Promise.resolve(moved?.ok === true);
   }
 
-  override bump(callId: string): Promise<{ fence: number } | { refused: CallState }> {
+  override bump(callId: string, entry?: JournalEntry): Promise<{ fence: number } | { refused: CallState }> {
+    this.#enter(callId, entry);
     const moved = this.#move(callId, raised);
     if (moved?.ok) return Promise.resolve({ fence: moved.record.fence });
     return Promise.resolve({ refused: moved?.state ?? 'expired' });
   }
 
-  override finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
+  override finish(
+    callId: string,
+    fence: number | 'current',
+    outcome: CallResult,
+    entry?: JournalEntry,
+  ): Promise<boolean> {
+    this.#enter(callId, entry);
     return Promise.resolve(this.#move(callId, (record, now) => finishedWith(record, fence, outcome, now))?.ok === true);
   }
 
@@ -84,7 +93,8 @@ export class MemoryJournal extends Journal {
     return Promise.resolve(new Set(callIds.filter((callId) => mayFinish(this.#records.get(callId)?.record.state))));
   }
 
-  override withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState | undefined> {
+  override withdraw(callId: string, as: 'cancelled' | 'expired', entry?: JournalEntry): Promise<CallState | undefined> {
+    this.#enter(callId, entry);
     const moved = this.#move(callId, (record, now) => withdrawn(record, as, now));
     if (!moved?.ok) return Promise.resolve(moved?.state);
     const key = this.#records.get(callId)?.key;
@@ -96,6 +106,16 @@ export class MemoryJournal extends Journal {
     this.#forget();
     const known = this.#records.get(callId);
     return Promise.resolve(known && seenAt(known.record, this.clock.now()));
+  }
+
+  #enter(callId: string, entry: JournalEntry | undefined): void {
+    this.#forget();
+    if (!entry || this.#records.has(callId)) return;
+    const now = this.clock.now();
+    const deadlineAt = now + entry.remainingMs;
+    const record = opened({ ...entry, callId, deadlineAt, repeatable: false }, now);
+    const forgetAt = Math.max(now, deadlineAt) + this.retention.otherMs;
+    this.#records.set(callId, { record, key: undefined, forgetAt });
   }
 
   #move(callId: string, move: (record: JournalRecord, now: number) => Move): Move | undefined {

@@ -16,6 +16,7 @@ import {
   ToolCatalog,
   Tracer,
   type ActiveCall,
+  type Call,
   type KeptHandle,
   type Selected,
   type AuditRecord,
@@ -25,7 +26,7 @@ import {
   type ResolvedTool,
 } from '@toolfleet/engine';
 import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
-import type { Acceptance, Journal, JournalRequest, KeyedCall } from '@toolfleet/journal';
+import type { Acceptance, Journal, JournalEntry, JournalRequest, KeyedCall } from '@toolfleet/journal';
 
 /** A catalogue of given definitions. */
 export class MemoryCatalog extends ToolCatalog {
@@ -156,8 +157,8 @@ export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'f
     return { kind: 'accepted', fence };
   }
 
-  bump(callId: string): ReturnType<Journal['bump']> {
-    const entry = this.entry(callId);
+  bump(callId: string, first?: JournalEntry): ReturnType<Journal['bump']> {
+    const entry = this.entry(callId, first);
     const open = entry.state === 'accepted' || (entry.ask.repeatable && entry.state === 'claimed');
     if (!open) return Promise.resolve({ refused: entry.state });
     entry.fence += 1;
@@ -165,30 +166,32 @@ export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'f
     return Promise.resolve({ fence: entry.fence });
   }
 
-  finish(callId: string, fence: number | 'current', outcome: CallResult): Promise<boolean> {
-    const entry = this.entry(callId);
+  finish(callId: string, fence: number | 'current', outcome: CallResult, first?: JournalEntry): Promise<boolean> {
+    const entry = this.entry(callId, first);
     if ((fence !== 'current' && entry.fence !== fence) || entry.outcome) return Promise.resolve(false);
     entry.state = outcome.ok ? 'succeeded' : 'failed';
     entry.outcome = outcome;
     return Promise.resolve(true);
   }
 
-  withdraw(callId: string, as: 'cancelled' | 'expired'): Promise<CallState> {
-    const entry = this.entry(callId);
+  withdraw(callId: string, as: 'cancelled' | 'expired', first?: JournalEntry): Promise<CallState> {
+    const entry = this.entry(callId, first);
     if (entry.state === 'accepted') entry.state = as;
     return Promise.resolve(entry.state);
   }
 
   /** What an executor does right before the effect. */
-  claim(callId: string, fence: number): boolean {
-    const entry = this.entry(callId);
+  claim({ callId, fence, entry: first }: Pick<Call, 'callId' | 'fence' | 'entry'>): boolean {
+    const entry = this.entry(callId, first);
     if (entry.state !== 'accepted' || entry.fence !== fence) return false;
     entry.state = 'claimed';
     return true;
   }
 
-  private entry(callId: string) {
-    const entry = this.entries.get(callId);
+  private entry(callId: string, first?: JournalEntry) {
+    let entry = this.entries.get(callId);
+    if (!entry && first)
+      this.entries.set(callId, (entry = { ask: { ...first, callId, repeatable: false }, state: 'accepted', fence: 1 }));
     if (!entry) throw new ToolError('NOT_FOUND', { message: `No call ${callId}` });
     return entry;
   }

@@ -19,7 +19,7 @@ import {
   RedisResultCache,
   ToolLabels,
 } from '@toolfleet/engine-adapters';
-import { makeExecuteCall, MemorySessionResults } from '@toolfleet/engine';
+import { makeExecuteCall, MemorySessionResults, type Call } from '@toolfleet/engine';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
@@ -169,8 +169,8 @@ function wireExecutors(
     [QUEUES.programRuns]: newQueue(QUEUES.programRuns),
     [QUEUES.agentRuns]: newQueue(QUEUES.agentRuns),
   };
-  const raiseFence = async (callId: string) => {
-    const bumped = await results.journal.bump(callId);
+  const raiseFence = async ({ callId, entry }: Call) => {
+    const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
   const pythonModules = new PythonModules(brokers.redis, configured, logger);

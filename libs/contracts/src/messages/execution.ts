@@ -43,6 +43,8 @@ export interface ExecMessage extends ToolInput {
   fence: number;
   /** The executor must claim the call: it is not idempotent or has an idempotency key. */
   journalled: boolean;
+  /** Present: the call is not in the journal yet, and the claim enters it. */
+  entry?: { user_id: string; remaining_ms: Milliseconds; deadline_at: EpochMs };
   binding: Binding;
   context: ExecContext;
   /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */

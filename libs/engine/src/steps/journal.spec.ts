@@ -17,6 +17,7 @@ const network = { retry_policy: { kind: 'network' as const } };
 describe('journal and idempotency keys', () => {
   const effect = { idempotent: false, rate_limit: 0 };
   const key = { idempotencyKey: 'k-1' };
+  const resumed = { kind: 'resume' as const, acceptedAt: 0, mayHaveBegun: false };
 
   test('idempotent calls without a key bypass the journal', async () => {
     const { call, journal } = anEngine({}, once);
@@ -24,12 +25,40 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.size).toBe(0);
   });
 
+  test('a call without a key is entered by its claim, or by whatever happens to it instead', async () => {
+    const { call, journal, ports } = anEngine(
+      effect,
+      new ScriptedExecutor(
+        (given) => (journal.claim(given) ? okReply('sent') : failedReply('INTERNAL')),
+        () => failedReply('TOOL_ERROR', { message: 'refused before its effect' }),
+      ),
+    );
+    ports.journal.accept = () => Promise.reject(new Error('not asked'));
+    await call({ callId: 'claimed' });
+    await call({ callId: 'answered' });
+    const ask = { tenantId: 'acme', tool: 'adder' };
+    expect(journal.entries.get('claimed')).toMatchObject({ state: 'succeeded', ask });
+    expect(journal.entries.get('answered')).toMatchObject({ state: 'failed', ask });
+  });
+
+  test('its second attempt is entered before it is sent, with a higher fence', async () => {
+    const { call, clock, journal } = anEngine(
+      effect,
+      new ScriptedExecutor(
+        () => failedReply('EXECUTOR_UNAVAILABLE'),
+        (given) => (journal.claim(given) ? okReply(given.fence) : failedReply('INTERNAL')),
+      ),
+    );
+    expect(await over(clock, 2_000, call({ callId: 'c' }))).toMatchObject({ output: 2, attempts: 2 });
+    expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', fence: 2 });
+  });
+
   test('passes the fence to the executor and stores the outcome', async () => {
     const { call, journal } = anEngine(
       effect,
       new ScriptedExecutor((given) => {
         expect(given).toMatchObject({ journalled: true, fence: 1 });
-        return journal.claim(given.callId, given.fence) ? okReply('sent') : failedReply('INTERNAL');
+        return journal.claim(given) ? okReply('sent') : failedReply('INTERNAL');
       }),
     );
     await call({ callId: 'c' });
@@ -40,7 +69,7 @@ describe('journal and idempotency keys', () => {
     const { audit, call, clock, journal, budget } = anEngine(
       { ...effect, cost_per_use_micro_usd: 100, cost_cap_micro_usd: 900 },
       new ScriptedExecutor((given) => {
-        journal.claim(given.callId, given.fence);
+        journal.claim(given);
         return hangs(given);
       }),
     );
@@ -56,10 +85,10 @@ describe('journal and idempotency keys', () => {
   });
 
   test('silent and never claimed: withdrawn, so that no executor can begin it', async () => {
-    const { call, clock, journal } = anEngine(effect, new ScriptedExecutor(hangs));
+    const { call, clock, executor, journal } = anEngine(effect, new ScriptedExecutor(hangs));
     expect(await over(clock, 20_000, call({ callId: 'c' }))).toMatchObject({ failure: { code: 'ATTEMPT_TIMED_OUT' } });
     expect(journal.entries.get('c')?.state).toBe('expired');
-    expect(journal.claim('c', 1)).toBe(false);
+    expect(journal.claim({ ...executor.calls[0]!, fence: 1 })).toBe(false);
   });
 
   test('a job that runs again after its gateway died waits for the outcome of the executor', async () => {
@@ -71,7 +100,7 @@ describe('journal and idempotency keys', () => {
       if (asked < 4) return Promise.resolve({ kind: 'claimed', state: 'claimed' });
       return Promise.resolve({ kind: 'finished', callId: 'c', outcome });
     };
-    const again = makeExecuteCall(ports)(aRequest(clock, { callId: 'c' }));
+    const again = makeExecuteCall(ports)(aRequest(clock, { callId: 'c', mode: resumed }));
     expect(await over(clock, 5_000, again)).toMatchObject({ ok: true, output: 'left by the executor' });
     expect(executor.calls).toHaveLength(1);
   });
@@ -83,7 +112,7 @@ describe('journal and idempotency keys', () => {
     const { call, journal } = anEngine(
       effect,
       new ScriptedExecutor((given) => {
-        journal.claim(given.callId, given.fence);
+        journal.claim(given);
         return failedReply('NETWORK_ERROR', { message: 'broke off', facts: { delivered } });
       }),
     );
@@ -94,7 +123,7 @@ describe('journal and idempotency keys', () => {
   test('an outcome that never arrives is unknown within the deadline', async () => {
     const { ports, clock } = anEngine(effect, once);
     ports.journal.accept = () => Promise.resolve({ kind: 'claimed', state: 'claimed' });
-    const again = makeExecuteCall(ports)(aRequest(clock, { deadlineAt: clock.now() + 3_000 }));
+    const again = makeExecuteCall(ports)(aRequest(clock, { deadlineAt: clock.now() + 3_000, mode: resumed }));
     expect(await over(clock, 3_000, again)).toMatchObject({ failure: { code: 'OUTCOME_UNKNOWN' } });
   });
 
@@ -102,7 +131,8 @@ describe('journal and idempotency keys', () => {
     const { ports, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     ports.journal.accept = () => Promise.reject(new Error('ECONNREFUSED'));
     const run = makeExecuteCall(ports);
-    await expect(run(aRequest(clock))).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    for (const ask of [key, { mode: resumed }])
+      await expect(run(aRequest(clock, ask))).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     expect(executor.calls).toHaveLength(0);
   });
 
@@ -175,7 +205,7 @@ describe('journal and idempotency keys', () => {
       network,
       new ScriptedExecutor(
         (given) => {
-          journal.claim(given.callId, given.fence);
+          journal.claim(given);
           return failedReply('NETWORK_ERROR');
         },
         () => okReply('second'),

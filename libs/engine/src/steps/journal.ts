@@ -7,7 +7,7 @@ import {
   type JsonObject,
 } from '@toolfleet/contracts';
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
-import type { Acceptance } from '@toolfleet/journal';
+import type { Acceptance, JournalEntry } from '@toolfleet/journal';
 import type { Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import { actingUserId } from '../call-identity.js';
@@ -39,6 +39,8 @@ export function journal(ports: Ports): Step {
 }
 
 async function runJournalled(ports: Ports, call: Call, next: Next): Promise<CallResult> {
+  if (isEnteredByClaim(call))
+    return runEntered(ports, { ...call, fence: 1, journalled: true, entry: toEntry(call) }, next);
   const entered = await acceptUnclaimed(ports, call);
   if (entered.kind === 'claimed') {
     const { state } = entered;
@@ -46,7 +48,25 @@ async function runJournalled(ports: Ports, call: Call, next: Next): Promise<Call
     throw new ToolError('CALL_IN_PROGRESS', { message: 'Another gateway has taken this call over; nothing was run' });
   }
   if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
-  const result = await next({ ...call, fence: entered.fence, journalled: true });
+  return runEntered(ports, { ...call, fence: entered.fence, journalled: true }, next);
+}
+
+/**
+ * Whether the first move after sending enters the call, instead of a round trip before: no other process can know, repeat or continue a
+ * call without a key that this gateway answers. Queues keep a job beyond its gateway, and a second attempt needs a higher fence.
+ */
+function isEnteredByClaim({ plan, request, attempt }: Call): boolean {
+  return plan.bounded && request.mode.kind === 'run' && request.idempotencyKey === undefined && attempt === 1;
+}
+
+function toEntry({ request, tool, deadline }: Call): JournalEntry {
+  const { principal, deadlineAt } = request;
+  const remainingMs = deadline.remainingMs();
+  return { tenantId: principal.tenantId, userId: actingUserId(request), tool: tool.name, remainingMs, deadlineAt };
+}
+
+async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallResult> {
+  const result = await next(call);
   const { failure } = result;
   if (failure && leavesOutcomeOpen(failure)) return settleOpenOutcome(ports, call, result);
   // The outcome of the call is that of its last attempt.
@@ -98,7 +118,7 @@ async function accept({ journal: entries }: Ports, { request, tool, plan, identi
 async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
   const { failure } = result;
   const as = failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
-  const state = await withTimeout(ports, call, ports.journal.withdraw(call.callId, as));
+  const state = await withTimeout(ports, call, ports.journal.withdraw(call.callId, as, call.entry));
   if (state === 'cancelled' || state === 'expired') return asNotStarted(result);
   if (call.plan.idempotent) {
     if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
@@ -111,7 +131,7 @@ async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): 
 
 /** Stores an outcome with its charge, which a replay shows. */
 async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
-  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome)));
+  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome), call.entry));
 }
 
 function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {

@@ -57,6 +57,43 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       expect(await journal.read(randomUUID())).toBeUndefined();
     });
 
+    test('a call that its first move enters is claimed once, and not after it was answered or withdrawn', async () => {
+      const { journal, now } = await make();
+      const entry = { tenantId: 'acme', tool: 'send_email', remainingMs: 60_000, deadlineAt: now() + 60_000 };
+      const id = randomUUID();
+      const claims = await Promise.all(Array.from({ length: 50 }, () => journal.claim(id, 1, 1, entry)));
+      expect(claims.filter(Boolean)).toHaveLength(1);
+      expect(await journal.read(id)).toMatchObject({ state: 'claimed', tenantId: 'acme', tool: 'send_email' });
+      expect(await journal.finish(id, 'current', outcome(), entry)).toBe(true);
+
+      const moves: ((callId: string) => Promise<unknown>)[] = [
+        (callId) => journal.withdraw(callId, 'expired', entry),
+        (callId) => journal.finish(callId, 'current', FAILED, entry),
+        (callId) => journal.bump(callId, entry),
+      ];
+      const ends = await Promise.all(
+        moves.map(async (move) => {
+          const callId = randomUUID();
+          await move(callId);
+          return [await journal.claim(callId, 1, 1, entry), (await journal.read(callId))?.state];
+        }),
+      );
+      expect(ends).toEqual([
+        [false, 'expired'],
+        [false, 'failed'],
+        [false, 'accepted'],
+      ]);
+    });
+
+    test('a claim enters no call whose time is over, nor one that lost its record after its fence was raised', async () => {
+      const { journal, now } = await make();
+      const entry = { tenantId: 'acme', tool: 'send_email', remainingMs: 60_000, deadlineAt: now() + 60_000 };
+      const [late, raised] = [randomUUID(), randomUUID()];
+      expect(await journal.claim(late, 1, 1, { ...entry, deadlineAt: now() - 10_000 })).toBe(false);
+      expect(await journal.claim(raised, 2, 1, entry)).toBe(false);
+      expect(await journal.read(late)).toBeUndefined();
+    });
+
     test('raising the fence shuts out the older one, and is refused after a claim', async () => {
       const subject = await make();
       const entry = ask(subject);

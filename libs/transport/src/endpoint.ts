@@ -125,7 +125,7 @@ export class EndpointContext {
   }
 
   /**
-   * Reports progress to the caller of an exec hop: at most ten reports a second, the newest first. Undefined when the caller wants
+   * Reports progress to the caller of an exec hop: about ten reports a second, the newest first. Undefined when the caller wants
    * none, so that a handler can skip collecting it.
    */
   get progress(): ((progress: CallProgress) => void) | undefined {

@@ -118,11 +118,11 @@ describe('progress over the exec hop', () => {
   it('sends the last report of a call that fails', async () => {
     const seen: CallProgress[] = [];
     release();
-    const sent = { ...message('fails', 3), fails: true };
+    const sent = { ...message('fails', 10), fails: true };
     await expect(client.requestAcked('p.count', sent, { ...hop, onProgress: (one) => seen.push(one) })).rejects.toThrow(
       'lost count',
     );
-    expect(seen.map(({ progress }) => progress)).toEqual([1, 3]);
+    expect(seen.map(({ progress }) => progress)).toEqual([1, 2, 3, 10]);
   });
 
   it('costs callers that want none nothing: no header, no report, no subscription', async () => {

@@ -6,6 +6,8 @@ import type { NatsLink } from './nats-connection.js';
 
 /** Time between two reports of one call: a tool that counts to a million must not send a million messages. */
 const INTERVAL_MS: Milliseconds = 100;
+/** Reports that need not keep the interval, so that a tool with a few quick steps shows each of them. */
+const BURST = 3;
 /** Most reports of one send while it runs; a call of several hours continues without them, and its last one ends it. */
 const MAX_REPORTS = 1_000;
 const MAX_MESSAGE_CHARS = 2_000;
@@ -14,12 +16,13 @@ const MAX_MESSAGE_CHARS = 2_000;
 const PROGRESS_SUBJECT = new RegExp(`^${SUBJECTS.execProgress.replaceAll('.', '\\.')}\\.[\\w-]+\\.[\\w-]+$`);
 
 /**
- * The executor's side of progress: publishes at most ten reports a second. A newer report replaces the one that is waiting, and
+ * The executor's side of progress: publishes three reports at once, and ten a second after that. A newer report replaces the one that is waiting, and
  * the last one is sent when the call ends, before its reply.
  */
 export class ProgressReporter {
   #sent = 0;
-  #nextAt: Milliseconds = 0;
+  /** When the reports that were sent would have been due, one per interval. */
+  #dueAt: Milliseconds = 0;
   #waiting: CallProgress | undefined;
   #cancelTimer: CancelTimer | undefined;
   #closed = false;
@@ -40,7 +43,7 @@ export class ProgressReporter {
   /** Accepts a report; never throws. */
   readonly report = (progress: CallProgress): void => {
     if (this.#closed) return;
-    const waitMs = this.#nextAt - this.clock.monotonic();
+    const waitMs = this.#dueAt - (BURST - 1) * INTERVAL_MS - this.clock.monotonic();
     if (waitMs <= 0 && this.#sent < MAX_REPORTS) return this.#publish(progress);
     this.#waiting = progress;
     if (this.#sent < MAX_REPORTS)
@@ -59,7 +62,7 @@ export class ProgressReporter {
 
   #publish(progress: CallProgress): void {
     this.#waiting = undefined;
-    this.#nextAt = this.clock.monotonic() + INTERVAL_MS;
+    this.#dueAt = Math.max(this.#dueAt, this.clock.monotonic()) + INTERVAL_MS;
     // While disconnected, reports are dropped: old progress is of no use.
     if (!this.link.connected) return;
     this.#sent += 1;

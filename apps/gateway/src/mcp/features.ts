@@ -21,6 +21,9 @@ const SERVER_ERROR = -32_000;
 /** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
 const NOT_FOUND = -32_002;
 
+/** JSON-RPC codes about headers, capabilities and revision of the exchange with the server, which is not the one with the client. */
+const OF_EXCHANGE: ReadonlySet<number> = new Set([-32_020, -32_021, -32_022]);
+
 /** What one caller may use, as lists show it. */
 interface Features {
   prompts: readonly JsonObject[];
@@ -144,7 +147,7 @@ export async function callFeature(
   if (result.ok) return isJsonObject(result.output) ? result.output : {};
   const { message, facts } = result.failure;
   if (facts?.rpcCode === NOT_FOUND && address !== undefined) throw new ResourceNotFoundError(address, message);
-  if (facts?.rpcCode !== undefined) throw new ProtocolError(facts.rpcCode, message);
+  if (facts?.rpcCode !== undefined && !OF_EXCHANGE.has(facts.rpcCode)) throw new ProtocolError(facts.rpcCode, message);
   throw toRpcError(renderResult(request.callId, result));
 }
 

@@ -212,7 +212,7 @@ function notifyProgress(
 ): { report(progress: CallProgress): void; stop(): void } | undefined {
   const progressToken = context.mcpReq._meta?.progressToken;
   if (progressToken === undefined) return undefined;
-  let last = 0;
+  let last = -1e-3;
   let cancel = (): void => undefined;
   const report = ({ progress, total, message }: CallProgress): void => {
     // The protocol requires each value to be larger than the one before.

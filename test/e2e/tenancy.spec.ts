@@ -297,7 +297,7 @@ describe('a key narrowed by globs', () => {
     }
   });
 
-  it('sees recent calls and usage of its tools only; its administrator sees all', async () => {
+  it('sees finished calls and usage of its tools only; its administrator sees all, and an operator every tenant', async () => {
     const tools = async (key: string): Promise<Set<string>> => {
       const { calls } = (await fleet.ask({ path: '/api/v1/calls?limit=500', key })).body;
       return new Set(calls.map(({ tool }: { tool: string }) => tool));
@@ -309,6 +309,7 @@ describe('a key narrowed by globs', () => {
     const rows = async (path: string, key: string) =>
       (await fleet.ask({ path: `/api/v1/usage?group_by=${path}`, key })).body.rows as {
         tool_name?: string;
+        tenant_id?: string;
         calls: number;
       }[];
     await eventually('its use is in the ledger', async () => (await rows('tool', narrow)).length > 0);
@@ -320,6 +321,14 @@ describe('a key narrowed by globs', () => {
     await eventually('users and tools have the same calls', () => agree(narrow, 'user', 'tool'));
     await eventually('days and their tools have the same calls', () => agree(fleet.adminKey, 'day', 'day,tool'));
     expect(sum(await rows('user', narrow))).toBeLessThan(sum(await rows('user', fleet.adminKey)));
+    const tenants = async (path: string, key: string) =>
+      new Set((await rows(path, key)).map(({ tenant_id: tenant }) => tenant));
+    await fleet.call('calculator', { expression: '1+1' }, { key: fleet.keys['globex'] });
+    await eventually('an operator sees all tenants', async () =>
+      new Set(['acme', 'globex']).isSubsetOf(await tenants('tenant,day', fleet.operatorKey)),
+    );
+    expect(await tenants('tenant&tenant_id=globex', fleet.operatorKey)).toEqual(new Set(['globex']));
+    expect(await tenants('tenant&tenant_id=globex', fleet.adminKey)).toEqual(new Set(['acme']));
   });
 });
 

@@ -129,9 +129,17 @@ export class ToolfleetClient {
     return this.request('DELETE /api/v1/calls/{id}', { path: { id: callId } });
   }
 
-  /** Usage of the caller's tenant, summed by the given groups (default day and tool). Days as `2026-01-31`, inclusive. */
+  /**
+   * Usage of the caller's tenant, summed by the given groups (default day and tool); of `tenant_id`, or of all tenants by `tenant`,
+   * for operators. Days as `2026-01-31`, inclusive.
+   */
   async usage(
-    filter: { from?: string; to?: string; group_by?: readonly ('day' | 'tool' | 'user' | 'agent')[] } = {},
+    filter: {
+      from?: string;
+      to?: string;
+      tenant_id?: string;
+      group_by?: readonly ('tenant' | 'day' | 'tool' | 'user' | 'agent')[];
+    } = {},
   ): Promise<UsageRow[]> {
     const { group_by: groups, ...days } = filter;
     return (await this.request('GET /api/v1/usage', { query: { ...days, group_by: groups?.join(',') } })).rows;

@@ -5,15 +5,15 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { CallAccess, seesTenantTotals } from '@toolfleet/access';
+import { CallAccess, isOperator, seesTenantTotals } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
 
 const ASK_TIMEOUT_MS = 10_000;
-const GROUPS = ['day', 'tool', 'user', 'agent'] as const;
+const GROUPS = ['tenant', 'day', 'tool', 'user', 'agent'] as const;
 type UsageGroup = BudgetUsage['group_by'][number];
 
-/** What the caller's tenant has used and may still use. */
+/** What the caller's tenant has used and may still use, and for operators what the tenants have used. */
 @Controller()
 export class UsageController {
   constructor(
@@ -25,12 +25,14 @@ export class UsageController {
   @Serves('GET /api/v1/usage')
   async usage(
     @Caller() caller: Principal,
-    @Input() { query: { from, to, group_by: groupBy, format } }: RouteInput<'GET /api/v1/usage'>,
+    @Input() { query: { from, to, tenant_id: asked, group_by: groupBy, format } }: RouteInput<'GET /api/v1/usage'>,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
+    // By tenant, an operator compares all of them.
+    const tenantId = isOperator(caller) && (asked ?? groups.includes('tenant')) ? asked : caller.tenantId;
     const question: BudgetUsage = {
-      tenant_id: caller.tenantId,
+      tenant_id: tenantId ?? '*',
       from_at: from === undefined ? undefined : parseDay(from),
       to_at: to === undefined ? undefined : parseDay(to) + 86_400_000,
       group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
@@ -43,7 +45,7 @@ export class UsageController {
       rows.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
       groups,
     ).map(toShownSum);
-    if (format !== 'csv') return { tenant_id: caller.tenantId, rows: shown };
+    if (format !== 'csv') return { tenant_id: tenantId, rows: shown };
     void reply.header('Content-Type', 'text/csv; charset=utf-8');
     return toCsv(shown);
   }

@@ -16,7 +16,7 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
-import { MCP_MODES } from '../principal.js';
+import { MCP_MODES, TENANT_ID_PATTERN } from '../principal.js';
 import { answer, empty, events, type Routes } from './route.js';
 
 const ME = named(
@@ -272,6 +272,7 @@ const BUDGET = record({
 export type Budget = Value<typeof BUDGET>;
 const USAGE_ROW = record(
   {
+    tenant_id: maybe(text()),
     day: maybe(text('UTC day, 2026-01-31')),
     tool_name: maybe(text()),
     user_id: maybe(text()),
@@ -370,7 +371,7 @@ export type NewKey = Value<typeof NEW_KEY>;
 const ID = { minLength: 1, maxLength: 200 };
 const SCOPE_ID = { maxLength: 255 };
 const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
-const GROUP = '(day|tool|user|agent)';
+const GROUP = '(tenant|day|tool|user|agent)';
 
 const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
 const INSTANT = {
@@ -545,21 +546,25 @@ export const OPERATION_ROUTES = {
   'GET /api/v1/usage': {
     id: 'getUsage',
     tag: 'usage',
-    summary: 'What the tenant used',
+    summary: 'What the tenant used; for operators what another one or all of them did',
     query: record({
       from: maybe(text('First day', DAY)),
       to: maybe(text('Last day', DAY)),
       group_by: maybe(
-        text('Default day,tool', {
+        text('Default day,tool; with `tenant` operators get all tenants', {
           pattern: `^${GROUP}(,${GROUP})*$`,
-          title: 'a comma list of day, tool, user, agent',
+          title: 'a comma list of tenant, day, tool, user, agent',
         }),
       ),
+      tenant_id: maybe(text('For operators', { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' })),
       format: maybe(choice(['json', 'csv'])),
     }),
     answers: {
       200: {
-        ...answer('Sums of the ledger', record({ tenant_id: text(), rows: list(USAGE_ROW) })),
+        ...answer(
+          'Sums of the ledger',
+          record({ tenant_id: maybe(text('Absent: all tenants')), rows: list(USAGE_ROW) }),
+        ),
         textTypes: ['text/csv'],
       },
     },

@@ -1,9 +1,10 @@
 import { MemoryResultCache } from '@toolfleet/engine';
 import { SystemClock } from '@toolfleet/resilience';
-import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import { outcome } from '@toolfleet/testing/conformance/journal';
 import { aScope, resultCacheConformance, store } from '@toolfleet/testing/conformance/result-cache';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { RedisResultCache } from './redis-result-cache.js';
 
 let server: RedisServer;
@@ -73,11 +74,66 @@ test('a drop that Redis did not get is repeated before the next lookup', async (
   const scope = aScope();
   await store(cache, 'k', scope, { freshMs: 60_000, staleMs: 60_000 });
   await expect.poll(async () => (await cache.get('k', scope)).cached, { interval: 5 }).toBeDefined();
-  const set = client.set.bind(client);
-  client.set = () => Promise.reject(new Error('connection lost'));
+  const lost = vi.spyOn(client, 'sendCommand').mockRejectedValue(new Error('connection lost'));
   await cache.drop(scope);
   expect(await cache.get('k', scope)).toEqual({ version: undefined });
-  client.set = set;
+  lost.mockRestore();
   expect((await cache.get('k', scope)).cached).toBeUndefined();
   expect((await (await redisCache()).get('k', scope)).cached).toBeUndefined();
+});
+
+test('a scope that is not read costs its calls with effects one question a second, and its first readers wait', async () => {
+  const client = server.client();
+  await client.ping();
+  const sent = vi.spyOn(client, 'sendCommand');
+  const fake = new FakeClock();
+  const [writer, reader] = [new RedisResultCache(client, fake), await redisCache()];
+  await writer.drop(aScope()); // Redis has the script
+  sent.mockClear();
+  const scope = aScope();
+  for (let call = 0; call < 50; call += 1) await writer.drop(scope);
+  expect(sent).toHaveBeenCalledTimes(1);
+  // The writer may still rely on the mark, so nothing that is read now may be kept.
+  expect(await reader.get('k', scope)).toEqual({ version: undefined });
+  await expect.poll(async () => (await reader.get('k', scope)).version, { timeout: 5_000 }).toBeDefined();
+  await store(reader, 'k', scope, { freshMs: 60_000, staleMs: 60_000 });
+  await expect.poll(async () => (await reader.get('k', scope)).cached).toBeDefined();
+  await fake.run(1_000);
+  await writer.drop(scope);
+  expect((await reader.get('k', scope)).cached).toBeUndefined();
+  // It has readers now: every call drops.
+  for (let call = 0; call < 5; call += 1) await writer.drop(scope);
+  expect(sent).toHaveBeenCalledTimes(7);
+  sent.mockRestore();
+});
+
+test('property: whatever readers and writers of two gateways do, no result outlives a later drop', async () => {
+  const client = server.client();
+  await client.ping();
+  const act = fc.record({
+    by: fc.nat({ max: 1 }),
+    what: fc.constantFrom('read', 'drop', 'wait'),
+    ms: fc.constantFrom(1, 40),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(act, { maxLength: 12 }), async (acts) => {
+      const gateways = [1, 2].map(() => new RedisResultCache(client, clock, { unreadMs: 30 }));
+      const scope = aScope();
+      let written = 0;
+      for (const { by, what, ms } of acts) {
+        const cache = gateways[by]!;
+        if (what === 'wait') await clock.sleep(ms);
+        else if (what === 'drop') {
+          written += 1;
+          await cache.drop(scope);
+        } else {
+          const { cached, version } = await cache.get('k', scope);
+          if (cached) expect(cached.result.text).toBe(`after ${written}`);
+          const ages = { freshMs: 60_000, staleMs: 60_000, scope };
+          if (version !== undefined) cache.set('k', outcome({ text: `after ${written}` }), { ...ages, version });
+        }
+      }
+    }),
+    { numRuns: 50 },
+  );
 });

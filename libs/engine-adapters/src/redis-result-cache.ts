@@ -12,11 +12,13 @@ import {
 } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeptResults } from '@toolfleet/journal';
+import { LRUCache } from 'lru-cache';
 import { sha256Hex } from '@toolfleet/schema';
 import { defineScript, StoreHealth, type Script } from '@toolfleet/queue/redis';
 import { readFileSync } from 'node:fs';
 
 const READ_CACHED = readFileSync(new URL('../lua/read-cached.lua', import.meta.url), 'utf8');
+const DROP_CACHED = readFileSync(new URL('../lua/drop-cached.lua', import.meta.url), 'utf8');
 
 /** Longest wait for Redis: a cache slower than this does not help. */
 const TIMEOUT_MS = 50;
@@ -24,7 +26,13 @@ const TIMEOUT_MS = 50;
 const DROP_TIMEOUT_MS = 250;
 /** Longer than any entry is kept (a day), so that no entry outlives the version that invalidates it. */
 const VERSION_TTL_MS = 25 * 3_600_000;
-type ReadReply = [text: string | null, leftMs: number, version: string];
+/** A version that is read lives at least this long, still longer than any entry. */
+const VERSION_LEFT_MS = VERSION_TTL_MS - 1_800_000;
+/** How long calls with effects rely on what Redis said: that a scope has no results. */
+const UNREAD_MS = 1_000;
+/** Scopes that are known to have no results. */
+const MAX_UNREAD = 10_000;
+type ReadReply = [text: string | null, leftMs: number, version: string | null];
 
 /** The stored entry. Its age is `kept_ms` minus the TTL that is left, so it needs no clock but that of Redis. */
 interface StoredEntry {
@@ -45,26 +53,35 @@ interface SharedLookup {
  * Results shared by all gateways in Redis, behind a near cache in this process. Keys contain tenant, revision and arguments. Each
  * scope (tenant and source) has a version in Redis, read together with the result: a call with effects replaces it, which
  * invalidates the scope's entries for all gateways at once. A Redis that is down or slow is a miss; writes are not awaited.
+ *
+ * A scope that no gateway has looked up has no version and no results, and its calls with effects ask Redis once in `UNREAD_MS`. Redis
+ * marks the scope for that time: a lookup meanwhile neither gets nor caches a result, so none exists that a call has not dropped.
  */
 export class RedisResultCache extends ResultCache {
   readonly #near: MemoryResultCache;
   readonly #health: StoreHealth;
   readonly #read: Script<ReadReply>;
+  readonly #drop: Script<number>;
   readonly #results: Pick<KeptResults, 'keep'> | undefined;
+  readonly #unreadMs: Milliseconds;
   /** Version keys that Redis has not confirmed to be replaced. Until then their scope is not looked up. */
   readonly #unconfirmedDrops = new Set<string>();
+  /** Monotonic instants until which scopes, by version key, need no drop. */
+  readonly #unreadUntil = new LRUCache<string, number>({ max: MAX_UNREAD });
 
   /** @param options.results counts entries against the quota of their tenant */
   constructor(
     private readonly redis: Redis | Cluster,
     private readonly clock: Clock,
-    options: { timeoutMs?: number; results?: Pick<KeptResults, 'keep'> } = {},
+    options: { timeoutMs?: number; unreadMs?: number; results?: Pick<KeptResults, 'keep'> } = {},
   ) {
     super();
     this.#near = new MemoryResultCache(clock);
     this.#results = options.results;
+    this.#unreadMs = options.unreadMs ?? UNREAD_MS;
     this.#health = new StoreHealth(clock, options.timeoutMs ?? TIMEOUT_MS);
-    this.#read = defineScript(redis, 'readCached', 2, READ_CACHED);
+    this.#read = defineScript(redis, 'readCached', 3, READ_CACHED);
+    this.#drop = defineScript(redis, 'dropCached', 2, DROP_CACHED);
   }
 
   override get(key: string, scope: CacheScope): CacheLookup | Promise<CacheLookup> {
@@ -97,9 +114,14 @@ export class RedisResultCache extends ResultCache {
     void this.#health.run(() => this.#write(entryKey(scope, key), text, kept_ms, scope.tenantId));
   }
 
-  override async drop(scope: CacheScope): Promise<void> {
+  override drop(scope: CacheScope): Promise<void> | void {
     this.#near.drop(scope);
     const key = versionKey(scope);
+    const isUnread = (this.#unreadUntil.get(key) ?? -Infinity) > this.clock.monotonic();
+    if (!isUnread) return this.#dropShared(key);
+  }
+
+  async #dropShared(key: string): Promise<void> {
     this.#unconfirmedDrops.add(key);
     let cancelTimer = () => {};
     const timeout = new Promise<void>((resolve) => (cancelTimer = this.clock.after(DROP_TIMEOUT_MS, resolve)));
@@ -110,8 +132,11 @@ export class RedisResultCache extends ResultCache {
   /** Sent even while Redis counts as down: a drop that is not sent would leave old results to other gateways. */
   async #replaceVersion(key: string): Promise<void> {
     try {
-      await this.redis.set(key, randomUUID(), 'PX', VERSION_TTL_MS);
+      const sentAt = this.clock.monotonic();
+      const isUnread = await this.#drop(key, markKey(key), randomUUID(), VERSION_TTL_MS, this.#unreadMs);
       this.#unconfirmedDrops.delete(key);
+      // Counted from before the mark was set, so that it ends before the mark.
+      if (isUnread === 1) this.#unreadUntil.set(key, sentAt + this.#unreadMs);
     } catch {
       // Sent again by the next lookup in this scope.
     }
@@ -130,7 +155,7 @@ export class RedisResultCache extends ResultCache {
 
   /**
    * Reads a result and the version of its scope in one round trip.
-   * @returns undefined when Redis did not answer
+   * @returns undefined when Redis did not answer, or nothing may be cached yet
    */
   async #getShared(key: string, scope: CacheScope, local: string): Promise<SharedLookup | undefined> {
     if (!this.#isRedisUp) return undefined;
@@ -139,9 +164,11 @@ export class RedisResultCache extends ResultCache {
       await this.#health.run(() => this.#replaceVersion(ofScope));
       if (this.#unconfirmedDrops.has(ofScope)) return undefined;
     }
-    const reply = await this.#health.run(() => this.#read(entryKey(scope, key), ofScope));
+    const keys = [entryKey(scope, key), ofScope, markKey(ofScope)] as const;
+    const reply = await this.#health.run(() => this.#read(...keys, VERSION_TTL_MS, VERSION_LEFT_MS));
     if (!reply) return undefined;
     const [text, leftMs, version] = reply;
+    if (version === null) return undefined;
     if (text === null) return { version };
     const entry = JSON.parse(text) as StoredEntry;
     if (entry.version !== version) return { version };
@@ -165,6 +192,11 @@ function entryKey(scope: CacheScope, key: string): string {
 
 function versionKey(scope: CacheScope): string {
   return `${scopePrefix(scope)}:version`;
+}
+
+/** In the slot of its scope, as its version is. */
+function markKey(ofScope: string): string {
+  return `${ofScope}:unread`;
 }
 
 /** The version of a lookup: that of the near cache, and that of Redis where it was read. */

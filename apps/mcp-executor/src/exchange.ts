@@ -13,6 +13,7 @@ export class Exchange {
   /** Why the response body broke, if known. */
   streamError: unknown;
   private answer: Response | undefined;
+  private requests = 0;
 
   /** @param isList the exchange lists tools: its response may be longer than a result */
   constructor(readonly isList = false) {}
@@ -53,10 +54,19 @@ export class Exchange {
     if (!this.controller.signal.aborted) this.controller.abort(reason);
   }
 
-  /** The response stream ended without a response: the connection was lost. */
-  streamEnded(): void {
-    // The last message may still be in the SDK's microtask queue.
-    setImmediate(() => this.stop(this.streamError instanceof ToolError ? this.streamError : connectionLost()));
+  /** Counts a request, such as that of one page of a list. @returns its number */
+  beginRequest(): number {
+    this.requests += 1;
+    return this.requests;
+  }
+
+  /** The response stream of a request ended. Without a response, the connection was lost. */
+  streamEnded(request: number): void {
+    // The response may still be in the SDK's microtask queue. Where the next request follows, it has arrived.
+    setImmediate(() => {
+      if (request !== this.requests) return;
+      this.stop(this.streamError instanceof ToolError ? this.streamError : connectionLost());
+    });
   }
 
   /** The connection was closed while the exchange was in progress. */

@@ -53,12 +53,13 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
       if (answer) return this.onmessage?.(answer);
     }
     const requestSignal = options?.requestSignal;
+    const request = exchange.beginRequest();
     return super.send(message, {
       ...options,
       requestSignal: requestSignal ? AbortSignal.any([requestSignal, exchange.signal]) : exchange.signal,
       onRequestStreamEnd: () => {
         options?.onRequestStreamEnd?.();
-        exchange.streamEnded();
+        exchange.streamEnded(request);
       },
     });
   }

@@ -62,6 +62,13 @@ function toolServer(seen: string[] = []): McpServer {
       { type: 'resource', resource: { uri: 'x://r', text: 'r' } },
     ],
   }));
+  server.registerPrompt('greet', { description: 'Greets.' }, () => ({
+    messages: [{ role: 'user', content: { type: 'resource_link', uri: 'x://l', name: 'l' } }],
+  }));
+  server.registerResource('l', 'x://l', {}, ({ href }) => {
+    seen.push(`read ${href}`);
+    return { contents: [{ uri: href, text: 'l' }] };
+  });
   server.registerTool('fails', { description: 'Fails.', inputSchema: z.object({}) }, () => ({
     isError: true,
     content: [{ type: 'text', text: 'no such order' }],
@@ -231,10 +238,33 @@ describe.each(['both revisions', '2025 with sessions'])('a server of %s', (kind)
       input_schema: { type: 'object', required: ['a', 'b'] },
     });
     expect(found.prior['kind']).toBe(kind === 'both revisions' ? 'modern' : 'legacy');
+    expect(found.prompts).toEqual([{ name: 'greet', description: 'Greets.' }]);
+    expect(found.resources).toMatchObject({ resources: [{ name: 'l', uri: 'x://l' }], resourceTemplates: [] });
     const replies = await Promise.all(Array.from({ length: 20 }, (_, a) => call({ url }, 'add', { a, b: 1 })));
     expect(replies.map((reply) => reply.output)).toEqual(Array.from({ length: 20 }, (_, a) => ({ sum: a + 1 })));
     expect(replies[0]).toMatchObject({ ok: true, text: '1', metadata: {} });
     expect(pool.size).toBe(1);
+  });
+
+  it('gets prompts and reads resources, with addresses of the fleet', async () => {
+    const { url, port } = await start();
+    const { call } = executor({ port });
+    const authority = 'mcp-0123456789abcdef';
+    const link = { type: 'resource_link', uri: `x://${authority}/l`, name: 'l' };
+    const prompt = await call({ url, authority, method: 'prompts/get' }, 'greet');
+    expect(prompt).toMatchObject({ ok: true, output: { messages: [{ role: 'user', content: link }] } });
+    const read = (uri: string) => call({ url, authority, method: 'resources/read' }, 'test', { uri });
+    for (const uri of ['x://l', link.uri])
+      expect(await read(uri)).toMatchObject({ ok: true, output: { contents: [{ uri: link.uri, text: 'l' }] } });
+    const missing = { code: 'UPSTREAM_ERROR', facts: { rpcCode: -32_002 } };
+    expect(await read('x://other')).toMatchObject({ ok: false, failure: missing });
+    expect(await call({ url, method: 'prompts/get' }, 'nobody')).toMatchObject({
+      ok: false,
+      failure: { code: 'UPSTREAM_ERROR', facts: { rpcCode: -32_602 } },
+    });
+    const completion = { uri: 'x://l', argument: { name: 'a', value: '' } };
+    const none = { ok: true, output: { completion: { values: [] } } };
+    expect(await call({ url, method: 'resources/read' }, 'test', completion)).toMatchObject(none);
   });
 
   it('keeps every content block', async () => {
@@ -372,7 +402,7 @@ describe('McpExecutor', () => {
     const found = discover({ server: 'test', url, protocol_version: revision, prior: { kind: 'legacy' } });
     if (!expected) return expect(found).rejects.toMatchObject({ code: 'UPSTREAM_ERROR' });
     expect(await found).toMatchObject({ protocol_version: revision });
-    return expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(expected);
+    return expect(methods.filter((method) => !/^(?:prompts|resources|subscriptions)\//.test(method))).toEqual(expected);
   });
 
   it.each([

@@ -196,8 +196,9 @@ describe('finished calls', () => {
         ({ tenant_id: tenant }: { tenant_id: string }) => tenant === 'globex',
       ),
     ).toBe(true);
-    const { counts } = (await query('status=failure&counts=true', fleet.operatorKey)).body;
-    expect(counts).toMatchObject({ complete: true, by_status: { tool_error: expect.any(Number) } });
+    const { groups } = (await query('status=failure&group_by=tenant,code', fleet.operatorKey)).body;
+    expect(groups.rows).toContainEqual(expect.objectContaining({ tenant_id: 'globex', code, calls: 1, failures: 1 }));
+    expect((await query('group_by=tool')).body.code).toBe('PERMISSION_DENIED');
     const shown = await fleetctl(memberKey(), 'calls', 'show', body.call_id);
     expect(shown).toMatchObject({
       code: 0,

@@ -86,7 +86,8 @@ const LISTS = {
   'a user of the fleet who made none': () => ({ user_id: 'user-none' }),
   'one day of a tenant': () => ({ tenant_id: 'tenant-3', from: start + 86_400_000, to: start + 2 * 86_400_000 }),
   'one call': () => ({ call_id: sampleId }),
-  'counts of a tenant': () => ({ tenant_id: 'tenant-3', counts: true, limit: 1 }),
+  'sums of a tenant by tool and day': () => ({ tenant_id: 'tenant-3', group_by: ['tool', 'day'], limit: 1 }),
+  'sums of the fleet by key': () => ({ group_by: ['key'], limit: 1 }),
 };
 for (const [name, query] of Object.entries(LISTS)) {
   const times = [];

@@ -99,7 +99,7 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       await store.close();
     });
 
-    it('filters and counts', async () => {
+    it('filters and sums', async () => {
       const { store, list } = await filled(
         call('plain'),
         call('made', { parent_call_id: 'plain', tool: 'crm_get', source: 'mcp/crm' }),
@@ -124,8 +124,29 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       expect(await found({ min_micro_usd: 1_501 })).toEqual(['dear']);
       expect(await found({ from: NOON + 1 })).toEqual(['dear']);
       expect(await found({ from: NOON, to: NOON + 1, tenant_id: 'globex' })).toEqual(['other']);
-      const { counts } = await list({ tenant_id: 'acme', limit: 1, counts: true });
-      expect(counts).toEqual({ by_status: { success: 4, refused: 1 }, complete: true });
+      const { groups } = await list({ tenant_id: 'acme', limit: 1, group_by: ['status', 'day'] });
+      const none = { failures: 0, tokens: 0, micro_usd: 0, mean_ms: 20, max_ms: 20 };
+      expect(groups).toEqual({
+        rows: [
+          {
+            ...none,
+            status: 'success',
+            day: '2026-11-21',
+            calls: 4,
+            tokens: 28,
+            micro_usd: 54_500,
+            mean_ms: 240,
+            max_ms: 900,
+          },
+          { ...none, status: 'refused', day: '2026-11-21', calls: 1, failures: 1, tokens: 7, micro_usd: 1_500 },
+        ],
+      });
+      const byKey = await list({ limit: 1, group_by: ['tenant', 'key'], tool: 'calculator' });
+      expect(byKey.groups!.rows).toEqual([
+        expect.objectContaining({ tenant_id: 'acme', calls: 3 }),
+        expect.objectContaining({ tenant_id: 'acme', key_id: 'k1', calls: 1 }),
+        expect.objectContaining({ tenant_id: 'globex', calls: 1 }),
+      ]);
       await store.close();
     });
 
@@ -141,16 +162,16 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
         await store.append(randomUUID(), made.slice(from, from + 500), NOON);
       const bobs = { user_id: 'bob', limit: 10 };
       expect(ids(await store.list(bobs))).toEqual(['c0', 'c4000', 'c8000']);
-      expect(await store.list({ ...bobs, counts: true, limit: 1 })).toMatchObject({
+      expect(await store.list({ ...bobs, group_by: ['status'], limit: 1 })).toMatchObject({
         calls: [{ call_id: 'c8000' }],
-        counts: { by_status: { success: 3 }, complete: true },
+        groups: { rows: [{ calls: 3 }] },
       });
       for (const direction of ['before', 'after'] as const) {
         const found: string[] = [];
         let next = direction === 'after' ? '0' : undefined;
         for (let requests = 0; requests < 3; requests += 1) {
-          const page = await store.list({ ...bobs, counts: true, [direction]: next }, () => true);
-          expect(page.counts!.complete).toBe(false);
+          const page = await store.list({ ...bobs, group_by: ['status'], [direction]: next }, () => true);
+          expect(page.groups).toMatchObject({ rows: [{ calls: 1 }], since: NOON + 7 });
           found.push(...ids(page));
           ({ next } = page);
         }

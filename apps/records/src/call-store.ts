@@ -1,13 +1,24 @@
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
 import {
   MAX_RECORDING_MS,
+  type CallGroup,
+  type CallGroups,
+  type CallSum,
   type FinishedCall,
   type RecordsList,
   type RecordsListReply,
   type StoredCall,
 } from '@toolfleet/contracts/records';
 import { DAY_MS, DayPartitions, epochDay, migrate } from '@toolfleet/database';
-import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect, type Transaction } from 'kysely';
+import {
+  Kysely,
+  PostgresAdapter,
+  sql,
+  type CompiledQuery,
+  type Dialect,
+  type RawBuilder,
+  type Transaction,
+} from 'kysely';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 
 /** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
@@ -72,8 +83,8 @@ const APPEND_LOCK = 7_305_991_204_420;
 const INSERT_SIZES = [64, 8, 1] as const;
 /** Rows that one statement searches or deletes. SQLite blocks the event loop meanwhile: some milliseconds, or tens of them. */
 const STRETCH = 5_000;
-/** Matching calls that are counted. */
-const MAX_COUNTED = 10_000;
+/** Groups of calls beyond which no older calls are summed. A stretch may add as many as it has calls. */
+const MAX_GROUPS = 5_000;
 /** Clocks of gateways and of this service differ by less than this. */
 const CLOCK_SKEW_MS = 60_000;
 /** Characters of an id that few calls begin with. */
@@ -178,7 +189,7 @@ export class CallStore {
   }
 
   /**
-   * The calls that match, and on request how many there are. A search that no index serves goes through the calls of the tenant, or
+   * The calls that match, and on request their sums. A search that no index serves goes through the calls of the tenant, or
    * of the fleet, stretch by stretch, until it has found enough or `isOver`.
    */
   async list(query: RecordsList, isOver: IsOver = () => false): Promise<RecordsListReply> {
@@ -201,31 +212,42 @@ export class CallStore {
     return {
       calls,
       ...(next !== undefined && { next: String(next) }),
-      ...(query.counts && { counts: await this.#count(query, isOver) }),
+      ...(query.group_by && { groups: await this.#sum(query, query.group_by, isOver) }),
     };
   }
 
-  async #count({ after: _after, before: _before, ...query }: RecordsList, isOver: IsOver): Promise<CallCounts> {
-    const by_status: Record<string, number> = {};
-    let left = MAX_COUNTED;
+  /** Sums of all matching calls, stretch by stretch from the newest. */
+  async #sum(
+    { after: _after, before: _before, ...query }: RecordsList,
+    groups: readonly CallGroup[],
+    isOver: IsOver,
+  ): Promise<CallGroups> {
+    const sums = new Map<string, CallSum & { total_ms: number }>();
     const bounds = toBounds(query);
-    for await (const stretch of this.#searched(query, false, bounds)) {
-      const newest = this.#matching(query, stretch)
-        .select('status')
-        .orderBy('position', 'desc')
-        .limit(left + 1);
-      const rows = await this.#db
-        .selectFrom(newest.as('newest'))
-        .select(['status', sql<number>`count(*)`.as('calls')])
-        .groupBy('status')
+    let since: EpochMs | undefined;
+    for await (const stretch of this.#stretches(query.tenant_id, false, bounds)) {
+      const rows = await this.#matching(query, stretch)
+        .select(groups.map((group) => GROUP[group].of.as(GROUP[group].name)))
+        .select([
+          sql<number>`count(*)`.as('calls'),
+          sql<number>`sum(case when status = 'success' then 0 else 1 end)`.as('failures'),
+          sql<number>`sum(micro_usd)`.as('micro_usd'),
+          sql<number>`sum(tokens)`.as('tokens'),
+          sql<number>`sum(duration_ms)`.as('total_ms'),
+          sql<number>`max(duration_ms)`.as('max_ms'),
+        ])
+        .groupBy(groups.map((group) => GROUP[group].of))
         .execute();
-      for (const { status, calls } of rows) {
-        by_status[status] = (by_status[status] ?? 0) + Number(calls);
-        left -= Number(calls);
+      for (const row of rows) addTo(sums, groups, row);
+      if (stretch.from > bounds.from && (sums.size > MAX_GROUPS || isOver())) {
+        since = Math.ceil(stretch.from / PER_MS);
+        break;
       }
-      if (left < 0 || (stretch.from > bounds.from && isOver())) return { by_status, complete: false };
     }
-    return { by_status, complete: true };
+    const rows = [...sums.values()]
+      .toSorted((one, other) => other.calls - one.calls)
+      .map(({ total_ms: total, ...sum }) => ({ ...sum, mean_ms: Math.round((total / sum.calls) * 10) / 10 }));
+    return since === undefined ? { rows } : { rows, since };
   }
 
   /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
@@ -349,7 +371,40 @@ export class CallStore {
   }
 }
 
-type CallCounts = NonNullable<RecordsListReply['counts']>;
+/** Members of a sum, and the columns that they come from. */
+const GROUP: Readonly<Record<CallGroup, { name: string; of: RawBuilder<unknown> }>> = {
+  tenant: { name: 'tenant_id', of: sql.ref('tenant_id') },
+  day: { name: 'day', of: sql`ended_at / 86400000` },
+  tool: { name: 'tool', of: sql.ref('tool') },
+  source: { name: 'source', of: sql.ref('source') },
+  user: { name: 'user_id', of: sql.ref('user_id') },
+  key: { name: 'key_id', of: sql.ref('key_id') },
+  agent: { name: 'agent_id', of: sql.ref('agent_id') },
+  status: { name: 'status', of: sql.ref('status') },
+  code: { name: 'code', of: sql.ref('code') },
+};
+
+/** Adds the sum of a group in one stretch. PostgreSQL returns sums as text. */
+function addTo(
+  sums: Map<string, CallSum & { total_ms: number }>,
+  groups: readonly CallGroup[],
+  row: Record<string, unknown>,
+): void {
+  const members = groups.map((group) => [GROUP[group].name, row[GROUP[group].name]] as const);
+  const key = JSON.stringify(members.map(([, value]) => value));
+  let sum = sums.get(key);
+  if (!sum) {
+    const shown = members
+      .filter(([, value]) => value !== null)
+      .map(([name, value]) => [name, name === 'day' ? dayText(Number(value)) : value]);
+    const none = { calls: 0, failures: 0, micro_usd: 0, tokens: 0, total_ms: 0, mean_ms: 0, max_ms: 0 };
+    sums.set(key, (sum = { ...(Object.fromEntries(shown) as object), ...none }));
+  }
+  for (const name of ['calls', 'failures', 'micro_usd', 'tokens', 'total_ms'] as const) sum[name] += Number(row[name]);
+  sum.max_ms = Math.max(sum.max_ms, Number(row['max_ms']));
+}
+
+const dayText = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10);
 
 /** The positions at which matching calls can be: a call is recorded after its end, and within a bound. */
 function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
@@ -367,7 +422,7 @@ function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
 
 /** Whether an index gives the calls that match in their order, or there are few, so that one statement takes little time. */
 function isIndexed(query: Partial<RecordsList>): boolean {
-  const { limit: _limit, after: _after, before: _before, counts: _counts, from: _from, ...filters } = query;
+  const { limit: _limit, after: _after, before: _before, group_by: _groupBy, from: _from, ...filters } = query;
   const { call_id, parent_call_id, tenant_id, tool, status, ...others } = filters;
   if (parent_call_id !== undefined || (call_id?.length ?? 0) >= SELECTIVE_ID) return true;
   if (call_id !== undefined || Object.values(others).some((value) => value !== undefined)) return false;

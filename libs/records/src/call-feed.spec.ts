@@ -94,6 +94,10 @@ describe('feed of calls', () => {
     expect(ids(newest.calls)).toEqual(['rare2']);
     expect(ids((await feed.read(narrow, { limit: 2, before: newest.next })).calls)).toEqual(['rare1', 'other1']);
     expect((await feed.read(narrow, { limit: 4 })).next).toBeUndefined();
+    const sums = { limit: 1, group_by: ['tenant' as const] };
+    await expect(feed.read(narrow, sums)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    const { groups } = await feed.read({ ...narrow, roles: ['admin'] }, { ...sums, tenant_id: 'globex' });
+    expect(groups?.rows).toMatchObject([{ tenant_id: 'acme', calls: 704 }]);
     expect(ids(await read(feed, narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
     expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['rare2', 'common701']);
     const news = feed.follow(narrow, { cursor: '0', ends: () => false });

@@ -1,7 +1,7 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
 import type { Clock } from '@toolfleet/resilience';
-import { administers, isOperator, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
+import { administers, isOperator, requireAdmin, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
 import type { CallRecords } from './call-records.js';
 
 /** Interval in which an open stream looks for new calls; people read it. */
@@ -36,9 +36,8 @@ export class CallFeed {
   }
 
   /**
-   * Calls that match, oldest first: those after a cursor, else the last ones. Counts go to administrators only, because they include
-   * calls that other callers have no access to.
-   * @throws ToolError SERVICE_UNAVAILABLE
+   * Calls that match, oldest first: those after a cursor, else the last ones.
+   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireAdmin` for sums, which include calls that other callers have no access to
    */
   async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
     if (!this.records) return { calls: [] };
@@ -47,8 +46,9 @@ export class CallFeed {
       const { calls, ...rest } = await this.records.list(scoped);
       return { calls: lastOfEach(calls), ...rest };
     }
+    if (query.group_by) requireAdmin(caller);
     const rule = await this.access.ruleFor(caller);
-    const { calls, next } = await page(this.records, rule, { ...scoped, counts: undefined });
+    const { calls, next } = await page(this.records, rule, scoped);
     return { calls: lastOfEach(calls), next };
   }
 

@@ -1,6 +1,6 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
-import type { RecordsList, StoredCall } from '@toolfleet/contracts/records';
+import type { CallGroups, RecordsList, StoredCall } from '@toolfleet/contracts/records';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
 import type { RouteInput } from '@toolfleet/contracts/resources';
@@ -32,8 +32,8 @@ export class FinishedCallsController {
   /** Oldest first; `enabled: false` if no calls are recorded. */
   @Serves('GET /api/v1/calls')
   async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/calls'>) {
-    const { calls, ...rest } = await this.feed.read(caller, toRecordsList(query));
-    return { enabled: this.feed.enabled, calls: calls.map(shown), ...rest };
+    const { calls, next, groups } = await this.feed.read(caller, toRecordsList(query));
+    return { enabled: this.feed.enabled, calls: calls.map(shown), next, groups: groups && shownGroups(groups) };
   }
 
   /** One call, the calls that its tool made, and for operators where its log lines are. @throws ToolError NOT_FOUND when it is not recorded, or not any more */
@@ -86,6 +86,11 @@ const shown = ({ ended_at: endedAt, micro_usd: microUsd, ...call }: StoredCall) 
   cost_usd: toUsd(microUsd),
 });
 
+const shownGroups = ({ rows, since }: CallGroups) => ({
+  rows: rows.map(({ micro_usd: microUsd, ...sum }) => ({ ...sum, cost_usd: toUsd(microUsd) })),
+  since: since === undefined ? undefined : new Date(since).toISOString(),
+});
+
 type CallQuery = RouteInput<'GET /api/v1/calls'>['query'];
 
 const FAILURES = ['tool_error', 'refused', 'cancelled', 'system_error'] as const;
@@ -99,6 +104,7 @@ function toRecordsList({
   status,
   slower_than_ms,
   dearer_than_usd,
+  group_by,
   ...same
 }: CallQuery): RecordsList {
   const statuses = status?.split(',').flatMap((one) => (one === 'failure' ? FAILURES : [one])) as RecordsList['status'];
@@ -110,6 +116,7 @@ function toRecordsList({
     from: from === undefined ? undefined : Date.parse(from),
     to: to === undefined ? undefined : Date.parse(to),
     status: statuses,
+    group_by: group_by?.split(',') as RecordsList['group_by'],
     min_duration_ms: slower_than_ms,
     min_micro_usd: dearer_than_usd === undefined ? undefined : Math.round(Number(dearer_than_usd) * 1_000_000),
   };

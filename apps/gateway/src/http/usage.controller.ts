@@ -1,6 +1,7 @@
 import { Controller, Res } from '@nestjs/common';
 import { ToolError, toUsd, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
+import { csvRow } from '@toolfleet/contracts/csv';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
@@ -111,7 +112,6 @@ function toShownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
   return { ...sum, cost_usd: toUsd(microUsd) };
 }
 
-/** RFC 4180. A leading `=`, `+`, `-` or `@` of a name is quoted for spreadsheets that would run it. */
 function toCsv(rows: Record<string, string | number | undefined>[]): string {
   const columns = [
     ...GROUPS.map((group) => (group === 'day' ? 'day' : group === 'tool' ? 'tool_name' : `${group}_id`)),
@@ -120,11 +120,6 @@ function toCsv(rows: Record<string, string | number | undefined>[]): string {
     'cost_usd',
   ];
   const used = columns.filter((column) => rows.some((row) => row[column] !== undefined));
-  const cell = (value: string | number | undefined) => {
-    const text = typeof value === 'string' && /^[=+\-@]/.test(value) ? `'${value}` : String(value ?? '');
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return (
-    [used.join(','), ...rows.map((row) => used.map((column) => cell(row[column])).join(','))].join('\r\n') + '\r\n'
-  );
+  const lines = [used, ...rows.map((row) => used.map((column) => row[column]))];
+  return lines.map((cells) => `${csvRow(cells)}\r\n`).join('');
 }

@@ -1,17 +1,5 @@
-import {
-  choice,
-  flag,
-  integer,
-  list,
-  maybe,
-  number,
-  object,
-  record,
-  text,
-  type Schema,
-  type Value,
-} from '../json-schema.js';
-import type { FinishedCall as ShownCall } from '../resources/operations.js';
+import { choice, integer, list, maybe, number, object, record, text, type Schema, type Value } from '../json-schema.js';
+import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/operations.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 /** A finished call as gateways send it and the service `records` stores it. Absent members are unknown, or do not apply. */
@@ -47,6 +35,8 @@ export interface RecordsAppendReply {
   stored: boolean;
 }
 
+export type CallGroup = (typeof CALL_GROUPS)[number];
+
 const STATUSES = ['success', 'tool_error', 'refused', 'cancelled', 'system_error'] as const;
 
 /**
@@ -74,14 +64,25 @@ export const RECORDS_LIST = record({
   code: maybe(ID),
   min_duration_ms: maybe(number()),
   min_micro_usd: maybe(integer()),
-  /** Also count. */
-  counts: maybe(flag()),
+  /** Also sum all matching calls by these. */
+  group_by: maybe(list(choice(CALL_GROUPS))),
 });
 export type RecordsList = Value<typeof RECORDS_LIST>;
 export interface RecordsListReply {
   calls: StoredCall[];
   /** Cursor to go on with, as `after` if that was given, else as `before`; absent when there are no further calls. */
   next?: string;
-  /** Of all matching calls, or `complete: false` of the newest. */
-  counts?: { by_status: Record<string, number>; complete: boolean };
+  groups?: CallGroups;
+}
+
+/** Sums of calls: those with the most calls first. */
+export interface CallGroups {
+  rows: CallSum[];
+  /** Calls that were recorded before it are not in the sums, because the search took too long or there were too many groups. */
+  since?: EpochMs;
+}
+
+/** The sum of one group, with the members that were grouped by. */
+export interface CallSum extends Omit<ShownSum, 'cost_usd'> {
+  micro_usd: MicroUsd;
 }

@@ -379,6 +379,9 @@ const INSTANT = {
   title: 'an instant such as 2026-01-31T12:00:00Z, or a day',
 };
 const CALL_ID = { minLength: 1, maxLength: 200 };
+/** What calls can be summed by. */
+export const CALL_GROUPS = ['tenant', 'day', 'tool', 'source', 'user', 'key', 'agent', 'status', 'code'] as const;
+const CALL_GROUP = `(${CALL_GROUPS.join('|')})`;
 const CALL_QUERY = record({
   limit: maybe(integer('Maximum number; default 100', { minimum: 1, maximum: 500 })),
   after: maybe(text('Calls after this cursor: the oldest first', CURSOR)),
@@ -399,12 +402,38 @@ const CALL_QUERY = record({
   dearer_than_usd: maybe(
     text('Cost at least as much', { pattern: String.raw`^\d{1,9}(\.\d{1,6})?$`, title: 'an amount in USD' }),
   ),
-  counts: maybe(flag('Also count matching calls by status, up to 10,000; for administrators')),
+  group_by: maybe(
+    text('Also sum all matching calls by these; for administrators', {
+      pattern: `^${CALL_GROUP}(,${CALL_GROUP})*$`,
+      title: `a comma list of ${CALL_GROUPS.join(', ')}`,
+    }),
+  ),
 });
-const CALL_COUNTS = record(
-  { by_status: dictionary(integer()), complete: flag('False: there are more; the newest were counted') },
-  'Matching calls by status',
+const CALL_SUM = named(
+  'CallSum',
+  record(
+    {
+      tenant_id: maybe(text()),
+      day: maybe(text('UTC day of the end, 2026-01-31')),
+      tool: maybe(text()),
+      source: maybe(text()),
+      user_id: maybe(text()),
+      key_id: maybe(text()),
+      agent_id: maybe(text()),
+      status: maybe(text()),
+      code: maybe(text()),
+      calls: integer(),
+      failures: integer('Calls that did not succeed'),
+      cost_usd: number(),
+      tokens: integer(),
+      mean_ms: number(),
+      max_ms: number(),
+    },
+    'Sum of the calls of one group; it has the members that were grouped by and that its calls have',
+  ),
 );
+/** Sum of the calls of one group. */
+export type CallSum = Value<typeof CALL_SUM>;
 
 export const OPERATION_ROUTES = {
   'GET /': {
@@ -504,7 +533,14 @@ export const OPERATION_ROUTES = {
           next: maybe(
             text('Goes on as `before`, or as `after` if that was given, also after an empty page; absent at the end'),
           ),
-          counts: maybe(CALL_COUNTS),
+          groups: maybe(
+            record({
+              rows: list(CALL_SUM, 'Those with the most calls first'),
+              since: maybe(
+                instant('Calls that were recorded before are not in the sums: there are too many for one request'),
+              ),
+            }),
+          ),
         }),
       ),
     },

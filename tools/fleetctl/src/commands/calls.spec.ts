@@ -49,6 +49,25 @@ describe('calls', () => {
     expect(await run(['calls'])).toMatchObject({ code: 1, error: expect.stringContaining('records no calls') });
   });
 
+  it('are summed', async () => {
+    const sum = { tool: 'calculator', calls: 12, failures: 3, cost_usd: 0.5, tokens: 7, mean_ms: 20.5, max_ms: 900 };
+    const groups = { rows: [sum, { ...sum, tool: 'crm_get', calls: 2 }], since: '2026-01-30T00:00:00.000Z' };
+    routes.set('GET /api/v1/calls', answer({ ...page([CALL], '7'), groups }));
+    expect(await run(['calls', 'sum', '--by', 'tool', '--status', 'failure'])).toEqual({
+      code: 0,
+      out: [
+        'TOOL        CALLS  FAILED  USD  TOKENS  MEAN MS  MAX MS',
+        'calculator     12       3  0.5       7     20.5     900',
+        'crm_get         2       3  0.5       7     20.5     900',
+        '',
+      ].join('\n'),
+      error: 'Only calls since 2026-01-30T00:00:00.000Z: older ones are too many for one request\n',
+    });
+    expect(seen[0]!.path).toBe('/api/v1/calls?status=failure&group_by=tool&limit=1');
+    expect(JSON.parse((await run(['calls', 'sum', '--by', 'tool', '--json'])).out)).toEqual(groups);
+    expect((await run(['calls', 'sum'])).code).toBe(2);
+  });
+
   it('are shown with their attempts, their children and the result that is kept', async () => {
     const made = [{ ...CALL, call_id: 'c2', tool: 'crm_get', status: 'success', code: undefined }];
     routes.set('GET /api/v1/calls/c1/record', answer({ call: { ...CALL, key_id: 'k1' }, made }));

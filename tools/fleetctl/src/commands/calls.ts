@@ -1,4 +1,5 @@
 import type { FinishedCall, FinishedCallDetail, RouteRequest } from '@toolfleet/client';
+import { csvRow } from '@toolfleet/contracts/csv';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
@@ -38,18 +39,19 @@ const AGAIN_MS = 1_000;
 /** `fleetctl calls`: what happened to calls, and those that run in the background. */
 export const calls: Command = {
   usage:
-    'calls [list] [filters] | calls show <call_id> [--watch] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
+    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
   summary: 'Find, show, follow and export calls; cancel one that runs in the background',
   options: [
-    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, export: ${help}`] as const),
+    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, export: ${help}`] as const),
+    ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
     ['--limit <n>', 'list: number of calls, the newest; default 100'],
     ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
     ['--format <ndjson|csv>', 'export: one JSON object a line, or a table with a head; default ndjson'],
     ['--watch', 'show: follow it until it ends, then show its result'],
     OUTPUT_OPTION,
   ],
-  verbs: ['list', 'show', 'cancel', 'tail', 'export'],
-  known: [...FILTERS.map(([name]) => name), 'limit', 'before', 'format', 'watch', 'output'],
+  verbs: ['list', 'sum', 'show', 'cancel', 'tail', 'export'],
+  known: [...FILTERS.map(([name]) => name), 'by', 'limit', 'before', 'format', 'watch', 'output'],
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
     const run = VERBS[verb];
@@ -60,6 +62,7 @@ export const calls: Command = {
 
 const VERBS: Readonly<Record<string, { words: number; run(context: CommandContext, id: string): Promise<number> }>> = {
   list: { words: 0, run: listCalls },
+  sum: { words: 0, run: sumCalls },
   show: { words: 1, run: showCall },
   cancel: { words: 1, run: cancelCall },
   tail: { words: 0, run: tailCalls },
@@ -87,6 +90,43 @@ async function listCalls({ line, json, terminal, gateway }: CommandContext): Pro
     terminal.out(table(head, rows, terminal.width));
   }
   if (!json && body.next !== undefined) terminal.error(`Older calls: --before ${body.next}\n`);
+  return EXIT.ok;
+}
+
+/** Shows the sums of calls by groups, those with the most calls first. */
+async function sumCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+  const by = optionValue(line, 'by');
+  if (by === undefined) throw new CliError('--by names what to sum by, such as tool,day', EXIT.usage);
+  const { groups } = await readCalls(gateway(), { ...filtersOf(line), group_by: by, limit: 1 });
+  const { rows = [], since } = groups ?? {};
+  if (json) terminal.out(`${jsonText({ rows, since }, 2)}\n`);
+  else if (rows.length === 0) terminal.out('No calls\n');
+  else {
+    const names = (
+      ['tenant_id', 'day', 'tool', 'source', 'user_id', 'key_id', 'agent_id', 'status', 'code'] as const
+    ).filter((name) => rows.some((row) => row[name] !== undefined));
+    const head = [
+      ...names.map((name) => name.replace('_id', '').toUpperCase()),
+      'CALLS',
+      'FAILED',
+      'USD',
+      'TOKENS',
+      'MEAN MS',
+      'MAX MS',
+    ];
+    const cells = rows.map((row) => [
+      ...names.map((name) => row[name]),
+      row.calls,
+      row.failures,
+      row.cost_usd,
+      row.tokens,
+      row.mean_ms,
+      row.max_ms,
+    ]);
+    terminal.out(table(head, cells, terminal.width));
+  }
+  if (!json && since !== undefined)
+    terminal.error(`Only calls since ${since}: older ones are too many for one request\n`);
   return EXIT.ok;
 }
 
@@ -217,7 +257,7 @@ async function exportCalls({ line, terminal, gateway }: CommandContext): Promise
   if (format !== 'ndjson' && format !== 'csv') throw new CliError('--format must be ndjson or csv', EXIT.usage);
   const fleet = gateway();
   const query = filtersOf(line);
-  if (format === 'csv') terminal.out(`${COLUMNS.map(([name]) => name).join(',')}\n`);
+  if (format === 'csv') terminal.out(`${csvRow(COLUMNS.map(([name]) => name))}\n`);
   for (let after: string | undefined = '0'; after !== undefined;) {
     const page: Awaited<ReturnType<typeof readCalls>> = await readCalls(fleet, { ...query, after, limit: PAGE });
     for (const call of page.calls) terminal.out(format === 'csv' ? toCsv(call) : `${jsonText(call)}\n`);
@@ -267,16 +307,7 @@ const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | numb
   ),
 ];
 
-/** A row as RFC 4180 quotes it. */
-const toCsv = (call: FinishedCall): string => `${COLUMNS.map(([, read]) => cell(read(call))).join(',')}\n`;
-
-/** A cell that no spreadsheet takes for a formula: text that begins as one gets an apostrophe. */
-function cell(value: string | number | undefined): string {
-  if (typeof value !== 'string') return String(value ?? '');
-  const text = plain(value);
-  const safe = /^\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]/.test(text) ? `'${text}` : text;
-  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
+const toCsv = (call: FinishedCall): string => `${csvRow(COLUMNS.map(([, read]) => read(call)))}\n`;
 
 /** The filters of a command line. @throws CliError */
 function filtersOf(line: CommandLine): CallQuery {

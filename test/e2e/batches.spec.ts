@@ -45,6 +45,7 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'flaky.tool.mjs'), FLAKY);
   await writeFile(join(plugins, 'draw.tool.mjs'), DRAW);
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['step', 'flaky', 'draw'],
     env: { BUILTIN_PLUGINS_DIR: plugins, TOOL_PARALLELISM: '4' },

@@ -82,14 +82,14 @@ describe('an operation of an OpenAPI document', () => {
   it('is cached for all gateways as long as the upstream allows, and until the tenant changes something there', async () => {
     expect(provenance(await quote(1))).toBe('live');
     await expect.poll(async () => provenance(await quote(1, { gateway: 1 }))).toBe('cache');
-    expect(provenance(await quote(1))).toBe('cache');
+    await expect.poll(async () => provenance(await quote(1))).toBe('cache');
     const other = { key: fleet.keys['globex']! };
     await quote(1, other);
     await expect.poll(async () => provenance(await quote(1, other))).toBe('cache');
 
     await moveTo('Lima', 1);
     expect(provenance(await quote(1))).toBe('live');
-    expect(provenance(await quote(1, other))).toBe('cache');
+    await expect.poll(async () => provenance(await quote(1, other))).toBe('cache');
   });
 
   it('keeps its cached results when a write was refused before it ran', async () => {
@@ -100,7 +100,7 @@ describe('an operation of an OpenAPI document', () => {
     expect((await fleet.call('parcels_changeAddress', { ...ID, body: { name: 'A', city: 'B' } }, dryRun)).status).toBe(
       200,
     );
-    expect(provenance(await quote(2))).toBe('cache');
+    await expect.poll(async () => provenance(await quote(2))).toBe('cache');
   });
 
   it.each<[string, Parameters<TestFleet['call']>[2]]>([
@@ -112,7 +112,7 @@ describe('an operation of an OpenAPI document', () => {
     await quote(3);
     await expect.poll(async () => provenance(await quote(3))).toBe('cache');
     expect(provenance(await quote(3, ask))).toBe('live');
-    expect(provenance(await quote(3))).toBe('cache');
+    await expect.poll(async () => provenance(await quote(3))).toBe('cache');
   });
 
   it('keeps a result for later calls with reload, and none with no-store', async () => {
@@ -160,10 +160,8 @@ describe('a plugin whose reads are cached', () => {
 
   it('reads what another of its tools wrote on another gateway', async () => {
     for (const [index, text] of ['one', 'two', 'three', 'four'].entries()) {
-      let runs = (await read(1)).runs;
-      // A result is kept after its answer: a read right after may run once more.
-      await expect.poll(async () => runs === (runs = (await read(1)).runs)).toBe(true);
-      expect(await read(0)).toMatchObject({ runs });
+      // A result is kept after its answer, and a lookup that Redis answers late is a miss: then a read runs once more.
+      await expect.poll(async () => (await read(1)).runs === (await read(0)).runs).toBe(true);
       expect((await fleet.call('note_write', { text }, { gateway: index % 2 })).body.success).toBe(true);
       expect(await Promise.all([read(0), read(1)])).toMatchObject([{ note: text }, { note: text }]);
     }

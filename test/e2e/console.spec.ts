@@ -15,6 +15,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   beforeAll(async () => {
     [fleet, browser] = await Promise.all([
       TestFleet.start({
+        together: true,
         services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
         tools: ['calculator'],
         envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },

@@ -20,6 +20,7 @@ beforeAll(async () => {
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'throwing.tool.mjs'), THROWING);
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'python-sandbox': 1 },
     tools: ['calculator', 'file_read', 'execute_python', 'throwing', 'web_search'],
     env: {

@@ -20,6 +20,7 @@ let fleet: TestFleet;
 
 beforeAll(async () => {
   fleet = await TestFleet.start({
+    together: true,
     services: { budget: 1, registry: 1, 'builtin-executor': 1, 'mcp-executor': 1, gateway: 1 },
     env: { MCP_REGISTER_TOKEN: REGISTER_TOKEN, EGRESS_ENDPOINTS_FILE: allowedEndpoints },
     tools: ['calculator'],

@@ -26,6 +26,7 @@ beforeAll(async () => {
   ) as Record<number, string>;
   const tool = (status: number) => ({ url: `${origins[status]}/call`, func_name: 'f', parameters: [] });
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'mcp-executor': 1 },
     tools: ['busy', 'broken', 'strict'],
     config: { mcp_tools: { busy: tool(429), broken: tool(503), strict: tool(422) } },

@@ -22,6 +22,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   server = await startCountingMcpServer();
   fleet = await TestFleet.start({
+    together: true,
     services: { budget: 1, records: 1, registry: 1, 'mcp-executor': 1, gateway: 2 },
     // Trusted, so that a cancelled call has a known outcome: the tool has no effect.
     config: { mcp_servers: { sample: { url: `${server.origin}/mcp`, trusted: true } } },

@@ -15,6 +15,7 @@ const clients: Client[] = [];
 
 beforeAll(async () => {
   fleet = await TestFleet.start({
+    together: true,
     services: { budget: 1, registry: 1, 'builtin-executor': 1, 'python-sandbox': 1, gateway: 2 },
     config: { default_projects: { globex: 'lobby' } },
     env: { BUILTIN_TOOLSETS: 'compute,files' },

@@ -59,6 +59,7 @@ beforeAll(async () => {
   };
   [fleet] = await Promise.all([
     TestFleet.start({
+      together: true,
       services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
       tools: ['calculator'],
       natsTenants: ['globex'],

@@ -8,6 +8,7 @@ let fleet: TestFleet;
 let runs = 0;
 beforeAll(async () => {
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 2, registry: 1, budget: 1, 'python-sandbox': 1 },
     tools: ['execute_python', 'run_program'],
     config: { code_execution: { extra_allowed_modules: { standard: ['zlib'] } } },

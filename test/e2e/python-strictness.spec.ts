@@ -14,6 +14,7 @@ let fleet: TestFleet;
 let nats: NatsClient;
 beforeAll(async () => {
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'python-sandbox': 1 },
     tools: ['execute_python'],
     config: { code_execution: { default_strictness: 'lenient' } },

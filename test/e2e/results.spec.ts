@@ -57,6 +57,7 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'draw.tool.mjs'), DRAW);
   await writeFile(join(plugins, 'list-rows.tool.mjs'), LIST_ROWS);
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['text_process', 'draw', 'list_rows'],
     env: {

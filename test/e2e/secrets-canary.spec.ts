@@ -76,6 +76,7 @@ beforeAll(async () => {
   [mcpServer, api] = await Promise.all([startCountingMcpServer(), startEchoApi()]);
   const apiOrigin = originOf(api);
   fleet = await TestFleet.start({
+    together: true,
     services: ofEach(1),
     tools: ['calculator', 'sample_fail_with', 'echo_echo', 'execute_python'],
     config: {

@@ -45,6 +45,7 @@ beforeAll(async () => {
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'whoami.tool.mjs'), WHOAMI);
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,

@@ -17,6 +17,7 @@ beforeAll(async () => {
   samples = await startSampleServices();
   embeddings = await startEmbeddingsEndpoint();
   fleet = await TestFleet.start({
+    together: true,
     services: {
       budget: 1,
       records: 1,

@@ -60,6 +60,8 @@ type Environment = Readonly<Record<string, string>>;
 export interface FleetOptions {
   /** How many processes of each. */
   services: Partial<Record<ServiceName, number>>;
+  /** The first process of each service is one and the same, which starts in a quarter of the time; for specs that end none of them. */
+  together?: boolean;
   /** Content of the configuration file. */
   config?: object;
   env?: Environment;
@@ -154,21 +156,39 @@ export class TestFleet {
       }),
     );
     await this.#issueKeys();
-    const names = Object.entries(services) as [ServiceName, number][];
-    await Promise.all(names.flatMap(([name, count]) => Array.from({ length: count }, () => this.launch(name))));
+    const counts = Object.entries(services) as [ServiceName, number][];
+    const shared = this.options.together ? counts.filter(([, count]) => count > 0).map(([name]) => name) : [];
+    const own = counts.flatMap(([name, count]) =>
+      Array.from({ length: count - (shared.length > 0 ? 1 : 0) }, () => name),
+    );
+    if (shared.length > 0) await this.#launchTogether(shared);
+    await Promise.all(own.map((name) => this.launch(name)));
     await this.untilListed(tools);
   }
 
   /** Starts one more process and waits until it is ready. `build` is the root of another release's working tree. */
-  async launch(name: ServiceName, env: Environment = {}, build = ROOT): Promise<ServiceProcess> {
+  launch(name: ServiceName, env: Environment = {}, build = ROOT): Promise<ServiceProcess> {
+    return this.#launch(join(build, 'apps', name), [name], env);
+  }
+
+  #launchTogether(names: readonly ServiceName[]): Promise<ServiceProcess> {
+    return this.#launch(join(ROOT, 'apps/standalone'), names, { TOOLFLEET_SERVICES: names.join(',') });
+  }
+
+  async #launch(app: string, names: readonly ServiceName[], env: Environment): Promise<ServiceProcess> {
     const process = startServiceProcess({
-      entry: join(build, 'apps', name, 'dist/main.js'),
+      entry: join(app, 'dist/main.js'),
       readyTimeoutMs: READY_WITHIN_MS,
-      env: { ...this.#environment(), ...this.options.env, ...this.options.envOf?.[name], ...env },
+      env: {
+        ...this.#environment(),
+        ...this.options.env,
+        ...Object.assign({}, ...names.map((name) => this.options.envOf?.[name])),
+        ...env,
+      },
     });
-    this.all.push({ name, process });
+    for (const name of names) this.all.push({ name, process });
     await process.ready();
-    this.running.set(name, [...(this.running.get(name) ?? []), process]);
+    for (const name of names) this.running.set(name, [...(this.running.get(name) ?? []), process]);
     return process;
   }
 
@@ -248,7 +268,9 @@ export class TestFleet {
 
   /** Everything the services printed. */
   logs(): string {
-    return this.all.map(({ process }) => process.log() + process.errors()).join('\n');
+    return [...new Set(this.all.map(({ process }) => process))]
+      .map((process) => process.log() + process.errors())
+      .join('\n');
   }
 
   async stop(): Promise<void> {

@@ -48,29 +48,32 @@ export const html =
   (_request, response) =>
     response.writeHead(200, { 'content-type': type }).end(body);
 
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    seen.push(request.url ?? '');
-    const path = new URL(request.url ?? '/', 'http://x').pathname;
-    const route = routes.get(path);
-    if (route) return route(request, response);
-    return response
-      .writeHead(404, { 'content-type': 'text/html' })
-      .end('<html><body><h1>Nothing</h1> here</body></html>');
+/** Serves the site for the spec that calls it. */
+export function serveSite(): void {
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      seen.push(request.url ?? '');
+      const path = new URL(request.url ?? '/', 'http://x').pathname;
+      const route = routes.get(path);
+      if (route) return route(request, response);
+      return response
+        .writeHead(404, { 'content-type': 'text/html' })
+        .end('<html><body><h1>Nothing</h1> here</body></html>');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin] });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin] });
-});
-afterAll(async () => {
-  await egress.close();
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
-beforeEach(() => {
-  seen.length = 0;
-  routes.clear();
-});
+  afterAll(async () => {
+    await egress.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  beforeEach(() => {
+    seen.length = 0;
+    routes.clear();
+  });
+}
 
 /** The ToolError of a call that must fail. */
 export const catchToolError = async (pending: Promise<unknown>): Promise<ToolError> => {

@@ -5,7 +5,7 @@ import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { S3_KEY, startS3 } from '@toolfleet/testing';
-import { afterAll } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import { BoundedWork } from '../src/bounded/bounded-work.js';
 import { MANIFEST } from '../src/manifest.js';
 import { runTool } from './run-tool.fixture.js';
@@ -15,8 +15,14 @@ import type { WorkspaceStore } from '../src/files/workspace-store.js';
 import { Workspaces } from '../src/files/workspaces.js';
 import { DEFAULT_WORKSPACE_LIMITS } from '../src/files/quota.js';
 
-const bounded = new BoundedWork(new SystemClock());
-afterAll(() => bounded.close());
+let bounded: BoundedWork;
+/** Runs the bounded work of file tools for the spec that calls it. */
+export function runBoundedWork(): void {
+  beforeAll(() => {
+    bounded = new BoundedWork(new SystemClock());
+  });
+  afterAll(() => bounded.close());
+}
 
 /** Calls a file tool by name in the project `shop` of tenant acme. */
 export function caller(store: WorkspaceStore, limits = DEFAULT_WORKSPACE_LIMITS, clock: Clock = new SystemClock()) {

@@ -33,6 +33,7 @@ beforeAll(async () => {
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'mirrors.tool.mjs'), MIRRORS);
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['mirror_nothing', 'mirror_session', 'mirror_tenant'],
     env: { BUILTIN_PLUGINS_DIR: plugins },

@@ -38,6 +38,7 @@ beforeAll(async () => {
   const scripted = await startScriptedModel();
   model = scripted.process;
   fleet = await TestFleet.start({
+    together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['calculator', 'file_read', 'fetch_page', 'multi_agent'],
     env: {

@@ -2,9 +2,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { folder, run, seen, url } from './fleetctl.fixture.js';
+import { folder, run, seen, url, serveGateway } from './fleetctl.fixture.js';
 import { main } from './main.js';
 import { terminalOn } from './terminal.js';
+
+serveGateway();
 
 describe('where the fleet is', () => {
   it('is found in .toolfleet/local.json above the folder, whose key goes nowhere else', async () => {

@@ -54,50 +54,53 @@ export const RESULT = {
   call_id: 'c1',
 };
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'fleetctl-'));
-  server = createServer((request, response) => {
-    void readBody(request).then((text) => {
-      const one: Seen = {
-        method: request.method ?? '',
-        path: request.url ?? '',
-        body: text === '' ? undefined : (JSON.parse(text) as Record<string, unknown>),
-        key: request.headers.authorization,
-      };
-      seen.push(one);
-      const route = routes.get(`${one.method} ${one.path.split('?')[0]}`);
-      const {
-        status,
-        body,
-        type = 'application/json',
-      } = route?.(one) ?? {
-        status: 404,
-        type: undefined,
-        body: { error: 'No such tool', code: 'TOOL_NOT_FOUND', hint: 'Check the name.', call_id: 'c9' },
-      };
-      response
-        .writeHead(status, { 'content-type': type })
-        .end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body));
+/** Runs the stand-in for the spec that calls it. */
+export function serveGateway(): void {
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'fleetctl-'));
+    server = createServer((request, response) => {
+      void readBody(request).then((text) => {
+        const one: Seen = {
+          method: request.method ?? '',
+          path: request.url ?? '',
+          body: text === '' ? undefined : (JSON.parse(text) as Record<string, unknown>),
+          key: request.headers.authorization,
+        };
+        seen.push(one);
+        const route = routes.get(`${one.method} ${one.path.split('?')[0]}`);
+        const {
+          status,
+          body,
+          type = 'application/json',
+        } = route?.(one) ?? {
+          status: 404,
+          type: undefined,
+          body: { error: 'No such tool', code: 'TOOL_NOT_FOUND', hint: 'Check the name.', call_id: 'c9' },
+        };
+        response
+          .writeHead(status, { 'content-type': type })
+          .end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body));
+      });
     });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-});
-afterAll(async () => {
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-  await rm(folder, { recursive: true, force: true });
-});
-beforeEach(() => {
-  seen.length = 0;
-  routes.clear();
-  routes.set('GET /api/v1/tools', () => ({
-    status: 200,
-    body: [CALCULATOR, { ...CALCULATOR, name: 'other', cost_per_use: 0.004, available: false }],
-  }));
-  routes.set('GET /api/v1/tools/calculator', () => ({ status: 200, body: CALCULATOR }));
-  routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 200, body: RESULT }));
-});
+  afterAll(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    await rm(folder, { recursive: true, force: true });
+  });
+  beforeEach(() => {
+    seen.length = 0;
+    routes.clear();
+    routes.set('GET /api/v1/tools', () => ({
+      status: 200,
+      body: [CALCULATOR, { ...CALCULATOR, name: 'other', cost_per_use: 0.004, available: false }],
+    }));
+    routes.set('GET /api/v1/tools/calculator', () => ({ status: 200, body: CALCULATOR }));
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 200, body: RESULT }));
+  });
+}
 
 async function readBody(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

@@ -3,9 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, folder, RESULT, routes, run } from './fleetctl.fixture.js';
+import { CALCULATOR, folder, RESULT, routes, run, serveGateway } from './fleetctl.fixture.js';
 import { ProgressLine } from './follow-call.js';
 import { jsonText, paint, plain, terminalOn } from './terminal.js';
+
+serveGateway();
 
 /** Clears the screen, sets the title, writes to the clipboard, turns direction, hides, breaks the line. */
 const HOSTILE =

@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_KEY, S3_OF_YOUR_OWN, startS3 } from '@toolfleet/testing';
-import { bucketOf, caller, catchToolError, inBucket, STORES } from '../../spec/workspaces.fixture.js';
+import { bucketOf, caller, catchToolError, inBucket, STORES, runBoundedWork } from '../../spec/workspaces.fixture.js';
 import { SystemClock } from '@toolfleet/resilience';
 import { Workspaces } from './workspaces.js';
 import { DEFAULT_WORKSPACE_LIMITS } from './quota.js';
+
+runBoundedWork();
 
 let root: string;
 beforeAll(async () => {

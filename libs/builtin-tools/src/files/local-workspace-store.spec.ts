@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { caller, catchToolError } from '../../spec/workspaces.fixture.js';
+import { caller, catchToolError, runBoundedWork } from '../../spec/workspaces.fixture.js';
+
+runBoundedWork();
 
 let root: string;
 beforeAll(async () => {

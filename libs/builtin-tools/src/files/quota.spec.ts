@@ -5,9 +5,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { JsonObject } from '@toolfleet/contracts';
 import { S3_OF_YOUR_OWN } from '@toolfleet/testing';
 import { LocalWorkspaceStore } from './local-workspace-store.js';
-import { bucketOf, caller, catchToolError, STORES } from '../../spec/workspaces.fixture.js';
+import { bucketOf, caller, catchToolError, STORES, runBoundedWork } from '../../spec/workspaces.fixture.js';
 import type { WorkspaceStore } from './workspace-store.js';
 import { DEFAULT_WORKSPACE_LIMITS } from './quota.js';
+
+runBoundedWork();
 
 const LIMITS = { ...DEFAULT_WORKSPACE_LIMITS, quotaBytes: 1_000, maxEntries: 20 };
 

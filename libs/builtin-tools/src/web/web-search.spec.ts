@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import { runTool } from '../../spec/run-tool.fixture.js';
-import { egress, catchToolError, html, origin, routes } from '../../spec/site.fixture.js';
+import { egress, catchToolError, html, origin, routes, serveSite } from '../../spec/site.fixture.js';
 import { webSearch } from './web-search.tool.js';
 import {
   HttpSearchProvider,
@@ -10,6 +10,8 @@ import {
   type SearchProvider,
   type SearchProviderName,
 } from './search-provider.js';
+
+serveSite();
 
 describe('web_search', () => {
   const search = async (args: JsonObject, provider: SearchProvider = new LocalSearchProvider()) =>

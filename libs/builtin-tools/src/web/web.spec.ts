@@ -9,7 +9,19 @@ import { crawlBatch, fetchPage } from './fetch-page.tool.js';
 import { PageReader } from './page-reader.js';
 import { ARTICLE_PAGES, MAIN_TEXT, NOISE_TEXT, OTHER_PAGES } from '../../spec/pages.fixture.js';
 import { Robots } from './robots.js';
-import { egress, catchToolError, html, origin, routes, seen, smallPdf, type Handler } from '../../spec/site.fixture.js';
+import {
+  egress,
+  catchToolError,
+  html,
+  origin,
+  routes,
+  seen,
+  smallPdf,
+  type Handler,
+  serveSite,
+} from '../../spec/site.fixture.js';
+
+serveSite();
 
 const clock = new SystemClock();
 const bounded = new BoundedWork(clock);

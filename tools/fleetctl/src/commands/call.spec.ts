@@ -1,7 +1,19 @@
 import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, RESULT, folder, routes, run, seen, sentArguments, url } from '../fleetctl.fixture.js';
+import {
+  CALCULATOR,
+  RESULT,
+  folder,
+  routes,
+  run,
+  seen,
+  sentArguments,
+  url,
+  serveGateway,
+} from '../fleetctl.fixture.js';
+
+serveGateway();
 
 describe('call', () => {
   it('suggests a similar name for typos', async () => {

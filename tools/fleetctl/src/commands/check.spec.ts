@@ -1,7 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { folder, run } from '../fleetctl.fixture.js';
+import { folder, run, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 const file = (name: string, text: string): string => {
   writeFileSync(join(folder, name), text);

@@ -2,7 +2,9 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, folder, routes, run, seen } from '../fleetctl.fixture.js';
+import { CALCULATOR, folder, routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 /** Only bash is on every machine: where another shell is missing, its test shows as skipped. */
 const isInstalled = (shell: string): boolean => spawnSync(shell, ['--version']).status === 0;

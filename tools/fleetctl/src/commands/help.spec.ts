@@ -3,7 +3,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { folder, run } from '../fleetctl.fixture.js';
+import { folder, run, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 describe('tool new, help', () => {
   it('writes a tool that loads', async () => {

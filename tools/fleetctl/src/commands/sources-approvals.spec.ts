@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { routes, run, seen } from '../fleetctl.fixture.js';
+import { routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 const SOURCE = {
   id: 'mcp/crm',

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { CALCULATOR, routes, run, seen, url } from '../fleetctl.fixture.js';
+import { CALCULATOR, routes, run, seen, url, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 describe('tools, describe, health', () => {
   it('lists tools as a table and as JSON', async () => {

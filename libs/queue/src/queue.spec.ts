@@ -396,20 +396,16 @@ describe('stopping', () => {
     '%s finishes the jobs in progress and takes no more',
     async (by) => {
       let finished = 0;
+      let release = (): void => undefined;
+      const released = new Promise<void>((resolve) => (release = resolve));
       const draining = new AbortController();
-      const worker = await work(
-        async () => {
-          await clock.sleep(200);
-          finished++;
-          return finished;
-        },
-        { draining: draining.signal },
-      );
+      const worker = await work(() => released.then(() => (finished += 1)), { draining: draining.signal });
       const first = replies.submit(queue, job('w1'), soon());
       await eventually('the job is in work', () => worker.inFlight === 1);
       if (by === 'the drain of the service') draining.abort();
       const drained = by === 'its own drain' ? worker.drain() : first;
       await queue.add('w2-1', job('w2'));
+      release();
       await drained;
       expect(await first).toBe(1);
       await clock.sleep(100);

@@ -3,13 +3,14 @@
  * refusals are results, and a slow tool becomes a task that survives as a call. The same in a toolset.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { modernRequest } from '../fleet/mcp-tasks.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -267,6 +268,105 @@ it('a resource of a remote MCP server is read over HTTP by the name of its serve
   });
   const { output } = (await answer.json()) as { output: object };
   expect(output).toMatchObject({ contents: [{ mimeType: 'text/plain', text: 'a red dot' }] });
+});
+
+describe('a server that asks for input', () => {
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+  const post = (path: string, body: object) =>
+    fetch(new URL(path, url), { method: 'POST', headers, body: JSON.stringify(body) });
+  let asking: AskingMcpServer;
+
+  beforeAll(async () => {
+    asking = await startAskingMcpServer();
+    appendFileSync(join(stateDir, 'allowed-endpoints'), `${asking.origin}\n`);
+    for (const [name, revision] of [
+      ['rooms', '2026-07-28'],
+      ['rooms25', '2025-11-25'],
+    ]) {
+      const entry = { name, url: `${asking.origin}/mcp`, protocol_version: revision, visibility: 'fleet' };
+      await eventually(`${name} is registered`, async () => (await post('/api/v1/sources/mcp', entry)).ok);
+    }
+  });
+  afterAll(() => asking?.stop());
+
+  /** A client whose user answers every question; `asked` collects the messages and URLs that the user saw. */
+  async function clientOf(mode: 'auto' | 'legacy', answer: object) {
+    const client = await connect(mode, { elicitation: { form: {}, url: {} } });
+    const asked: string[] = [];
+    client.setRequestHandler('elicitation/create', ({ params }) => {
+      asked.push('url' in params ? `${params.message} ${params.url}` : params.message);
+      return answer as { action: 'accept' };
+    });
+    return { client, asked };
+  }
+  const six = { action: 'accept', content: { people: 6 } };
+
+  it.each([
+    ['2026-07-28', 'auto', 'rooms', { isError: false, content: [{ text: 'booked for 6' }] }],
+    ['2025-11-25', 'legacy', 'rooms', { isError: false, content: [{ text: 'booked for 6' }] }],
+    // Its server sees a client that cannot be asked, and answers with its own error.
+    ['2026-07-28', 'auto', 'rooms25', { isError: true, _meta: { code: expect.any(String) } }],
+    ['2025-11-25', 'legacy', 'rooms25', { isError: true, _meta: { code: expect.any(String) } }],
+  ] as const)('asks the person of a %s client (%s) of %s, or not', async (revision, mode, source, outcome) => {
+    const { client, asked } = await clientOf(mode, six);
+    const day = `${revision} ${source}`;
+    const result = await client.callTool({ name: `${source}_book_room`, arguments: { day } });
+    expect(result).toMatchObject(outcome);
+    const isAsked = source === 'rooms';
+    expect(asked).toEqual(isAsked ? [expect.stringContaining('The MCP server rooms asks: For how many people?')] : []);
+    expect(asking.bookings.filter((booking) => booking.endsWith(day))).toEqual(isAsked ? [`6 on ${day}`] : []);
+  });
+
+  it.each(['auto', 'legacy'] as const)(
+    'sends the person to a page, and takes a no for an answer (%s)',
+    async (mode) => {
+      const { client, asked } = await clientOf(mode, { action: 'decline' });
+      expect(await client.callTool({ name: 'rooms_sign_in', arguments: {} })).toMatchObject({
+        content: [{ text: 'signed in: decline' }],
+      });
+      expect(asked).toEqual(['The MCP server rooms asks: Sign in https://login.example.com/start']);
+    },
+  );
+
+  it.each(['auto', 'legacy'] as const)('books once for one idempotency key, as one call (%s)', async (mode) => {
+    const { client, asked } = await clientOf(mode, six);
+    const book = () =>
+      client.callTool({
+        name: 'rooms_book_room',
+        arguments: { day: `once ${mode}` },
+        _meta: { idempotency_key: `room-${mode}` },
+      });
+    const before = (await recentCalls('rooms_book_room')).length;
+    const [first, second] = [await book(), await book()];
+    expect([second.content, second._meta?.['metadata']]).toMatchObject([first.content, { idempotent_replay: true }]);
+    expect([asked.length, asking.bookings.filter((booking) => booking.endsWith(`once ${mode}`))]).toEqual([
+      1,
+      [`6 on once ${mode}`],
+    ]);
+    await eventually('both are listed', async () => (await recentCalls('rooms_book_room')).length >= before + 2);
+    expect((await recentCalls('rooms_book_room')).slice(before)).toEqual(['success', 'success']);
+  });
+
+  it('is refused with its own code where the caller cannot be asked', async () => {
+    const refusal = { code: 'INPUT_REQUIRED' };
+    for (const mode of ['auto', 'legacy'] as const)
+      for (const capabilities of [{}, { elicitation: { url: {} } }]) {
+        const client = await connect(mode, capabilities);
+        const result = await client.callTool({ name: 'rooms_book_room', arguments: { day: 'x' } });
+        expect(result).toMatchObject({ isError: true, _meta: { ...refusal, retryable: false } });
+      }
+    const path = '/api/v1/tools/rooms_book_room/execute';
+    const waited = await post(path, { arguments: { day: 'x' } });
+    expect([waited.status, await waited.json()]).toMatchObject([403, { ...refusal, details: { server: 'rooms' } }]);
+    const accepted = await post(path, { arguments: { day: 'x' }, mode: 'async' });
+    const { call_id: id } = (await accepted.json()) as { call_id: string };
+    const events = await (await fetch(new URL(`/api/v1/calls/${id}/events`, url), { headers })).text();
+    expect(events).toContain('"INPUT_REQUIRED"');
+    const code = 'try:\n  v = tools.rooms_book_room(day="x")\nexcept ToolError as e:\n  v = e.code\nv';
+    const ran = await post('/api/v1/tools/run_program/execute', { arguments: { code } });
+    expect(JSON.stringify(await ran.json())).toContain('INPUT_REQUIRED');
+    expect(asking.bookings.filter((booking) => booking.endsWith(' x'))).toEqual([]);
+  });
 });
 
 describe('a toolset', () => {

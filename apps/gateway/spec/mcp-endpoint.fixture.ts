@@ -202,3 +202,34 @@ export async function connect(
 
 export const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
   client.callTool({ name, arguments: args, _meta: meta });
+
+/** A `tools/call` of a 2026 client that shows forms, as one POST. @param more parameters besides name and arguments */
+export async function callOnce(
+  url: string,
+  name: string,
+  args: JsonObject,
+  { who = 'alice', ...more }: JsonObject & { who?: string } = {},
+): Promise<JsonObject> {
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+  };
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${who}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': name,
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name, arguments: args, _meta, ...more },
+    }),
+  });
+  return ((await response.json()) as { result: JsonObject }).result;
+}

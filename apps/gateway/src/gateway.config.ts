@@ -115,7 +115,7 @@ export const gatewayConfig = defineConfig(
       max: 300_000,
       help: 'Age at which a cached definition is read again',
     }),
-    GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and MCP requestState' }),
+    GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and encrypts MCP requestState' }),
     API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
     GATEWAY_ADMIN_KEY: secret({
       optional: true,

@@ -5,6 +5,7 @@ import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
 import { requestFeature, toFeatureResponse } from './feature-request.js';
+import { asksForInput, toInputResponse } from './input-request.js';
 import { classifyMcpError, type McpFault } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import type { McpMessage, McpTarget } from './mcp-target.js';
@@ -117,7 +118,10 @@ async function sendCall(session: McpSession, message: McpMessage, options: Reque
     return toFeatureResponse(await requestFeature(session.client, message, options), binding);
   const params = { name: binding.remoteName, arguments: args, _meta: toMeta(message) };
   const toolDefinition = headerToolDefinition(message);
-  return toExecResponse(await session.callTool(params, { ...options, toolDefinition }), binding.authority);
+  const result = await session.callTool(params, { ...options, toolDefinition }, message.input);
+  return asksForInput(result)
+    ? toInputResponse(result, message, binding.server)
+    : toExecResponse(result, binding.authority);
 }
 
 function toMeta(message: ExecMessage): JsonObject | undefined {

@@ -1,5 +1,6 @@
 import {
   InsufficientScopeError,
+  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
   ResourceNotFoundError,
@@ -7,6 +8,7 @@ import {
   SdkErrorCode,
   SdkHttpError,
   UnauthorizedError,
+  UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
 import { isServerFault, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { redact } from '@toolfleet/telemetry';
@@ -21,7 +23,7 @@ export interface McpFault {
 }
 
 /** JSON-RPC codes with which a server refuses the protocol revision or session. */
-const REVISION_CODES = new Set([-32020, -32021, -32022]);
+const REVISION_CODES = new Set([-32020, -32022]);
 const INTERNAL_ERROR = -32603;
 const MAX_UPSTREAM_TEXT = 200;
 
@@ -70,6 +72,8 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
 }
 
 function toProtocolFault(error: ProtocolError, server: string): McpFault {
+  const missing = readMissingInput(error);
+  if (missing) return { error: inputRequired(server, missing), reconnect: false, targetFault: false };
   return {
     error: upstream(cut(error.message, 1_000), { server, rpc_code: error.code }).withFacts({
       // One code for both revisions.
@@ -78,6 +82,19 @@ function toProtocolFault(error: ProtocolError, server: string): McpFault {
     reconnect: REVISION_CODES.has(error.code) || /session/i.test(error.message),
     targetFault: error.code === INTERNAL_ERROR,
   };
+}
+
+/** What a tool needs that the caller did not declare; undefined for all other errors. */
+function readMissingInput(error: ProtocolError): JsonObject | undefined {
+  if (error instanceof MissingRequiredClientCapabilityError)
+    return { required_capabilities: error.requiredCapabilities as JsonObject };
+  return error instanceof UrlElicitationRequiredError ? { urls: error.elicitations.map(({ url }) => url) } : undefined;
+}
+
+/** The tool has not run: it needs input, and its caller cannot be asked for it. */
+function inputRequired(server: string, missing: JsonObject): ToolError {
+  const message = `The MCP server ${server} asks a person for input before it runs this tool, and its caller cannot be asked`;
+  return new ToolError('INPUT_REQUIRED', { message, details: { server, ...missing } });
 }
 
 function toSdkFault(error: SdkError, server: string): McpFault {

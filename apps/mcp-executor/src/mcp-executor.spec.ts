@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import type { JsonObject } from '@toolfleet/contracts';
+import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
+import type { CallInput, JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { EgressClient } from '@toolfleet/egress';
@@ -37,6 +37,7 @@ async function serve(
   return { url: `http://127.0.0.1:${used}/mcp`, port: used, stop };
 }
 
+const ANY_FORM = { type: 'object' as const, properties: { n: { type: 'integer' as const } } };
 const PIXEL = 'iVBORw0KGgo=';
 
 function toolServer(seen: string[] = []): McpServer {
@@ -192,11 +193,12 @@ function executor(
       signal?: AbortSignal;
       onProgress?: (p: unknown) => void;
       deadlineShortened?: boolean;
+      input?: CallInput;
     } = {},
   ) => {
-    const { deadlineShortened = false, ...attempt } = limits;
+    const { deadlineShortened = false, input, ...attempt } = limits;
     return made.execute(
-      { ...messageOf(binding, name, args), deadlineShortened },
+      { ...messageOf(binding, name, args), deadlineShortened, input },
       { remainingMs: 10_000, signal: new AbortController().signal, ...attempt },
     );
   };
@@ -415,6 +417,55 @@ describe('McpExecutor', () => {
     const found = await discover({ server: 'test', url });
     expect([found.protocol_version, found.tools.length]).toEqual(['2026-07-28', 4]);
     expect(await call({ url }, 'add', { a: 2, b: 2 })).toMatchObject({ ok: true, output: { sum: 4 } });
+  });
+
+  it('lets a server ask only for what the caller declared, and says what a caller would have to declare', async () => {
+    const handle = toNodeHandler(
+      createMcpHandler(() => {
+        const server = new McpServer({ name: 'asking', version: '1' });
+        server.registerTool('ask', { inputSchema: z.object({}) }, () =>
+          inputRequired({ inputRequests: { n: inputRequired.elicit({ message: 'N?', requestedSchema: ANY_FORM }) } }),
+        );
+        return server;
+      }),
+    );
+    const { url, port } = await serve((request, response) => void handle(request, response));
+    const { call } = executor({ port });
+    const declaring = (elicitation?: JsonObject) =>
+      call({ url }, 'ask', {}, elicitation && { input: { capabilities: { elicitation } } });
+    expect(await declaring({ form: {} })).toMatchObject({
+      failure: { code: 'INPUT_REQUIRED', facts: { input: { server: 'test', requests: { n: { params: {} } } } } },
+    });
+    for (const reply of [await declaring(), await declaring({ url: {} })])
+      expect(reply.failure).toMatchObject({
+        code: 'INPUT_REQUIRED',
+        facts: undefined,
+        details: { server: 'test', required_capabilities: { elicitation: {} } },
+      });
+  });
+
+  it('passes on no question that the caller cannot answer', async () => {
+    const asking = (inputRequests: JsonObject): RequestListener => {
+      const served = createMcpHandler(() => toolServer(), { responseMode: 'json' });
+      const handle = toNodeHandler({
+        async fetch(request, options) {
+          if (request.headers.get('mcp-method') !== 'tools/call') return served.fetch(request, options);
+          const { id } = (await request.json()) as { id: number };
+          return Response.json({ jsonrpc: '2.0', id, result: { resultType: 'input_required', inputRequests } });
+        },
+      });
+      return (request, response) => void handle(request, response);
+    };
+    const input = { capabilities: { elicitation: { form: {} } } };
+    const questions: [string, JsonObject][] = [
+      ['sampling/createMessage', { messages: [], maxTokens: 1 }],
+      ['elicitation/create', { mode: 'url', url: 'https://x.example', message: 'go' }],
+    ];
+    for (const [method, params] of questions) {
+      const { url, port } = await serve(asking({ one: { method, params } }));
+      const reply = await executor({ port }).call({ url }, 'add', {}, { input });
+      expect(reply.failure).toMatchObject({ code: 'UPSTREAM_ERROR', message: expect.stringContaining(method) });
+    }
   });
 
   const initialized = (body: { id?: number; method?: string }, response: ServerResponse): boolean => {

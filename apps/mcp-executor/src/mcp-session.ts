@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import {
   Client,
+  CLIENT_CAPABILITIES_META_KEY,
   SdkError,
   SdkErrorCode,
   specTypeSchemas,
@@ -8,6 +9,7 @@ import {
   type CallToolRequestParams,
   type CallToolResult,
   type ClientOptions,
+  type InputRequiredResult,
   type PriorDiscovery,
   type StandardSchemaV1,
   type Transport,
@@ -17,7 +19,7 @@ import {
   StdioClientTransport,
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
-import { isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type CallInput, type JsonObject } from '@toolfleet/contracts';
 import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
@@ -122,9 +124,26 @@ export class McpSession {
     return { kind: 'modern', discover };
   }
 
-  /** Calls a tool. @throws whatever the SDK, the egress guard or the network throws */
-  callTool(params: CallToolRequestParams, options: CallToolRequestOptions): Promise<CallToolResult> {
-    if (this.client.getProtocolEra() === 'modern') return this.client.callTool(params, options);
+  /**
+   * Calls a tool. Servers before 2026-07-28 see a client that cannot be asked for input: they would ask on the connection that all callers
+   * share.
+   * @param input what the caller can be asked for, and its answers
+   * @throws whatever the SDK, the egress guard or the network throws
+   */
+  callTool(
+    params: CallToolRequestParams,
+    options: CallToolRequestOptions,
+    input?: CallInput,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    if (this.client.getProtocolEra() === 'modern') {
+      if (!input) return this.client.callTool(params, options);
+      const { capabilities, given } = input;
+      const _meta = { ...params._meta, [CLIENT_CAPABILITIES_META_KEY]: capabilities };
+      const answered = { ...params, _meta, inputResponses: given?.responses, requestState: given?.state };
+      // With a definition, the SDK does not apply the listed output schema, which a request for input does not match.
+      const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
+      return this.client.callTool(answered, { ...options, toolDefinition, allowInputRequired: true });
+    }
     return this.client.request({ method: 'tools/call', params }, TOOL_RESULT, options);
   }
 

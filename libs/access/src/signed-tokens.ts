@@ -1,4 +1,12 @@
-import { createHmac, timingSafeEqual, createHash } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto';
 import {
   type EpochMs,
   type JsonObject,
@@ -11,8 +19,8 @@ import {
 import type { Clock } from '@toolfleet/resilience';
 import { narrowGlobs } from '@toolfleet/engine/access';
 
-/** Purpose of a token. It is part of the MAC: a token for one purpose is invalid for the other. */
-type TokenPurpose = 'delegation' | 'request_state';
+/** Purpose of a signed token. It is part of the MAC: a token for one purpose is invalid for any other. */
+type TokenPurpose = 'delegation';
 
 /** Gateways verify each other's tokens by their own clocks; NTP keeps them well within this. */
 const CLOCK_SKEW_MS = 2_000;
@@ -22,16 +30,22 @@ const SPREAD_MS = 120_000;
 /** Default of the longest life of a token. */
 const LONGEST_LIFE_MS = 900_000;
 const LEAST_LENGTH = 32;
+const CIPHER = 'aes-256-gcm';
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
 
 interface SigningKey {
   secret: string;
+  /** AES-256 key of sealed tokens. */
+  sealing: Buffer;
   signsFrom: EpochMs;
   verifiesUntil: EpochMs;
 }
 
 /**
  * Signs small payloads that pass through other hands before they come back: `<base64url of {e, p}>.<base64url of
- * HMAC-SHA-256>`, keyed by `GATEWAY_TOKEN_SECRET`. Payloads are readable, so they must not contain secrets.
+ * HMAC-SHA-256>`, keyed by `GATEWAY_TOKEN_SECRET`. Signed payloads are readable, so they must not contain secrets. Sealed ones are
+ * not: `<base64url of IV, AES-256-GCM of {e, p}, tag>`.
  */
 export class SignedTokens {
   /** Oldest first. */
@@ -43,7 +57,7 @@ export class SignedTokens {
     /** Longest life of a token that is signed, in ms. */
     private readonly longestLifeMs = LONGEST_LIFE_MS,
   ) {
-    this.keys = [{ secret: checked(secret), signsFrom: 0, verifiesUntil: Infinity }];
+    this.keys = [{ ...derived(secret), signsFrom: 0, verifiesUntil: Infinity }];
   }
 
   /**
@@ -58,14 +72,13 @@ export class SignedTokens {
     const known = this.keys.filter(({ verifiesUntil }) => verifiesUntil > now);
     this.keys = [
       ...known.map((key) => ({ ...key, verifiesUntil: Math.min(key.verifiesUntil, endsAt) })),
-      { secret: checked(secret), signsFrom, verifiesUntil: Infinity },
+      { ...derived(secret), signsFrom, verifiesUntil: Infinity },
     ];
   }
 
   /** A token that `open` accepts until `expiresAt`. */
   sign(purpose: TokenPurpose, payload: Readonly<Record<string, Json | undefined>>, expiresAt: EpochMs): string {
-    const now = this.clock.now();
-    const { secret } = this.keys.findLast(({ signsFrom }) => signsFrom <= now)!;
+    const { secret } = this.current();
     const body = Buffer.from(JSON.stringify({ e: expiresAt, p: payload })).toString('base64url');
     return `${body}.${mac(secret, purpose, body).toString('base64url')}`;
   }
@@ -82,14 +95,52 @@ export class SignedTokens {
     const isValid = ({ secret, verifiesUntil }: SigningKey): boolean =>
       verifiesUntil > now && timingSafeEqual(mac(secret, purpose, body), given);
     if (!this.keys.some(isValid)) return null;
-    const { e, p } = JSON.parse(Buffer.from(body, 'base64url').toString()) as { e: EpochMs; p: JsonObject };
-    return now <= e + CLOCK_SKEW_MS ? p : null;
+    return this.unexpired(Buffer.from(body, 'base64url').toString());
+  }
+
+  /** A token that its bearer cannot read, and that `unseal` accepts with the same binding until `expiresAt`. */
+  seal(binding: string, payload: JsonObject, expiresAt: EpochMs): string {
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv(CIPHER, this.current().sealing, iv).setAAD(Buffer.from(binding));
+    const text = cipher.update(JSON.stringify({ e: expiresAt, p: payload }), 'utf8');
+    return Buffer.concat([iv, text, cipher.final(), cipher.getAuthTag()]).toString('base64url');
+  }
+
+  /** @returns the payload of a sealed token, or null if it is forged, altered, expired or bound to something else */
+  unseal(binding: string, token: string): JsonObject | null {
+    const sealed = Buffer.from(token, 'base64url');
+    // Other spellings of the same bytes are rejected, as in `open`.
+    if (sealed.length < IV_BYTES + TAG_BYTES || sealed.toString('base64url') !== token) return null;
+    const now = this.clock.now();
+    for (const { sealing, verifiesUntil } of this.keys) {
+      if (verifiesUntil <= now) continue;
+      const cipher = createDecipheriv(CIPHER, sealing, sealed.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
+      cipher.setAAD(Buffer.from(binding)).setAuthTag(sealed.subarray(-TAG_BYTES));
+      try {
+        const text = cipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + cipher.final('utf8');
+        return this.unexpired(text);
+      } catch {
+        // Sealed with another key, or not by this fleet.
+      }
+    }
+    return null;
+  }
+
+  private current(): SigningKey {
+    const now = this.clock.now();
+    return this.keys.findLast(({ signsFrom }) => signsFrom <= now)!;
+  }
+
+  private unexpired(text: string): JsonObject | null {
+    const { e, p } = JSON.parse(text) as { e: EpochMs; p: JsonObject };
+    return this.clock.now() <= e + CLOCK_SKEW_MS ? p : null;
   }
 }
 
-function checked(secret: string): string {
-  if (secret.length >= LEAST_LENGTH) return secret;
-  throw new RangeError(`GATEWAY_TOKEN_SECRET needs at least ${LEAST_LENGTH} characters`);
+function derived(secret: string): Pick<SigningKey, 'secret' | 'sealing'> {
+  if (secret.length < LEAST_LENGTH)
+    throw new RangeError(`GATEWAY_TOKEN_SECRET needs at least ${LEAST_LENGTH} characters`);
+  return { secret, sealing: Buffer.from(hkdfSync('sha256', secret, '', 'toolfleet.sealed_tokens.1', 32)) };
 }
 
 function mac(secret: string, purpose: TokenPurpose, body: string): Buffer {
@@ -176,27 +227,24 @@ interface StateBinding {
   arguments: JsonObject;
 }
 
-/** Signs the state of a call that waits for input (MCP `input_required`); the caller sends it back with its answer. */
+/** Seals the state of a call that waits for input (MCP `input_required`); the caller sends it back with its answer. */
 export function sealRequestState(
   tokens: SignedTokens,
   binding: StateBinding,
   state: JsonObject,
   expiresAt: EpochMs,
 ): string {
-  return tokens.sign('request_state', { b: bindingHash(binding), s: state }, expiresAt);
+  return tokens.seal(bindingHash(binding), state, expiresAt);
 }
 
 /** The state, or null if it is forged, expired, or bound to another caller, toolset, tool or arguments. */
 export function openRequestState(tokens: SignedTokens, binding: StateBinding, token: string): JsonObject | null {
-  const payload = tokens.open('request_state', token);
-  if (!payload || payload['b'] !== bindingHash(binding)) return null;
-  const state = payload['s'];
-  return isJsonObject(state) ? state : null;
+  return tokens.unseal(bindingHash(binding), token);
 }
 
 function bindingHash({ principal, tool, arguments: args }: StateBinding): string {
   const { tenantId, userId, toolset } = principal;
-  const bound: Json[] = [tenantId, userId, tool, sorted(args)];
+  const bound: Json[] = ['request_state', tenantId, userId, tool, sorted(args)];
   // The same name may stand for another tool in another toolset, and another version may preset other arguments.
   if (toolset) bound.push([toolset.name, toolset.version ?? null]);
   return createHash('sha256').update(JSON.stringify(bound)).digest('base64url');

@@ -98,6 +98,8 @@ export interface CallRequest {
     asks: boolean;
     given?: Approval;
   };
+  /** Input of a person, for servers that ask for it while they run a call. Absent: its caller cannot be asked. Set by MCP. */
+  input?: CallInput;
   /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
 }
@@ -107,6 +109,14 @@ export interface Approval {
   questions: readonly string[];
   /** Revision of the tool's definition when the questions were asked. */
   revision: string;
+}
+
+/** What a caller can tell a server that asks a person for input. */
+export interface CallInput {
+  /** Client capabilities of MCP that the caller declared for this (`elicitation`). */
+  capabilities: JsonObject;
+  /** The answers to what the tool asked for when it was called before. Valid only for the revision of the tool that asked. */
+  given?: { responses: JsonObject; state?: string; revision: string };
 }
 
 /** Progress of a running call. */

@@ -9,7 +9,7 @@ export {
   type ErrorEntry,
 } from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
-export { isServerFault, isToolError, ToolError, toToolError } from './errors/tool-error.js';
+export { isServerFault, isToolError, ToolError, toToolError, type RequiredInput } from './errors/tool-error.js';
 export {
   ADMIN_ROLE,
   isReservedTenant,
@@ -32,6 +32,7 @@ export {
   succeeded,
   type Approval,
   type CallContext,
+  type CallInput,
   type ExchangeSession,
   type CallProgress,
   type CallMode,

@@ -1,4 +1,11 @@
-import { CATALOGUE, isToolError, ToolError, type CallResult, type ExecutionFailure } from '@toolfleet/contracts';
+import {
+  CATALOGUE,
+  isToolError,
+  ToolError,
+  type CallInput,
+  type CallResult,
+  type ExecutionFailure,
+} from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/schema';
@@ -113,7 +120,8 @@ function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['mete
  * @param delegationToken for tools that call tools
  */
 export function toExecMessage(call: Call, delegationToken?: string): ExecMessage {
-  const { input, tool } = call;
+  const { input, tool, request } = call;
+  const { given, ...asked } = request.input ?? {};
   return {
     ...input,
     call_id: call.callId,
@@ -126,6 +134,8 @@ export function toExecMessage(call: Call, delegationToken?: string): ExecMessage
       deadline_at: call.entry.deadlineAt,
     },
     binding: tool.binding,
+    // Answers are for the definition that asked: another one may have another server.
+    input: request.input && (given?.revision === tool.revision ? request.input : (asked as CallInput)),
     deadlineShortened: isDeadlineShortened(call) ? true : undefined,
     context: {
       ...input.context,

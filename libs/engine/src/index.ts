@@ -24,7 +24,7 @@ export {
   type ResolvedTool,
   type Selected,
 } from './ports.js';
-export { DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
+export { ANSWER_MS, DEFAULT_SETTINGS, type EngineSettings } from './settings.js';
 export { argumentsInvalid, authorize, quarantineRefusal } from './admit.js';
 export { newCallId } from './call-id.js';
 export { actingUserId } from './call-identity.js';

@@ -50,7 +50,7 @@ export interface EnginePorts {
   rateLimiter: RateLimiter;
   budget: BudgetPort;
   /** The gateway's part of the journal; executors have the rest. */
-  journal: Pick<Journal, 'find' | 'accept' | 'finish' | 'withdraw'>;
+  journal: Pick<Journal, 'find' | 'accept' | 'finish' | 'withdraw' | 'awaitInput'>;
   /** @throws ToolError EXECUTOR_UNAVAILABLE when no executor serves the binding */
   executorFor(binding: Binding): Executor;
   /** Breakers by tool. */

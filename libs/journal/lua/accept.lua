@@ -17,7 +17,8 @@ local state = seen(record)
 local taken_back = (record.state == 'expired' or record.state == 'cancelled') and now <= record.deadline + GRACE
 if state == 'accepted' or (state == 'claimed' and record.repeatable) or taken_back then
   redis.call('HDEL', KEYS[1], 'ended_at')
-  redis.call('HSET', KEYS[1], 'state', 'accepted', 'fence', record.fence + 1)
+  redis.call('HSET', KEYS[1], 'state', 'accepted', 'fence', record.fence + 1, 'deadline_at',
+    string.format('%d', now + ARGV[2]))
   return {'accepted', record.fence + 1}
 end
 return {state}

@@ -149,7 +149,8 @@ class LateOutcomes {
 
   /** Holds the response of a claimed call, unless it leaves the outcome open. */
   hold(claim: Claim, response: ExecResponse): void {
-    if (response.failure && leavesOutcomeOpen(response.failure)) return;
+    // A call that waits for input has no outcome.
+    if (response.failure && (leavesOutcomeOpen(response.failure) || response.failure.facts?.input)) return;
     this.#held.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, response });
     if (this.#held.length > MAX_HELD) this.#settle(this.#held.splice(0, MAX_HELD / 2));
     this.#setTimer();

@@ -13,6 +13,7 @@ import { toFailure } from '@toolfleet/contracts/execution';
  *
  *   accepted(fence) --claim(fence)--> claimed --finish(fence)--> succeeded | failed
  *      |  bump: fence+1                  |
+ *      |<------- awaitInput -------------+
  *      +--> cancelled | expired          +-- deadline + grace --> outcome_unknown (a late outcome may still replace it)
  *
  * `accept` enters a call. A call that only its own gateway can send, and that has no key, is entered by the first of the other moves
@@ -47,6 +48,12 @@ export abstract class Journal {
 
   /** Which of these calls may still get an outcome: they have a record, and none or an unknown one. */
   abstract unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>>;
+
+  /**
+   * The tool asked for input before it ran: the call may be entered again, with its key, until the deadline that it has then.
+   * @returns false when it is not claimed
+   */
+  abstract awaitInput(callId: string, withinMs: Milliseconds): Promise<boolean>;
 
   /** Withdraws a call that no executor has claimed and frees its key. Resolves to the state afterwards. */
   abstract withdraw(callId: string, as: 'cancelled' | 'expired', entry?: JournalEntry): Promise<CallState | undefined>;

@@ -18,7 +18,7 @@ import {
   type KeyHolders,
 } from './journal.js';
 import { MIN_KEPT_BYTES, omitPayload, readLargeResult, type KeptResults, type LargeResults } from './kept-results.js';
-import { ABANDON, ACCEPT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
+import { ABANDON, ACCEPT, AWAIT_INPUT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
 
 type JournalRedis = Redis | Cluster;
 type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
@@ -33,7 +33,7 @@ const MAX_KEY_ROUNDS = 4;
  */
 export class RedisJournal extends Journal {
   readonly #scripts: Record<
-    'abandon' | 'accept' | 'claim' | 'bump' | 'finish' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
+    'abandon' | 'accept' | 'awaitInput' | 'claim' | 'bump' | 'finish' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
     Script
   >;
 
@@ -54,6 +54,7 @@ export class RedisJournal extends Journal {
     this.#scripts = {
       abandon: defineScript(redis, 'journalAbandon', ABANDON),
       accept: defineScript(redis, 'journalAccept', ACCEPT),
+      awaitInput: defineScript(redis, 'journalAwaitInput', AWAIT_INPUT),
       claim: defineScript(redis, 'journalClaim', CLAIM),
       bump: defineScript(redis, 'journalBump', BUMP),
       finish: defineScript(redis, 'journalFinish', FINISH),
@@ -140,6 +141,10 @@ export class RedisJournal extends Journal {
     const object = await this.large?.put(tenantId, text, Math.max(ttlMs, leftMs));
     if (object === undefined) return { text };
     return { text: JSON.stringify(omitPayload(outcome, { bytes, reason: 'result_store' })), object };
+  }
+
+  override async awaitInput(callId: string, withinMs: Milliseconds): Promise<boolean> {
+    return (await this.#scripts.awaitInput(callKey(callId), withinMs)) === 1;
   }
 
   override async withdraw(

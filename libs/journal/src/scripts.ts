@@ -5,6 +5,7 @@ const PRELUDE = readFileSync(new URL('../lua/prelude.lua', import.meta.url), 'ut
 
 export const ACCEPT = PRELUDE + readFileSync(new URL('../lua/accept.lua', import.meta.url), 'utf8');
 export const ABANDON = PRELUDE + readFileSync(new URL('../lua/abandon.lua', import.meta.url), 'utf8');
+export const AWAIT_INPUT = PRELUDE + readFileSync(new URL('../lua/await-input.lua', import.meta.url), 'utf8');
 export const BUMP = PRELUDE + readFileSync(new URL('../lua/bump.lua', import.meta.url), 'utf8');
 export const CLAIM = PRELUDE + readFileSync(new URL('../lua/claim.lua', import.meta.url), 'utf8');
 export const FINISH = PRELUDE + readFileSync(new URL('../lua/finish.lua', import.meta.url), 'utf8');

@@ -1,4 +1,4 @@
-import type { CallResult, CallState, EpochMs } from '@toolfleet/contracts';
+import type { CallResult, CallState, EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DEFAULT_RETENTION,
@@ -45,7 +45,9 @@ export class MemoryJournal extends Journal {
       if (known.kind !== 'unknown') return Promise.resolve(known);
     }
     const existing = this.#records.get(request.callId);
-    const move: Move = existing ? reopened(existing.record, now) : { ok: true, record: opened(request, now) };
+    const move: Move = existing
+      ? reopened(existing.record, now, request.deadlineAt)
+      : { ok: true, record: opened(request, now) };
     if (!move.ok) return Promise.resolve(this.#again(request.callId, move.state));
     if (key !== undefined) {
       this.#keys.set(key, {
@@ -86,6 +88,10 @@ export class MemoryJournal extends Journal {
   ): Promise<boolean> {
     this.#enter(callId, entry);
     return Promise.resolve(this.#move(callId, (record, now) => finishedWith(record, fence, outcome, now))?.ok === true);
+  }
+
+  override awaitInput(callId: string, withinMs: Milliseconds): Promise<boolean> {
+    return Promise.resolve(this.#move(callId, (record, now) => awaitingInput(record, now + withinMs))?.ok === true);
   }
 
   override unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>> {
@@ -196,10 +202,16 @@ export function raised(record: JournalRecord, now: EpochMs): Move {
 }
 
 /** The same call enters again, as another attempt or a job that runs again; also after it was withdrawn. */
-export function reopened(record: JournalRecord, now: EpochMs): Move {
+export function reopened(record: JournalRecord, now: EpochMs, deadlineAt = record.deadlineAt): Move {
   const takenBack = (record.state === 'expired' || record.state === 'cancelled') && now <= record.deadlineAt + GRACE_MS;
-  if (!takenBack) return raised(record, now);
-  return { ok: true, record: { ...record, state: 'accepted', fence: record.fence + 1, endedAt: 0 } };
+  const move = takenBack ? { ok: true as const, record: { ...record, fence: record.fence + 1 } } : raised(record, now);
+  return move.ok ? { ok: true, record: { ...move.record, state: 'accepted', endedAt: 0, deadlineAt } } : move;
+}
+
+/** The tool asked for input before it ran: the call may be entered again until `deadlineAt`. */
+export function awaitingInput(record: JournalRecord, deadlineAt: EpochMs): Move {
+  if (record.state !== 'claimed') return { ok: false, state: record.state };
+  return { ok: true, record: { ...record, state: 'accepted', fence: record.fence + 1, deadlineAt } };
 }
 
 /**

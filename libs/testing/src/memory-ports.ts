@@ -122,7 +122,7 @@ export class MemoryBudget extends BudgetPort {
 }
 
 /** Journal of one process for tests and benchmarks; the product's are in libs/journal. */
-export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'finish' | 'withdraw'> {
+export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'awaitInput' | 'finish' | 'withdraw'> {
   readonly entries = new Map<string, { ask: JournalRequest; state: CallState; fence: number; outcome?: CallResult }>();
 
   find(tenantId: string, idempotencyKey: string, fingerprint: string): Promise<KeyedCall> {
@@ -155,6 +155,11 @@ export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'f
     const fence = (entry?.fence ?? 0) + 1;
     this.entries.set(ask.callId, { ask, state: 'accepted', fence });
     return { kind: 'accepted', fence };
+  }
+
+  awaitInput(callId: string): Promise<boolean> {
+    this.entry(callId).state = 'accepted';
+    return Promise.resolve(true);
   }
 
   bump(callId: string, first?: JournalEntry): ReturnType<Journal['bump']> {

@@ -1,18 +1,17 @@
 import { randomUUID } from 'node:crypto';
+import { inputRequired, inputResponse, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
 import {
-  inputRequired,
-  inputResponse,
-  type CallToolResult,
-  type McpServer,
-  type ServerContext,
-} from '@modelcontextprotocol/server';
-import { isJsonObject, isToolError, ToolError, type Approval } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
-import type { ElicitationRelay } from './elicitation.js';
+  isJsonObject,
+  isToolError,
+  ToolError,
+  type Approval,
+  type CallRequest,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import { ANSWER_MS } from '@toolfleet/engine';
+import { askClient, type OpenRequest } from './elicitation.js';
 import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
 
-/** How long a person may take to answer. */
-const APPROVAL_TTL_MS = 10 * 60_000;
 const KEY = 'approval';
 /** Characters of the arguments shown to the person. */
 const MAX_SHOWN = 1_000;
@@ -33,30 +32,36 @@ export function requestApproval(
 ): CallToolResult {
   return inputRequired({
     inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, call)) },
-    requestState: states.seal(call, { asked: [...questions], revision, id: randomUUID() }, APPROVAL_TTL_MS),
+    requestState: states.seal(call, { asked: [...questions], revision, id: randomUUID() }, ANSWER_MS),
   }) as unknown as CallToolResult;
 }
 
 /**
- * The approval in a call that a 2026-07-28 client repeated; undefined when the call carries none. The idempotency key is
- * derived from the signed state: one approval runs one call, and sending it again replays the outcome.
- * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when it expired or belongs to another call
+ * The approval in the sealed state of a call that a 2026-07-28 client repeated, and its answer. The idempotency key is derived from the
+ * state: one approval runs one call, and sending it again replays the outcome.
+ * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when the state is not that of an approval
  */
 export function readApproval(
+  state: JsonObject,
   context: ServerContext,
-  call: CallBinding,
-  states: RequestStateCodec,
-): { approval: Approval; idempotencyKey: string } | undefined {
-  const sent = context.mcpReq.requestState<unknown>();
-  if (typeof sent !== 'string') return undefined;
-  const { asked, revision, id } = states.open(call, sent) ?? {};
-  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') {
-    throw new ToolError('APPROVAL_REQUIRED', { message: 'The approval has expired or belongs to another call' });
-  }
+): Pick<CallRequest, 'approval' | 'idempotencyKey'> {
+  const { asked, revision, id } = state;
+  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') throw expiredApproval();
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireConsent(answer.kind === 'elicit' ? answer : {});
-  return { approval: { questions: asked.map(String), revision }, idempotencyKey: `approval:${id}` };
+  return {
+    approval: { asks: true, given: { questions: asked.map(String), revision } },
+    idempotencyKey: `approval:${id}`,
+  };
 }
+
+/** Whether a client sent an answer to an approval form. */
+export function answersApproval(context: ServerContext): boolean {
+  return context.mcpReq.inputResponses?.[KEY] !== undefined;
+}
+
+export const expiredApproval = (): ToolError =>
+  new ToolError('APPROVAL_REQUIRED', { message: 'The approval has expired or belongs to another call' });
 
 /**
  * Asks a 2025 client on the stream of its own request and waits for the answer.
@@ -66,38 +71,12 @@ export function readApproval(
 export async function elicitApproval(
   questions: readonly string[],
   call: CallBinding,
-  {
-    server,
-    context,
-    relay,
-    clock,
-  }: { server: McpServer; context: ServerContext; relay: ElicitationRelay; clock: Clock },
+  request: OpenRequest,
 ): Promise<void> {
-  const { id: relatedRequestId, signal } = context.mcpReq;
-  const awaited = await relay.expect(call.principal);
-  const stopped = Promise.withResolvers<never>();
-  const onAbort = (): void =>
-    stopped.reject(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
-  const cancelTimer = clock.after(APPROVAL_TTL_MS, () =>
-    stopped.reject(new ToolError('APPROVAL_REQUIRED', { message: 'The approval request was not answered in time' })),
-  );
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) onAbort();
-    const request = {
-      jsonrpc: '2.0' as const,
-      id: awaited.id,
-      method: 'elicitation/create',
-      params: approvalForm(questions, call),
-    };
-    // Sent on the transport: the SDK's own request() would wait for the answer in this process, but it may reach any replica.
-    const sent = server.server.transport?.send(request, { relatedRequestId });
-    requireConsent(await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]));
-  } finally {
-    cancelTimer();
-    signal.removeEventListener('abort', onAbort);
-    awaited.close();
-  }
+  const late = new ToolError('APPROVAL_REQUIRED', { message: 'The approval request was not answered in time' });
+  const answer = await askClient(approvalForm(questions, call), call.principal, late, request);
+  if (!answer) throw new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' });
+  requireConsent(answer);
 }
 
 function approvalForm(questions: readonly string[], { tool, arguments: args }: CallBinding) {

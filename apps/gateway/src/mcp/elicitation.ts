@@ -1,22 +1,24 @@
 import { randomUUID } from 'node:crypto';
+import type { McpServer, ServerContext } from '@modelcontextprotocol/server';
 import { answerSubject } from '@toolfleet/contracts/subjects';
 import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { ANSWER_MS } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** An answer that has been asked for and not arrived yet. */
 interface AwaitedAnswer {
   /** Id of the JSON-RPC request to the client, and thus of its answer. */
   readonly id: string;
-  /** The result the client sent. Rejects with a ToolError when it sent an error. */
-  readonly answer: Promise<JsonObject>;
+  /** The result the client sent; undefined when it sent an error. */
+  readonly answer: Promise<JsonObject | undefined>;
   /** Stops waiting. */
   close(): void;
 }
 
 interface PendingAnswer {
   from: Principal;
-  resolve(answer: JsonObject): void;
-  reject(error: ToolError): void;
+  resolve(answer: JsonObject | undefined): void;
 }
 
 /** `ask.<replica>.<question>`: the id names the replica that waits, so the answer can be routed from any other. */
@@ -41,9 +43,8 @@ export class ElicitationRelay {
     });
     await this.listening;
     const question = randomUUID();
-    const { promise: answer, resolve, reject } = Promise.withResolvers<JsonObject>();
-    this.pending.set(question, { from, resolve, reject });
-    answer.catch(() => undefined); // the call may have ended before the answer
+    const { promise: answer, resolve } = Promise.withResolvers<JsonObject | undefined>();
+    this.pending.set(question, { from, resolve });
     return { id: `ask.${this.replica}.${question}`, answer, close: () => void this.pending.delete(question) };
   }
 
@@ -67,9 +68,48 @@ export class ElicitationRelay {
       // Only the caller that was asked may answer.
       if (!pending || !isJsonObject(body)) return;
       if (body['tenant_id'] !== pending.from.tenantId || body['user_id'] !== pending.from.userId) return;
-      if (isJsonObject(body['result'])) pending.resolve(body['result']);
-      else pending.reject(new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' }));
+      pending.resolve(isJsonObject(body['result']) ? body['result'] : undefined);
     });
     await this.nats.link.flush();
+  }
+}
+
+/** The request of a 2025 client, whose stream carries the questions to its user. */
+export interface OpenRequest {
+  server: McpServer;
+  context: ServerContext;
+  relay: ElicitationRelay;
+  clock: Clock;
+}
+
+/**
+ * Asks a 2025 client on the stream of its own request (`elicitation/create`) and waits for the answer.
+ * @param late thrown when there is no answer in time
+ * @returns undefined when the client answered with an error
+ * @throws ToolError CANCELLED when the client disconnected
+ */
+export async function askClient(
+  params: JsonObject,
+  from: Principal,
+  late: ToolError,
+  { server, context, relay, clock }: OpenRequest,
+): Promise<JsonObject | undefined> {
+  const { id: relatedRequestId, signal } = context.mcpReq;
+  const awaited = await relay.expect(from);
+  const stopped = Promise.withResolvers<never>();
+  const onAbort = (): void =>
+    stopped.reject(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
+  const cancelTimer = clock.after(ANSWER_MS, () => stopped.reject(late));
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    if (signal.aborted) onAbort();
+    const request = { jsonrpc: '2.0' as const, id: awaited.id, method: 'elicitation/create', params };
+    // Sent on the transport: the SDK's own request() would wait for the answer in this process, but it may reach any replica.
+    const sent = server.server.transport?.send(request, { relatedRequestId });
+    return await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]);
+  } finally {
+    cancelTimer();
+    signal.removeEventListener('abort', onAbort);
+    awaited.close();
   }
 }

@@ -91,7 +91,7 @@ export async function answerPlainRequest(
     else {
       const { resultReading } = surface;
       const plainCall = { ...routed.call, meta, principal, exchange, signal, resultReading };
-      result = await callPlainTool(deps, plainCall, features.forms);
+      result = await callPlainTool(deps, plainCall, features, isModern);
     }
   } catch (error) {
     // Wrong fields in `_meta`, a tool outside the surface or one that left the catalog since it was listed: the SDK words the error.

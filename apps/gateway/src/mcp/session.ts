@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isInitializeRequest } from '@modelcontextprotocol/server';
-import { isJsonObject, type ExchangeSession, type Json, type Milliseconds } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  type CallRequest,
+  type ExchangeSession,
+  type Json,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { ProjectContext } from '@toolfleet/access';
 import { readClientCapabilities, readFeatures, type ClientFeatures } from './client-features.js';
@@ -19,6 +25,8 @@ export interface Exchange {
   project: ProjectContext;
   /** How long the request may have waited for a gateway that was suspended. */
   waitedMs?: Milliseconds;
+  /** A call that the fast path made, and that goes on with a question to a person. */
+  begun?: { request: CallRequest; refusal: unknown };
 }
 
 /**

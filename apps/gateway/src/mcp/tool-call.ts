@@ -9,7 +9,6 @@ import {
   isJsonObject,
   isToolError,
   toToolError,
-  type Approval,
   type CallProgress,
   type CallRequest,
   type JsonObject,
@@ -20,8 +19,9 @@ import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contr
 import { question } from '@toolfleet/contracts/text';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import { elicitApproval, readApproval, readRequiredApproval, requestApproval } from './approval.js';
+import { elicitApproval, readRequiredApproval, requestApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
+import { elicitInput, readRequiredInput, readWaitingCall, requestInput, toCallInput } from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
@@ -30,6 +30,8 @@ import { startTask, supportsTask } from './tasks.js';
 
 /** Longest silence towards a client that asked for progress, while its call waits or runs. */
 const HEARTBEAT_MS = 10_000;
+/** How often a 2025 client is asked for one call. */
+const MAX_ROUNDS = 10;
 
 /** A tool and its arguments, as the client sent them. */
 export interface NamedCall {
@@ -52,8 +54,9 @@ interface ToolCallContext {
 }
 
 /**
- * Runs a `tools/call` with everything the protocol offers: progress, tasks, and approval by a person where the policy asks for
- * it. A 2026 client is asked by an `input_required` result and repeats the call; a 2025 client is asked while the call waits.
+ * Runs a `tools/call` with everything the protocol offers: progress, tasks, approval by a person where the policy asks for it, and
+ * input of a person where the server of the tool asks for it. A 2026 client is asked by an `input_required` result and repeats the
+ * call; a 2025 client is asked while the call waits.
  * @throws ProtocolError -32602 for an unknown tool or invalid fields in `_meta`
  */
 export async function callTool(
@@ -61,20 +64,17 @@ export async function callTool(
   call: NamedCall,
   context: ServerContext,
 ): Promise<CallToolResult> {
-  const { deps, principal, exchange, resultReading } = toolCall;
+  const { deps, principal, exchange, features, isModern, resultReading, server } = toolCall;
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
-  const { forms } = toolCall.features;
-  const relay = forms ? deps.elicitation : undefined;
-  const canAsk = toolCall.isModern ? forms : relay !== undefined;
-  const buildRequest = (approved?: Approval): CallRequest => ({
+  const buildRequest = (): CallRequest => ({
     ...toCallRequest({ ...call, meta, principal, exchange, signal, resultReading }, deps),
+    ...toAsking(deps, features, isModern),
     onProgress: progress?.report,
-    approval: { asks: canAsk, given: approved },
   });
   const binding = { principal, tool: call.name, arguments: call.arguments };
-  let request = buildRequest();
+  let { request, refusal } = exchange?.begun ?? { request: buildRequest(), refusal: undefined };
   // The engine ends a call that was not approved, so that it is recorded like every other refusal.
   const orRefuse = async <T>(decision: () => T | Promise<T>): Promise<T> => {
     try {
@@ -89,28 +89,37 @@ export async function callTool(
     }
   };
   try {
-    const approved = await orRefuse(() => readApproval(context, binding, deps.requestState));
-    if (approved) request = { ...buildRequest(approved.approval), idempotencyKey: approved.idempotencyKey };
-    try {
-      return await runOrStartTask(toolCall, request, context);
-    } catch (refusal) {
-      const required = canAsk ? readRequiredApproval(refusal) : undefined;
-      if (!required) throw refusal;
-      if (toolCall.isModern || !relay) return requestApproval(required, binding, deps.requestState);
-      await orRefuse(async () => {
-        await elicitApproval(required.questions, binding, {
-          server: toolCall.server,
-          context,
-          relay,
-          clock: deps.clock,
+    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, deps.requestState));
+    request = { ...request, ...waiting };
+    for (let rounds = 0; ; rounds += 1) {
+      try {
+        if (refusal) throw refusal;
+        return await runOrStartTask(toolCall, request, context);
+      } catch (thrown) {
+        refusal = undefined;
+        const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
+        const input = readRequiredInput(thrown);
+        if (!approval && !input) throw thrown;
+        if (isModern && approval) return requestApproval(approval, binding, deps.requestState);
+        if (isModern && input) return requestInput(input, request, binding, deps.requestState);
+        const { elicitation: relay, clock } = deps;
+        if (!relay) throw thrown;
+        const answers = await orRefuse(async () => {
+          if (rounds >= MAX_ROUNDS) throw thrown;
+          const open = { server, context, relay, clock };
+          if (input) return elicitInput(input, request, open);
+          await elicitApproval(approval!.questions, binding, open);
+          return { approval: { asks: false, given: approval } };
         });
         // The person may have taken minutes: a key revoked in the meantime must not start the call.
-        const voided = await deps.refusalOf?.(principal);
-        if (voided) throw voided;
-      });
-      // The deadline does not include the time the person took.
-      request = { ...buildRequest(required), callId: request.callId, approval: { asks: false, given: required } };
-      return await runOrStartTask(toolCall, request, context);
+        await orRefuse(async () => {
+          const voided = await deps.refusalOf?.(principal);
+          if (voided) throw voided;
+        });
+        const { callId, idempotencyKey, approval: given } = request;
+        // The deadline does not include the time the person took.
+        request = { ...buildRequest(), callId, idempotencyKey, approval: given, ...answers };
+      }
     }
   } catch (error) {
     return toRefusal(deps, request, error);
@@ -119,22 +128,31 @@ export async function callTool(
   }
 }
 
+/** What a call may ask a person for. A 2025 client is asked on a stream whose answers any replica may get, so that needs a relay. */
+function toAsking(deps: McpServerDeps, features: ClientFeatures, isModern: boolean) {
+  const canAsk = isModern || deps.elicitation !== undefined;
+  return { approval: { asks: canAsk && features.forms }, input: canAsk ? toCallInput(features) : undefined };
+}
+
 /**
  * Runs a call without progress or tasks: one request, one response.
- * @param canElicit the client can show forms: a call that needs approval is then left to `callTool`
- * @returns undefined when `callTool` has to run the call
+ * @returns undefined when `callTool` has to run the call, or to go on with it (`Exchange.begun`), because a person is asked
  * @throws ProtocolError -32602 for an unknown tool or invalid fields in `_meta`
  */
 export async function callPlainTool(
   deps: McpServerDeps,
   call: McpCall,
-  canElicit: boolean,
+  features: ClientFeatures,
+  isModern: boolean,
 ): Promise<CallToolResult | undefined> {
-  const request = { ...toCallRequest(call, deps), approval: { asks: canElicit } };
+  const request = { ...toCallRequest(call, deps), ...toAsking(deps, features, isModern) };
   try {
     return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {
-    return canElicit && readRequiredApproval(error) ? undefined : toRefusal(deps, request, error);
+    if (request.approval.asks && readRequiredApproval(error)) return undefined;
+    if (!call.exchange || !readRequiredInput(error)) return toRefusal(deps, request, error);
+    call.exchange.begun = { request, refusal: error };
+    return undefined;
   }
 }
 

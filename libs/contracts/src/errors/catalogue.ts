@@ -120,6 +120,13 @@ export const CATALOGUE = {
     'A person declined this call; ask that person what to do instead.',
     NEVER,
   ),
+  INPUT_REQUIRED: request(
+    403,
+    'internal_error',
+    false,
+    'The server of this tool asks a person for input: call it over MCP with a client that declares elicitation, not asynchronously or in a program.',
+    NEVER,
+  ),
   TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
   NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
   METHOD_NOT_ALLOWED: request(405, 'invalid_arguments', false, 'Use a method listed in the Allow header.'),

@@ -28,6 +28,20 @@ export interface FailureFacts {
   reason?: FailureReason;
   /** APPROVAL_REQUIRED: what a person has to approve, and for which revision of the tool. */
   approval?: { questions: readonly string[]; revision: string };
+  /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
+  input?: RequiredInput;
+}
+
+/** What a tool asks for before it runs. Its entry point asks, and makes the same call again with the answers. */
+export interface RequiredInput {
+  /** The server that asks. */
+  server: string;
+  /** Revision of the tool that asks. */
+  revision: string;
+  /** Requests of MCP (`elicitation/create`) by key. */
+  requests: JsonObject;
+  /** To be sent back unchanged with the answers. */
+  state?: string;
 }
 
 /**

@@ -3,6 +3,7 @@ import {
   failedWith,
   succeeded,
   type CallContext,
+  type CallInput,
   type CallResult,
   type ExecutionFailure,
   type Failed,
@@ -47,6 +48,8 @@ export interface ExecMessage extends ToolInput {
   entry?: { user_id: string; remaining_ms: Milliseconds; deadline_at: EpochMs };
   binding: Binding;
   context: ExecContext;
+  /** Input of a person for a tool that asks for it. */
+  input?: CallInput;
   /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */
   deadlineShortened?: boolean;
 }

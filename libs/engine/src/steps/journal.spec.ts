@@ -8,6 +8,7 @@ import {
   ScriptedExecutor,
 } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
+import { toExecMessage } from '../attempt.js';
 import { toCallStatus } from '../call-status.js';
 import { makeExecuteCall } from '../execute-call.js';
 
@@ -63,6 +64,34 @@ describe('journal and idempotency keys', () => {
     );
     await call({ callId: 'c' });
     expect(journal.entries.get('c')).toMatchObject({ state: 'succeeded', outcome: { output: 'sent' } });
+  });
+
+  test('a tool that asks for input first is called again as the same call, and its outcome is that of the key', async () => {
+    const asked = { server: 's', revision: '1', requests: {} };
+    const { audit, call, journal, executor } = anEngine(
+      effect,
+      new ScriptedExecutor(
+        (given) => {
+          journal.claim(given);
+          const reply = failedReply('INPUT_REQUIRED');
+          return { ...reply, failure: { ...reply.failure!, facts: { input: asked } } };
+        },
+        (given) => (journal.claim(given) ? okReply('booked') : failedReply('INTERNAL')),
+      ),
+    );
+    const first = call({ ...key, callId: 'c', input: { capabilities: {} } });
+    await expect(first).rejects.toMatchObject({ code: 'INPUT_REQUIRED', facts: { input: asked } });
+    expect(audit.records).toEqual([]);
+    await expect(call({ ...key, callId: 'other' })).rejects.toMatchObject({ code: 'CALL_IN_PROGRESS' });
+    const given = { responses: { name: 'Ann' }, revision: executor.calls[0]!.tool.revision };
+    const again = { ...key, callId: 'c', input: { capabilities: {}, given } };
+    expect(await call(again)).toMatchObject({ output: 'booked' });
+    expect(await call(again)).toMatchObject({ output: 'booked', replayOf: 'c' });
+    expect(await call({ ...key, callId: 'later' })).toMatchObject({ output: 'booked', replayOf: 'c' });
+    expect(executor.calls).toHaveLength(2);
+    expect(toExecMessage(executor.calls[1]!)).toMatchObject({ input: { given } });
+    const changed = { ...executor.calls[1]!, tool: { ...executor.calls[1]!.tool, revision: 'changed' } };
+    expect(toExecMessage(changed).input).toEqual({ capabilities: {} });
   });
 
   test('claimed and then silent: unknown outcome, in-band, not retryable, charged in full', async () => {

@@ -14,6 +14,7 @@ import { actingUserId } from '../call-identity.js';
 import { withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
+import { ANSWER_MS } from '../settings.js';
 import { answerDuplicate } from './idempotency-key.js';
 import { retryBackoff } from './retry.js';
 
@@ -53,10 +54,12 @@ async function runJournalled(ports: Ports, call: Call, next: Next): Promise<Call
 
 /**
  * Whether the first move after sending enters the call, instead of a round trip before: no other process can know, repeat or continue a
- * call without a key that this gateway answers. Queues keep a job beyond its gateway, and a second attempt needs a higher fence.
+ * call without a key that this gateway answers. Queues keep a job beyond its gateway, and a second attempt, or a call that waited for
+ * input, needs a higher fence.
  */
 function isEnteredByClaim({ plan, request, attempt }: Call): boolean {
-  return plan.bounded && request.mode.kind === 'run' && request.idempotencyKey === undefined && attempt === 1;
+  const isKnown = request.idempotencyKey !== undefined || request.input?.given !== undefined;
+  return plan.bounded && request.mode.kind === 'run' && !isKnown && attempt === 1;
 }
 
 function toEntry({ request, tool, deadline }: Call): JournalEntry {
@@ -69,6 +72,10 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
   const result = await next(call);
   const { failure } = result;
   if (failure && leavesOutcomeOpen(failure)) return settleOpenOutcome(ports, call, result);
+  if (failure?.facts?.input) {
+    await withTimeout(ports, call, ports.journal.awaitInput(call.callId, ANSWER_MS));
+    return result;
+  }
   // The outcome of the call is that of its last attempt.
   if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
   return result;

@@ -4,9 +4,11 @@ import { chargedMicroUsd, type ActiveCall } from '../call.js';
 import { step, type Step } from '../step.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
-/** Whether a call goes on after this refusal: a person is asked about it. */
-const goesOn = ({ request }: ActiveCall, error: unknown): boolean =>
-  request.approval?.asks === true && isToolError(error) && error.code === 'APPROVAL_REQUIRED';
+/** Whether a call goes on after this refusal: a person is asked. */
+const goesOn = ({ request }: ActiveCall, { code, facts }: ToolError): boolean =>
+  code === 'APPROVAL_REQUIRED'
+    ? request.approval?.asks === true
+    : code === 'INPUT_REQUIRED' && facts?.input !== undefined;
 
 /**
  * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,

@@ -1,0 +1,68 @@
+/** Input that the server of a tool asks for, on the way to a 2026 client and back. The whole way is in test/e2e/mcp-endpoint.spec.ts. */
+import { ToolError, type CallRequest, type JsonObject } from '@toolfleet/contracts';
+import { afterEach, expect, it } from 'vitest';
+import { callOnce, closeAll, serveEndpoint, success } from '../../spec/mcp-endpoint.fixture.js';
+
+afterEach(closeAll);
+
+const NAME = { method: 'elicitation/create', params: { message: 'Who?', requestedSchema: { type: 'object' } } };
+const six = { inputResponses: { name: { action: 'accept', content: { name: 'Ann' } } } };
+
+/** An endpoint whose tools ask for a name, and requests to it. `given` are the answers that reached the engine. */
+async function asking() {
+  const seen: CallRequest[] = [];
+  const { url } = await serveEndpoint({
+    executeCall: async (request) => {
+      const { input, rawArguments, mode } = request;
+      seen.push(request);
+      if (mode.kind === 'refused') throw mode.reason;
+      if (input?.given) return success({ said: input.given.responses, state: input.given.state ?? null });
+      const asked = {
+        server: 'crm',
+        revision: 'r1',
+        requests: { name: NAME },
+        state: `secret of ${rawArguments['to']}`,
+      };
+      throw new ToolError('INPUT_REQUIRED', { facts: input && { input: asked } });
+    },
+  });
+  const ask = async (name: string, args: JsonObject, more?: JsonObject & { who?: string }) =>
+    (await callOnce(url, name, args, more)) as JsonObject & { requestState: string };
+  return { seen, ask, given: () => seen.filter(({ input }) => input?.given) };
+}
+
+it('names the server that asks, and goes on with the same call, its key and the state of the server', async () => {
+  const { seen, ask, given } = await asking();
+  const asked = await ask('echo', { to: 'Bob' });
+  expect(asked).toMatchObject({
+    resultType: 'input_required',
+    inputRequests: { name: { method: 'elicitation/create', params: { requestedSchema: { type: 'object' } } } },
+    _meta: { 'io.toolfleet/server': 'crm' },
+  });
+  expect(JSON.stringify(asked['inputRequests'])).toContain('The MCP server crm asks: Who?');
+  // What the server gave to the fleet is not for the client.
+  expect(Buffer.from(asked.requestState, 'base64url').includes('secret')).toBe(false);
+  const done = await ask('echo', { to: 'Bob' }, { ...six, requestState: asked.requestState });
+  expect(done).toMatchObject({ structuredContent: { said: six.inputResponses, state: 'secret of Bob' } });
+  expect(seen).toHaveLength(2);
+  expect(given()[0]).toMatchObject({
+    callId: seen[0]?.callId,
+    cache: 'no-store',
+    input: { capabilities: { elicitation: { form: {} } }, given: { revision: 'r1' } },
+  });
+});
+
+it.each<[string, string, JsonObject, JsonObject & { who?: string }]>([
+  ['another caller', 'echo', { to: 'Bob' }, { who: 'bob' }],
+  ['another tool', 'careful', { to: 'Bob' }, {}],
+  ['other arguments', 'echo', { to: 'Eve' }, {}],
+])('takes no answer from or for %s', async (_what, tool, args, more) => {
+  const { ask, given } = await asking();
+  const { requestState } = await ask('echo', { to: 'Bob' });
+  for (const state of [requestState, `${requestState.slice(0, -2)}AA`])
+    expect(await ask(tool, args, { ...six, ...more, requestState: state })).toMatchObject({
+      isError: true,
+      _meta: { code: 'INPUT_REQUIRED' },
+    });
+  expect(given()).toEqual([]);
+});

@@ -1,0 +1,45 @@
+import { isInputRequiredResult, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/client';
+import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+
+/** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
+const MAX_CHARS = 64 * 1024;
+
+/** Whether a server asks for input instead of running its tool (`resultType: input_required`). */
+export function asksForInput(result: CallToolResult | InputRequiredResult): result is InputRequiredResult {
+  return isInputRequiredResult(result);
+}
+
+/** What a server asks for, as the outcome of an attempt. A server may only ask for what the caller declared. */
+export function toInputResponse(
+  { inputRequests = {}, requestState }: InputRequiredResult,
+  { input, revision }: Pick<ExecMessage, 'input' | 'revision'>,
+  server: string,
+): ExecResponse {
+  const requests = inputRequests as unknown as JsonObject;
+  const undeclared = Object.values(requests).find((request) => !isDeclared(request, input?.capabilities));
+  if (undeclared !== undefined) {
+    const method = isJsonObject(undeclared) ? String(undeclared['method']).slice(0, 100) : typeof undeclared;
+    return refused(`The MCP server ${server} asks for ${method}, which the caller did not declare`, server);
+  }
+  if (JSON.stringify(requests).length > MAX_CHARS || (requestState?.length ?? 0) > MAX_CHARS)
+    return refused(`The MCP server ${server} asks for input with more than ${MAX_CHARS} characters`, server);
+  return failedResponse(
+    new ToolError('INPUT_REQUIRED', {
+      message: `The MCP server ${server} asks for input`,
+      details: { server },
+      facts: { input: { server, revision, requests, state: requestState } },
+    }),
+  );
+}
+
+function isDeclared(request: Json, capabilities: JsonObject | undefined): boolean {
+  if (!isJsonObject(request) || request['method'] !== 'elicitation/create' || !isJsonObject(request['params']))
+    return false;
+  const { mode = 'form' } = request['params'];
+  const elicitation = capabilities?.['elicitation'];
+  return isJsonObject(elicitation) && isJsonObject(elicitation[String(mode)]);
+}
+
+const refused = (message: string, server: string): ExecResponse =>
+  failedResponse(new ToolError('UPSTREAM_ERROR', { message, details: { server } }));

@@ -40,6 +40,7 @@ class Mirror extends Executor {
 
 class NoCache extends ResultCache {
   override get = () => ({ version: undefined });
+  override version = () => undefined;
   override getStale = () => undefined;
   override set = () => {};
   override drop = () => {};

@@ -137,3 +137,28 @@ test('property: whatever readers and writers of two gateways do, no result outli
     { numRuns: 50 },
   );
 });
+
+test('a result with a remembered version replaces failures until a call drops it', async () => {
+  const [reader, writer] = [await redisCache(), await redisCache()];
+  const client = server.client();
+  await client.ping();
+  const sent = vi.spyOn(client, 'sendCommand');
+  const asking = new RedisResultCache(client, clock);
+  const scope = aScope();
+  const versions = await Promise.all(Array.from({ length: 20 }, () => asking.version(scope)));
+  const version = versions[0]!;
+  expect(new Set(versions)).toEqual(new Set([version]));
+  expect(await asking.version(scope)).toBe(version);
+  expect(sent.mock.calls.length).toBeLessThanOrEqual(2); // the script, and its text where Redis lacks it
+  sent.mockRestore();
+  const keep = (key: string) => asking.set(key, outcome(), { freshMs: 0, staleMs: 60_000, scope, version });
+  keep('k');
+  await expect.poll(async () => reader.getStale('k', scope)).toBeDefined();
+  expect((await reader.get('k', scope)).cached).toBeUndefined();
+  await writer.drop(scope);
+  // Remembered from before the drop, so that what was read then is not used.
+  keep('late');
+  await asking.getStale('late', scope);
+  expect(await reader.getStale('late', scope)).toBeUndefined();
+  expect(await reader.getStale('k', scope)).toBeUndefined();
+});

@@ -30,8 +30,10 @@ const VERSION_TTL_MS = 25 * 3_600_000;
 const VERSION_LEFT_MS = VERSION_TTL_MS - 1_800_000;
 /** How long calls with effects rely on what Redis said: that a scope has no results. */
 const UNREAD_MS = 1_000;
-/** Scopes that are known to have no results. */
-const MAX_UNREAD = 10_000;
+/** How long `version` remembers what it read. */
+const VERSION_MEMO_MS = 1_000;
+/** Scopes of which something is remembered. */
+const MAX_SCOPES = 10_000;
 type ReadReply = [text: string | null, leftMs: number, version: string | null];
 
 /** The stored entry. Its age is `kept_ms` minus the TTL that is left, so it needs no clock but that of Redis. */
@@ -66,8 +68,11 @@ export class RedisResultCache extends ResultCache {
   readonly #unreadMs: Milliseconds;
   /** Version keys that Redis has not confirmed to be replaced. Until then their scope is not looked up. */
   readonly #unconfirmedDrops = new Set<string>();
+  /** Versions that were read lately, by version key. A result under an old one is never used, so they may be outdated. */
+  readonly #versions = new LRUCache<string, { version: string; readAt: Milliseconds }>({ max: MAX_SCOPES });
+  readonly #readingVersions = new Map<string, Promise<string | undefined>>();
   /** Monotonic instants until which scopes, by version key, need no drop. */
-  readonly #unreadUntil = new LRUCache<string, number>({ max: MAX_UNREAD });
+  readonly #unreadUntil = new LRUCache<string, number>({ max: MAX_SCOPES });
 
   /** @param options.results counts entries against the quota of their tenant */
   constructor(
@@ -93,6 +98,30 @@ export class RedisResultCache extends ResultCache {
       const { entry, version } = shared;
       return { cached: entry?.isFresh ? entry : undefined, version: joinVersions(local, version) };
     });
+  }
+
+  override version(scope: CacheScope): string | Promise<string | undefined> {
+    const local = this.#near.version(scope);
+    if (scope.reach === 'process') return local;
+    const key = versionKey(scope);
+    const known = this.#versions.get(key);
+    if (known && this.clock.monotonic() - known.readAt < VERSION_MEMO_MS) return joinVersions(local, known.version);
+    return this.#readVersion(key, scope, local);
+  }
+
+  /** Concurrent calls of a scope share one question. */
+  #readVersion(key: string, scope: CacheScope, local: string): Promise<string | undefined> {
+    const readAt = this.clock.monotonic();
+    let reading = this.#readingVersions.get(key);
+    if (!reading) {
+      reading = this.#getShared('', scope, local).then((shared) => shared?.version);
+      this.#readingVersions.set(key, reading);
+      void reading.then((version) => {
+        this.#readingVersions.delete(key);
+        if (version !== undefined) this.#versions.set(key, { version, readAt });
+      });
+    }
+    return reading.then((version) => version && joinVersions(local, version));
   }
 
   override async getStale(key: string, scope: CacheScope): Promise<CachedResult | undefined> {

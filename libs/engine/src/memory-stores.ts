@@ -43,13 +43,13 @@ export class MemoryResultCache extends ResultCache {
   }
 
   override get(key: string, scope: CacheScope): { cached?: CachedResult; version: string } {
-    const version = this.#version(scope);
+    const version = this.version(scope);
     const entry = this.#getValid(key, version);
     return { cached: entry && entry.freshUntil > this.clock.monotonic() ? entry : undefined, version };
   }
 
   override getStale(key: string, scope: CacheScope): CachedResult | undefined {
-    const entry = this.#getValid(key, this.#version(scope));
+    const entry = this.#getValid(key, this.version(scope));
     return entry && entry.staleUntil > this.clock.monotonic() ? entry : undefined;
   }
 
@@ -73,7 +73,7 @@ export class MemoryResultCache extends ResultCache {
     this.#versions.set(scopeName(scope), this.#newVersion());
   }
 
-  #version(scope: CacheScope): string {
+  override version(scope: CacheScope): string {
     const name = scopeName(scope);
     let version = this.#versions.get(name);
     if (version === undefined) this.#versions.set(name, (version = this.#newVersion()));

@@ -154,7 +154,7 @@ export interface CacheAges {
   /** How long it may replace a failure. */
   staleMs: Milliseconds;
   scope: CacheScope;
-  /** Version that the lookup before the call found. A result that was read before a `drop` is never served after it. */
+  /** Version that the scope had before the call began. A result that was read before a `drop` is never served after it. */
   version: CacheVersion;
 }
 
@@ -162,6 +162,8 @@ export interface CacheAges {
 export abstract class ResultCache {
   /** A fresh result, and the version of its scope. */
   abstract get(key: string, scope: CacheScope): MaybePromise<CacheLookup>;
+  /** A version that the scope had at most a second ago: for calls whose result answers no other call. */
+  abstract version(scope: CacheScope): MaybePromise<CacheVersion | undefined>;
   /** A result no older than the `staleMs` it was stored with. */
   abstract getStale(key: string, scope: CacheScope): MaybePromise<CachedResult | undefined>;
   abstract set(key: string, result: Succeeded, ages: CacheAges): void;

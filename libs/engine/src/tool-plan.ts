@@ -22,6 +22,8 @@ export interface ToolPlan {
   readonly bounded: boolean;
   /** How long results are cached. 0: never; undefined: as long as the upstream allows. */
   readonly cacheTtlMs: Milliseconds | undefined;
+  /** True: results answer no other call and are kept to replace failures only, because no response of such a tool allows more. */
+  readonly isOnlyStale: boolean;
   /** True: a call may change what other tools of the same source answer. */
   readonly hasEffects: boolean;
   /** True: calls of other tools, on any replica, may change the result. Of builtin tools, only uncached ones depend on others. */
@@ -64,6 +66,7 @@ export class ToolPlans {
 function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const idempotent = tool.idempotent === true;
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
+  const cacheMs = idempotent ? cacheTtlMs(tool, settings) : 0;
   return {
     reader: new ArgumentReader(tool.input_schema, {
       toolName: tool.name,
@@ -76,7 +79,8 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     retry: deriveRetryRule(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
     bounded: tool.binding.kind !== 'python' && !callsTools(tool),
-    cacheTtlMs: idempotent ? cacheTtlMs(tool, settings) : 0,
+    cacheTtlMs: cacheMs,
+    isOnlyStale: cacheMs === undefined && tool.binding.kind === 'mcp',
     hasEffects: hasEffects(tool),
     mutableSource: tool.source.kind !== 'builtin',
     select: compileSelection(tool),

@@ -73,6 +73,29 @@ describe('cache, single flight and session dedupe', () => {
     expect(executor.calls).toHaveLength(2);
   });
 
+  test('an MCP tool without a TTL is not looked up, and its last result still replaces a failure', async () => {
+    const binding = {
+      kind: 'mcp',
+      server: 's',
+      transport: 'streamable-http',
+      url: 'https://s',
+      remoteName: 'r',
+    } as const;
+    const tool = { binding, cache_ttl_seconds: undefined, annotations: { readOnlyHint: true } };
+    const steps = new ScriptedExecutor(
+      () => okReply('read'),
+      () => failedReply('NETWORK_ERROR'),
+    );
+    const { call, clock, executor, ports } = anEngine({ ...tool, retry_policy: { kind: 'none' } }, steps);
+    ports.cache.get = () => {
+      throw new Error('looked up');
+    };
+    expect(await call()).toMatchObject({ provenance: 'live', output: 'read' });
+    clock.advance(60_000);
+    expect(await call()).toMatchObject({ provenance: 'stale_cache', output: 'read' });
+    expect(executor.calls).toHaveLength(2);
+  });
+
   test('entries expire after their TTL', async () => {
     const { call, executor, clock } = anEngine({ cache_ttl_seconds: 10 }, new ScriptedExecutor(() => okReply()));
     await call();

@@ -1,5 +1,5 @@
 import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
-import type { Call } from '../call.js';
+import type { CacheVersion, Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
 import type { ToolLatencies } from './load-shedding.js';
@@ -16,7 +16,6 @@ export function cache(
   ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>,
   latencies: ToolLatencies,
 ): Step {
-  const { staleTtlMs } = ports.settings;
   return step('cache', async (call, next) => {
     const { identity, plan, request, tool } = call;
     if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
@@ -27,6 +26,7 @@ export function cache(
     const key = identity.resultKey;
     const isFast = (latencies.medianMs(call) ?? SHARED_FROM_MS) < SHARED_FROM_MS;
     const scope = toCacheScope(call, isFast);
+    if (plan.isOnlyStale) return runAndKeep(ports, call, next, scope, await ports.cache.version(scope));
     const lookup = ports.cache.get(key, scope);
     const { cached, version } = lookup instanceof Promise ? await lookup : lookup;
     if (cached && request.cache === undefined) {
@@ -34,12 +34,22 @@ export function cache(
       return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }
     ports.meter.cacheLookup(tool, 'miss');
-    const result = await next({ ...call, cacheVersion: version });
-    const freshMs = freshnessMs(call, result);
-    if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')
-      ports.cache.set(key, result, { freshMs, staleMs: staleTtlMs, scope, version });
-    return result;
+    return runAndKeep(ports, call, next, scope, version);
   });
+}
+
+async function runAndKeep(
+  { cache: results, settings }: Pick<EnginePorts, 'cache' | 'settings'>,
+  call: Call,
+  next: Next,
+  scope: CacheScope,
+  version: CacheVersion | undefined,
+): Promise<CallResult> {
+  const result = await next({ ...call, cacheVersion: version });
+  const freshMs = freshnessMs(call, result);
+  if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')
+    results.set(call.identity.resultKey, result, { freshMs, staleMs: settings.staleTtlMs, scope, version });
+  return result;
 }
 
 /**

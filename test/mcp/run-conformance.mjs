@@ -32,12 +32,11 @@ const LOST_IN_FLEET = {
   '2026-07-28': [
     // a server that refuses a call because of the capabilities of its client, which is the fleet
     'server-stateless',
-    ...['basic-elicitation', 'basic-sampling', 'basic-list-roots', 'request-state', 'multiple-input-requests'].map(
+    // deprecated: sampling and roots
+    ...['basic-sampling', 'basic-list-roots', 'multiple-input-requests', 'capability-check'].map(
       (name) => `input-required-result-${name}`,
     ),
-    ...['multi-round', 'non-tool-request', 'result-type', 'tampered-state', 'capability-check'].map(
-      (name) => `input-required-result-${name}`,
-    ),
+    ...['non-tool-request', 'tampered-state'].map((name) => `input-required-result-${name}`),
     // Tasks of servers are not relayed.
     ...['lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input'].map(
       (name) => `tasks-${name}`,

@@ -1,5 +1,6 @@
 /**
- * The store of calls: rows per second, bytes per million rows, and how long lists take over many rows.
+ * What recording costs a gateway per call, and the store of calls: rows per second, bytes per million rows, and how long lists and sums
+ * take over many rows. CPU time depends less on what else the machine does; that of PostgreSQL is not in it.
  * `node test/load/records.bench.mjs [rows] [postgres URL]`; without a URL the embedded SQLite in a folder of its own.
  */
 import { randomUUID } from 'node:crypto';
@@ -9,6 +10,14 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { CallStore } from '../../apps/records/dist/call-store.js';
 import { postgresDialect, sqliteDialect } from '../../libs/database/dist/index.js';
+import { CallRecorder } from '../../libs/records/dist/call-recorder.js';
+import { SystemClock } from '../../libs/resilience/dist/index.js';
+
+const RECORDED = 20_000;
+/** Calls of a gateway within the time for which the recorder collects them. */
+const COLLECTED = 250;
+
+console.log(`${(await recorderMicros()).toFixed(1)} µs of CPU per call in a gateway, with its share of the message`);
 
 const [rows = '1000000', url] = process.argv.slice(2);
 const BATCH = 500;
@@ -91,14 +100,71 @@ const LISTS = {
 };
 for (const [name, query] of Object.entries(LISTS)) {
   const times = [];
+  const cpuBefore = process.cpuUsage();
   for (let round = 0; round < ROUNDS && times.reduce((sum, ms) => sum + ms, 0) < 10_000; round += 1) {
     const from = performance.now();
     await store.list({ limit: 100, ...query() });
     times.push(performance.now() - from);
   }
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const cpuMs = (user + system) / 1_000 / times.length;
   times.sort((a, b) => a - b);
   const at = (share) => times[Math.min(times.length - 1, Math.floor(times.length * share))].toFixed(1);
-  console.log(`${name}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms (${times.length} lists)`);
+  console.log(`${name}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, ${cpuMs.toFixed(1)} ms of CPU (${times.length} lists)`);
 }
 await store.close();
 rmSync(folder, { recursive: true, force: true });
+
+/** CPU of turning ended calls into a message, less that of making the calls: the median of rounds that alternate. */
+async function recorderMicros() {
+  const records = {
+    append: async (batch) => {
+      Buffer.from(JSON.stringify(batch));
+      return { stored: true };
+    },
+  };
+  const recorder = new CallRecorder({ records, clock: new SystemClock(), maxSpooled: 1e9, onDropped: () => {} });
+  const round = async (isRecorded) => {
+    const before = process.cpuUsage();
+    for (let index = 1; index <= RECORDED; index += 1) {
+      const record = endedCall(index);
+      if (!isRecorded) continue;
+      recorder.finished(record);
+      if (index % COLLECTED === 0) await recorder.flush();
+    }
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / RECORDED;
+  };
+  for (const isRecorded of [true, false]) await round(isRecorded);
+  const costs = [];
+  for (let index = 0; index < 21; index += 1) costs.push((await round(true)) - (await round(false)));
+  return costs.sort((a, b) => a - b)[10];
+}
+
+/** A builtin call as the engine records it. */
+function endedCall(index) {
+  const principal = { tenantId: 'acme', userId: 'ann', keyId: 'key1' };
+  const request = {
+    callId: `01a20901-dba4-70b3-b158-${index}`,
+    requestId: `request-${index}`,
+    toolName: 'calculator',
+    rawArguments: { expression: '6 * 7' },
+    principal,
+    context: {},
+    door: 'http',
+    origin: 'public',
+    mode: { kind: 'run' },
+  };
+  const source = { kind: 'builtin', name: 'builtin.compute' };
+  const tool = { name: 'calculator', revision: '0123456789abcdef', binding: { kind: 'builtin' }, source };
+  return {
+    call: { request, tool, startedAt: 100, admittedAt: 101, attempts: 1, waitedMs: 0 },
+    ok: true,
+    durationMs: 20.123,
+    microUsd: 1,
+    attempts: 1,
+    provenance: 'live',
+    timing: { queue_ms: 0, wait_ms: 0, execute_ms: 10 },
+    result: { usage: { tokens: 0 } },
+  };
+}

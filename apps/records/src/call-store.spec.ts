@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import type { FinishedCall, RecordsList } from '@toolfleet/contracts/records';
 import { DAY_MS, postgresDialect, sqliteDialect } from '@toolfleet/database';
-import { FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
@@ -272,5 +272,32 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
     const url = await server.createDatabase(`records_${(databases += 1)}`);
     const reopen = () => opened(new CallStore(postgresDialect(url)));
     return { store: await reopen(), reopen };
+  });
+
+  it('loses no call and stores none twice when the database is killed between and during batches', async () => {
+    const store = await opened(new CallStore(postgresDialect(await server.createDatabase('killed'))));
+    const batches = Array.from({ length: 30 }, (_, index) => ({ id: randomUUID(), calls: [call(`c${index}`)] }));
+    let refused = 0;
+    // As gateways send: again until it is confirmed, whatever became of the last delivery.
+    const deliver = async ({ id, calls }: (typeof batches)[number]) => {
+      for (;;) {
+        const done = await store.append(id, calls, NOON).then(
+          () => true,
+          () => false,
+        );
+        if (done) return;
+        refused += 1;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    };
+    await deliver(batches[0]!);
+    const delivered = Promise.all(batches.slice(1).map(deliver));
+    await server.kill();
+    await eventually('a batch is refused', () => refused > 0);
+    await server.restart();
+    await delivered;
+    const { calls } = await store.list({ limit: 100 });
+    expect(ids({ calls }).toSorted()).toEqual(batches.map((batch) => batch.calls[0]!.call_id).toSorted());
+    await store.close();
   });
 });

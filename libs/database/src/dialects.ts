@@ -56,8 +56,10 @@ export function postgresDialect(url: string, login: PostgresLogin = { applicatio
     statement_timeout: 30_000,
     application_name: `toolfleet-${login.application}`,
   });
-  // An idle connection that breaks is replaced at its next use. Without a listener the error would end the process.
+  // A connection that breaks is replaced at its next use, and a statement that it runs fails. Without listeners the error would end
+  // the process: that of the pool hears of idle connections only, so that a server killed within a transaction needs the other one.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return new PostgresDialect({ pool });
 }
 

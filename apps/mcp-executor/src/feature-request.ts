@@ -27,18 +27,26 @@ export async function listFeatures(
   const found: Pick<DiscoverReply, 'prompts' | 'resources'> = {};
   if (capabilities?.prompts) {
     const { prompts } = await orElse(client.listPrompts(undefined, request), { prompts: [] });
-    found.prompts = (prompts as unknown as JsonObject[]).slice(0, MAX_PROMPTS);
+    found.prompts = toListed(prompts).slice(0, MAX_PROMPTS);
   }
   if (capabilities?.resources) {
     const { resources } = await orElse(client.listResources(undefined, request), { resources: [] });
     const templates = await orElse(client.listResourceTemplates(undefined, request), { resourceTemplates: [] });
     const room = { chars: MAX_LISTED_CHARS };
     found.resources = {
-      resourceTemplates: takeWhileRoom(templates.resourceTemplates as unknown as JsonObject[], room),
-      resources: takeWhileRoom(resources as unknown as JsonObject[], room),
+      resourceTemplates: takeWhileRoom(toListed(templates.resourceTemplates), room),
+      resources: takeWhileRoom(toListed(resources), room),
     };
   }
   return found;
+}
+
+/** Listed items, without what their `_meta` says about the protocol or this fleet. */
+function toListed(items: readonly object[]): JsonObject[] {
+  return (items as readonly JsonObject[]).map(({ _meta, ...item }) => {
+    const meta = ownMeta(_meta);
+    return meta ? { ...item, _meta: meta } : item;
+  });
 }
 
 async function orElse<T>(listing: Promise<T>, none: T): Promise<T> {

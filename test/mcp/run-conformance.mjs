@@ -30,12 +30,13 @@ const LOST_IN_FLEET = {
     'json-schema-2020-12',
   ],
   '2026-07-28': [
-    // a server that refuses a call because of the capabilities of its client, which is the fleet
+    // A server that needs sampling, which is deprecated, gets none from the fleet.
     'server-stateless',
     // deprecated: sampling and roots
     ...['basic-sampling', 'basic-list-roots', 'multiple-input-requests', 'capability-check'].map(
       (name) => `input-required-result-${name}`,
     ),
+    // Prompts of servers cannot ask for input, and a forged state is refused by a result with `isError`.
     ...['non-tool-request', 'tampered-state'].map((name) => `input-required-result-${name}`),
     // Tasks of servers are not relayed.
     ...['lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input'].map(

@@ -1,5 +1,4 @@
 /** Prompts and resources of MCP servers, as one client sees them. Requests for them run through the engine as calls of tools do. */
-import { randomUUID } from 'node:crypto';
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -7,13 +6,13 @@ import {
   type CallToolResult,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isJsonObject, toToolError, type CallRequest, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { callRequest } from '@toolfleet/contracts/call-fields';
+import { isJsonObject, toToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { McpServerDeps } from './mcp-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
+import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.js';
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
@@ -131,19 +130,18 @@ export async function callFeature(
   context: ServerContext,
   address?: string,
 ): Promise<JsonObject> {
-  const caller = {
-    principal,
-    origin: 'public',
-    door: 'mcp',
-    context: { user_id: principal.userId, ...exchange?.project },
-    exchangeSession: exchange?.session,
-    signal: context.mcpReq.signal,
-  } as const;
-  const time = { beginsAt: deps.clock.now() - (exchange?.waitedMs ?? 0), maxMs: deps.options.maxCallMs };
-  const request: CallRequest = callRequest({ id: randomUUID(), tool: name, arguments: args, fields: {} }, caller, time);
-  const result = await deps.executeCall(request).catch((error: unknown) => {
-    throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
-  });
+  const { signal, _meta } = context.mcpReq;
+  // The other fields change the shape of the result, or are for effects.
+  const { request_id, agent_id, task_id, timeout_ms } = readMetaFields(isJsonObject(_meta) ? _meta : {});
+  const fields = { request_id, agent_id, task_id, timeout_ms };
+  const request = clientCallRequest({ name, arguments: args, principal, exchange, signal }, fields, deps);
+  const progress = notifyProgress(context, deps.clock);
+  const result = await deps
+    .executeCall({ ...request, onProgress: progress?.report })
+    .catch((error: unknown) => {
+      throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
+    })
+    .finally(() => progress?.stop());
   if (result.ok) return isJsonObject(result.output) ? result.output : {};
   const { message, facts } = result.failure;
   if (facts?.rpcCode === NOT_FOUND && address !== undefined) throw new ResourceNotFoundError(address, message);

@@ -161,21 +161,31 @@ function toMeta(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-interface McpCall extends NamedCall {
-  /** `_meta` of the request: the fields that HTTP takes in its body. */
-  meta: JsonObject;
+/** A call and its client. */
+interface ClientCall extends NamedCall {
   principal: Principal;
   exchange: Exchange | undefined;
   signal: AbortSignal;
+}
+
+interface McpCall extends ClientCall {
+  /** `_meta` of the request: the fields that HTTP takes in its body. */
+  meta: JsonObject;
   resultReading: ResultReading;
 }
 
-function toCallRequest(
-  { name, arguments: args, meta, principal, exchange, signal, resultReading }: McpCall,
-  deps: McpServerDeps,
+/** @throws ProtocolError -32602 as `readMetaFields` */
+function toCallRequest({ meta, resultReading, ...call }: McpCall, deps: McpServerDeps): CallRequest {
+  const request = clientCallRequest(call, readMetaFields(meta), deps);
+  return { ...request, inlineBytes: request.inlineBytes ?? deps.options.inlineBytes, resultReading };
+}
+
+/** The request of a call that came over MCP, with the call fields of its `_meta`. */
+export function clientCallRequest(
+  { name, arguments: args, principal, exchange, signal }: ClientCall,
+  fields: CallFieldsOn<'mcp'>,
+  { clock, options }: McpServerDeps,
 ): CallRequest {
-  const { maxCallMs } = deps.options;
-  const fields = readMetaFields(meta);
   const caller = {
     principal,
     origin: 'public',
@@ -184,13 +194,12 @@ function toCallRequest(
     exchangeSession: exchange?.session,
     signal,
   } as const;
-  const time = { beginsAt: deps.clock.now() - (exchange?.waitedMs ?? 0), maxMs: maxCallMs };
-  const request = callRequest({ id: newCallId(deps.clock.now()), tool: name, arguments: args, fields }, caller, time);
-  return { ...request, inlineBytes: request.inlineBytes ?? deps.options.inlineBytes, resultReading };
+  const time = { beginsAt: clock.now() - (exchange?.waitedMs ?? 0), maxMs: options.maxCallMs };
+  return callRequest({ id: newCallId(clock.now()), tool: name, arguments: args, fields }, caller, time);
 }
 
 /** @throws ProtocolError -32602: a call must not run without the protection (such as an idempotency key) it asked for */
-function readMetaFields(meta: JsonObject): CallFieldsOn<'mcp'> {
+export function readMetaFields(meta: JsonObject): CallFieldsOn<'mcp'> {
   try {
     return readCallFields(meta, 'mcp');
   } catch (error) {
@@ -224,7 +233,7 @@ function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): C
 }
 
 /** Sends progress notifications for a call that asked for them: those of the tool, and a heartbeat in between. */
-function notifyProgress(
+export function notifyProgress(
   context: ServerContext,
   clock: Clock,
 ): { report(progress: CallProgress): void; stop(): void } | undefined {

@@ -74,11 +74,11 @@ const FAILED: [string, string, object, RegExp, RegExp][] = [
 ];
 
 describe.each(FAILED)('a failure of %s', (_what, tool, args, error, words) => {
-  const explanation = { error: 'internal_error', tool, message: expect.stringMatching(words) };
+  const explanation = { error: 'execution_error', tool, message: expect.stringMatching(words) };
   const body = {
     success: false,
     error: expect.stringMatching(error),
-    metadata: { error_type: 'internal_error' },
+    metadata: { error_type: 'execution_error' },
   };
 
   it('is explained as JSON over HTTP, Shannon’s path and NATS, with the words of the tool', async () => {

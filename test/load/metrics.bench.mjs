@@ -12,7 +12,7 @@ const SCRAPES = 15;
 const CALLS = 100_000;
 const ROUNDS = 15;
 const FAILURES = [
-  ['TOOL_ERROR', 'internal_error'],
+  ['TOOL_ERROR', 'execution_error'],
   ['ATTEMPT_TIMED_OUT', 'timeout'],
   ['NETWORK_ERROR', 'network_error'],
   ['ARGUMENTS_INVALID', 'invalid_arguments'],

@@ -92,7 +92,7 @@ describe('builtin-executor over NATS', () => {
     expect(await execute({ arguments: { expression: '1 / 0' } })).toMatchObject({
       ok: false,
       output: null,
-      failure: { code: 'TOOL_ERROR', errorType: 'internal_error', retryable: false, details: { position: 3 } },
+      failure: { code: 'TOOL_ERROR', errorType: 'execution_error', retryable: false, details: { position: 3 } },
     });
   });
 

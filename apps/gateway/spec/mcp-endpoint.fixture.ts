@@ -94,7 +94,7 @@ async function engine(request: CallRequest): Promise<CallResult> {
     case 'fails':
       return failedWith({
         code: 'UPSTREAM_ERROR',
-        errorType: 'network_error',
+        errorType: 'upstream_error',
         message: 'HTTP 404: no such order',
         retryable: false,
       });

@@ -129,7 +129,7 @@ function failed(response: EgressResponse, output: Json, metadata: JsonObject, no
     metadata,
     failure: {
       code: 'UPSTREAM_ERROR',
-      errorType: 'network_error',
+      errorType: 'upstream_error',
       message,
       retryable: isServerFault(status),
       details: { http_status: status },

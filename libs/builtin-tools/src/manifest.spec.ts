@@ -111,7 +111,7 @@ describe('ToolRunner', () => {
       output: null,
       text: 'busy',
       retry_after_ms: 500,
-      failure: { code: 'UPSTREAM_ERROR', errorType: 'network_error', retryable: false, details: { status: 429 } },
+      failure: { code: 'UPSTREAM_ERROR', errorType: 'upstream_error', retryable: false, details: { status: 429 } },
     });
   });
 

@@ -1,3 +1,4 @@
+import type { ErrorClass } from './errors/catalogue.js';
 import { isJsonObject, type Json, type JsonObject } from './json.js';
 import type { MicroUsd } from './units.js';
 
@@ -92,8 +93,17 @@ export interface OpenApiBinding {
 /** How a tool is executed. Complete: executors need nothing else from the registry. */
 export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | ResultBinding | McpBinding | OpenApiBinding;
 
+/** Classes of errors that a retry policy can name. */
+export const RETRIED_CLASSES = [
+  'timeout',
+  'network_error',
+  'upstream_error',
+  'execution_error',
+  'internal_error',
+] as const satisfies readonly ErrorClass[];
+
 /**
- * When a failed call is retried. `none`: never. `network`: on network and timeout errors, 3 attempts, first wait 1 s.
+ * When a failed call is retried. `none`: never. `network`: on network, upstream and timeout errors, 3 attempts, first wait 1 s.
  * `idempotent`: on any execution error, 2 attempts, first wait 200 ms, factor 1.5. `custom`: as specified.
  */
 export type RetryPolicy =
@@ -108,8 +118,11 @@ export type RetryPolicy =
       multiplier: number;
       /** Longest wait between attempts, at most 30,000. */
       max_delay_ms?: number;
-      /** Error classes that are retried; default `timeout` and `network_error`. */
-      on?: ('timeout' | 'network_error' | 'internal_error')[];
+      /**
+       * Error classes that are retried; default `timeout` and `network_error`. `network_error` includes `upstream_error`, and
+       * `internal_error` includes `execution_error`.
+       */
+      on?: (typeof RETRIED_CLASSES)[number][];
     };
 
 /** Values of an argument that make a single call dangerous, such as `strictness: lenient`. */

@@ -1,5 +1,5 @@
 import type { JsonObject } from './json.js';
-import type { ToolDefinition } from './tool-definition.js';
+import { RETRIED_CLASSES, type ToolDefinition } from './tool-definition.js';
 
 /**
  * Settings that every tool accepts: a builtin tool or plugin, an MCP server, a function endpoint or an OpenAPI
@@ -42,7 +42,7 @@ const RETRY_POLICY: JsonObject = {
         base_delay_ms: whole(0, 30_000),
         multiplier: { type: 'number', minimum: 1, maximum: 10 },
         max_delay_ms: whole(0, 30_000),
-        on: { type: 'array', items: { enum: ['timeout', 'network_error', 'internal_error'] }, maxItems: 3 },
+        on: { type: 'array', items: { enum: [...RETRIED_CLASSES] }, maxItems: RETRIED_CLASSES.length },
       },
       required: ['max_attempts', 'base_delay_ms', 'multiplier'],
       additionalProperties: false,

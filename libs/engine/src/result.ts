@@ -136,7 +136,7 @@ function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: 
     error_type: errorType,
     retryable,
     chargeable: CATALOGUE[code].charge !== 'nothing',
-    suggestion: suggestionFor(code, errorType),
+    suggestion: CATALOGUE[code].hint,
     doc_url: docUrl(code),
   };
   if (retryAfterMs !== undefined) metadata.retry_after_ms = retryAfterMs;
@@ -166,21 +166,8 @@ async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>)
   return succeeded({ ...outcome, metadata });
 }
 
-const SUGGESTIONS: Record<ErrorClass, string> = {
-  timeout: 'Retry later or simplify the request.',
-  invalid_arguments: 'Check the format and types of the arguments, then retry.',
-  tool_not_found: 'Check the name against the tool list.',
-  network_error: 'The system is unavailable at the moment; retry later.',
-  internal_error: 'The system is unavailable at the moment; retry later.',
-};
-
-/** What a model can do about a failure: the catalogue's hint for its code, else the suggestion for its class. */
-function suggestionFor(code: ErrorCode, errorType: ErrorClass): string {
-  return CATALOGUE[code].hint || SUGGESTIONS[errorType];
-}
-
 /**
- * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and a suggestion. The
+ * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and the hint of its code. The
  * message also has what the tool itself wrote, such as a traceback.
  */
 export function explainFailure<R extends CallResult>(tool: string, result: R): R {
@@ -194,7 +181,7 @@ export function explainFailure<R extends CallResult>(tool: string, result: R): R
       error: errorType,
       tool: tool.slice(0, MAX_TOOL_CHARS),
       message: shown,
-      suggestion: suggestionFor(code, errorType),
+      suggestion: CATALOGUE[code].hint,
     });
   let rendered = render(words);
   // Escaping makes a message longer by an unknown factor, so it is cut in proportion until the JSON fits.

@@ -11,7 +11,13 @@ export interface RetryRule {
   on: ReadonlySet<ErrorClass> | 'any';
 }
 
-const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error']);
+const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error', 'upstream_error']);
+
+/** What a class of a policy stands for besides itself. */
+const INCLUDED: Partial<Record<ErrorClass, ErrorClass>> = {
+  network_error: 'upstream_error',
+  internal_error: 'execution_error',
+};
 
 /** Most attempts that a definition may declare. */
 const MAX_ATTEMPTS = 10;
@@ -57,7 +63,7 @@ function toRetryRule(policy: RetryPolicy): RetryRule {
       return {
         maxAttempts: Math.max(1, Math.min(MAX_ATTEMPTS, Math.floor(policy.max_attempts))),
         backoff: { baseMs: policy.base_delay_ms, multiplier: policy.multiplier, capMs: policy.max_delay_ms ?? 10_000 },
-        on: policy.on ? new Set(policy.on) : NETWORK_ERRORS,
+        on: policy.on ? new Set(policy.on.flatMap((one) => [one, INCLUDED[one] ?? one])) : NETWORK_ERRORS,
       };
   }
 }

@@ -44,19 +44,19 @@ export default {
     {
       name: 'the text of a failure of the calculator',
       reliance: 'JSON with the words of the tool in message',
-      expected: { error: 'internal_error', tool: 'calculator', message: present, suggestion: present },
+      expected: { error: 'execution_error', tool: 'calculator', message: present, suggestion: present },
       see: async (fleet) => explanation(await fleet.call('calculator', { expression: '1 / 0' })),
     },
     {
       name: 'the text of a failure of Python',
       reliance: 'JSON with the exception in message',
-      expected: { error: 'internal_error', tool: 'execute_python', message: /ValueError: x/, suggestion: present },
+      expected: { error: 'execution_error', tool: 'execute_python', message: /ValueError: x/, suggestion: present },
       see: async (fleet) => explanation(await fleet.python('raise ValueError("x")')),
     },
     {
       name: 'the text of a failure of a plugin',
       reliance: 'JSON with escaped quotes, backslashes and line ends in message',
-      expected: { error: 'internal_error', tool: 'probe_rejects', message: 'a "quoted" \\ reason\nin two lines' },
+      expected: { error: 'execution_error', tool: 'probe_rejects', message: 'a "quoted" \\ reason\nin two lines' },
       see: async (fleet) => explanation(await fleet.call('probe_rejects', {})),
       needs: 'own',
     },

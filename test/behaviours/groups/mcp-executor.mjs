@@ -42,7 +42,7 @@ export default {
         body: {
           success: false,
           error: /^HTTP 404: /,
-          metadata: { code: 'UPSTREAM_ERROR', error_type: 'network_error', retryable: false, attempts: 1 },
+          metadata: { code: 'UPSTREAM_ERROR', error_type: 'upstream_error', retryable: false, attempts: 1 },
         },
       },
       see: (fleet) => fleet.call('up_missing', { text: fleet.fresh() }),

@@ -55,7 +55,7 @@ export default {
           ),
           errors: await fleet.growth(
             'shannon_tool_errors_total',
-            { tool_name: 'probe_rejects', error_type: 'internal_error' },
+            { tool_name: 'probe_rejects', error_type: 'execution_error' },
             fail,
           ),
           cost: await fleet.growth('shannon_tool_cost_usd', effect, call),

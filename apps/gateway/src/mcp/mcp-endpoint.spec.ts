@@ -102,7 +102,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     expect(await call(client, 'fails')).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('HTTP 404: no such order') }],
-      _meta: { code: 'UPSTREAM_ERROR', error_type: 'network_error' },
+      _meta: { code: 'UPSTREAM_ERROR', error_type: 'upstream_error' },
     });
     expect(await call(client, 'broke')).toMatchObject({
       isError: true,

@@ -98,8 +98,8 @@ describe('tasks over the queue', () => {
     [
       'failed',
       'completed',
-      body({ success: false, error: 'no', metadata: { code: 'TOOL_ERROR', error_type: 'internal_error' } }),
-      { result: { isError: true, _meta: { call_id: 'c1', code: 'TOOL_ERROR', error_type: 'internal_error' } } },
+      body({ success: false, error: 'no', metadata: { code: 'TOOL_ERROR', error_type: 'execution_error' } }),
+      { result: { isError: true, _meta: { call_id: 'c1', code: 'TOOL_ERROR', error_type: 'execution_error' } } },
     ],
     ['expired', 'failed', undefined, { error: { code: -32_603 } }],
     ['outcome_unknown', 'failed', undefined, { error: { message: 'The call is outcome_unknown' } }],

@@ -1,5 +1,20 @@
-/** Class of a failure as models and metrics see it. */
-export type ErrorClass = 'timeout' | 'invalid_arguments' | 'tool_not_found' | 'network_error' | 'internal_error';
+/** Class of a failure as models and metrics see it: what to do differs from class to class, and little within one. */
+export type ErrorClass =
+  | 'timeout'
+  | 'invalid_arguments'
+  | 'tool_not_found'
+  /** The caller may not do this, or not yet. */
+  | 'permission_denied'
+  /** A limit of rate, money, tokens or storage is used up. */
+  | 'limit_exceeded'
+  /** The upstream or the executor could not be reached. */
+  | 'network_error'
+  /** The upstream answered with an error. */
+  | 'upstream_error'
+  /** The tool or program ran and failed. */
+  | 'execution_error'
+  /** The fleet failed. */
+  | 'internal_error';
 
 /** Everything about one error code. */
 export interface ErrorEntry {
@@ -93,36 +108,36 @@ export const CATALOGUE = {
     false,
     'Correct the registration as described in the message, or retry when the server is reachable.',
   ),
-  UNAUTHENTICATED: request(401, 'internal_error', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
-  BUDGET_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher limit.', NEVER),
-  TOKEN_LIMIT_EXCEEDED: request(402, 'internal_error', false, 'Ask for a higher token limit.', NEVER),
-  PERMISSION_DENIED: request(403, 'internal_error', false, 'Use a credential that may call this tool.'),
-  TOOL_DANGEROUS: request(403, 'internal_error', false, 'Dangerous tools are reserved for internal callers.'),
-  TOOL_QUARANTINED: request(403, 'internal_error', false, 'An administrator must approve the changed tool.'),
+  UNAUTHENTICATED: request(401, 'permission_denied', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
+  BUDGET_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher limit.', NEVER),
+  TOKEN_LIMIT_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher token limit.', NEVER),
+  PERMISSION_DENIED: request(403, 'permission_denied', false, 'Use a credential that may call this tool.'),
+  TOOL_DANGEROUS: request(403, 'permission_denied', false, 'Dangerous tools are reserved for internal callers.'),
+  TOOL_QUARANTINED: request(403, 'permission_denied', false, 'An administrator must approve the changed tool.'),
   POLICY_DENIED: request(
     403,
-    'internal_error',
+    'permission_denied',
     false,
     'A policy rule or a guard forbids this call with these arguments.',
     NEVER_IGNORED,
   ),
   APPROVAL_REQUIRED: request(
     403,
-    'internal_error',
+    'permission_denied',
     false,
     'A person must approve this call: make it over MCP with a client that supports elicitation, and answer its question.',
     NEVER,
   ),
   APPROVAL_DECLINED: request(
     403,
-    'internal_error',
+    'permission_denied',
     false,
     'A person declined this call; ask that person what to do instead.',
     NEVER,
   ),
   INPUT_REQUIRED: request(
     403,
-    'internal_error',
+    'permission_denied',
     false,
     'The server of this tool asks a person for input: call it over MCP with a client that declares elicitation, not asynchronously or in a program.',
     NEVER,
@@ -146,16 +161,16 @@ export const CATALOGUE = {
     'Use a new idempotency key for other arguments.',
     NEVER_IGNORED,
   ),
-  RATE_LIMITED: request(429, 'internal_error', true, 'Wait, then retry the same call.'),
+  RATE_LIMITED: request(429, 'limit_exceeded', true, 'Wait, then retry the same call.'),
   PROGRAM_LIMIT: request(
     429,
-    'internal_error',
+    'limit_exceeded',
     false,
     'Split the work into several programs, or raise max_calls or max_cost_usd.',
   ),
   RESULT_QUOTA_EXCEEDED: request(
     429,
-    'internal_error',
+    'limit_exceeded',
     true,
     'Call synchronously and without an idempotency key, wait until stored results expire, or ask for a larger quota.',
   ),
@@ -218,7 +233,7 @@ export const CATALOGUE = {
     charge: 'reservation',
   }),
   UPSTREAM_ERROR: execution(
-    'network_error',
+    'upstream_error',
     false,
     'Read the upstream message; correct the arguments or retry later.',
     {
@@ -235,15 +250,15 @@ export const CATALOGUE = {
     ...NEVER,
     charge: 'nothing',
   }),
-  RESULT_TOO_LARGE: execution('internal_error', false, 'Narrow the request so that the result is smaller.', NEVER),
-  EXECUTION_FAILED: execution('internal_error', false, 'Read the message and correct the request.'),
-  SANDBOX_ERROR: execution('internal_error', false, 'Read the Python error and correct the code.'),
-  MEMORY_EXCEEDED: execution('internal_error', false, 'Use less memory.'),
-  OUTPUT_LIMIT: execution('internal_error', false, 'Print or return less.'),
-  SANDBOX_POLICY: execution('internal_error', false, 'Use only the allowed modules and builtins of this strictness.', {
+  RESULT_TOO_LARGE: execution('execution_error', false, 'Narrow the request so that the result is smaller.', NEVER),
+  EXECUTION_FAILED: execution('execution_error', false, 'Read the message and correct the request.'),
+  SANDBOX_ERROR: execution('execution_error', false, 'Read the Python error and correct the code.'),
+  MEMORY_EXCEEDED: execution('execution_error', false, 'Use less memory.'),
+  OUTPUT_LIMIT: execution('execution_error', false, 'Print or return less.'),
+  SANDBOX_POLICY: execution('execution_error', false, 'Use only the allowed modules and builtins of this strictness.', {
     charge: 'nothing',
   }),
-  SANDBOX_CRASHED: execution('internal_error', false, 'The interpreter terminated abnormally; simplify the code.'),
+  SANDBOX_CRASHED: execution('execution_error', false, 'The interpreter terminated abnormally; simplify the code.'),
   WORKER_LOST: execution('internal_error', false, 'The worker died while running this; do not retry it unchanged.', {
     ...NEVER,
     blame: 'executor',
@@ -257,9 +272,9 @@ export const CATALOGUE = {
     'The operator must configure credentials for this upstream.',
     { ...NEVER, charge: 'nothing' },
   ),
-  TOOL_ERROR: execution('internal_error', false, 'Read the message and correct the request.'),
+  TOOL_ERROR: execution('execution_error', false, 'Read the message and correct the request.'),
   RESULT_WITHHELD: execution(
-    'internal_error',
+    'execution_error',
     false,
     'The tool ran, and a guard of the operator withholds its result; ask for something else.',
     NEVER,

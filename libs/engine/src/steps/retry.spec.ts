@@ -1,8 +1,13 @@
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { RegisteredTool, RETRIED_CLASSES } from '@toolfleet/contracts/tool-definition';
 import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 
 const network = { retry_policy: { kind: 'network' as const } };
+
+const on = (...classes: (typeof RETRIED_CLASSES)[number][]): Partial<RegisteredTool> => ({
+  retry_policy: { kind: 'custom', max_attempts: 2, base_delay_ms: 1, multiplier: 1, on: classes },
+});
+const upstreamIsDown = () => failedReply('UPSTREAM_ERROR', { retryable: true, details: { status: 503 } });
 
 describe('retry', () => {
   const flaky = () =>
@@ -81,6 +86,14 @@ describe('retry', () => {
       () => failedReply('ATTEMPT_TIMED_OUT'),
       5,
     ],
+    ['network_error of a policy, which includes upstream_error', on('network_error'), upstreamIsDown, 2],
+    [
+      'internal_error of a policy, which includes execution_error',
+      on('internal_error'),
+      () => failedReply('TOOL_ERROR'),
+      2,
+    ],
+    ['a class that the policy does not name', on('timeout'), upstreamIsDown, 1],
   ])('%s', async (_, tool, reply, attempts) => {
     const { call, clock, executor } = anEngine(tool, new ScriptedExecutor(reply));
     await over(clock, 60_000, call({}));

@@ -87,6 +87,6 @@ export function retryBackoff(
   }
   if (attempt >= rule.maxAttempts) return undefined;
   if (rule.on === 'any') return rule.backoff;
-  const mayPass = failure.retryable || failure.errorType === 'internal_error';
+  const mayPass = failure.retryable || ['internal_error', 'execution_error'].includes(failure.errorType);
   return rule.on.has(failure.errorType) && mayPass ? rule.backoff : undefined;
 }

@@ -287,7 +287,7 @@ describe('call', () => {
       out: 'one\n',
       error: 'two\nTraceback…\nValueError: x\nfailed: ValueError: x\n  Correct the code.\n  call_id: c1\n',
     });
-    failed({ output: null, text: JSON.stringify({ error: 'internal_error', message: 'ValueError: x\nat line 3' }) });
+    failed({ output: null, text: JSON.stringify({ error: 'execution_error', message: 'ValueError: x\nat line 3' }) });
     expect((await run(['call', 'calculator', '-a', '{}'])).error).toBe(
       'failed: ValueError: x\nat line 3\n  call_id: c1\n',
     );

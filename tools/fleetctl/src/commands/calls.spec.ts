@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { RESULT, routes, run, seen } from '../fleetctl.fixture.js';
+import { RESULT, routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
+
+serveGateway();
 
 const CALL = {
   cursor: '7',

@@ -42,6 +42,22 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.get('answered')).toMatchObject({ state: 'failed', ask });
   });
 
+  test.each([
+    ['its claim entered', {}, ['answered', 'stored']],
+    ['has a key', key, ['stored', 'answered']],
+  ])('the outcome of a call that %s: %s', async (_, ask, expected) => {
+    const { call, clock, ports } = anEngine(effect, new ScriptedExecutor(() => okReply('sent')));
+    const seen: string[] = [];
+    ports.journal.finish = async () => {
+      await clock.sleep(100);
+      seen.push('stored');
+      return true;
+    };
+    const answered = call(ask).then(() => seen.push('answered'));
+    await over(clock, 1_000, answered);
+    expect(seen).toEqual(expected);
+  });
+
   test('its second attempt is entered before it is sent, with a higher fence', async () => {
     const { call, clock, journal } = anEngine(
       effect,

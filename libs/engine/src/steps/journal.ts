@@ -77,7 +77,10 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
     return result;
   }
   // The outcome of the call is that of its last attempt.
-  if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
+  if (failure && !isLastAttempt(call, failure)) return result;
+  const stored = storeOutcome(ports, call, result);
+  // Nothing replays a call that its claim entered, so its caller need not wait. If this fails, its executor stores its own copy.
+  if (!call.entry) await stored;
   return result;
 }
 

@@ -72,11 +72,15 @@ async function call(expression: string, ask: Omit<Ask, 'path' | 'body'> = {}): P
 }
 
 /** Runs fleetctl against the first gateway. */
-async function fleetctl(key: string, ...argv: string[]) {
+async function fleetctl(caller: string | { key: string; onOut(text: string): void }, ...argv: string[]) {
+  const { key, onOut } = typeof caller === 'string' ? { key: caller, onOut: () => {} } : caller;
   let out = '';
   let error = '';
   const terminal = terminalOn({
-    out: (text) => void (out += text),
+    out: (text) => {
+      out += text;
+      onOut(String(text));
+    },
     error: (text) => void (error += text),
     readInput: () => Promise.resolve(''),
   });
@@ -213,6 +217,18 @@ describe('finished calls', () => {
       .map((line) => JSON.parse(line));
     expect(calls).toContainEqual(found);
     expect(calls.every((one) => one.tenant_id === 'globex' && one.status !== 'success')).toBe(true);
+  });
+
+  it('are followed by fleetctl until Ctrl-C', async () => {
+    let out = '';
+    const following = fleetctl({ key: memberKey(), onOut: (text) => (out += text) }, 'calls', 'tail');
+    for (const expression of ['5+1', '5+2']) {
+      await eventually('it follows', () => out !== '');
+      const id = await call(expression, { key: memberKey() });
+      await eventually('the call is shown', () => out.includes(`${id}  `));
+    }
+    process.emit('SIGINT');
+    expect(await following).toMatchObject({ code: 130, error: 'fleetctl: Interrupted\n' });
   });
 
   it('survive the death of the service that records them', async () => {

@@ -54,14 +54,16 @@ export class Gateway {
     return this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, signal });
   }
 
-  /** Finished calls as they end, after the one with this cursor, until the gateway closes the stream. @throws CliError */
+  /** Finished calls as they end, after the one with this cursor, until the stream ends or breaks. @throws CliError */
   async *finishedCalls(cursor: string): AsyncGenerator<FinishedCall> {
     try {
       const sent = { signal: this.interrupted, lastId: cursor };
       for await (const { type, data } of this.#client.events('GET /api/v1/calls/events', sent))
         if (type === 'call') yield JSON.parse(data) as FinishedCall;
     } catch (error) {
-      throwCause(error as Error);
+      if (this.interrupted.aborted) throw new CliError('Interrupted', 130);
+      const { cause } = error as Error;
+      if (cause instanceof CliError) throw cause;
     }
   }
 }

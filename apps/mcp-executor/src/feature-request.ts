@@ -1,11 +1,12 @@
 /** Prompts and resources of MCP servers: what they list, and the requests that read and complete them. */
-import { ProtocolError, type Client, type RequestOptions } from '@modelcontextprotocol/client';
+import type { Client, RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type DiscoverReply, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import { readFleetAddress } from '@toolfleet/contracts/resource-address';
 import { mcpMethod, type McpBinding } from '@toolfleet/contracts/tool-definition';
 import { toFleetBlock, withFleetAddress } from './fleet-addresses.js';
+import { classifyMcpError } from './mcp-error.js';
 import type { McpMessage } from './mcp-target.js';
 import { ownMeta } from './tool-result.js';
 
@@ -15,8 +16,8 @@ const MAX_PROMPTS = 1_000;
 const MAX_LISTED_CHARS = 2 * 1024 * 1024;
 
 /**
- * Lists prompts and resources, all pages, without a cache. A server that declares a list and then refuses it has none: its tools
- * still work.
+ * Lists prompts and resources, all pages, without a cache. A server that declares a list and then refuses it, or sends something else,
+ * has none: its tools still work.
  */
 export async function listFeatures(
   client: Client,
@@ -53,7 +54,8 @@ async function orElse<T>(listing: Promise<T>, none: T): Promise<T> {
   try {
     return await listing;
   } catch (error) {
-    if (error instanceof ProtocolError) return none;
+    const { error: known, reconnect } = classifyMcpError(error, 'server');
+    if (known.code === 'UPSTREAM_ERROR' && !reconnect) return none;
     throw error;
   }
 }

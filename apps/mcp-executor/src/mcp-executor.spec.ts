@@ -118,6 +118,21 @@ function omitting(members: readonly string[], methods?: readonly string[]): Requ
   return (request, response) => void handle(request, response);
 }
 
+/** 2026-07-28, with other results of some methods. */
+function replacing(results: Readonly<Record<string, object>>): RequestListener {
+  const served = createMcpHandler(() => toolServer());
+  const handle = toNodeHandler({
+    async fetch(request, options) {
+      const response = await served.fetch(request, options);
+      const result = results[String(request.headers.get('mcp-method'))];
+      if (!result) return response;
+      const { id } = (await response.json()) as { id: number };
+      return Response.json({ jsonrpc: '2.0', id, ...result });
+    },
+  });
+  return (request, response) => void handle(request, response);
+}
+
 /** 2025-11-25 with sessions kept in memory; `forget` drops them, as a restart would. */
 function sessionful() {
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();
@@ -492,6 +507,15 @@ describe('McpExecutor', () => {
         return initialized(body, response) || onCall(body.id, response);
       });
     };
+
+  it('keeps the tools of a server with other lists that are invalid', async () => {
+    const wrong = { result: { resultType: 'complete', prompts: 'none' } };
+    const refused = { error: { code: -32_601, message: 'Method not found' } };
+    const { url, port } = await serve(replacing({ 'prompts/list': wrong, 'resources/templates/list': refused }));
+    const found = await executor({ port }).discover({ server: 'test', url });
+    expect(found.tools).toHaveLength(4);
+    expect(found).toMatchObject({ prompts: [], resources: { resources: [{ uri: 'x://l' }], resourceTemplates: [] } });
+  });
 
   it.each<[string, string, (id: number, response: ServerResponse) => void]>([
     ['drops the connection before an answer', 'NETWORK_ERROR', (_, response) => response.destroy()],

@@ -53,6 +53,29 @@ describe('Catalog', () => {
     expect(catalog.list({ category: 'file' }).tools).toHaveLength(5);
   });
 
+  it('lists prompts and resources apart from tools, those of a tenant for it alone', async () => {
+    const mcp = { kind: 'mcp', server: 's', transport: 'stdio', url: '', remoteName: 's' } as const;
+    const held = { reason: 'changed', sinceAt: 0, pendingRevision: 'r2', wasApproved: true };
+    const prompt = (name: string) => tool(name, { binding: { ...mcp, method: 'prompts/get' } });
+    const changed = prompt('prompt:changed');
+    const { catalog } = await catalogOf([
+      tool('a', { binding: mcp }),
+      prompt('prompt:a'),
+      { ...changed, quarantine: { ...held, pending: changed.definition } },
+      tool('resource:acme', { binding: { ...mcp, method: 'resources/read' }, tenant: 'acme' }),
+      tool('z'),
+    ]);
+    const names = (query: object) => catalog.list(query).tools.map(({ name }) => name);
+    expect([names({}), names({ tenant_id: 'acme' })]).toEqual([
+      ['a', 'z'],
+      ['a', 'z'],
+    ]);
+    expect([names({ features: true }), names({ features: true, tenant_id: 'acme' })]).toEqual([
+      ['prompt:a'],
+      ['prompt:a', 'resource:acme'],
+    ]);
+  });
+
   it('bounds a page by its weight', async () => {
     const heavy = Array.from({ length: 6 }, (_, i) => tool(`t${i}`, { description: 'x'.repeat(1_500_000) }));
     const { catalog } = await catalogOf(heavy);

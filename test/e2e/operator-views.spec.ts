@@ -507,13 +507,13 @@ describe('sources and approvals from a terminal', () => {
     const paths = { '/pets': { get: { operationId: 'listPets', responses: { 200: { description: 'ok' } } } } };
     const document = { openapi: '3.1.0', info: { title: 'Pets', version: '1.0.0' }, servers: [{ url: AWAY }], paths };
     await writeFile(join(fleet.folder, 'pets.json'), JSON.stringify(document));
-    const fields = '{"name_prefix": "cli_"}';
     const file = join(fleet.folder, 'pets.json');
-    expect(
-      await operator('sources', 'add', 'openapi', 'pets', file, '--fields', fields, '--visibility', 'fleet'),
-    ).toMatchObject({ code: 0, out: 'Registered 1 operations\n' });
-    expect((await operator('sources', 'show', 'pets')).out).toMatch(/visible to +all tenants[^]*tools +cli_listPets/);
-    expect((await operator('sources', 'remove', 'pets', '--json')).out).toContain('cli_listPets');
+    expect(await operator('sources', 'add', 'openapi', 'pets', file, '--visibility', 'fleet')).toMatchObject({
+      code: 0,
+      out: 'Registered 1 operations\n',
+    });
+    expect((await operator('sources', 'show', 'pets')).out).toMatch(/visible to +all tenants[^]*tools +pets_listPets/);
+    expect((await operator('sources', 'remove', 'pets', '--json')).out).toContain('pets_listPets');
   });
 });
 

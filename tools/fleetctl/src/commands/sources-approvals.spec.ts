@@ -37,6 +37,44 @@ describe('sources', () => {
     expect(seen).toEqual([]);
   });
 
+  describe('the names of tools', () => {
+    const added = async (...line: string[]) => {
+      for (const kind of ['openapi', 'mcp'])
+        routes.set(`POST /api/v1/sources/${kind}`, () => ({ status: 201, body: { message: 'registered' } }));
+      expect(await run(['sources', 'add', ...line])).toMatchObject({ code: 0 });
+      return seen.at(-1)?.body;
+    };
+    const PETS = ['openapi', 'pets', 'https://pets.example.com/openapi.json'];
+    const isRegistered = (kind: string) =>
+      routes.set('GET /api/v1/sources', () => ({ status: 200, body: [{ ...SOURCE, kind, name: 'pets' }] }));
+
+    it('begin with the source, as those of MCP servers do', async () => {
+      isRegistered('mcp');
+      expect(await added(...PETS)).toMatchObject({ name: 'pets', name_prefix: 'pets_' });
+      const long = 'a'.repeat(64);
+      expect((await added('openapi', long, PETS[2]!))?.['name_prefix']).toBe(`${'a'.repeat(39)}_`);
+    });
+
+    it.each([
+      ['--prefix zoo', ['--prefix', 'zoo'], 'zoo_'],
+      ['--prefix ""', ['--prefix', ''], ''],
+      ['--fields', ['--fields', '{"name_prefix": "p-"}'], 'p-'],
+    ])('begin as %s says', async (_what, options, prefix) => {
+      isRegistered('mcp');
+      expect((await added(...PETS, ...options))?.['name_prefix']).toBe(prefix);
+    });
+
+    it('stay when a source is registered again', async () => {
+      isRegistered('openapi');
+      expect(await added(...PETS)).not.toHaveProperty('name_prefix');
+    });
+
+    it('of an MCP server begin as --prefix says', async () => {
+      expect(await added('mcp', 'crm', 'https://crm.example.com/mcp', '--prefix', 'c')).toMatchObject({ prefix: 'c' });
+      expect(await added('mcp', 'crm', 'https://crm.example.com/mcp')).not.toHaveProperty('prefix');
+    });
+  });
+
   it('are named by id where several have the name', async () => {
     const own = { ...SOURCE, id: 'mcp/crm@acme', tenant: 'acme' };
     routes.set('GET /api/v1/sources', () => ({ status: 200, body: [SOURCE, own] }));

@@ -16,11 +16,12 @@ export const sources: Command = {
   summary: 'Manage sources of tools: administrators of their tenant, operators of all',
   options: [
     ['--header <"Name: value">', 'add: sent with every request to the source; may be repeated'],
+    ['--prefix <text>', 'add: names the tools <text>_<tool>; by default the name of the source, "" for none'],
     ['--fields <JSON>', 'add: further fields of the registration; @file reads a file, - standard input'],
     ['--visibility <fleet>', 'add: shares the tools with all tenants (operators)'],
   ],
   verbs: ['list', 'show', 'add', 'refresh', 'remove'],
-  known: ['header', 'fields', 'visibility'],
+  known: ['header', 'prefix', 'fields', 'visibility'],
   async complete([verb, ...given], gateway) {
     if (verb === 'add') return given.length === 0 ? ['mcp', 'openapi'] : [];
     return verb === 'list' || given.length > 0 ? [] : (await listSources(gateway)).map(({ id }) => id);
@@ -43,6 +44,9 @@ export const sources: Command = {
     return verb === 'refresh' && body.state !== 'ok' ? EXIT.failed : EXIT.ok;
   },
 };
+
+/** Longest `name_prefix` of a document. */
+const MAX_PREFIX = 40;
 
 /** The answer to a registration. */
 type Registered = Pick<RouteAnswer<'POST /api/v1/sources/openapi'>, 'message' | 'quarantined' | 'refused' | 'warnings'>;
@@ -78,6 +82,7 @@ async function add({ gateway, json, terminal, line }: CommandContext, [kind, nam
   const body: JsonObject = { ...fields, ...location, name };
   if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
   if (visibility !== undefined) body['visibility'] = visibility;
+  Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
   const made: Registered = await gateway().request(`POST /api/v1/sources/${kind}`, { body });
   if (json)
     terminal.out(`${jsonText(made, 2)}
@@ -87,10 +92,33 @@ async function add({ gateway, json, terminal, line }: CommandContext, [kind, nam
 `);
     showFindings(terminal, { ...made, notes: made.warnings });
     if (made.refused?.length)
-      terminal.out(`  after a correction: fleetctl sources refresh ${kind}:${name}
+      terminal.out(`  after a correction: fleetctl sources refresh ${name}
 `);
   }
   return EXIT.ok;
+}
+
+/** Servers have the name of the source as their prefix by default. */
+function mcpPrefix(line: CommandContext['line']): JsonObject {
+  const prefix = optionValue(line, 'prefix');
+  return prefix === undefined ? {} : { prefix };
+}
+
+/**
+ * The API names the tools of a document like its operations, which many documents share. The tools of a source that is registered
+ * again keep the names that callers know.
+ */
+async function openApiPrefix(
+  line: CommandContext['line'],
+  name: string,
+  fields: JsonObject,
+  gateway: Gateway,
+): Promise<JsonObject> {
+  const prefix = optionValue(line, 'prefix');
+  if (prefix !== undefined) return { name_prefix: prefix && `${prefix}_` };
+  if (fields['name_prefix'] !== undefined) return {};
+  const known = (await listSources(gateway)).some((source) => source.kind === 'openapi' && source.name === name);
+  return known ? {} : { name_prefix: `${name.slice(0, MAX_PREFIX - 1)}_` };
 }
 
 async function remove({ json, terminal }: CommandContext, gateway: Gateway, source: SourceStatus): Promise<number> {

@@ -51,10 +51,11 @@ describe('tools, describe, health', () => {
       status: 201,
       body: { message: 'Registered 1 operations', quarantined: [], refused, warnings: ['/paths: a note'] },
     }));
+    routes.set('GET /api/v1/sources', () => ({ status: 200, body: [] }));
     const { out } = await run(['sources', 'add', 'openapi', 'pets', 'https://pets.example.com/openapi.json']);
     expect(out).toContain('refused      GET /a: host x is not allowed (EGRESS_REFUSED)');
     expect(out).toContain('note         /paths: a note');
-    expect(out).toContain('fleetctl sources refresh openapi:pets');
+    expect(out).toContain('fleetctl sources refresh pets\n');
   });
 
   it('finds tools, and prints stubs as the gateway writes them', async () => {

@@ -118,15 +118,18 @@ describe.concurrent('killed at every moment of a call with an effect', () => {
   });
 });
 
-/** A call without a key is not repeated: its answer, what the journal has in the end, and what a copy of its message does. */
-const UNKEYED: [moment: string, effects: number, answer: Partial<Answer> | undefined, state: string][] = [
-  ['no process dies', 1, { ok: true }, 'succeeded'],
-  ['gateway: after the message left', 1, undefined, 'succeeded'],
-  ['gateway: before the outcome is stored', 1, undefined, 'succeeded'],
-  ['gateway: after the outcome is stored', 1, undefined, 'succeeded'],
-  ['executor: before the claim', 0, { code: 'EXECUTOR_UNAVAILABLE' }, 'expired'],
-  ['executor: after the claim', 0, { code: 'OUTCOME_UNKNOWN' }, 'outcome_unknown'],
-  ['executor: after the effect', 1, { code: 'OUTCOME_UNKNOWN' }, 'outcome_unknown'],
+/**
+ * A call without a key is not repeated: its answers (undefined: none), what the journal has in the end, and what a copy of its message does.
+ */
+const UNKEYED: [moment: string, effects: number, answers: (string | undefined)[], state: string][] = [
+  ['no process dies', 1, ['ok'], 'succeeded'],
+  ['gateway: after the message left', 1, [undefined], 'succeeded'],
+  ['gateway: before the outcome is stored', 1, [undefined], 'succeeded'],
+  // It answers while the outcome is being stored.
+  ['gateway: after the outcome is stored', 1, ['ok', undefined], 'succeeded'],
+  ['executor: before the claim', 0, ['EXECUTOR_UNAVAILABLE'], 'expired'],
+  ['executor: after the claim', 0, ['OUTCOME_UNKNOWN'], 'outcome_unknown'],
+  ['executor: after the effect', 1, ['OUTCOME_UNKNOWN'], 'outcome_unknown'],
 ];
 
 describe.concurrent('killed at every moment of a call that its claim enters', () => {
@@ -137,8 +140,7 @@ describe.concurrent('killed at every moment of a call that its claim enters', ()
     const env = { EXECUTOR_PORT: String(hello.port) };
     const { peer: gateway } = await Peer.start('gateway', moment.startsWith('gateway') ? { ...env, ...crash } : env);
     const answer = await gateway.call(effect, undefined, id);
-    if (expected === undefined) expect(answer).toBeUndefined();
-    else expect(answer).toMatchObject(expected);
+    expect(expected).toContain(answer?.ok ? 'ok' : answer?.code);
 
     const journal = new RedisJournal(server.client(), new SystemClock());
     const ended = async (): Promise<boolean> => (await journal.read(id))?.state === state;

@@ -266,6 +266,7 @@ describe('finished calls', () => {
       'after=x',
       'before=0-1',
       'from=today',
+      'to=2026-13-01',
       'status=ok',
       'unknown=x',
     ])

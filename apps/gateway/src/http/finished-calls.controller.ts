@@ -8,6 +8,7 @@ import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallFeed } from '@toolfleet/records';
 import { isOperator } from '@toolfleet/access';
+import { parseInstant } from './instants.js';
 import { LogLinks } from './log-links.js';
 import { Input, Serves } from '../server/routes.js';
 import { eventFrame, EventStreams } from '../server/event-streams.js';
@@ -113,8 +114,8 @@ function toRecordsList({
     limit: same.limit ?? DEFAULT_LIMIT,
     call_id: id,
     parent_call_id: parent_id,
-    from: from === undefined ? undefined : Date.parse(from),
-    to: to === undefined ? undefined : Date.parse(to),
+    from: from === undefined ? undefined : parseInstant(from),
+    to: to === undefined ? undefined : parseInstant(to),
     status: statuses,
     group_by: group_by?.split(',') as RecordsList['group_by'],
     min_duration_ms: slower_than_ms,

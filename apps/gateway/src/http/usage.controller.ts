@@ -1,5 +1,5 @@
 import { Controller, Res } from '@nestjs/common';
-import { ToolError, toUsd, type Principal } from '@toolfleet/contracts';
+import { toUsd, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -9,6 +9,7 @@ import { Caller } from '../server/guards.js';
 import { CallAccess, isOperator, seesTenantTotals } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
+import { parseInstant } from './instants.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const GROUPS = ['tenant', 'day', 'tool', 'user', 'agent'] as const;
@@ -34,8 +35,8 @@ export class UsageController {
     const tenantId = isOperator(caller) && (asked ?? groups.includes('tenant')) ? asked : caller.tenantId;
     const question: BudgetUsage = {
       tenant_id: tenantId ?? '*',
-      from_at: from === undefined ? undefined : parseDay(from),
-      to_at: to === undefined ? undefined : parseDay(to) + 86_400_000,
+      from_at: from === undefined ? undefined : parseInstant(from),
+      to_at: to === undefined ? undefined : parseInstant(to) + 86_400_000,
       group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
     };
     const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, question, {
@@ -99,13 +100,6 @@ function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): 
     }
   }
   return [...sums.values()];
-}
-
-function parseDay(day: string): number {
-  const at = Date.parse(`${day}T00:00:00Z`);
-  if (Number.isNaN(at) || at < 0)
-    throw new ToolError('REQUEST_INVALID', { message: `'${day}' is not a day; send one such as 2026-01-31` });
-  return at;
 }
 
 function toShownSum({ micro_usd: microUsd, ...sum }: UsageSum) {

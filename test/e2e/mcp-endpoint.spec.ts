@@ -352,8 +352,9 @@ describe('a server that asks for input', () => {
     for (const mode of ['auto', 'legacy'] as const)
       for (const capabilities of [{}, { elicitation: { url: {} } }]) {
         const client = await connect(mode, capabilities);
-        const result = await client.callTool({ name: 'rooms_book_room', arguments: { day: 'x' } });
-        expect(result).toMatchObject({ isError: true, _meta: { ...refusal, retryable: false } });
+        const result = client.callTool({ name: 'rooms_book_room', arguments: { day: 'x' } });
+        if (mode === 'auto') await expect(result).rejects.toMatchObject({ code: -32_021 });
+        else expect(await result).toMatchObject({ isError: true, _meta: { ...refusal, retryable: false } });
       }
     const path = '/api/v1/tools/rooms_book_room/execute';
     const waited = await post(path, { arguments: { day: 'x' } });

@@ -24,20 +24,15 @@ const LOST_IN_FLEET = {
   '2025-11-25': [
     // deprecated: logging and sampling
     ...['logging-set-level', 'tools-call-with-logging', 'tools-call-sampling'],
-    ...['tools-call-elicitation', 'elicitation-sep1034-defaults', 'elicitation-sep1330-enums'],
     ...['resources-subscribe', 'resources-unsubscribe'],
     // Schemas are listed without `$schema`, which some clients reject.
     'json-schema-2020-12',
   ],
   '2026-07-28': [
-    // A server that needs sampling, which is deprecated, gets none from the fleet.
-    'server-stateless',
     // deprecated: sampling and roots
     ...['basic-sampling', 'basic-list-roots', 'multiple-input-requests', 'capability-check'].map(
       (name) => `input-required-result-${name}`,
     ),
-    // Prompts of servers cannot ask for input, and a forged state is refused by a result with `isError`.
-    ...['non-tool-request', 'tampered-state'].map((name) => `input-required-result-${name}`),
     // Tasks of servers are not relayed.
     ...['lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input'].map(
       (name) => `tasks-${name}`,

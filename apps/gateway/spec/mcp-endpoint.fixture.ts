@@ -203,7 +203,7 @@ export async function connect(
 export const call = (client: Client, name: string, args: JsonObject = {}, meta?: JsonObject) =>
   client.callTool({ name, arguments: args, _meta: meta });
 
-/** A `tools/call` of a 2026 client that shows forms, as one POST. @param more parameters besides name and arguments */
+/** The result or the error of a `tools/call` of a 2026 client that shows forms, as one POST. @param more parameters besides name and arguments */
 export async function callOnce(
   url: string,
   name: string,
@@ -231,5 +231,6 @@ export async function callOnce(
       params: { name, arguments: args, _meta, ...more },
     }),
   });
-  return ((await response.json()) as { result: JsonObject }).result;
+  const { result, error } = (await response.json()) as { result?: JsonObject; error: JsonObject };
+  return result ?? error;
 }

@@ -1,7 +1,6 @@
-import type { RequestOptions } from '@modelcontextprotocol/client';
+import type { CallToolResult, RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
-import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
 import { requestFeature, toFeatureResponse } from './feature-request.js';
@@ -113,15 +112,19 @@ async function attemptOnce(
 
 /** Sends a call by the method of its binding. @throws whatever the SDK throws */
 async function sendCall(session: McpSession, message: McpMessage, options: RequestOptions): Promise<ExecResponse> {
-  const { binding, arguments: args } = message;
-  if (binding.method !== undefined)
-    return toFeatureResponse(await requestFeature(session.client, message, options), binding);
-  const params = { name: binding.remoteName, arguments: args, _meta: toMeta(message) };
-  const toolDefinition = headerToolDefinition(message);
-  const result = await session.callTool(params, { ...options, toolDefinition }, message.input);
-  return asksForInput(result)
-    ? toInputResponse(result, message, binding.server)
-    : toExecResponse(result, binding.authority);
+  const { binding } = message;
+  const isFeature = binding.method !== undefined;
+  const result = isFeature
+    ? await requestFeature(session.client, message, options)
+    : await callTool(session, message, options);
+  if (asksForInput(result)) return toInputResponse(result, message, binding.server);
+  if (isFeature) return toFeatureResponse(result as JsonObject, binding);
+  return toExecResponse(result as CallToolResult, binding.authority);
+}
+
+function callTool(session: McpSession, message: McpMessage, options: RequestOptions) {
+  const params = { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) };
+  return session.callTool(params, { ...options, toolDefinition: headerToolDefinition(message) }, message.input);
 }
 
 function toMeta(message: ExecMessage): JsonObject | undefined {

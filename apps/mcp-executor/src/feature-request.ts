@@ -7,6 +7,7 @@ import { readFleetAddress } from '@toolfleet/contracts/resource-address';
 import { mcpMethod, type McpBinding } from '@toolfleet/contracts/tool-definition';
 import { toFleetBlock, withFleetAddress } from './fleet-addresses.js';
 import { classifyMcpError } from './mcp-error.js';
+import { withInput } from './input-request.js';
 import type { McpMessage } from './mcp-target.js';
 import { ownMeta } from './tool-result.js';
 
@@ -67,16 +68,18 @@ function takeWhileRoom(items: readonly JsonObject[], room: { chars: number }): J
 /** The result of a `prompts/get`, `resources/read` or `completion/complete`. @throws whatever the SDK throws */
 export async function requestFeature(
   client: Client,
-  { binding, arguments: args }: McpMessage,
+  { binding, arguments: args, input }: McpMessage,
   options: RequestOptions,
 ): Promise<JsonObject> {
   const method = mcpMethod(binding, args);
-  const request = { ...options, cacheMode: 'bypass' as const };
+  const request = { ...options, cacheMode: 'bypass' as const, allowInputRequired: input !== undefined };
   if (method === 'completion/complete') return complete(client, binding, args, options);
+  const asks = client.getProtocolEra() === 'modern' ? input : undefined;
+  const toParams = <T extends object>(params: T): T => (asks ? withInput(params, asks) : params);
   const result =
     method === 'prompts/get'
-      ? await client.getPrompt({ name: binding.remoteName, arguments: args['arguments'] as never }, options)
-      : await client.readResource({ uri: serverUri(binding, args) }, request);
+      ? await client.getPrompt(toParams({ name: binding.remoteName, arguments: args['arguments'] as never }), request)
+      : await client.readResource(toParams({ uri: serverUri(binding, args) }), request);
   return result as unknown as JsonObject;
 }
 

@@ -1,12 +1,22 @@
-import { isInputRequiredResult, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/client';
-import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  isInputRequiredResult,
+  type InputRequiredResult,
+} from '@modelcontextprotocol/client';
+import { isJsonObject, ToolError, type CallInput, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 
 /** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
 const MAX_CHARS = 64 * 1024;
 
-/** Whether a server asks for input instead of running its tool (`resultType: input_required`). */
-export function asksForInput(result: CallToolResult | InputRequiredResult): result is InputRequiredResult {
+/** The parameters of a request to a server of 2026-07-28, with what the caller can be asked for, and its answers. */
+export function withInput<T extends object>(params: T & { _meta?: object }, { capabilities, given }: CallInput): T {
+  const _meta = { ...params._meta, [CLIENT_CAPABILITIES_META_KEY]: capabilities };
+  return { ...params, _meta, inputResponses: given?.responses, requestState: given?.state };
+}
+
+/** Whether a server asks for input of answering (`resultType: input_required`). */
+export function asksForInput(result: unknown): result is InputRequiredResult {
   return isInputRequiredResult(result);
 }
 

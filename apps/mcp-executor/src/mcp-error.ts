@@ -73,7 +73,7 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
 
 function toProtocolFault(error: ProtocolError, server: string): McpFault {
   const missing = readMissingInput(error);
-  if (missing) return { error: inputRequired(server, missing), reconnect: false, targetFault: false };
+  if (missing) return { error: inputRequired(server, missing, error.code), reconnect: false, targetFault: false };
   return {
     error: upstream(cut(error.message, 1_000), { server, rpc_code: error.code }).withFacts({
       // One code for both revisions.
@@ -84,17 +84,21 @@ function toProtocolFault(error: ProtocolError, server: string): McpFault {
   };
 }
 
-/** What a tool needs that the caller did not declare; undefined for all other errors. */
+/** Client capabilities by which a server asks for input. */
+const INPUT_CAPABILITIES = ['elicitation', 'sampling', 'roots'];
+
+/** The input that a tool needs and its caller did not declare; undefined for all other errors. */
 function readMissingInput(error: ProtocolError): JsonObject | undefined {
-  if (error instanceof MissingRequiredClientCapabilityError)
-    return { required_capabilities: error.requiredCapabilities as JsonObject };
-  return error instanceof UrlElicitationRequiredError ? { urls: error.elicitations.map(({ url }) => url) } : undefined;
+  if (error instanceof UrlElicitationRequiredError) return { urls: error.elicitations.map(({ url }) => url) };
+  if (!(error instanceof MissingRequiredClientCapabilityError)) return undefined;
+  const required = error.requiredCapabilities as JsonObject;
+  return INPUT_CAPABILITIES.some((name) => name in required) ? { required_capabilities: required } : undefined;
 }
 
 /** The tool has not run: it needs input, and its caller cannot be asked for it. */
-function inputRequired(server: string, missing: JsonObject): ToolError {
-  const message = `The MCP server ${server} asks a person for input before it runs this tool, and its caller cannot be asked`;
-  return new ToolError('INPUT_REQUIRED', { message, details: { server, ...missing } });
+function inputRequired(server: string, missing: JsonObject, rpcCode: number): ToolError {
+  const message = `The MCP server ${server} asks for input before it runs this tool, and its caller cannot be asked`;
+  return new ToolError('INPUT_REQUIRED', { message, details: { server, ...missing }, facts: { rpcCode } });
 }
 
 function toSdkFault(error: SdkError, server: string): McpFault {

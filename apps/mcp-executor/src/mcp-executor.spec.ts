@@ -454,7 +454,7 @@ describe('McpExecutor', () => {
     for (const reply of [await declaring(), await declaring({ url: {} })])
       expect(reply.failure).toMatchObject({
         code: 'INPUT_REQUIRED',
-        facts: undefined,
+        facts: { rpcCode: -32_021 },
         details: { server: 'test', required_capabilities: { elicitation: {} } },
       });
   });

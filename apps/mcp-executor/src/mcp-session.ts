@@ -1,7 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import {
   Client,
-  CLIENT_CAPABILITIES_META_KEY,
   SdkError,
   SdkErrorCode,
   specTypeSchemas,
@@ -26,6 +25,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import { Exchange } from './exchange.js';
 import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-transport.js';
+import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
 import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
@@ -137,12 +137,9 @@ export class McpSession {
   ): Promise<CallToolResult | InputRequiredResult> {
     if (this.client.getProtocolEra() === 'modern') {
       if (!input) return this.client.callTool(params, options);
-      const { capabilities, given } = input;
-      const _meta = { ...params._meta, [CLIENT_CAPABILITIES_META_KEY]: capabilities };
-      const answered = { ...params, _meta, inputResponses: given?.responses, requestState: given?.state };
       // With a definition, the SDK does not apply the listed output schema, which a request for input does not match.
       const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
-      return this.client.callTool(answered, { ...options, toolDefinition, allowInputRequired: true });
+      return this.client.callTool(withInput(params, input), { ...options, toolDefinition, allowInputRequired: true });
     }
     return this.client.request({ method: 'tools/call', params }, TOOL_RESULT, options);
   }

@@ -4,11 +4,30 @@ import {
   ProtocolErrorCode,
   ResourceNotFoundError,
   type CallToolResult,
+  type McpServer,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isJsonObject, toToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  toToolError,
+  type CallRequest,
+  type CallResult,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { ClientFeatures } from './client-features.js';
+import {
+  askable,
+  elicitInput,
+  MAX_ROUNDS,
+  readRequiredInput,
+  readWaitingCall,
+  requestInput,
+  throwProtocolRefusal,
+  toCallInput,
+} from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
@@ -115,38 +134,69 @@ export interface FeatureCaller {
   deps: McpServerDeps;
   principal: Principal;
   exchange: Exchange | undefined;
+  server: McpServer;
+  features: ClientFeatures;
+  isModern: boolean;
 }
 
 /**
- * Runs a request for a prompt or resource as a call, and returns its result as the server sent it.
+ * Runs a request for a prompt or resource as a call, and returns its result as the server sent it. A server that asks a person for input
+ * is answered as for a tool.
  * @param args parameters of the method; with `argument` it is a completion
  * @param address of a resource, for the error of one that does not exist
  * @throws ProtocolError of the server, or with the failure of the call in `data`
  */
 export async function callFeature(
-  { deps, principal, exchange }: FeatureCaller,
+  client: FeatureCaller,
   { name }: RegisteredTool,
   args: JsonObject,
   context: ServerContext,
   address?: string,
 ): Promise<JsonObject> {
+  const { deps, principal, exchange, features, isModern } = client;
   const { signal, _meta } = context.mcpReq;
   // The other fields change the shape of the result, or are for effects.
   const { request_id, agent_id, task_id, timeout_ms } = readMetaFields(isJsonObject(_meta) ? _meta : {});
   const fields = { request_id, agent_id, task_id, timeout_ms };
-  const request = clientCallRequest({ name, arguments: args, principal, exchange, signal }, fields, deps);
   const progress = notifyProgress(context, deps.clock);
-  const result = await deps
-    .executeCall({ ...request, onProgress: progress?.report })
-    .catch((error: unknown) => {
-      throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
-    })
-    .finally(() => progress?.stop());
+  const input = toCallInput(askable(deps, features, isModern));
+  const buildRequest = (): CallRequest => ({
+    ...clientCallRequest({ name, arguments: args, principal, exchange, signal }, fields, deps),
+    onProgress: progress?.report,
+    input,
+  });
+  const binding = { principal, tool: name, arguments: args };
+  let request = buildRequest();
+  try {
+    request = { ...request, ...readWaitingCall(context, request, binding, deps.requestState) };
+    for (let rounds = 0; ; rounds += 1) {
+      try {
+        return readResult(request.callId, await deps.executeCall(request), address);
+      } catch (error) {
+        const required = readRequiredInput(error);
+        if (!required) throw error;
+        if (isModern) return requestInput(required, request, binding, deps.requestState) as unknown as JsonObject;
+        const { elicitation: relay, clock } = deps;
+        if (!relay || rounds >= MAX_ROUNDS) throw error;
+        const answers = await elicitInput(required, request, { server: client.server, context, relay, clock });
+        request = { ...buildRequest(), callId: request.callId, ...answers };
+      }
+    }
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error;
+    throwProtocolRefusal(error, client, context);
+    throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
+  } finally {
+    progress?.stop();
+  }
+}
+
+function readResult(callId: string, result: CallResult, address: string | undefined): JsonObject {
   if (result.ok) return isJsonObject(result.output) ? result.output : {};
   const { message, facts } = result.failure;
   if (facts?.rpcCode === NOT_FOUND && address !== undefined) throw new ResourceNotFoundError(address, message);
   if (facts?.rpcCode !== undefined && !OF_EXCHANGE.has(facts.rpcCode)) throw new ProtocolError(facts.rpcCode, message);
-  throw toRpcError(renderResult(request.callId, result));
+  throw toRpcError(renderResult(callId, result));
 }
 
 /** The failure of a call as an error, with what results of tools have in `_meta`. */

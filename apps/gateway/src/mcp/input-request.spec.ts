@@ -17,6 +17,8 @@ async function asking() {
       seen.push(request);
       if (mode.kind === 'refused') throw mode.reason;
       if (input?.given) return success({ said: input.given.responses, state: input.given.state ?? null });
+      if (rawArguments['to'] === 'model')
+        throw new ToolError('INPUT_REQUIRED', { details: { required_capabilities: { sampling: {} } } });
       const asked = {
         server: 'crm',
         revision: 'r1',
@@ -60,9 +62,14 @@ it.each<[string, string, JsonObject, JsonObject & { who?: string }]>([
   const { ask, given } = await asking();
   const { requestState } = await ask('echo', { to: 'Bob' });
   for (const state of [requestState, `${requestState.slice(0, -2)}AA`])
-    expect(await ask(tool, args, { ...six, ...more, requestState: state })).toMatchObject({
-      isError: true,
-      _meta: { code: 'INPUT_REQUIRED' },
-    });
+    expect(await ask(tool, args, { ...six, ...more, requestState: state })).toMatchObject({ code: -32_602 });
   expect(given()).toEqual([]);
+});
+
+it('says which capability a client would have to declare', async () => {
+  const { ask } = await asking();
+  expect(await ask('echo', { to: 'model' })).toMatchObject({
+    code: -32_021,
+    data: { requiredCapabilities: { sampling: {} } },
+  });
 });

@@ -3,7 +3,13 @@
  * 2026 client: what the call needs travels in the sealed `requestState`, with the server's own state inside.
  */
 import { randomUUID } from 'node:crypto';
-import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server';
+import {
+  MissingRequiredClientCapabilityError,
+  ProtocolError,
+  ProtocolErrorCode,
+  type CallToolResult,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import {
   isJsonObject,
   isToolError,
@@ -17,13 +23,25 @@ import {
 } from '@toolfleet/contracts';
 import { ANSWER_MS } from '@toolfleet/engine';
 import { answersApproval, expiredApproval, readApproval } from './approval.js';
-import type { ClientFeatures } from './client-features.js';
+import { readClientCapabilities, type ClientFeatures } from './client-features.js';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
+import type { CallBinding, McpServerDeps, RequestStateCodec } from './mcp-deps.js';
 
 /** Key of `_meta` that names the server that asks. */
 const SERVER_META = 'io.toolfleet/server';
 const NO_SECRETS = 'Do not enter passwords, keys or other secrets.';
+
+/** How often a 2025 client is asked for one call. */
+export const MAX_ROUNDS = 10;
+
+/** What a client can be asked for. That of 2025 is asked on a stream whose answers any replica may get, so it needs a relay. */
+export function askable(
+  { elicitation }: Pick<McpServerDeps, 'elicitation'>,
+  features: ClientFeatures,
+  isModern: boolean,
+): ClientFeatures {
+  return isModern || elicitation !== undefined ? features : { ...features, forms: false, urls: false };
+}
 
 /** What a client that can be asked declared, as its call passes it on; undefined when it cannot be asked for anything. */
 export function toCallInput({ forms, urls }: ClientFeatures): CallInput | undefined {
@@ -126,4 +144,31 @@ function withAsker(request: Json, server: string): { method: string; params: Jso
 const expiredInput = (): ToolError =>
   new ToolError('INPUT_REQUIRED', {
     message: 'The answer came too late or belongs to another call; make the call again',
+    facts: { rpcCode: ProtocolErrorCode.InvalidParams },
   });
+
+/**
+ * Answers refusals for which 2026-07-28 has errors of its own: a forged or expired `requestState`, and a call that needs capabilities which
+ * the client did not declare.
+ * @throws ProtocolError -32602, MissingRequiredClientCapabilityError
+ */
+export function throwProtocolRefusal(
+  refusal: unknown,
+  { isModern }: { isModern: boolean },
+  { mcpReq }: ServerContext,
+): void {
+  if (!isModern || !isToolError(refusal) || refusal.code !== 'INPUT_REQUIRED') return;
+  const { message, details, facts } = refusal;
+  if (facts?.rpcCode === ProtocolErrorCode.InvalidParams) throw new ProtocolError(facts.rpcCode, message);
+  const required = details?.['required_capabilities'];
+  // A capability that the client did declare is one that the fleet does not pass on.
+  if (isJsonObject(required) && lacks(readClientCapabilities(mcpReq.envelope), required))
+    throw new MissingRequiredClientCapabilityError({ requiredCapabilities: required }, message);
+}
+
+function lacks(declared: Json | undefined, required: JsonObject): boolean {
+  return Object.entries(required).some(([name, wanted]) => {
+    const known = isJsonObject(declared) ? declared[name] : undefined;
+    return known === undefined || (isJsonObject(wanted) && lacks(known, wanted));
+  });
+}

@@ -99,9 +99,8 @@ export async function createMcpServer(
     return 'result' in routed ? routed.result : callTool(toolCall, routed.call, context);
   });
 
-  const caller = { deps, principal, exchange: toolCall.exchange };
-  if (deps.readResult || deps.listFeatures) installResources(server.server, caller);
-  if (deps.listFeatures) installPrompts(server.server, caller);
+  if (deps.readResult || deps.listFeatures) installResources(server.server, toolCall);
+  if (deps.listFeatures) installPrompts(server.server, toolCall);
   if (tasks) installTasks(server.server, tasks, principal, surface.resultReading);
   return server;
 }

@@ -21,7 +21,16 @@ import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { elicitApproval, readRequiredApproval, requestApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
-import { elicitInput, readRequiredInput, readWaitingCall, requestInput, toCallInput } from './input-request.js';
+import {
+  askable,
+  elicitInput,
+  MAX_ROUNDS,
+  readRequiredInput,
+  readWaitingCall,
+  requestInput,
+  throwProtocolRefusal,
+  toCallInput,
+} from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
@@ -30,8 +39,6 @@ import { startTask, supportsTask } from './tasks.js';
 
 /** Longest silence towards a client that asked for progress, while its call waits or runs. */
 const HEARTBEAT_MS = 10_000;
-/** How often a 2025 client is asked for one call. */
-const MAX_ROUNDS = 10;
 
 /** A tool and its arguments, as the client sent them. */
 export interface NamedCall {
@@ -122,16 +129,17 @@ export async function callTool(
       }
     }
   } catch (error) {
+    throwProtocolRefusal(error, toolCall, context);
     return toRefusal(deps, request, error);
   } finally {
     progress?.stop();
   }
 }
 
-/** What a call may ask a person for. A 2025 client is asked on a stream whose answers any replica may get, so that needs a relay. */
+/** What a call may ask a person for. */
 function toAsking(deps: McpServerDeps, features: ClientFeatures, isModern: boolean) {
-  const canAsk = isModern || deps.elicitation !== undefined;
-  return { approval: { asks: canAsk && features.forms }, input: canAsk ? toCallInput(features) : undefined };
+  const asked = askable(deps, features, isModern);
+  return { approval: { asks: asked.forms }, input: toCallInput(asked) };
 }
 
 /**
@@ -150,7 +158,8 @@ export async function callPlainTool(
     return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {
     if (request.approval.asks && readRequiredApproval(error)) return undefined;
-    if (!call.exchange || !readRequiredInput(error)) return toRefusal(deps, request, error);
+    if (!call.exchange || !isToolError(error) || error.code !== 'INPUT_REQUIRED')
+      return toRefusal(deps, request, error);
     call.exchange.begun = { request, refusal: error };
     return undefined;
   }

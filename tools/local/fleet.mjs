@@ -45,12 +45,13 @@ export async function startFleet({
 }) {
   const logDir = join(stateDir, 'logs');
   mkdirSync(logDir, { recursive: true });
-  const release = lock(join(stateDir, 'pid'));
+  const statePath = join(stateDir, 'local.json');
+  const release = lock(join(stateDir, 'pid'), statePath);
   const processes = new Processes(say, (error) => ready && onGivenUp(error));
   let ready = false;
   const stop = async () => {
     await processes.stop();
-    rmSync(join(stateDir, 'local.json'), { force: true });
+    rmSync(statePath, { force: true });
     release();
   };
   onStop?.(stop);
@@ -120,7 +121,7 @@ export async function startFleet({
     // Sources announce their tools right after they are ready; the first call a user pastes must find its tool.
     const tools = ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])];
     await step('waiting for the first tools', () => toolsListed(fleet, tools, say));
-    const write = () => writePrivate(join(stateDir, 'local.json'), state());
+    const write = () => writePrivate(statePath, state());
     write();
     // A process that was started again has another pid.
     processes.onRestart = write;
@@ -178,15 +179,27 @@ class Processes {
   }
 }
 
+/** A fleet with the same state folder runs already. `fleet` is what `startFleet` returned for it. */
+export class RunningFleetError extends Error {
+  constructor(pid, fleet) {
+    super(`a fleet with this state folder already runs (pid ${pid})`);
+    this.pid = pid;
+    this.fleet = fleet;
+  }
+}
+
 /** One state folder serves one fleet: two would write the same Redis files. */
-function lock(path) {
+function lock(path, statePath) {
   try {
     const file = openSync(path, 'wx');
     writeSync(file, String(process.pid));
     closeSync(file);
   } catch {
     const owner = Number(readFileSync(path, 'utf8'));
-    if (owner && isAlive(owner)) throw new Error(`a fleet with this state folder already runs (pid ${owner})`);
+    if (owner && isAlive(owner)) {
+      if (existsSync(statePath)) throw new RunningFleetError(owner, JSON.parse(readFileSync(statePath, 'utf8')));
+      throw new Error(`a fleet with this state folder is starting or stopping (pid ${owner})`);
+    }
     writeFileSync(path, String(process.pid));
   }
   return () => rmSync(path, { force: true });

@@ -2,13 +2,13 @@
  * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process; with `-- --separate` each has its
  * own, as in production.
  */
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { readDotEnv } from './configuration.mjs';
 import { onInterrupt } from './child-process.mjs';
-import { startFleet } from './fleet.mjs';
+import { RunningFleetError, startFleet } from './fleet.mjs';
 import { complain, say, step } from './steps.mjs';
 
 // Secrets, logs and the data of brokers and services are for this user only.
@@ -21,6 +21,8 @@ const stateDir = ownDir ? resolve(ownDir) : join(ROOT, '.toolfleet');
 mkdirSync(stateDir, { recursive: true });
 // It may be older than this rule. A folder that the user names may have other uses.
 if (!ownDir) chmodSync(stateDir, 0o700);
+
+const environmentFile = join(stateDir, 'env');
 
 const devKey = process.env.TOOLFLEET_DEV_API_KEY;
 if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
@@ -51,37 +53,55 @@ try {
       stop(error.exitCode);
     },
   });
-  screen(fleet, Date.now() - startedAt);
+  writeEnvironment(fleet);
+  const tookMs = Date.now() - startedAt;
+  process.stdout.write(
+    `\ntoolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.\n${screen(fleet)}`,
+  );
 } catch (error) {
+  if (error instanceof RunningFleetError) {
+    process.stdout.write(`\ntoolfleet already runs here (pid ${error.pid}).\n${screen(error.fleet)}`);
+    process.exit(0);
+  }
   // Interrupted: the signal handler that stops the fleet also ends this process.
   if (!stopping) fail(error.message, error.exitCode);
 }
 
-function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }, tookMs) {
-  const call = (tool, args) =>
-    `  curl -s ${url}/api/v1/tools/${tool}/execute -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\\n    -d '${JSON.stringify({ arguments: args })}'`;
-  process.stdout.write(`
-toolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.
+/** Addresses, key and commands for the shell of a user. */
+function writeEnvironment({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl }) {
+  const variables = { TOOLFLEET_URL: url, TOOLFLEET_API_KEY: key, NATS_URL: natsUrl, REDIS_URL: redisUrl };
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'`);
+  const text = `# Addresses and key of the running fleet: . ${environmentFile}
+${lines.join('\n')}
+# tool <name> <arguments as JSON>: calls a tool
+tool() {
+  curl -s "$TOOLFLEET_URL/api/v1/tools/$1/execute" -H "Authorization: Bearer $TOOLFLEET_API_KEY" \\
+    -H 'Content-Type: application/json' -d "{\\"arguments\\": $2}"
+  echo
+}
+`;
+  writeFileSync(environmentFile, text, { mode: 0o600 });
+}
 
-  HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
+function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }) {
+  const config = process.env.TOOLFLEET_CONFIG ?? join(stateDir, 'fleet.yaml');
+  const metrics = services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`);
+  return `
   Console    ${url}/console
   API key    KEY=${key}
+  HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
   NATS       NATS_URL=${natsUrl}        Redis  ${redisUrl}
-  CLI        ${ownDir ? `TOOLFLEET_STATE_DIR=${stateDir} ` : ''}npx fleetctl tools
+  Files      ${config}  .env  ${join(stateDir, 'logs')}
+  Metrics    ${metrics.join('\n             ')}
 
-A builtin tool:
-${call('calculator', { expression: '2 * (3 + 4)' })}
-Python in the sandbox:
-${call('execute_python', { code: 'sum(range(10))' })}
-An operation of an OpenAPI service:
-${call('parcels_getParcel', { parcel_id: 'P-1001' })}
-A tool of an MCP server:
-${call('sample_add', { a: 2, b: 40 })}
-
-  Configure  ${process.env.TOOLFLEET_CONFIG ?? join(stateDir, 'fleet.yaml')}        .env  variables
-  Logs       ${services.map(({ log }) => log).join('\n             ')}
-  Metrics    ${services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`).join('\n             ')}
-`);
+In another terminal: a builtin tool, Python in the sandbox, an operation of an OpenAPI service, a tool of an MCP server, and your own API
+  . ${environmentFile}
+  tool calculator '{"expression": "2 * (3 + 4)"}'
+  tool execute_python '{"code": "sum(range(10))"}'
+  tool parcels_getParcel '{"parcel_id": "P-1001"}'
+  tool sample_add '{"a": 2, "b": 40}'
+  npx fleetctl sources add openapi NAME URL-OR-FILE
+`;
 }
 
 function readArguments() {

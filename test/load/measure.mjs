@@ -1,6 +1,6 @@
 /** Measuring for the load scripts: bounded HTTP load from this process's children, CPU and memory of given pids. */
 import autocannon from 'autocannon';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
 /** CPU time of a process so far in microseconds: of its threads, which /proc tells in ns (ticks of 10 ms are too coarse here). */
 export function cpuMicros(pid) {
@@ -104,7 +104,9 @@ export async function closedLoop(send, { connections, seconds, processes }) {
   const lasted = (performance.now() - from) / 1_000;
   const sorted = Float64Array.from(times).toSorted();
   const at = (share) => Number(sorted[Math.floor((sorted.length - 1) * share)].toFixed(2));
-  const cpu = before.map(([name, pid, micros, ticks]) => {
+  // A child that was idle may have ended: an MCP server of another path.
+  const running = before.filter(([, pid]) => existsSync(`/proc/${pid}/task`));
+  const cpu = running.map(([name, pid, micros, ticks]) => {
     const [used, coarsely] = [cpuMicros(pid) - micros, tickMicros(pid) - ticks];
     // Threads that ended took their time with them; the process's own count keeps it.
     return [name, (used < coarsely / 2 ? coarsely : used) / times.length];

@@ -12,8 +12,13 @@ const six = { inputResponses: { name: { action: 'accept', content: { name: 'Ann'
 async function asking() {
   const seen: CallRequest[] = [];
   const { url } = await serveEndpoint({
+    // Every key is that of a user with its name.
+    authenticate: async (headers) => {
+      const key = headers[headers.findIndex((name) => name.toLowerCase() === 'authorization') + 1]!;
+      return { tenantId: 'acme', userId: key.replace('Bearer ', ''), roles: [], tools: ['*'], via: 'api_key' };
+    },
     executeCall: async (request) => {
-      const { input, rawArguments, mode } = request;
+      const { input, rawArguments, principal, mode } = request;
       seen.push(request);
       if (mode.kind === 'refused') throw mode.reason;
       if (input?.given) return success({ said: input.given.responses, state: input.given.state ?? null });
@@ -23,7 +28,7 @@ async function asking() {
         server: 'crm',
         revision: 'r1',
         requests: { name: NAME },
-        state: `secret of ${rawArguments['to']}`,
+        state: `secret of ${principal.userId}`,
       };
       throw new ToolError('INPUT_REQUIRED', { facts: input && { input: asked } });
     },
@@ -45,7 +50,7 @@ it('names the server that asks, and goes on with the same call, its key and the 
   // What the server gave to the fleet is not for the client.
   expect(Buffer.from(asked.requestState, 'base64url').includes('secret')).toBe(false);
   const done = await ask('echo', { to: 'Bob' }, { ...six, requestState: asked.requestState });
-  expect(done).toMatchObject({ structuredContent: { said: six.inputResponses, state: 'secret of Bob' } });
+  expect(done).toMatchObject({ structuredContent: { said: six.inputResponses, state: 'secret of alice' } });
   expect(seen).toHaveLength(2);
   expect(given()[0]).toMatchObject({
     callId: seen[0]?.callId,
@@ -72,4 +77,22 @@ it('says which capability a client would have to declare', async () => {
     code: -32_021,
     data: { requiredCapabilities: { sampling: {} } },
   });
+});
+
+it('goes on at any replica, with the answers and the state of each caller', async () => {
+  const [one, other] = [await asking(), await asking()];
+  const users = Array.from({ length: 100 }, (_, index) => `user-${index}`);
+  // The same call of every user, so that only the caller tells them apart.
+  const asked = await Promise.all(users.map((who) => one.ask('echo', { to: 'Bob' }, { who })));
+  const results = await Promise.all(
+    users.map((who, index) => {
+      const inputResponses = { name: { action: 'accept', content: { name: who } } };
+      return other.ask('echo', { to: 'Bob' }, { who, inputResponses, requestState: asked[index]!.requestState });
+    }),
+  );
+  expect(results.map(({ structuredContent }) => structuredContent)).toEqual(
+    users.map((who) => ({ said: { name: { action: 'accept', content: { name: who } } }, state: `secret of ${who}` })),
+  );
+  const swapped = { who: users[0]!, ...six, requestState: asked[1]!.requestState };
+  expect(await other.ask('echo', { to: 'Bob' }, swapped)).toMatchObject({ code: -32_602 });
 });

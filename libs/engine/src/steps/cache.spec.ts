@@ -104,6 +104,23 @@ describe('cache, single flight and session dedupe', () => {
     expect(executor.calls).toHaveLength(2);
   });
 
+  test('a server that asks one of several equal calls for input asks each of them', async () => {
+    const { call, executor, clock } = anEngine(
+      {},
+      new ScriptedExecutor(async ({ callId }) => {
+        await clock.sleep(100);
+        const reply = failedReply('INPUT_REQUIRED');
+        const input = { server: 's', revision: '1', requests: {}, state: callId };
+        return { ...reply, failure: { ...reply.failure!, facts: { input } } };
+      }),
+    );
+    const ids = ['a', 'b', 'c'];
+    const calls = ids.map((callId) => call({ callId, input: { capabilities: {} } }).catch((error: unknown) => error));
+    const asked = (await over(clock, 500, Promise.all(calls))) as { facts: { input: { state: string } } }[];
+    expect(asked.map(({ facts }) => facts.input.state)).toEqual(ids);
+    expect(executor.calls).toHaveLength(3);
+  });
+
   test('runs identical concurrent calls once and charges the first', async () => {
     const { call, executor, clock, budget } = anEngine(
       { cost_per_use_micro_usd: 10 },

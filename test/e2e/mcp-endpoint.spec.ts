@@ -266,8 +266,8 @@ it('a resource of a remote MCP server is read over HTTP by the name of its serve
     headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
     body: JSON.stringify({ arguments: { uri: 'sample://dot.txt' } }),
   });
-  const { output } = (await answer.json()) as { output: object };
-  expect(output).toMatchObject({ contents: [{ mimeType: 'text/plain', text: 'a red dot' }] });
+  const read = (await answer.json()) as { output: object };
+  expect(read.output).toMatchObject({ contents: [{ mimeType: 'text/plain', text: 'a red dot' }] });
 });
 
 describe('a server that asks for input', () => {

@@ -138,7 +138,7 @@ async function recorderMicros() {
   for (const isRecorded of [true, false]) await round(isRecorded);
   const costs = [];
   for (let index = 0; index < 21; index += 1) costs.push((await round(true)) - (await round(false)));
-  return costs.sort((a, b) => a - b)[10];
+  return costs.toSorted((a, b) => a - b)[10];
 }
 
 /** A builtin call as the engine records it. */

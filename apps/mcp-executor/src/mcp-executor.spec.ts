@@ -409,16 +409,16 @@ describe('McpExecutor', () => {
     ['2025-06-18', bothRevisions(), ['initialize', 'notifications/initialized', 'tools/list']],
     ['2026-07-28', bothRevisions(), ['server/discover', 'tools/list']],
     ['2026-07-28', sessionful().listener, undefined],
-  ])('uses only the revision %s where it is pinned', async (revision, listener, expected) => {
+  ])('uses only the revision %s where it is pinned', async (pinned, listener, expected) => {
     const methods: string[] = [];
     const { url, port } = await serve((request, response) => {
       request.once('data', (data: Buffer) => methods.push(JSON.parse(data.toString()).method));
       listener(request, response);
     });
     const { discover } = executor({ port });
-    const found = discover({ server: 'test', url, protocol_version: revision, prior: { kind: 'legacy' } });
+    const found = discover({ server: 'test', url, protocol_version: pinned, prior: { kind: 'legacy' } });
     if (!expected) return expect(found).rejects.toMatchObject({ code: 'UPSTREAM_ERROR' });
-    expect(await found).toMatchObject({ protocol_version: revision });
+    expect(await found).toMatchObject({ protocol_version: pinned });
     return expect(methods.filter((method) => !/^(?:prompts|resources|subscriptions)\//.test(method))).toEqual(expected);
   });
 

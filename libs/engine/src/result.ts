@@ -9,8 +9,6 @@ import {
   toUsd,
   type CallBody,
   type CallResult,
-  type ErrorClass,
-  type ErrorCode,
   type ExecutionFailure,
   type Failed,
   type JsonObject,

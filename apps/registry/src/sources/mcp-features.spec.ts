@@ -42,7 +42,7 @@ describe('prompts and resources', () => {
       binding: { method: 'resources/read', authority: expect.stringMatching(/^mcp-[0-9a-f]{16}$/) },
       listing: { resources: [RESOURCE], resourceTemplates: [TEMPLATE] },
     });
-    expect(tool?.binding).toMatchObject({ authority: (resource?.binding as { authority: string }).authority });
+    expect(tool?.binding).toMatchObject({ authority: (resource!.binding as { authority: string }).authority });
   });
 
   it.each<[string, Partial<McpEntry>, string[]]>([
@@ -55,7 +55,7 @@ describe('prompts and resources', () => {
   ])('follow an entry with %s', (_, more, expected) => expect(names(more)).toEqual(expected));
 
   it('of a server without prefix keep their addresses, and servers of two tenants have different ones', () => {
-    const authority = (more: Partial<McpEntry>) => (definitions(more)[0]?.binding as { authority?: string }).authority;
+    const authority = (more: Partial<McpEntry>) => (definitions(more)[0]!.binding as { authority?: string }).authority;
     expect(authority({ prefix: '' })).toBeUndefined();
     expect(authority({ resources: false })).toBeUndefined();
     expect(authority({ tenant: 'acme' })).not.toBe(authority({}));

@@ -180,7 +180,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByText('live', { exact: true }).waitFor();
     const made = await fleet.call('calculator', { expression: '123456789 + 1' }, { key: fleet.keys['globex']! });
     await page.getByRole('cell', { name: 'globex' }).first().waitFor();
-    await page.getByRole('searchbox', { name: 'Search' }).fill(made.body.call_id);
+    await page.getByRole('searchbox', { name: 'Call id' }).fill(made.body.call_id);
     await page.getByRole('link', { name: `calculator call ${made.body.call_id}` }).click();
     await page.getByText(made.body.call_id).waitFor();
     await page.getByText(/^checks/).waitFor();
@@ -207,7 +207,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     expect(await page.getByLabel('expression', { exact: true }).inputValue()).toBe('6 * 11');
 
     await result.getByRole('link', { name: /^call / }).click();
-    await page.getByRole('heading', { name: 'Course' }).waitFor();
+    await page.getByRole('heading', { name: 'Timeline' }).waitFor();
     await page.getByLabel('As curl').getByText('"expression":"6 * 11"').waitFor();
     const [download] = await Promise.all([
       page.waitForEvent('download'),

@@ -37,8 +37,15 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('region', { name: 'Result' }).getByText('success').waitFor();
     expect(await tab.accessibilityFaults()).toEqual([]);
-    await page.getByRole('link', { name: 'Calls' }).click();
+    await page.getByRole('link', { name: 'Calls', exact: true }).click();
     await page.getByRole('link', { name: 'calculator' }).waitFor();
+    await page.getByLabel('Status').selectOption('refused');
+    await page.getByRole('link', { name: 'calculator' }).waitFor({ state: 'detached' });
+    await page.getByLabel('Status').selectOption('success');
+    await page.getByLabel('Tool', { exact: true }).fill('calculator');
+    await page.getByRole('link', { name: 'calculator' }).waitFor();
+    expect(page.url()).toMatch(/#\/calls\?status=success&tool=calculator$/);
+    expect(await tab.accessibilityFaults()).toEqual([]);
     expect(tab.troubles).toEqual([]);
     await tab.close();
   });

@@ -33,6 +33,13 @@ export function clockTime(instant: string | number): string {
   return new Date(instant).toLocaleTimeString(undefined, { hour12: false });
 }
 
+/** An instant as the value of an input of local date and time: `2026-01-31T12:00`. Empty for any other text. */
+export function inputTime(instant: string | undefined): string {
+  const at = new Date(instant ?? '');
+  if (Number.isNaN(at.getTime())) return '';
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 /** JSON for people. */
 export const pretty = (value: unknown): string => JSON.stringify(value, null, 2) ?? '';
 

@@ -10,6 +10,9 @@ const CALL_TIMEOUT_MS = 125_000;
 /** The registry reads a document or asks a server. */
 const REGISTER_TIMEOUT_MS = 65_000;
 
+/** Filters, page and sums of finished calls. */
+export type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
+
 /** Remaining requests of the key's own limits, from the last response. */
 interface KeyAllowance {
   leftMinute: number;
@@ -74,8 +77,9 @@ export class ConsoleApi {
     });
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
   keys = (signal?: AbortSignal) => this.#client.request('GET /api/v1/keys', { signal });
-  finishedCalls = (signal?: AbortSignal) =>
-    this.#client.request('GET /api/v1/calls', { query: { limit: 200 }, signal });
+  /** One page of the finished calls that match, oldest first. */
+  finishedCalls = (query: CallQuery, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/calls', { query, signal });
   finishedCall = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/calls/{id}/record', { path: { id }, signal });
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;

@@ -31,10 +31,18 @@ const STAGES = [
   ['rest_ms', 'limits, budget, transport', 's1'],
 ] as const;
 
-/** Time of a call by stage, as a bar and optionally a legend. */
-export function Stages({ stages, withLegend = false }: { stages: CallStages; withLegend?: boolean }) {
+/** Time of a call by stage, as a bar and optionally a legend. The bar fills its place for `scaleMs`, by default its own time. */
+export function Stages({
+  stages,
+  withLegend = false,
+  scaleMs,
+}: {
+  stages: CallStages;
+  withLegend?: boolean;
+  scaleMs?: number;
+}) {
   const shown = STAGES.filter(([key]) => stages[key] > 0);
-  const total = shown.reduce((sum, [key]) => sum + stages[key], 0) || 1;
+  const total = scaleMs || shown.reduce((sum, [key]) => sum + stages[key], 0) || 1;
   let at = 0;
   return (
     <div className="stack tight">

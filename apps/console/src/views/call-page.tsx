@@ -16,8 +16,11 @@ import { toCurl } from './to-curl.js';
 const RECORD_EVERY_MS = 1_500;
 const RECORD_WITHIN_MS = 15_000;
 
-/** One call: where its time went, its arguments and result if they are kept, its attempts and its log lines. */
-export function CallPage({ id }: { id: string }) {
+/**
+ * One call: where its time went, its arguments and result if they are kept, its attempts and its log lines.
+ * @param list address of the list that it was opened from
+ */
+export function CallPage({ id, list }: { id: string; list: string }) {
   const { api } = useSigned();
   const followed = useFollowedCall(id);
   const { call: kept } = followed;
@@ -30,7 +33,7 @@ export function CallPage({ id }: { id: string }) {
   return (
     <>
       <p>
-        <a href={toAddress('calls')}>All calls</a>
+        <a href={list}>All calls</a>
       </p>
       <Head
         title={tool ?? 'Call'}
@@ -50,8 +53,8 @@ export function CallPage({ id }: { id: string }) {
       {error && <ErrorNotice error={error} />}
       {isUnknown && (
         <Empty>
-          This fleet does not know this call, or does not keep it any more. Finished calls are listed for at most 6
-          hours, results of background calls are kept longer.
+          This fleet does not know this call, or does not keep it any more. An operator sets how long finished calls are
+          kept.
         </Empty>
       )}
       {recent && <Record call={recent} />}
@@ -96,9 +99,9 @@ function useRecord(id: string, isRunning: boolean) {
 function Record({ call }: { call: FinishedCall }) {
   const { parent_call_id: parent, retried = [] } = call;
   return (
-    <section className="card stack" aria-labelledby="course">
+    <section className="card stack" aria-labelledby="timeline">
       <div className="row spread">
-        <h2 id="course">Course</h2>
+        <h2 id="timeline">Timeline</h2>
         <CallStatusBadge status={call.status} code={call.code} />
       </div>
       {call.error !== undefined && (

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { CatalogToolDetail, CatalogTool } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { count, money, pretty } from '../format.js';
-import { toAddress } from '../router.js';
+import { toAddress, toFilteredAddress } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
 import { Facts, Badge, Empty, Head, Loaded, Segments } from '../ui/components.js';
 import { useQuery } from '../use-query.js';
@@ -23,6 +23,9 @@ export function ToolDetailView({ name, call }: { name: string; call: string | un
           <>
             <Head title={tool.name} about={tool.description}>
               <ToolMarks tool={tool} />
+              <a className="button" href={toFilteredAddress('calls', { tool: tool.name })}>
+                Calls of this tool
+              </a>
             </Head>
             <div className="columns">
               {/* Comes first on narrow screens, and next to the properties on wide ones. */}

@@ -183,8 +183,9 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByRole('searchbox', { name: 'Call id' }).fill(made.body.call_id);
     await page.getByRole('link', { name: `calculator call ${made.body.call_id}` }).click();
     await page.getByText(made.body.call_id).waitFor();
-    await page.getByText(/^checks/).waitFor();
-    await page.getByText(/^tool \d/).waitFor();
+    const timeline = page.getByRole('region', { name: 'Timeline' });
+    await timeline.getByText('checks', { exact: true }).waitFor();
+    await timeline.getByText('tool', { exact: true }).waitFor();
     await page.getByText(/^Not kept: results/).waitFor();
     await page.getByText(/^grep [0-9a-f]{32} logs$/).waitFor();
     await tab.go('calls/no-such-call', 'Call');

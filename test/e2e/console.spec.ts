@@ -46,6 +46,12 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await page.getByRole('link', { name: 'calculator' }).waitFor();
     expect(page.url()).toMatch(/#\/calls\?status=success&tool=calculator$/);
     expect(await tab.accessibilityFaults()).toEqual([]);
+    const refused = await fleet.call('calculator', { nonsense: true });
+    await tab.go(`calls/${refused.body.call_id}`, 'calculator');
+    const timeline = page.getByRole('region', { name: 'Timeline' });
+    await timeline.getByText('Check the format and types of the named arguments.').waitFor();
+    await timeline.getByText('checks', { exact: true }).waitFor();
+    expect(await tab.accessibilityFaults()).toEqual([]);
     expect(tab.troubles).toEqual([]);
     await tab.close();
   });

@@ -1,3 +1,4 @@
+export { CATALOGUE, docUrl, isErrorCode } from '@toolfleet/contracts';
 export type {
   AcceptedBody,
   CallBody,

@@ -23,7 +23,8 @@ export function Meter({ used, held = 0, total, label }: { used: number; held?: n
   );
 }
 
-const STAGES = [
+/** Stages of a call in their order, with names and colors. */
+export const STAGES = [
   ['admit_ms', 'checks', 's3'],
   ['wait_ms', 'waiting', 's2'],
   ['queue_ms', 'queue', 's6'],

@@ -1,12 +1,12 @@
 import { FINAL_STATUSES, type JsonObject, type FinishedCall, type FinishedCallDetail } from '@toolfleet/client';
 import { useEffect, useState } from 'react';
-import { dateTime, duration, money, pretty } from '../format.js';
-import { toAddress } from '../router.js';
+import { count, dateTime, duration, money, pretty } from '../format.js';
+import { toAddress, toFilteredAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Empty, ErrorNotice, Facts, Head } from '../ui/components.js';
 import { CopyButton } from '../ui/copy-button.js';
-import { Stages } from '../ui/meters.js';
 import { useQuery } from '../use-query.js';
+import { Attempts, CallFailure, CallTimeline } from './call-record.js';
 import { CallOutcome } from './call-outcome.js';
 import { CallStatusBadge } from './call-status.js';
 import { toCallState, useFollowedCall } from './follow-call.js';
@@ -57,7 +57,7 @@ export function CallPage({ id, list }: { id: string; list: string }) {
           kept.
         </Empty>
       )}
-      {recent && <Record call={recent} />}
+      {detail.data && <Record {...detail.data} />}
       {tool !== undefined && <Arguments tool={tool} args={kept?.arguments} />}
       {kept ? (
         <CallOutcome state={toCallState(followed)} tool={kept.tool} withTiming={!recent} isPage />
@@ -71,7 +71,6 @@ export function CallPage({ id, list }: { id: string; list: string }) {
           </section>
         )
       )}
-      {detail.data && <NestedCalls calls={detail.data.made} />}
       {recent && <Logs call={recent} logs={detail.data?.logs} />}
     </>
   );
@@ -96,56 +95,68 @@ function useRecord(id: string, isRunning: boolean) {
   return query;
 }
 
-function Record({ call }: { call: FinishedCall }) {
-  const { parent_call_id: parent, retried = [] } = call;
+function Record({ call, made }: { call: FinishedCall; made: readonly FinishedCall[] }) {
+  const { parent_call_id: parent, replay_of: original, outcomes } = call;
   return (
     <section className="card stack" aria-labelledby="timeline">
       <div className="row spread">
         <h2 id="timeline">Timeline</h2>
         <CallStatusBadge status={call.status} code={call.code} />
       </div>
-      {call.error !== undefined && (
-        <div className="notice">
-          <strong>{call.error}</strong>
-        </div>
-      )}
-      <Stages stages={call.stages} withLegend />
+      {call.status !== 'success' && <CallFailure call={call} />}
+      <CallTimeline call={call} made={made} />
+      <Attempts call={call} />
       <Facts
         facts={[
           ['Duration', duration(call.duration_ms)],
           ['Ended', dateTime(call.ended_at)],
           ['Attempts', String(call.attempts)],
           ['Cost', money(call.cost_usd)],
-          ['Answer', call.provenance],
+          ['Tokens', call.tokens > 0 ? count(call.tokens) : undefined],
+          ['Result from', call.provenance && (PROVENANCE[call.provenance] ?? call.provenance)],
+          ['Executor reached', REACHED[outcomes.transport]],
           ['Entry point', call.door],
-          ['Origin', call.origin],
           ['Tenant', call.tenant_id],
           ['User', call.user_id],
+          ['API key', call.key_id],
+          ['Agent', call.agent_id],
+          ['Source', call.source],
+          ['Toolset', call.toolset],
+          ['Idempotency key', call.idempotency_key],
         ]}
       />
-      {retried.length > 0 && (
-        <div className="stack tight">
-          <h3>Failed attempts</h3>
-          <ol className="stack tight">
-            {retried.map(({ attempt, error, delay_ms: waited }) => (
-              <li key={attempt} className="small wrap">
-                {attempt}. {error} <span className="soft">— tried again after {duration(waited)}</span>
-              </li>
-            ))}
-          </ol>
-        </div>
-      )}
-      {parent !== undefined && (
-        <p className="small">
-          Made by the tool of call{' '}
-          <a className="wrap" href={toAddress('calls', parent)}>
-            {parent}
-          </a>
-        </p>
-      )}
+      <ul className="row small">
+        {parent !== undefined && (
+          <li>
+            <a href={toAddress('calls', parent)}>The call whose tool made it</a>
+          </li>
+        )}
+        {original !== undefined && (
+          <li>
+            <a href={toAddress('calls', original)}>The call whose outcome it repeats</a>
+          </li>
+        )}
+        <li>
+          <a href={toFilteredAddress('calls', { tool: call.tool })}>Calls of this tool</a>
+        </li>
+        {call.user_id !== '' && (
+          <li>
+            <a href={toFilteredAddress('calls', { user_id: call.user_id })}>Calls of this user</a>
+          </li>
+        )}
+      </ul>
     </section>
   );
 }
+
+/** Where a result came from, in words. */
+const PROVENANCE: Readonly<Record<string, string>> = {
+  live: 'the tool',
+  cache: 'the cache',
+  stale_cache: 'the cache, out of date',
+  stub: 'the substitute data of the tool',
+};
+const REACHED = { not_sent: 'not asked', delivered: 'yes', failed: 'no', unknown: 'unknown' } as const;
 
 function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined }) {
   return (
@@ -159,30 +170,13 @@ function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined 
           <Command label="As curl" text={toCurl(location.origin, tool, args)} />
         </>
       ) : (
-        <p className="soft">
-          Not kept: arguments up to 16 KiB are kept of calls in the background, for their caller and administrators.
-        </p>
+        <>
+          <p className="soft">
+            Not kept: arguments up to 16 KiB are kept of calls in the background, for their caller and administrators.
+          </p>
+          <Command label="As curl, without its arguments" text={toCurl(location.origin, tool, {})} />
+        </>
       )}
-    </section>
-  );
-}
-
-function NestedCalls({ calls }: { calls: readonly FinishedCall[] }) {
-  if (calls.length === 0) return null;
-  return (
-    <section className="card stack" aria-labelledby="made">
-      <h2 id="made">Calls that it made</h2>
-      <ul className="stack tight">
-        {calls.map((call) => (
-          <li key={call.call_id} className="row spread">
-            <a href={toAddress('calls', call.call_id)}>{call.tool}</a>
-            <span className="row">
-              <CallStatusBadge status={call.status} code={call.code} />
-              <span className="numbers">{duration(call.duration_ms)}</span>
-            </span>
-          </li>
-        ))}
-      </ul>
     </section>
   );
 }

@@ -86,7 +86,8 @@ async function untilEnded(fleet: TestFleet, callId: string): Promise<{ status: s
 
 /** Starts every service of a build that is not running. */
 export async function launchAll(fleet: TestFleet, build?: string): Promise<void> {
-  for (const name of SERVICE_NAMES) if (!fleet.running.get(name)?.length) await launchOnData(fleet, name, build);
+  const missing = SERVICE_NAMES.filter((name) => !fleet.running.get(name)?.length);
+  await Promise.all(missing.map((name) => launchOnData(fleet, name, build)));
 }
 
 export const launchOnData = (fleet: TestFleet, name: ServiceName, build?: string) =>

@@ -302,6 +302,8 @@ describe('reference pages', () => {
       execProgress:
         'prefix: `exec.progress.<caller>.<token>` carries the progress of one exec call whose caller asked for it',
       execMcpChanged: 'published when a remote server says that its tools changed',
+      execMcpWatch: 'published by a gateway every 10 s: the resources of a source that its clients subscribe to',
+      execMcpClaim: 'published by the mcp-executor that subscribes at a source, so that no other does',
       execOpenapi: 'one attempt of an OpenAPI operation',
       execBuiltin: `prefix: \`exec.builtin.<toolset>\`, toolset one of ${TOOLSETS.join(', ')}`,
       execCancel: 'stops a call in every executor',
@@ -342,6 +344,7 @@ describe('reference pages', () => {
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
+      mcpUpdated: 'published by mcp-executor when a resource that clients subscribe to has changed',
       keyRevoked:
         'published by a gateway while a revocation cannot be stored: the other gateways refuse the keys as well',
       breakerChanged:

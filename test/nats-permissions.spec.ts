@@ -82,6 +82,7 @@ const RIGHTS: Record<string, Rights> = {
   gateway: {
     publish: [
       'exec.mcp',
+      'exec.mcp.watch',
       'exec.openapi',
       'exec.builtin.compute',
       'exec.builtin.web',
@@ -136,6 +137,7 @@ const RIGHTS: Record<string, Rights> = {
       'fleet.status',
       'mcp.answer.g1.q1',
       'mcp.cancel',
+      'mcp.updated',
       'key.revoked',
     ],
   },
@@ -176,8 +178,15 @@ const RIGHTS: Record<string, Rights> = {
   },
   records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.purge'] },
   'mcp-executor': EXECUTORS(
-    ['exec.mcp', 'exec.mcp.discover', 'breaker.changed.mcp-executor'],
-    ['exec.mcp.changed', 'exec.progress.g1.t1', 'breaker.changed.mcp-executor', 'fleet.status'],
+    ['exec.mcp', 'exec.mcp.discover', 'exec.mcp.watch', 'exec.mcp.claim', 'breaker.changed.mcp-executor'],
+    [
+      'exec.mcp.changed',
+      'exec.mcp.claim',
+      'mcp.updated',
+      'exec.progress.g1.t1',
+      'breaker.changed.mcp-executor',
+      'fleet.status',
+    ],
   ),
   'openapi-executor': EXECUTORS(
     ['exec.openapi', 'breaker.changed.openapi-executor'],

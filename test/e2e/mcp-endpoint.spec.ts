@@ -223,6 +223,31 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
   });
 });
 
+it('a client hears of changes to the resources that it may read and subscribes to', async () => {
+  const client = await connect('auto');
+  expect(client.getServerCapabilities()?.resources).toEqual({ listChanged: true, subscribe: true });
+  const { resources } = await client.listResources();
+  const notes = resources.find(({ uri }) => uri.endsWith('/notes'))!.uri;
+  const updated: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updated.push(params.uri));
+  const resourceSubscriptions = [notes, notes.replace('notes', 'styles/pirate'), 'other://nothing'];
+  const stream = await client.listen({ resourceSubscriptions });
+  expect(stream.honoredFilter).toEqual({ resourceSubscriptions: [notes] });
+  // The begin of the subscription at the server: the resource may have changed before.
+  await eventually('subscribed', () => updated.length === 1);
+  const direct = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  await direct.connect(new StreamableHTTPClientTransport(new URL(`${samples}/mcp`)));
+  clients.push(direct);
+  await direct.callTool({ name: 'save_note', arguments: { text: 'for subscribers' } });
+  await eventually('told', () => updated.length === 2);
+  expect(new Set(updated)).toEqual(new Set([notes]));
+  await stream.close();
+  const tooMany = Array.from({ length: 101 }, (_, index) => `${notes}/${index}`);
+  await expect(client.listen({ resourceSubscriptions: tooMany })).rejects.toThrow('may subscribe to 100 resources');
+  const legacy = await connect('legacy');
+  expect(legacy.getServerCapabilities()?.resources).toEqual({ listChanged: false, subscribe: false });
+});
+
 describe('an asynchronous call', () => {
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
   const door = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
@@ -410,7 +435,7 @@ describe('a toolset', () => {
       expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['jobs_describe_dot']);
       const { uri } = (await (await connect(mode)).listResources()).resources.at(-1)!;
       const shown = (await client.listResources()).resources.map((one) => one.uri);
-      expect([shown.length, shown.includes(uri)]).toEqual([2, false]);
+      expect([shown.length, shown.includes(uri)]).toEqual([3, false]);
       await expect(client.readResource({ uri })).rejects.toThrow(/not found/i);
       await expect(client.getPrompt({ name: 'sample_describe_dot' })).rejects.toMatchObject({ code: -32_602 });
       const seen: { progress: number; total?: number; message?: string }[] = [];

@@ -38,6 +38,7 @@ export async function listFeatures(
     found.resources = {
       resourceTemplates: takeWhileRoom(toListed(templates.resourceTemplates), room),
       resources: takeWhileRoom(toListed(resources), room),
+      subscribe: capabilities.resources.subscribe === true,
     };
   }
   return found;

@@ -4,7 +4,10 @@ import { secretOpener, VariableExpander, VERSION } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { McpExecutor } from './mcp-executor.js';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
+import { readTarget } from './mcp-target.js';
+import { ResourceWatches } from './resource-watches.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
+import { SourceWatch } from './source-watch.js';
 
 /** The executor of MCP servers and function endpoints: one pool of sessions, one breaker per base URL. */
 export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']> = {
@@ -34,6 +37,10 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
       onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
     });
+    const watches = new ResourceWatches(deps.nats, clock, ({ server, transport, url, options = {} }, onUpdated) => {
+      const target = readTarget(server, transport, url, options);
+      return new SourceWatch(pool, target, clock, onUpdated);
+    });
     return {
       subjects: [SUBJECTS.execMcp],
       execute: (message, { timeLeftMs, signal, progress, headers }, begin) =>
@@ -51,6 +58,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
           handle: (message, { timeLeftMs, signal }) => executor.discover(message, { timeoutMs: timeLeftMs, signal }),
         },
       },
+      after: [watches.asComponent()],
       close: () => pool.close(),
     };
   },

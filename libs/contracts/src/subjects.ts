@@ -13,6 +13,10 @@ export const SUBJECTS = {
   execMcpDiscover: 'exec.mcp.discover',
   /** Published by mcp-executor (`{server}`) when a server announces that its tool list changed; the registry then rediscovers it. */
   execMcpChanged: 'exec.mcp.changed',
+  /** Published by gateways: the resources of one source that their clients subscribe to (`ResourceLease`). */
+  execMcpWatch: 'exec.mcp.watch',
+  /** Published by the mcp-executor that subscribes to resources of a source (`ResourceClaim`), for the others. */
+  execMcpClaim: 'exec.mcp.claim',
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
   execCancel: 'exec.cancel',
@@ -61,6 +65,8 @@ export const SUBJECTS = {
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */
   mcpCancel: 'mcp.cancel',
+  /** Published by mcp-executor when a resource that clients subscribe to has changed (`ResourceUpdate`). */
+  mcpUpdated: 'mcp.updated',
   /** Published by a gateway while a revocation cannot be stored: `{revoked: {<key id>: <epoch ms>}}`. */
   keyRevoked: 'key.revoked',
   /** Prefix; see `breakerSubject`. */

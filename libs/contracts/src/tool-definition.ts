@@ -217,8 +217,8 @@ export interface ToolDefinition {
   author?: string;
   input_examples?: JsonObject[];
   /**
-   * What an MCP server lists: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates}` with the
-   * server's own addresses.
+   * What an MCP server lists: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates, subscribe}` with
+   * the server's own addresses.
    */
   listing?: JsonObject;
   /** The only tenant that sees the tool; absent: all tenants. */

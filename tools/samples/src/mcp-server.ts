@@ -10,6 +10,7 @@ import {
   completable,
   createMcpHandler,
   McpServer,
+  type McpRequestContext,
   ResourceNotFoundError,
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
@@ -19,12 +20,15 @@ import { z } from 'zod';
 const RED_DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==';
 const DOT = { uri: 'sample://dot', mimeType: 'image/png' };
 const DOT_TEXT = { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' };
+const NOTES = 'sample://notes';
 const STYLES = ['painter', 'pirate', 'poet'];
 const MAX_BODY_BYTES = 1024 * 1024;
 const notes: string[] = [];
 
-function sampleServer(): McpServer {
+function sampleServer({ era }: McpRequestContext): McpServer {
   const server = new McpServer({ name: 'toolfleet-sample', version: '1.0.0' });
+  // Clients of 2025 have no stream here that could report an update.
+  server.server.registerCapabilities({ resources: { subscribe: era === 'modern' } });
 
   server.registerTool(
     'add',
@@ -46,6 +50,7 @@ function sampleServer(): McpServer {
     },
     ({ text }) => {
       notes.push(text);
+      handler.notify.resourceUpdated(NOTES);
       return { content: [{ type: 'text', text: `${notes.length} notes` }], structuredContent: { count: notes.length } };
     },
   );
@@ -112,6 +117,9 @@ function sampleServer(): McpServer {
     contents: [{ ...DOT, blob: RED_DOT }],
   }));
   server.registerResource('dot.txt', DOT_TEXT.uri, { mimeType: DOT_TEXT.mimeType }, () => ({ contents: [DOT_TEXT] }));
+  server.registerResource('notes', NOTES, { description: 'The stored notes', mimeType: 'text/plain' }, () => ({
+    contents: [{ uri: NOTES, mimeType: 'text/plain', text: notes.join('\n') }],
+  }));
   server.registerResource(
     'style',
     new ResourceTemplate('sample://styles/{name}', {
@@ -153,7 +161,8 @@ function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-const mcp = toNodeHandler(createMcpHandler(sampleServer));
+const handler = createMcpHandler(sampleServer);
+const mcp = toNodeHandler(handler);
 const server = createServer((request, response) => {
   const { pathname } = new URL(request.url ?? '/', 'http://sample');
   if (pathname === '/mcp') return void mcp(request, response);

@@ -9,6 +9,7 @@ import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
 import type { OperationMetrics } from './operation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
+import type { ResourceSubscriptions } from './resource-subscriptions.js';
 import type { TaskStore } from './tasks.js';
 
 /** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
@@ -53,6 +54,8 @@ export interface McpEndpointDeps {
   projects?: Pick<Projects, 'choose'>;
   /** Reads kept results; without it they are not available as resources. */
   readResult?: ResultReader['read'];
+  /** Subscriptions to resources of MCP servers; without it there are none. */
+  subscriptions?: ResourceSubscriptions;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;

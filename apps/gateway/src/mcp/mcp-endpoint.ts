@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   createMcpHandler,
-  InMemoryServerEventBus,
   INVALID_REQUEST,
   type McpHandlerRequestOptions,
   type McpHttpHandler,
@@ -23,6 +22,7 @@ import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
 import { leaveUnread } from '../server/request-body.js';
+import { findSubscribable, ListenBus, readListened, selectReadable, withListened } from './listen.js';
 import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
@@ -79,6 +79,7 @@ export class McpEndpoint implements Mounted {
   private readonly inline = new CatalogRenderer('inline');
   protected readonly handler: McpHttpHandler;
   private readonly unsubscribe: (() => void) | undefined;
+  private readonly bus: ListenBus;
   private inFlight = 0;
 
   constructor(deps: McpEndpointDeps, options: McpEndpointOptions) {
@@ -91,8 +92,9 @@ export class McpEndpoint implements Mounted {
       }
     };
     this.deps = { ...deps, executeCall, options, renderer: new CatalogRenderer() };
+    this.bus = new ListenBus((error) => deps.onFault?.(error));
     this.handler = createMcpHandler((request) => this.createServer(request), {
-      bus: new InMemoryServerEventBus((error) => deps.onFault?.(error)),
+      bus: this.bus,
       maxRequestBodySize: options.maxBodyBytes,
       legacy: 'stateless',
     });
@@ -318,13 +320,42 @@ export class McpEndpoint implements Mounted {
     try {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
       const authInfo = toAuthInfo(principal, request.exchange, request.operation, requestFeatures(raw.headers, body));
-      const response = await this.respond(web, { authInfo, parsedBody: body });
+      const listened = deps.subscriptions && readListened(body);
+      const respond = (parsedBody: Json | undefined) => this.respond(web, { authInfo, parsedBody });
+      const client = { principal, exchange: request.exchange, signal };
+      const response = listened ? await this.listen(client, listened, body, respond) : await respond(body);
       await request.operation?.refused(response);
       const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
     } finally {
       leave?.();
     }
+  }
+
+  /** Answers a request to listen to resources, reduced to those that the caller may read. */
+  private async listen(
+    client: { principal: Principal; exchange: Exchange | undefined; signal: AbortSignal },
+    named: string[],
+    body: Json | undefined,
+    respond: (body: JsonObject) => Promise<Response>,
+  ): Promise<Response> {
+    const { deps } = this;
+    const { principal } = client;
+    let addresses: string[];
+    try {
+      addresses = await selectReadable(deps, client, named);
+    } catch (error) {
+      const { message, entry } = toToolError(error);
+      return Response.json(errorResponse(body, SERVER_ERROR, message), { status: entry.http });
+    }
+    const attach: Parameters<ListenBus['opening']>[0] = (listener) =>
+      deps.subscriptions!.add({
+        principal,
+        addresses,
+        find: (address) => findSubscribable(deps, principal, address),
+        onUpdated: (uri) => listener({ kind: 'resource_updated', uri }),
+      });
+    return this.bus.opening(attach, () => respond(withListened(body, addresses)));
   }
 }
 

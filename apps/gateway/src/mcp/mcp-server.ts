@@ -5,6 +5,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
+import { offersSubscriptions } from './listen.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { Operation } from './operation.js';
 import { installPrompts } from './prompts.js';
@@ -68,7 +69,9 @@ export async function createMcpServer(
     // Clients of 2025 have no stream that could report a change: a GET is answered with 405.
     {
       tools: { listChanged: isModern },
-      resources: deps.listFeatures ? { listChanged: isModern } : deps.readResult && {},
+      resources: deps.listFeatures
+        ? { listChanged: isModern, subscribe: isModern && (await offersSubscriptions(deps, principal)) }
+        : deps.readResult && {},
       prompts: deps.listFeatures && { listChanged: isModern },
       completions: deps.listFeatures && {},
       extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined,

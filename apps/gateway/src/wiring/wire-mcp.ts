@@ -22,6 +22,7 @@ import { CallCancellations } from '../mcp/cancellation.js';
 import { ElicitationRelay } from '../mcp/elicitation.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 import { QueueTasks } from '../mcp/queue-tasks.js';
+import { ResourceSubscriptions } from '../mcp/resource-subscriptions.js';
 
 /** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {
@@ -49,6 +50,7 @@ interface McpWiringDeps {
 export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWiringDeps): McpEndpoint {
   const { clock, logger } = host;
   const { authenticate, tokens, list, search } = deps;
+  const onFault = (error: unknown) => logger.error({ error }, 'the MCP endpoint failed');
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
@@ -74,6 +76,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       ),
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
+      subscriptions: new ResourceSubscriptions(deps.nats, clock, onFault),
       projects: deps.projects,
       readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
       requestState: {
@@ -86,7 +89,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
         ? { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) }
         : undefined,
       clock,
-      onFault: (error) => logger.error({ error }, 'the MCP endpoint failed'),
+      onFault,
     },
     {
       version: VERSION,

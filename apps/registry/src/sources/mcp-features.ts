@@ -107,7 +107,7 @@ function listedResources(entry: McpEntry, found: NonNullable<DiscoverReply['reso
   const accepts = (item: JsonObject) =>
     entry.trusted === true || textsIn(item).every((text) => findSuspicions(text).size === 0);
   const addresses = { resources: 'uri', resourceTemplates: 'uriTemplate' } as const;
-  return Object.fromEntries(
+  const lists = Object.fromEntries(
     (['resources', 'resourceTemplates'] as const).map((list) => [
       list,
       found[list]
@@ -115,6 +115,7 @@ function listedResources(entry: McpEntry, found: NonNullable<DiscoverReply['reso
         .map((item) => readListing({ listing: item }).listing ?? {}),
     ]),
   );
+  return found.subscribe === true ? { ...lists, subscribe: true } : lists;
 }
 
 function textsIn(value: Json | undefined): string[] {

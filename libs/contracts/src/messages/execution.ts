@@ -14,7 +14,7 @@ import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
 import type { JsonObject } from '../json.js';
 import { choice, maybe, record, text as textSchema, type Value } from '../json-schema.js';
-import type { Binding } from '../tool-definition.js';
+import type { Binding, McpBinding } from '../tool-definition.js';
 import { toMicroUsd, type EpochMs, type Milliseconds } from '../units.js';
 
 /**
@@ -165,7 +165,39 @@ export interface DiscoverReply {
   /** Prompts as the server lists them. */
   prompts?: JsonObject[];
   /** Resources and templates as the server lists them; absent when it has no resources. */
-  resources?: { resources: JsonObject[]; resourceTemplates: JsonObject[] };
+  resources?: {
+    resources: JsonObject[];
+    resourceTemplates: JsonObject[];
+    /** Whether clients can subscribe to them. */
+    subscribe?: boolean;
+  };
+}
+
+/** How often a gateway renews a `ResourceLease`, and an executor its `ResourceClaim`. */
+export const LEASE_RENEWAL_MS = 10_000;
+/** A lease or claim that is not renewed for this long is over: its process is gone. */
+export const LEASE_MS = 3 * LEASE_RENEWAL_MS;
+
+/** `exec.mcp.watch`: all resources of a source that the clients of one gateway subscribe to; none ends the lease. */
+export interface ResourceLease {
+  gateway: string;
+  /** Identifies the source and its connection in all three messages. */
+  source: string;
+  binding: McpBinding;
+  /** Addresses at the server. */
+  uris: string[];
+}
+
+/** `exec.mcp.claim`: this executor subscribes at the source. Of two claims the one with the lower name stands. */
+export interface ResourceClaim {
+  source: string;
+  executor: string;
+}
+
+/** `mcp.updated`: a resource has changed, or may have while there was no connection. */
+export interface ResourceUpdate {
+  source: string;
+  uri: string;
 }
 
 /** An error as the failure of a call, for use once an attempt has begun and outcomes are values. */

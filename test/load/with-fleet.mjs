@@ -32,7 +32,7 @@ export async function withFleet(root, bench, { env = {}, config } = {}) {
   const { fleet, stop } = await startFleet({
     root,
     stateDir,
-    separate: process.env.BENCH_ONE_PROCESS === undefined,
+    together: process.env.BENCH_ONE_PROCESS !== undefined,
     say: () => {},
     onGivenUp: (error) => console.error(error.message),
   });

@@ -25,11 +25,11 @@ const READY_WITHIN_MS = 60_000;
 const TOOLS_WITHIN_MS = 20_000;
 
 /**
- * Starts everything and resolves when each service reports ready. The services share a process, unless `separate`. Processes that end are started again until `stop`; one that keeps
+ * Starts everything and resolves when each service reports ready. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
  * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
  * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
  * process behind.
- * @param {{root: string, stateDir: string, separate?: boolean, say: (line: string) => void,
+ * @param {{root: string, stateDir: string, together?: boolean, say: (line: string) => void,
  *   step?: <T>(title: string, work: () => Promise<T>) => Promise<T>,
  *   onGivenUp: (error: import('./supervisor.mjs').GivenUpError) => void,
  *   onStop?: (stop: () => Promise<void>) => void}} options
@@ -37,7 +37,7 @@ const TOOLS_WITHIN_MS = 20_000;
 export async function startFleet({
   root,
   stateDir,
-  separate = false,
+  together = false,
   say,
   step = (_title, work) => work(),
   onGivenUp,
@@ -99,7 +99,7 @@ export async function startFleet({
         .filter(Boolean)
         .join(','),
     };
-    const names = separate ? SERVICES : ['standalone'];
+    const names = together ? ['standalone'] : SERVICES;
     const services = await step(`starting the ${SERVICES.length} services`, () =>
       Promise.all(names.map((name) => startService({ name, root, logDir, environment, supervise, printer }))),
     );

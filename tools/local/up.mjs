@@ -44,7 +44,7 @@ try {
   const { fleet } = await startFleet({
     root: ROOT,
     stateDir,
-    separate,
+    together: !separate,
     say,
     step,
     onStop: (stopAll) => (stopFleet = stopAll),

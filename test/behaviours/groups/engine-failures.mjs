@@ -16,7 +16,7 @@ export default {
     {
       name: 'an exception of a tool',
       reliance: 'it is a result, without the text of the exception',
-      expected: { status: 200, success: false, leaked: false, error_type: 'internal_error' },
+      expected: { status: 200, success: false, leaked: false, error_type: 'execution_error' },
       async see(fleet) {
         const { status, body, text } = await fleet.call('probe_throws', {});
         return {

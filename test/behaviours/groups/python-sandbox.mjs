@@ -65,7 +65,7 @@ export default {
     },
     {
       name: 'a module that standard does not allow',
-      reliance: 'refused by name, with class internal_error',
+      reliance: 'refused by name, with class execution_error',
       expected: { ...REFUSED, error: "module 'os' is not allowed at strictness 'standard'" },
       see: async (fleet) => (await fleet.python('import os\nos.getcwd()')).body,
     },

@@ -115,15 +115,21 @@ function CallTable({ calls }: { calls: readonly FinishedCall[] }) {
           <th scope="col">Tool</th>
           <th scope="col">Status</th>
           <th scope="col">Ended</th>
-          {me.operator && <th scope="col">Tenant</th>}
+          {me.operator && (
+            <th scope="col" className="desk-only">
+              Tenant
+            </th>
+          )}
           <th scope="col">User</th>
-          <th scope="col" className="figure">
+          <th scope="col" className="figure desk-only">
             Attempts
           </th>
           <th scope="col" className="figure">
             Cost
           </th>
-          <th scope="col">Time</th>
+          <th scope="col" className="desk-only">
+            Time
+          </th>
           <th scope="col" className="figure">
             Duration
           </th>
@@ -157,15 +163,15 @@ function CallRow({ call, depth, scaleMs }: { call: FinishedCall; depth: number; 
       <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
         {isToday(call.ended_at) ? clockTime(call.ended_at) : dateTime(call.ended_at)}
       </td>
-      {me.operator && <td className="wide-only">{call.tenant_id}</td>}
+      {me.operator && <td className="desk-only">{call.tenant_id}</td>}
       <td data-label="User" className="caller">
         {call.user_id}
       </td>
-      <td className="figure wide-only">{call.attempts}</td>
+      <td className="figure desk-only">{call.attempts}</td>
       <td data-label="Cost" className="figure cost">
         {money(call.cost_usd)}
       </td>
-      <td className="wide-only">
+      <td className="desk-only">
         <span className="call-stages">
           <Stages stages={call.stages} scaleMs={scaleMs} />
         </span>

@@ -32,6 +32,8 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await ConsolePage.open(browser, fleet.url());
     const { page } = tab;
     await tab.signIn(fleet.adminKey);
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await page.getByRole('link', { name: 'Tools', exact: true }).click();
     await page.getByRole('link', { name: /^calculator/ }).click();
     await page.getByLabel('expression', { exact: true }).fill('6 * 7');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
@@ -52,6 +54,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await timeline.getByText('Check the format and types of the named arguments.').waitFor();
     await timeline.getByText('checks', { exact: true }).waitFor();
     expect(await tab.accessibilityFaults()).toEqual([]);
+    await tab.go('overview', 'Overview');
+    await page.getByRole('region', { name: 'By error code' }).getByRole('link', { name: 'ARGUMENTS_INVALID' }).click();
+    await page.getByRole('link', { name: `calculator call ${refused.body.call_id}` }).waitFor();
+    expect(page.url()).toMatch(/#\/calls\?from=1h&code=ARGUMENTS_INVALID$/);
     expect(tab.troubles).toEqual([]);
     await tab.close();
   });

@@ -5,6 +5,7 @@ import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
 import { FaultsMark, FaultsView } from './views/faults.js';
 import { KeysView } from './views/keys.js';
+import { OverviewView } from './views/overview.js';
 import { ApprovalsProvider, QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
 import { SourcesView } from './views/sources.js';
@@ -27,8 +28,15 @@ interface View {
   why?: string;
 }
 
-/** Every view, in the order of the navigation. Roles only decide what is offered here: the gateway authorizes every request. */
+/** Every view, in the order of the navigation; the first that the key may see is the start page. Roles only decide what is offered here: the gateway authorizes every request. */
 const VIEWS: readonly View[] = [
+  {
+    name: 'overview',
+    title: 'Overview',
+    Component: OverviewView,
+    needs: 'admin',
+    why: 'It sums the calls of the whole tenant.',
+  },
   { name: 'tools', title: 'Tools', Component: ToolsView },
   { name: 'calls', title: 'Calls', Component: CallsView },
   {
@@ -84,7 +92,8 @@ const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[
 /** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
   const { me } = useSigned();
-  const { view: name, item, detail } = usePlace();
+  const { view: opened, item, detail } = usePlace();
+  const name = opened || VIEWS.find((one) => mayOpen(one, me))!.name;
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const view = VIEWS.find((one) => one.name === name);

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { parsePlace, toAddress, toFilteredAddress } from './router.js';
 
 it.each([
-  ['', { view: 'tools', item: undefined, detail: undefined, filter: {} }],
-  ['#/', { view: 'tools', item: undefined, detail: undefined, filter: {} }],
+  ['', { view: '', item: undefined, detail: undefined, filter: {} }],
+  ['#/', { view: '', item: undefined, detail: undefined, filter: {} }],
   ['#/keys', { view: 'keys', item: undefined, detail: undefined, filter: {} }],
   ['#/tools/a%2Fb', { view: 'tools', item: 'a/b', detail: undefined, filter: {} }],
   ['#/tools/%zz', { view: 'tools', item: '%zz', detail: undefined, filter: {} }],

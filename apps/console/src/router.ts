@@ -5,6 +5,7 @@ import { useSyncExternalStore } from 'react';
  * `#/calls?tool=calculator` the calls that a filter selects.
  */
 interface Place {
+  /** Empty: the start page. */
   view: string;
   item: string | undefined;
   detail: string | undefined;
@@ -18,7 +19,7 @@ export function parsePlace(hash: string): Place {
   const [, path = '', search] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? [];
   const [view = '', item, detail] = path.split('/');
   const filter = Object.fromEntries([...new URLSearchParams(search)].filter(([, value]) => value !== ''));
-  return { view: view || 'tools', item: decoded(item), detail: decoded(detail), filter };
+  return { view, item: decoded(item), detail: decoded(detail), filter };
 }
 
 /** The address of a view with a filter. Empty values are left out. */

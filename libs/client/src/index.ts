@@ -14,6 +14,7 @@ export type {
   Budget,
   CallStages,
   CallStatus,
+  CallSum,
   CatalogTool,
   CatalogToolDetail,
   Fleet,

@@ -34,15 +34,7 @@ export function BudgetsView() {
           Refresh
         </button>
       </Head>
-      <Loaded query={budgets}>
-        {(found) => (
-          <div className="cards">
-            {found.map((budget) => (
-              <BudgetCard key={budget.scope} budget={budget} />
-            ))}
-          </div>
-        )}
-      </Loaded>
+      <Loaded query={budgets}>{(found) => <BudgetCards budgets={found} />}</Loaded>
       <section className="card stack" aria-labelledby="over-time">
         <div className="row spread">
           <h2 id="over-time">Over time</h2>
@@ -60,6 +52,17 @@ export function BudgetsView() {
         <Loaded query={usage}>{(rows) => <OverTime rows={rows} days={daysBetween(from, to)} />}</Loaded>
       </section>
     </>
+  );
+}
+
+/** What is spent and held of each budget. */
+export function BudgetCards({ budgets }: { budgets: readonly Budget[] }) {
+  return (
+    <div className="cards">
+      {budgets.map((budget) => (
+        <BudgetCard key={budget.scope} budget={budget} />
+      ))}
+    </div>
   );
 }
 

@@ -45,9 +45,13 @@ export function QuarantineView() {
   );
 }
 
+/** Number of pending decisions. */
+export const useWaitingApprovals = (): number =>
+  useContext(Approvals)?.data?.filter(({ rejected }) => !rejected).length ?? 0;
+
 /** Number of pending decisions; nothing when there are none. */
 export function WaitingApprovals() {
-  const waiting = useContext(Approvals)?.data?.filter(({ rejected }) => !rejected).length ?? 0;
+  const waiting = useWaitingApprovals();
   if (waiting === 0) return null;
   return (
     <Badge tone="warn">

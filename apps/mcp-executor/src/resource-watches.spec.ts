@@ -53,7 +53,8 @@ describe('executors', () => {
     const watches = new ResourceWatches(
       nats,
       clock,
-      (_binding, onUpdated) => {
+      ({ url }, onUpdated) => {
+        if (url === 'invalid') throw new Error('invalid options');
         reports.set(name, onUpdated);
         return {
           want: (uris) => void upstream.set(name, [...uris]),
@@ -121,10 +122,21 @@ describe('executors', () => {
     expect([...upstream]).toEqual([['e2', ['a']]]);
   });
 
+  it('stay at work where the options of a source are invalid', () => {
+    start('e1');
+    const binding = { kind: 'mcp', url: 'invalid' };
+    publish(SUBJECTS.execMcpWatch, { gateway: 'g1', source: 'broken', binding, uris: ['a'] });
+    clock.advance(LEASE_RENEWAL_MS);
+    lease('g1', 'a');
+    clock.advance(LEASE_RENEWAL_MS);
+    expect([...upstream]).toEqual([['e1', ['a']]]);
+  });
+
   it('ignore messages that are not leases or claims', () => {
     start('e1');
     publish(SUBJECTS.execMcpWatch, { gateway: 'g1', source: 's', uris: ['a'] });
     publish(SUBJECTS.execMcpWatch, 'x');
+    publish(SUBJECTS.execMcpWatch, { gateway: 'g1', source: 's', binding: { kind: 'mcp' }, uris: [1] });
     publish(SUBJECTS.execMcpClaim, { source: 's' });
     clock.advance(LEASE_RENEWAL_MS);
     expect(upstream.size).toBe(0);

@@ -106,7 +106,11 @@ export class ResourceWatches {
     this.#claim(id);
     source.cancelClaim = this.clock.after(CLAIM_MS, () => {
       source.cancelClaim = undefined;
-      source.upstream = this.open(binding, (uri) => this.#publish(SUBJECTS.mcpUpdated, { source: id, uri }));
+      try {
+        source.upstream = this.open(binding, (uri) => this.#publish(SUBJECTS.mcpUpdated, { source: id, uri }));
+      } catch {
+        return; // The options of the source are invalid, as every call of it reports.
+      }
       source.upstream.want(source.leases.wanted(this.clock.monotonic()));
     });
   }
@@ -145,8 +149,10 @@ function release(source: Source): void {
 function isLease(body: unknown): body is ResourceLease {
   if (!isJsonObject(body as never)) return false;
   const { gateway, source, binding, uris } = body as Partial<ResourceLease>;
-  return typeof gateway === 'string' && typeof source === 'string' && binding?.kind === 'mcp' && Array.isArray(uris);
+  return typeof gateway === 'string' && typeof source === 'string' && binding?.kind === 'mcp' && isTexts(uris);
 }
+
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
 
 function isClaim(body: unknown): body is ResourceClaim {
   if (!isJsonObject(body as never)) return false;

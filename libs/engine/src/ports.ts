@@ -247,6 +247,7 @@ export abstract class Audit {
   retrying(_event: {
     call: ShownCall;
     callId: string;
+    /** Number of the attempt that will follow, from 2. */
     attempt: number;
     maxAttempts: number;
     delayMs: Milliseconds;

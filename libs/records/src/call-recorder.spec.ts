@@ -112,7 +112,7 @@ describe('CallRecorder', () => {
         tool: { name: 'calculator', input_schema: {} },
       },
       callId: 'c1',
-      attempt: 1,
+      attempt: 2,
       maxAttempts: 3,
       delayMs: 250,
       error: 'no answer to secret-argument',

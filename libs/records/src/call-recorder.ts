@@ -74,7 +74,8 @@ export class CallRecorder extends Audit {
       this.#retried.set(callId, (attempts = []));
     }
     const shown = redactCall(error, call).slice(0, MAX_ERROR_CHARS);
-    attempts.push({ attempt, error: shown, delay_ms: toTenths(delayMs) });
+    // The event names the attempt that follows.
+    attempts.push({ attempt: attempt - 1, error: shown, delay_ms: toTenths(delayMs) });
   }
 
   override finished(record: AuditRecord): void {

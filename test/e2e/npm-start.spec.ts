@@ -148,15 +148,15 @@ describe('npm start', () => {
   });
 
   it('calls a builtin tool', async () => {
-    const { status, body } = await call('calculator', { expression: '2 * (3 + 4)' });
+    const { status, body } = await call('calculator', { expression: '3 * (3 + 4)' });
     expect(status).toBe(200);
     expect(body).toMatchObject({
       success: true,
-      output: { result: 14 },
+      output: { result: 21 },
       error: null,
       usage: { tokens: 100, cost_usd: 0 },
     });
-    expect(body.text).toContain('14');
+    expect(body.text).toContain('21');
   });
 
   it('runs Python in the sandbox, which has no network and no files', async () => {

@@ -10,6 +10,7 @@ import {
   closing,
   connect,
   serveEndpoint,
+  tool,
   QUESTION,
 } from '../../spec/mcp-endpoint.fixture.js';
 import { ElicitationRelay } from './elicitation.js';
@@ -198,4 +199,50 @@ it.each(['auto', 'legacy'] as const)('approval of one revision does not cover a 
   expect(JSON.stringify(result)).not.toContain('ran');
   expect(shown[0]).toContain(QUESTION);
   expect(sent.filter(Boolean)).toEqual([{ questions: [QUESTION], revision: 'r1' }]);
+});
+
+describe('a key that is revoked while its 2025 client is asked', () => {
+  const asks = {
+    method: 'elicitation/create',
+    params: { message: 'Who?', requestedSchema: { type: 'object', properties: {} } },
+  };
+  const prompt = tool('prompt:review', {
+    binding: {
+      kind: 'mcp',
+      server: 'crm',
+      transport: 'streamable-http',
+      url: 'http://x',
+      remoteName: 'review',
+      method: 'prompts/get',
+    },
+    listing: { name: 'review' },
+  });
+
+  it.each<[string, (client: Client) => Promise<unknown>]>([
+    ['tool', (made) => call(made, 'echo')],
+    ['prompt', (made) => made.getPrompt({ name: 'review' })],
+  ])('starts no %s', async (_what, request) => {
+    let revoked = false;
+    let answered = 0;
+    const { url } = await serveEndpoint({
+      elicitation: await relay(),
+      listFeatures: async () => [prompt],
+      refusalOf: async () =>
+        revoked ? new ToolError('UNAUTHENTICATED', { message: 'The key was revoked' }) : undefined,
+      executeCall: async ({ input, mode }) => {
+        if (mode.kind === 'refused') throw mode.reason;
+        if (input?.given) answered += 1;
+        throw new ToolError('INPUT_REQUIRED', {
+          facts: { input: { server: 'crm', revision: 'r1', requests: { name: asks } } },
+        });
+      },
+    });
+    const { made } = await client(url, 'legacy', () => {
+      revoked = true;
+      return yes();
+    });
+    const outcome = await request(made).catch(String);
+    expect(JSON.stringify(outcome)).toContain('The key was revoked');
+    expect(answered).toBe(0);
+  });
 });

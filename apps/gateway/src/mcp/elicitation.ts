@@ -80,19 +80,21 @@ export interface OpenRequest {
   context: ServerContext;
   relay: ElicitationRelay;
   clock: Clock;
+  /** Why the principal may not go on by now, such as a revoked key; undefined if it may. */
+  refusalOf?: ((principal: Principal) => Promise<ToolError | undefined>) | undefined;
 }
 
 /**
  * Asks a 2025 client on the stream of its own request (`elicitation/create`) and waits for the answer.
  * @param late thrown when there is no answer in time
  * @returns undefined when the client answered with an error
- * @throws ToolError CANCELLED when the client disconnected
+ * @throws ToolError CANCELLED when the client disconnected; why the caller may not go on
  */
 export async function askClient(
   params: JsonObject,
   from: Principal,
   late: ToolError,
-  { server, context, relay, clock }: OpenRequest,
+  { server, context, relay, clock, refusalOf }: OpenRequest,
 ): Promise<JsonObject | undefined> {
   const { id: relatedRequestId, signal } = context.mcpReq;
   const awaited = await relay.expect(from);
@@ -106,7 +108,11 @@ export async function askClient(
     const request = { jsonrpc: '2.0' as const, id: awaited.id, method: 'elicitation/create', params };
     // Sent on the transport: the SDK's own request() would wait for the answer in this process, but it may reach any replica.
     const sent = server.server.transport?.send(request, { relatedRequestId });
-    return await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]);
+    const answer = await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]);
+    // The person may have taken minutes: a key revoked in the meantime must not start the call.
+    const voided = await refusalOf?.(from);
+    if (voided) throw voided;
+    return answer;
   } finally {
     cancelTimer();
     signal.removeEventListener('abort', onAbort);

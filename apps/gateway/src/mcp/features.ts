@@ -176,9 +176,15 @@ export async function callFeature(
         const required = readRequiredInput(error);
         if (!required) throw error;
         if (isModern) return requestInput(required, request, binding, deps.requestState) as unknown as JsonObject;
-        const { elicitation: relay, clock } = deps;
+        const { elicitation: relay, clock, refusalOf } = deps;
         if (!relay || rounds >= MAX_ROUNDS) throw error;
-        const answers = await elicitInput(required, request, { server: client.server, context, relay, clock });
+        const answers = await elicitInput(required, request, {
+          server: client.server,
+          context,
+          relay,
+          clock,
+          refusalOf,
+        });
         request = { ...buildRequest(), callId: request.callId, ...answers };
       }
     }

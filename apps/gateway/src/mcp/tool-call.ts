@@ -109,19 +109,14 @@ export async function callTool(
         if (!approval && !input) throw thrown;
         if (isModern && approval) return requestApproval(approval, binding, deps.requestState);
         if (isModern && input) return requestInput(input, request, binding, deps.requestState);
-        const { elicitation: relay, clock } = deps;
+        const { elicitation: relay, clock, refusalOf } = deps;
         if (!relay) throw thrown;
         const answers = await orRefuse(async () => {
           if (rounds >= MAX_ROUNDS) throw thrown;
-          const open = { server, context, relay, clock };
+          const open = { server, context, relay, clock, refusalOf };
           if (input) return elicitInput(input, request, open);
           await elicitApproval(approval!.questions, binding, open);
           return { approval: { asks: false, given: approval } };
-        });
-        // The person may have taken minutes: a key revoked in the meantime must not start the call.
-        await orRefuse(async () => {
-          const voided = await deps.refusalOf?.(principal);
-          if (voided) throw voided;
         });
         const { callId, idempotencyKey, approval: given } = request;
         // The deadline does not include the time the person took.

@@ -113,6 +113,17 @@ describe('DefinitionCache', () => {
     expect(asked).toHaveLength(2);
   });
 
+  it('serves the last list that it returned while the registry is unavailable, though a change overtook that list', async () => {
+    await cache.list('t');
+    cache.invalidateAll();
+    revision = '2';
+    const overtaken = cache.list('t');
+    cache.invalidateAll();
+    expect((await overtaken).version).toBe(2);
+    down = true;
+    expect(await cache.list('t')).toMatchObject({ stale: true, version: 2 });
+  });
+
   it('serves outdated definitions while the registry is unavailable, without a request per call', async () => {
     await cache.get('a', 't');
     await cache.list('t');

@@ -106,7 +106,7 @@ export class DefinitionCache {
         const generation = this.generation;
         const fresh = await this.source.list(tenantId);
         const kept = known?.value.version === fresh.version ? known.value : fresh;
-        if (generation === this.generation) this.lists.set(tenantId, { value: kept, readAt: this.clock.monotonic() });
+        this.rememberList(tenantId, kept, generation === this.generation);
         return kept;
       });
       return { ...value, stale: false };
@@ -147,6 +147,17 @@ export class DefinitionCache {
 
   private postpone(entry: Entry<unknown>): void {
     entry.readAt = this.clock.monotonic() - this.ttlMs + RETRY_AFTER_MS;
+  }
+
+  /** A list that a change overtook is kept as an outdated one, so that an outage does not bring back the list before it. */
+  private rememberList(
+    tenantId: string,
+    value: { tools: RegisteredTool[]; version: number },
+    isCurrent: boolean,
+  ): void {
+    const newest = this.lists.get(tenantId);
+    if (isCurrent) this.lists.set(tenantId, { value, readAt: this.clock.monotonic() });
+    else if (!newest || newest.value.version < value.version) this.lists.set(tenantId, { value, readAt: -Infinity });
   }
 
   private remember(key: string, name: string, value: RegisteredTool): void {

@@ -28,6 +28,11 @@ const clients: Client[] = [];
 /** The shipped policy and one rule that asks. */
 const ASKING_RULE = `package tools
 ask contains "Store this note?" if input.tool in {"sample_save_note", "jobs_save_note"}
+ask contains "Become a painter?" if {
+	input.action in {"prompts/get", "resources/read"}
+	some value in [object.get(input.arguments, "uri", ""), object.get(input.arguments, ["arguments", "style"], "")]
+	endswith(value, "painter")
+}
 deny contains "pirates are not allowed" if {
 	input.action == "resources/read"
 	input.arguments.uri == "sample://styles/pirate"
@@ -216,6 +221,31 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     const since = async () => (await recentCalls()).slice(earlier);
     await eventually('the last call is recorded', async () => (await since()).at(-1) === 'APPROVAL_REQUIRED');
     expect(await since()).toEqual(['success', 'APPROVAL_DECLINED', 'APPROVAL_REQUIRED']);
+  });
+
+  it('asks its person for prompts and resources, too', async () => {
+    const person = await connect(mode, { elicitation: {} });
+    const shown: string[] = [];
+    const answers: boolean[] = [];
+    person.setRequestHandler('elicitation/create', async ({ params }) => {
+      shown.push(params.message);
+      return { action: 'accept', content: { approve: answers.shift() === true } };
+    });
+    const uri = (await person.listResourceTemplates()).resourceTemplates
+      .find(({ uriTemplate }) => uriTemplate.endsWith('{name}'))!
+      .uriTemplate.replace('{name}', 'painter');
+    const requests: ((through: Client) => Promise<unknown>)[] = [
+      (through) => through.getPrompt({ name: 'sample_describe_dot', arguments: { style: 'painter' } }),
+      (through) => through.readResource({ uri }),
+    ];
+    for (const request of requests) {
+      answers.push(true, false);
+      expect(JSON.stringify(await request(person))).toContain('painter');
+      await expect(request(person)).rejects.toMatchObject({ data: { code: 'APPROVAL_DECLINED' } });
+      await expect(request(client)).rejects.toMatchObject({ data: { code: 'APPROVAL_REQUIRED' } });
+    }
+    expect(shown).toHaveLength(4);
+    expect(shown[0]).toMatch(/^Become a painter\?/);
   });
 
   it('gets wrong arguments as a result with a suggestion, and an unknown tool as an error', async () => {

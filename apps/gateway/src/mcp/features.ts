@@ -18,20 +18,19 @@ import {
 import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ClientFeatures } from './client-features.js';
+import { elicitApproval, orRefused, readRequiredApproval, requestApproval } from './approval.js';
 import {
-  askable,
   elicitInput,
   MAX_ROUNDS,
   readRequiredInput,
   readWaitingCall,
   requestInput,
   throwProtocolRefusal,
-  toCallInput,
 } from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
-import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.js';
+import { clientCallRequest, notifyProgress, readMetaFields, toAsking } from './tool-call.js';
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
@@ -140,8 +139,8 @@ export interface FeatureCaller {
 }
 
 /**
- * Runs a request for a prompt or resource as a call, and returns its result as the server sent it. A server that asks a person for input
- * is answered as for a tool.
+ * Runs a request for a prompt or resource as a call, and returns its result as the server sent it. A person approves it or gives input as for a
+ * tool.
  * @param args parameters of the method; with `argument` it is a completion
  * @param address of a resource, for the error of one that does not exist
  * @throws ProtocolError of the server, or with the failure of the call in `data`
@@ -159,33 +158,43 @@ export async function callFeature(
   const { request_id, agent_id, task_id, timeout_ms } = readMetaFields(isJsonObject(_meta) ? _meta : {});
   const fields = { request_id, agent_id, task_id, timeout_ms };
   const progress = notifyProgress(context, deps.clock);
-  const input = toCallInput(askable(deps, features, isModern));
+  // The protocol has no questions while an argument is completed.
+  const asking = args['argument'] === undefined ? toAsking(deps, features, isModern) : {};
   const buildRequest = (): CallRequest => ({
     ...clientCallRequest({ name, arguments: args, principal, exchange, signal }, fields, deps),
     onProgress: progress?.report,
-    input,
+    ...asking,
   });
   const binding = { principal, tool: name, arguments: args };
   let request = buildRequest();
+  const orRefuse = <T>(decision: () => T | Promise<T>): Promise<T> =>
+    orRefused(decision, (mode) => deps.executeCall({ ...request, approval: undefined, mode }));
   try {
-    request = { ...request, ...readWaitingCall(context, request, binding, deps.requestState) };
+    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, deps.requestState));
+    request = { ...request, ...waiting };
     for (let rounds = 0; ; rounds += 1) {
       try {
         return readResult(request.callId, await deps.executeCall(request), address);
       } catch (error) {
-        const required = readRequiredInput(error);
-        if (!required) throw error;
-        if (isModern) return requestInput(required, request, binding, deps.requestState) as unknown as JsonObject;
+        const approval = request.approval?.asks ? readRequiredApproval(error) : undefined;
+        const input = readRequiredInput(error);
+        if (!approval && !input) throw error;
+        if (isModern) {
+          const asked = approval
+            ? requestApproval(approval, binding, deps.requestState)
+            : requestInput(input!, request, binding, deps.requestState);
+          return asked as unknown as JsonObject;
+        }
         const { elicitation: relay, clock, refusalOf } = deps;
         if (!relay || rounds >= MAX_ROUNDS) throw error;
-        const answers = await elicitInput(required, request, {
-          server: client.server,
-          context,
-          relay,
-          clock,
-          refusalOf,
+        const open = { server: client.server, context, relay, clock, refusalOf };
+        const answers = await orRefuse(async () => {
+          if (input) return elicitInput(input, request, open);
+          await elicitApproval(approval!.questions, binding, open);
+          return { approval: { asks: false, given: approval } };
         });
-        request = { ...buildRequest(), callId: request.callId, ...answers };
+        const { callId, idempotencyKey, approval: given } = request;
+        request = { ...buildRequest(), callId, idempotencyKey, approval: given, ...answers };
       }
     }
   } catch (error) {

@@ -19,7 +19,7 @@ import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contr
 import { question } from '@toolfleet/contracts/text';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import { elicitApproval, readRequiredApproval, requestApproval } from './approval.js';
+import { elicitApproval, orRefused, readRequiredApproval, requestApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
 import {
   askable,
@@ -82,19 +82,8 @@ export async function callTool(
   });
   const binding = { principal, tool: call.name, arguments: call.arguments };
   let { request, refusal } = exchange?.begun ?? { request: buildRequest(), refusal: undefined };
-  // The engine ends a call that was not approved, so that it is recorded like every other refusal.
-  const orRefuse = async <T>(decision: () => T | Promise<T>): Promise<T> => {
-    try {
-      return await decision();
-    } catch (error) {
-      await runOrStartTask(
-        toolCall,
-        { ...request, approval: undefined, mode: { kind: 'refused', reason: toToolError(error) } },
-        context,
-      );
-      throw error;
-    }
-  };
+  const orRefuse = <T>(decision: () => T | Promise<T>): Promise<T> =>
+    orRefused(decision, (mode) => runOrStartTask(toolCall, { ...request, approval: undefined, mode }, context));
   try {
     const waiting = await orRefuse(() => readWaitingCall(context, request, binding, deps.requestState));
     request = { ...request, ...waiting };
@@ -132,7 +121,7 @@ export async function callTool(
 }
 
 /** What a call may ask a person for. */
-function toAsking(deps: McpServerDeps, features: ClientFeatures, isModern: boolean) {
+export function toAsking(deps: McpServerDeps, features: ClientFeatures, isModern: boolean) {
   const asked = askable(deps, features, isModern);
   return { approval: { asks: asked.forms }, input: toCallInput(asked) };
 }

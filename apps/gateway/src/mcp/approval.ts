@@ -4,9 +4,7 @@ import {
   isJsonObject,
   isToolError,
   ToolError,
-  toToolError,
   type Approval,
-  type CallMode,
   type CallRequest,
   type JsonObject,
 } from '@toolfleet/contracts';
@@ -79,23 +77,6 @@ export async function elicitApproval(
   const answer = await askClient(approvalForm(questions, call), call.principal, late, request);
   if (!answer) throw new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' });
   requireConsent(answer);
-}
-
-/**
- * Awaits what a person decides. The engine ends a call that was not approved, so that it is recorded like every other refusal.
- * @param end runs the call in this mode
- * @throws whatever `decision` throws
- */
-export async function orRefused<T>(
-  decision: () => T | Promise<T>,
-  end: (mode: CallMode) => Promise<unknown>,
-): Promise<T> {
-  try {
-    return await decision();
-  } catch (error) {
-    await end({ kind: 'refused', reason: toToolError(error) });
-    throw error;
-  }
 }
 
 function approvalForm(questions: readonly string[], { tool, arguments: args }: CallBinding) {

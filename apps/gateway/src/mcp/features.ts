@@ -4,7 +4,6 @@ import {
   ProtocolErrorCode,
   ResourceNotFoundError,
   type CallToolResult,
-  type McpServer,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import {
@@ -18,19 +17,11 @@ import {
 import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ClientFeatures } from './client-features.js';
-import { elicitApproval, orRefused, readRequiredApproval, requestApproval } from './approval.js';
-import {
-  elicitInput,
-  MAX_ROUNDS,
-  readRequiredInput,
-  readWaitingCall,
-  requestInput,
-  throwProtocolRefusal,
-} from './input-request.js';
+import { runAsking, toAsking, type AskedClient } from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
-import { clientCallRequest, notifyProgress, readMetaFields, toAsking } from './tool-call.js';
+import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.js';
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
@@ -129,13 +120,10 @@ export function pageOf<T>(items: readonly T[], cursor: string | undefined): { it
 }
 
 /** The client of a request. */
-export interface FeatureCaller {
-  deps: McpServerDeps;
+export interface FeatureCaller extends AskedClient {
   principal: Principal;
   exchange: Exchange | undefined;
-  server: McpServer;
   features: ClientFeatures;
-  isModern: boolean;
 }
 
 /**
@@ -165,42 +153,18 @@ export async function callFeature(
     onProgress: progress?.report,
     ...asking,
   });
-  const binding = { principal, tool: name, arguments: args };
-  let request = buildRequest();
-  const orRefuse = <T>(decision: () => T | Promise<T>): Promise<T> =>
-    orRefused(decision, (mode) => deps.executeCall({ ...request, approval: undefined, mode }));
   try {
-    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, deps.requestState));
-    request = { ...request, ...waiting };
-    for (let rounds = 0; ; rounds += 1) {
-      try {
-        return readResult(request.callId, await deps.executeCall(request), address);
-      } catch (error) {
-        const approval = request.approval?.asks ? readRequiredApproval(error) : undefined;
-        const input = readRequiredInput(error);
-        if (!approval && !input) throw error;
-        if (isModern) {
-          const asked = approval
-            ? requestApproval(approval, binding, deps.requestState)
-            : requestInput(input!, request, binding, deps.requestState);
-          return asked as unknown as JsonObject;
-        }
-        const { elicitation: relay, clock, refusalOf } = deps;
-        if (!relay || rounds >= MAX_ROUNDS) throw error;
-        const open = { server: client.server, context, relay, clock, refusalOf };
-        const answers = await orRefuse(async () => {
-          if (input) return elicitInput(input, request, open);
-          await elicitApproval(approval!.questions, binding, open);
-          return { approval: { asks: false, given: approval } };
-        });
-        const { callId, idempotencyKey, approval: given } = request;
-        request = { ...buildRequest(), callId, idempotencyKey, approval: given, ...answers };
-      }
-    }
-  } catch (error) {
-    if (error instanceof ProtocolError) throw error;
-    throwProtocolRefusal(error, client, context);
-    throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
+    const result = await runAsking(client, context, {
+      binding: { principal, tool: name, arguments: args },
+      begun: { request: buildRequest() },
+      build: buildRequest,
+      run: async (request) => readResult(request.callId, await deps.executeCall(request), address),
+      refuse: (request, error) => {
+        if (error instanceof ProtocolError) throw error;
+        throw toRpcError(renderRefusal(request.callId, name, toToolError(error)));
+      },
+    });
+    return result as JsonObject;
   } finally {
     progress?.stop();
   }

@@ -8,11 +8,13 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
+  type McpServer,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import {
   isJsonObject,
   isToolError,
+  toToolError,
   ToolError,
   type Approval,
   type CallInput,
@@ -22,7 +24,14 @@ import {
   type RequiredInput,
 } from '@toolfleet/contracts';
 import { ANSWER_MS } from '@toolfleet/engine';
-import { answersApproval, expiredApproval, readApproval } from './approval.js';
+import {
+  answersApproval,
+  elicitApproval,
+  expiredApproval,
+  readApproval,
+  readRequiredApproval,
+  requestApproval,
+} from './approval.js';
 import { readClientCapabilities, type ClientFeatures } from './client-features.js';
 import { askClient, type OpenRequest } from './elicitation.js';
 import type { CallBinding, McpServerDeps, RequestStateCodec } from './mcp-deps.js';
@@ -32,30 +41,103 @@ const SERVER_META = 'io.toolfleet/server';
 const NO_SECRETS = 'Do not enter passwords, keys or other secrets.';
 
 /** How often a 2025 client is asked for one call. */
-export const MAX_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 
-/** What a client can be asked for. That of 2025 is asked on a stream whose answers any replica may get, so it needs a relay. */
-export function askable(
-  { elicitation }: Pick<McpServerDeps, 'elicitation'>,
-  features: ClientFeatures,
-  isModern: boolean,
-): ClientFeatures {
-  return isModern || elicitation !== undefined ? features : { ...features, forms: false, urls: false };
+/** The client of a call whose person may be asked. */
+export interface AskedClient {
+  deps: McpServerDeps;
+  server: McpServer;
+  /** Protocol revision 2026-07-28 or later. */
+  isModern: boolean;
 }
 
-/** What a client that can be asked declared, as its call passes it on; undefined when it cannot be asked for anything. */
-export function toCallInput({ forms, urls }: ClientFeatures): CallInput | undefined {
-  if (!forms && !urls) return undefined;
-  return { capabilities: { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } };
+/** A call whose person may be asked. */
+interface AskingCall<T> {
+  binding: CallBinding;
+  /** The first request of the call: of its entry point, or the one that the fast path made, with its refusal. */
+  begun: { request: CallRequest; refusal?: unknown };
+  /** The request anew: its deadline does not include the time that the person took. */
+  build(): CallRequest;
+  /** @throws ToolError APPROVAL_REQUIRED, INPUT_REQUIRED with what to ask; every other one ends the call */
+  run(request: CallRequest): Promise<T>;
+  /** Renders the end of a call that was refused. */
+  refuse(request: CallRequest, error: unknown): T;
+}
+
+/**
+ * Runs a call, asks its person for the approval or the input that it needs, and goes on with the same call, until it ends. A 2026 client
+ * is asked by the result, and repeats the call; a 2025 client is asked while the call waits.
+ * @throws ProtocolError for refusals that have a code of 2026-07-28; whatever `refuse` throws
+ */
+export async function runAsking<T>(
+  { deps, server, isModern }: AskedClient,
+  context: ServerContext,
+  { binding, begun, build, run, refuse }: AskingCall<T>,
+): Promise<T | CallToolResult> {
+  const { requestState: states, elicitation: relay, clock, refusalOf } = deps;
+  let { request, refusal } = begun;
+  // The engine ends a call whose person was not asked or declined, so that it is recorded like every other refusal.
+  const orRefuse = async <R>(decision: () => R | Promise<R>): Promise<R> => {
+    try {
+      return await decision();
+    } catch (error) {
+      await run({ ...request, approval: undefined, mode: { kind: 'refused', reason: toToolError(error) } });
+      throw error;
+    }
+  };
+  try {
+    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, states));
+    request = { ...request, ...waiting };
+    for (let rounds = 0; ; rounds += 1) {
+      try {
+        if (refusal) throw refusal;
+        return await run(request);
+      } catch (thrown) {
+        refusal = undefined;
+        const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
+        const input = readRequiredInput(thrown);
+        if (!approval && !input) throw thrown;
+        if (isModern && approval) return requestApproval(approval, binding, states);
+        if (isModern && input) return requestInput(input, request, binding, states);
+        if (!relay) throw thrown;
+        const answers = await orRefuse(async () => {
+          if (rounds >= MAX_ROUNDS) throw thrown;
+          const open = { server, context, relay, clock, refusalOf };
+          if (input) return elicitInput(input, request, open);
+          await elicitApproval(approval!.questions, binding, open);
+          return { approval: { asks: false, given: approval } };
+        });
+        const { callId, idempotencyKey, approval: given } = request;
+        request = { ...build(), callId, idempotencyKey, approval: given, ...answers };
+      }
+    }
+  } catch (error) {
+    if (isModern) throwProtocolRefusal(error, context);
+    return refuse(request, error);
+  }
+}
+
+/** What the person of a call may be asked for. A 2025 client is asked on a stream whose answers any replica may get, so it needs a relay. */
+export function toAsking(
+  { elicitation }: Pick<McpServerDeps, 'elicitation'>,
+  { forms, urls }: ClientFeatures,
+  isModern: boolean,
+): { approval: { asks: boolean }; input: CallInput | undefined } {
+  const canAsk = isModern || elicitation !== undefined;
+  const input =
+    canAsk && (forms || urls)
+      ? { capabilities: { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } }
+      : undefined;
+  return { approval: { asks: canAsk && forms }, input };
 }
 
 /** What the server of a tool asks for; undefined when the call was refused for another reason, or when the caller cannot be asked. */
-export function readRequiredInput(refusal: unknown): RequiredInput | undefined {
+function readRequiredInput(refusal: unknown): RequiredInput | undefined {
   return isToolError(refusal) && refusal.code === 'INPUT_REQUIRED' ? refusal.facts?.input : undefined;
 }
 
 /** Asks a 2026 client: the result says what input is missing, and the client repeats the call with the answers and the state. */
-export function requestInput(
+function requestInput(
   { server, revision, requests, state }: RequiredInput,
   { callId, idempotencyKey, approval }: CallRequest,
   call: CallBinding,
@@ -79,7 +161,7 @@ export function requestInput(
  * idempotency key, so that the journal holds one call, and no cache answers or keeps it.
  * @throws ToolError APPROVAL_DECLINED; APPROVAL_REQUIRED and INPUT_REQUIRED for a state that has expired or belongs to another call
  */
-export function readWaitingCall(
+function readWaitingCall(
   context: ServerContext,
   { input: asked }: CallRequest,
   call: CallBinding,
@@ -106,7 +188,7 @@ export function readWaitingCall(
  * Asks a 2025 client, one question after another, on the stream of its own request.
  * @throws ToolError INPUT_REQUIRED when one was not answered in time; CANCELLED when the client disconnected
  */
-export async function elicitInput(
+async function elicitInput(
   required: RequiredInput,
   { input, principal }: CallRequest,
   request: OpenRequest,
@@ -152,12 +234,8 @@ const expiredInput = (): ToolError =>
  * the client did not declare.
  * @throws ProtocolError -32602, MissingRequiredClientCapabilityError
  */
-export function throwProtocolRefusal(
-  refusal: unknown,
-  { isModern }: { isModern: boolean },
-  { mcpReq }: ServerContext,
-): void {
-  if (!isModern || !isToolError(refusal) || refusal.code !== 'INPUT_REQUIRED') return;
+function throwProtocolRefusal(refusal: unknown, { mcpReq }: ServerContext): void {
+  if (!isToolError(refusal) || refusal.code !== 'INPUT_REQUIRED') return;
   const { message, details, facts } = refusal;
   if (facts?.rpcCode === ProtocolErrorCode.InvalidParams) throw new ProtocolError(facts.rpcCode, message);
   const required = details?.['required_capabilities'];

@@ -2,7 +2,6 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
-  type McpServer,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import {
@@ -19,18 +18,9 @@ import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contr
 import { question } from '@toolfleet/contracts/text';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import { elicitApproval, orRefused, readRequiredApproval, requestApproval } from './approval.js';
+import { readRequiredApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
-import {
-  askable,
-  elicitInput,
-  MAX_ROUNDS,
-  readRequiredInput,
-  readWaitingCall,
-  requestInput,
-  throwProtocolRefusal,
-  toCallInput,
-} from './input-request.js';
+import { runAsking, toAsking, type AskedClient } from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
@@ -47,23 +37,18 @@ export interface NamedCall {
 }
 
 /** What the handler of one `tools/call` knows besides the call. */
-interface ToolCallContext {
-  deps: McpServerDeps;
+interface ToolCallContext extends AskedClient {
   principal: Principal;
   exchange: Exchange | undefined;
-  server: McpServer;
   /** Tools that may become tasks; undefined behind the search surface, where none may. */
   catalog: RenderedCatalog | undefined;
   resultReading: ResultReading;
-  /** Protocol revision 2026-07-28 or later. */
-  isModern: boolean;
   features: ClientFeatures;
 }
 
 /**
  * Runs a `tools/call` with everything the protocol offers: progress, tasks, approval by a person where the policy asks for it, and
- * input of a person where the server of the tool asks for it. A 2026 client is asked by an `input_required` result and repeats the
- * call; a 2025 client is asked while the call waits.
+ * input of a person where the server of the tool asks for it.
  * @throws ProtocolError -32602 for an unknown tool or invalid fields in `_meta`
  */
 export async function callTool(
@@ -71,7 +56,7 @@ export async function callTool(
   call: NamedCall,
   context: ServerContext,
 ): Promise<CallToolResult> {
-  const { deps, principal, exchange, features, isModern, resultReading, server } = toolCall;
+  const { deps, principal, exchange, features, isModern, resultReading } = toolCall;
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
@@ -80,50 +65,17 @@ export async function callTool(
     ...toAsking(deps, features, isModern),
     onProgress: progress?.report,
   });
-  const binding = { principal, tool: call.name, arguments: call.arguments };
-  let { request, refusal } = exchange?.begun ?? { request: buildRequest(), refusal: undefined };
-  const orRefuse = <T>(decision: () => T | Promise<T>): Promise<T> =>
-    orRefused(decision, (mode) => runOrStartTask(toolCall, { ...request, approval: undefined, mode }, context));
   try {
-    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, deps.requestState));
-    request = { ...request, ...waiting };
-    for (let rounds = 0; ; rounds += 1) {
-      try {
-        if (refusal) throw refusal;
-        return await runOrStartTask(toolCall, request, context);
-      } catch (thrown) {
-        refusal = undefined;
-        const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
-        const input = readRequiredInput(thrown);
-        if (!approval && !input) throw thrown;
-        if (isModern && approval) return requestApproval(approval, binding, deps.requestState);
-        if (isModern && input) return requestInput(input, request, binding, deps.requestState);
-        const { elicitation: relay, clock, refusalOf } = deps;
-        if (!relay) throw thrown;
-        const answers = await orRefuse(async () => {
-          if (rounds >= MAX_ROUNDS) throw thrown;
-          const open = { server, context, relay, clock, refusalOf };
-          if (input) return elicitInput(input, request, open);
-          await elicitApproval(approval!.questions, binding, open);
-          return { approval: { asks: false, given: approval } };
-        });
-        const { callId, idempotencyKey, approval: given } = request;
-        // The deadline does not include the time the person took.
-        request = { ...buildRequest(), callId, idempotencyKey, approval: given, ...answers };
-      }
-    }
-  } catch (error) {
-    throwProtocolRefusal(error, toolCall, context);
-    return toRefusal(deps, request, error);
+    return await runAsking(toolCall, context, {
+      binding: { principal, tool: call.name, arguments: call.arguments },
+      begun: exchange?.begun ?? { request: buildRequest() },
+      build: buildRequest,
+      run: (request) => runOrStartTask(toolCall, request, context),
+      refuse: (request, error) => toRefusal(deps, request, error),
+    });
   } finally {
     progress?.stop();
   }
-}
-
-/** What a call may ask a person for. */
-export function toAsking(deps: McpServerDeps, features: ClientFeatures, isModern: boolean) {
-  const asked = askable(deps, features, isModern);
-  return { approval: { asks: asked.forms }, input: toCallInput(asked) };
 }
 
 /**

@@ -179,6 +179,42 @@ describe('a reported cost above the price', () => {
   });
 });
 
+it('is summed by key and source, forecast and billed: exact, for all tenants or the own one', async () => {
+  const { body } = await fleet.call('paid', { mode: 'ok' });
+  await rowOf(body.call_id);
+  const ask = async (path: string, key?: string) => (await fleet.ask({ path, key })).body;
+  const usage = await ask('/api/v1/usage?group_by=key,source,tool', fleet.adminKey);
+  const keyIds = new Set(((await ask('/api/v1/keys', fleet.adminKey)) as { id: string }[]).map(({ id }) => id));
+  const paid = (usage.rows as { tool_name: string; key_id: string; source: string }[]).filter(
+    (row) => row.tool_name === 'paid',
+  );
+  expect(paid.length).toBeGreaterThan(0);
+  for (const row of paid) expect([keyIds.has(row.key_id), row.source]).toEqual([true, 'plugin/plugin.compute']);
+  const own = await ask('/api/v1/billing', fleet.adminKey);
+  const all = await ask('/api/v1/billing', fleet.operatorKey);
+  const tenants = (bill: typeof own) => new Set((bill.rows as { tenant_id: string }[]).map((row) => row.tenant_id));
+  expect([tenants(own).size, tenants(all).has('globex')]).toEqual([1, true]);
+  const ledger = new DatabaseSync(join(fleet.folder, 'budget.db'), { readOnly: true });
+  const { sum } = ledger.prepare('SELECT sum(micro_usd) AS sum FROM token_usage').get() as { sum: number };
+  ledger.close();
+  expect([all.micro_usd, all.cost_usd]).toEqual([sum, (sum / 1e6).toFixed(6)]);
+  const csv = await ask('/api/v1/billing?format=csv&tenant_id=globex', fleet.operatorKey);
+  expect(String(csv)).toMatch(
+    /^tenant_id,day,tool_name,source,calls,tokens,micro_usd,cost_usd\r\nglobex,[\d-]+,paid,plugin\/plugin.compute,1,\d+,5000,0.005000\r\n$/,
+  );
+  const month = await ask('/api/v1/usage/forecast?group_by=tenant', fleet.operatorKey);
+  expect(month).toMatchObject({ observed_days: 1 });
+  const globex = (month.rows as { tenant_id: string; spent_usd: number; forecast_usd: number }[]).find(
+    (row) => row.tenant_id === 'globex',
+  )!;
+  expect(globex.spent_usd).toBe(0.005);
+  expect(globex.forecast_usd).toBeGreaterThanOrEqual(0.005);
+  expect((await fleet.ask({ path: '/api/v1/billing' })).status).toBe(403);
+  expect(
+    (await fleet.ask({ path: '/api/v1/billing?from=2026-01-01&to=2026-12-01', key: fleet.adminKey })).body.error,
+  ).toContain('1 to 92 days');
+});
+
 it('a call that a service makes for a user is in that user’s name, in the ledger, the log and the recent calls', async () => {
   const connection = await connect({ servers: fleet.nats.url });
   const sent = headers();

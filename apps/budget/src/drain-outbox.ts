@@ -52,6 +52,8 @@ export function toLedgerRow(charged: ChargedRow, entryId: string, tenantId: stri
     task_id: reported.task_id || undefined,
     request_id: reported.request_id || undefined,
     parent_call_id: reported.parent_call_id || undefined,
+    key_id: reported.key_id || undefined,
+    source: reported.source || undefined,
     tokens: tokens ?? syntheticTokens(charged.microUsd),
     real_tokens: charged.tokens,
     micro_usd: charged.microUsd,

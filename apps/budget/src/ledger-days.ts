@@ -10,7 +10,7 @@ export abstract class LedgerDays {
   abstract prepare(days: ReadonlySet<number>): Promise<void>;
 
   /**
-   * Replaces the rows of all days before `day` (days since 1970-01-01 UTC) by sums per tenant, day, tool, user and agent. Rows and
+   * Replaces the rows of all days before `day` (days since 1970-01-01 UTC) by sums per tenant, day, tool, user, agent, key and source. Rows and
    * sums change in one transaction, so that a report never counts a call twice or not at all. May be interrupted and repeated.
    * @returns the number of rows replaced
    */
@@ -18,12 +18,12 @@ export abstract class LedgerDays {
 }
 
 const SUMS =
-  sql.raw(`tenant_id, min(charged_at) - min(charged_at) % ${DAY_MS}, day, tool_name, user_id, caller_agent_id,
+  sql.raw(`tenant_id, min(charged_at) - min(charged_at) % ${DAY_MS}, day, tool_name, user_id, caller_agent_id, key_id, source,
   cast(sum(case when parent_call_id is null then 1 else 0 end) as bigint), cast(sum(total_tokens) as bigint),
   cast(sum(real_tokens) as bigint), cast(sum(micro_usd) as bigint)`);
-const GROUPS = sql.raw('tenant_id, day, tool_name, user_id, caller_agent_id');
+const GROUPS = sql.raw('tenant_id, day, tool_name, user_id, caller_agent_id, key_id, source');
 const SUM_COLUMNS = sql.raw(
-  'usage_daily (tenant_id, charged_at, day, tool_name, user_id, caller_agent_id, calls, total_tokens, real_tokens, micro_usd)',
+  'usage_daily (tenant_id, charged_at, day, tool_name, user_id, caller_agent_id, key_id, source, calls, total_tokens, real_tokens, micro_usd)',
 );
 
 /** Rows that SQLite moves in one transaction: it blocks the event loop for some tens of milliseconds. */

@@ -72,9 +72,17 @@ const ledger: Migration = {
   },
 };
 
+/** Who is billed by key, and where tools come from. Rows of earlier releases, and days that they summed, have neither. */
+const keysAndSources: Migration = {
+  async up(db) {
+    for (const table of ['token_usage', 'usage_daily'])
+      for (const column of ['key_id', 'source']) await db.schema.alterTable(table).addColumn(column, 'text').execute();
+  },
+};
+
 /** The migrations of the ledger. */
 export const LEDGER_MIGRATIONS: Migrations = {
   name: 'the ledger',
   table: 'ledger_migration',
-  all: { '0001-ledger': ledger },
+  all: { '0001-ledger': ledger, '0002-keys-and-sources': keysAndSources },
 };

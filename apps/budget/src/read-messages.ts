@@ -32,9 +32,7 @@ export function readReserve({ asks }: BudgetReserve): ReadEntries<ReserveRequest
     readInteger(fields['tokens'], 'tokens');
     const lease = readInteger(fields['lease_ms'], 'lease_ms');
     if (lease < 1 || lease > MAX_LEASE_MS) invalid('lease_ms', `from 1 to ${MAX_LEASE_MS}`);
-    optionalId(fields['user_id'], 'user_id');
-    optionalId(fields['tool_name'], 'tool_name');
-    optionalId(fields['parent_call_id'], 'parent_call_id');
+    for (const name of ['user_id', 'key_id', 'tool_name', 'source', 'parent_call_id']) optionalId(fields[name], name);
     const shared = fields['shared'] === undefined ? undefined : readObject(fields['shared'], 'shared');
     if (shared) readInteger(shared['least_micro_usd'], 'shared.least_micro_usd');
     checkPrefix(fields['call_id'], shared !== undefined, 'call_id');
@@ -58,7 +56,7 @@ export function readSettle({ settlements }: BudgetSettle): ReadEntries<SettleReq
     if (row['tenant_id'] !== tenantId) invalid('row.tenant_id', 'the tenant of the settlement');
     id(row['user_id'], 'row.user_id');
     id(row['tool_name'], 'row.tool_name');
-    optionalId(row['parent_call_id'], 'row.parent_call_id');
+    for (const name of ['key_id', 'source', 'parent_call_id']) optionalId(row[name], `row.${name}`);
     readInteger(row['tokens'], 'row.tokens');
     readInteger(row['at'], 'row.at');
   });

@@ -11,7 +11,9 @@ export interface ReservationRequest extends Amount {
   leaseMs: Milliseconds;
   /** For the ledger row if the lease expires unsettled. */
   userId?: string;
+  keyId?: string;
   toolName?: string;
+  source?: string;
   parentCallId?: string;
   /** Other calls spend in the request whose id is this call's id, so it needs a counter. */
   sharesRequest?: boolean;

@@ -53,7 +53,7 @@ function conformance(
       await store.close();
     });
 
-    it('sums by day, tool, user, agent and tenant, in the order of the groups', async () => {
+    it('sums by day, tool, source, user, key, agent and tenant, in the order of the groups', async () => {
       const { store } = await make();
       await store.append([
         row('a'),
@@ -71,8 +71,23 @@ function conformance(
         { user_id: 'bob', calls: 1, tokens: 100, micro_usd: 10 },
       ]);
       expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], userId: 'bob' }))[0]?.agent_id).toBe('planner');
+      await store.append([
+        row('e', { tenant_id: 'keyed', key_id: 'k1', source: 'mcp/crm' }),
+        row('f', { tenant_id: 'keyed' }),
+      ]);
+      expect(await store.sums({ tenantId: 'keyed', groupBy: ['key', 'source'] })).toEqual(
+        expect.arrayContaining([
+          { key_id: 'k1', source: 'mcp/crm', calls: 1, tokens: 100, micro_usd: 10 },
+          { calls: 1, tokens: 100, micro_usd: 10 },
+        ]),
+      );
+      await store.pseudonymise({ tenantId: 'keyed' }, 'purged-1', () => false);
+      expect(await store.sums({ tenantId: 'purged-1', groupBy: ['key'] })).toEqual([
+        { calls: 2, tokens: 200, micro_usd: 20 },
+      ]);
       expect(await store.sums({ groupBy: ['tenant'], toAt: NOON + 1 })).toEqual([
         { tenant_id: 'acme', calls: 2, tokens: 2_100, micro_usd: 4_010 },
+        { tenant_id: 'purged-1', calls: 2, tokens: 200, micro_usd: 20 },
         { tenant_id: 'zeta', calls: 1, tokens: 100, micro_usd: 10 },
       ]);
       expect(await store.sums({ tenantId: 'acme', groupBy: [], fromAt: NOON + HOUR })).toEqual([
@@ -106,14 +121,20 @@ function conformance(
       const rows = [
         ...Array.from({ length: 3 }, (_, i) => row(`old${i}`, { charged_at: NOON - 9 * day, real_tokens: 7 })),
         row('slice', { charged_at: NOON - 9 * day, parent_call_id: 'old0' }),
-        row('agent', { charged_at: NOON - 9 * day, agent_id: 'planner', user_id: 'bob' }),
+        row('agent', {
+          charged_at: NOON - 9 * day,
+          agent_id: 'planner',
+          user_id: 'bob',
+          key_id: 'k1',
+          source: 'mcp/crm',
+        }),
         row('next', { charged_at: NOON - 8 * day }),
         row('kept', { charged_at: NOON - 7 * day }),
         row('now'),
       ];
       await store.append(rows);
       const reports = async (from: UsageLedger) => [
-        await from.sums({ tenantId: 'acme', groupBy: ['day', 'tool', 'user', 'agent'] }),
+        await from.sums({ tenantId: 'acme', groupBy: ['day', 'tool', 'source', 'user', 'key', 'agent'] }),
         await from.sums({ groupBy: ['tenant'], toAt: NOON - 6 * day }),
         await from.spentSince('acme', NOON, NOON - day),
       ];

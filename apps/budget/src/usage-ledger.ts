@@ -55,10 +55,12 @@ interface TokenUsageTable {
   day: string;
   /** Set for a slice: the call it belongs to. A slice has an amount but does not count as a call. */
   parent_call_id: string | null;
+  key_id: string | null;
+  source: string | null;
 }
 
 /**
- * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 26 columns
+ * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 28 columns
  * stay far below SQLite's limit of 32,766 parameters.
  */
 const INSERT_SIZES = [64, 8, 1] as const;
@@ -66,17 +68,13 @@ const INSERT_SIZES = [64, 8, 1] as const;
 const GROUP_COLUMN = {
   day: 'day',
   tool: 'tool_name',
+  source: 'source',
   user: 'user_id',
+  key: 'key_id',
   agent: 'caller_agent_id',
   tenant: 'tenant_id',
 } as const satisfies Record<UsageGroup, keyof UsageDailyTable>;
-const GROUP_FIELD: Record<UsageGroup, 'day' | 'tool_name' | 'user_id' | 'agent_id' | 'tenant_id'> = {
-  day: 'day',
-  tool: 'tool_name',
-  user: 'user_id',
-  agent: 'agent_id',
-  tenant: 'tenant_id',
-};
+const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Record<UsageGroup, keyof UsageSum>;
 
 /** Columns of `usage_daily`: sums of a day whose rows are gone. `charged_at` is the start of the day. */
 type UsageDailyTable = Pick<
@@ -87,6 +85,8 @@ type UsageDailyTable = Pick<
   | 'tool_name'
   | 'user_id'
   | 'caller_agent_id'
+  | 'key_id'
+  | 'source'
   | 'total_tokens'
   | 'real_tokens'
   | 'micro_usd'
@@ -181,8 +181,8 @@ export class UsageLedger {
   }
 
   /**
-   * Replaces the id of a tenant, or of one of its users, and removes the ids that callers chose (task, agent, request). Amounts, tools
-   * and days stay. Works day by day until `isOver`; may be repeated.
+   * Replaces the id of a tenant, or of one of its users, and removes the ids of keys and those that callers chose (task, agent,
+   * request). Amounts, tools and days stay. Works day by day until `isOver`; may be repeated.
    * @returns the rows changed, and whether some are left
    */
   async pseudonymise(
@@ -200,7 +200,7 @@ export class UsageLedger {
         const ids = table === 'token_usage' ? { task_id: null, request_id: null } : {};
         let update = this.db
           .updateTable(table as 'token_usage')
-          .set({ ...erased, ...ids, caller_agent_id: null })
+          .set({ ...erased, ...ids, caller_agent_id: null, key_id: null })
           .where('tenant_id', '=', scope.tenantId)
           .where('charged_at', '>=', startAt)
           .where('charged_at', '<', startAt + DAY_MS);
@@ -257,6 +257,8 @@ export class UsageLedger {
         'tenant_id',
         'user_id',
         'caller_agent_id',
+        'key_id',
+        'source',
         'tool_name',
         'day',
         'total_tokens',
@@ -374,5 +376,7 @@ function tableRow(row: LedgerRow): TokenUsageTable {
     charged_at: row.charged_at,
     day: utcDay(row.charged_at),
     parent_call_id: row.parent_call_id ?? null,
+    key_id: row.key_id ?? null,
+    source: row.source ?? null,
   };
 }

@@ -138,7 +138,7 @@ export class ToolfleetClient {
       from?: string;
       to?: string;
       tenant_id?: string;
-      group_by?: readonly ('tenant' | 'day' | 'tool' | 'user' | 'agent')[];
+      group_by?: readonly ('tenant' | 'day' | 'tool' | 'source' | 'user' | 'key' | 'agent')[];
     } = {},
   ): Promise<UsageRow[]> {
     const { group_by: groups, ...days } = filter;

@@ -57,7 +57,7 @@ export class SpendSlices {
   ): Promise<SpendReply> {
     const lease_ms = Math.ceil(timeLeftMs + this.leaseGraceMs);
     const answer = await this.budget.reserve(
-      { ...slice, tokens, micro_usd, user_id: caller.userId, tool_name: tool, lease_ms },
+      { ...slice, tokens, micro_usd, user_id: caller.userId, key_id: caller.keyId, tool_name: tool, lease_ms },
       signal,
     );
     if (answer.admitted) return { held: true };
@@ -90,6 +90,7 @@ export class SpendSlices {
         parent_call_id,
         ...scopes,
         user_id: caller.userId,
+        key_id: caller.keyId,
         tool_name: tool,
         tokens,
         real_tokens: tokens,

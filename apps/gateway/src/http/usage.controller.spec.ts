@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import type { Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
+import { FakeClock } from '@toolfleet/testing';
 import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
 import { CallAccess } from '@toolfleet/access';
@@ -16,7 +17,11 @@ const nats = {
     return { limits };
   },
 } as unknown as NatsClient;
-const controller = new UsageController(nats, new CallAccess({ list: () => Promise.reject(new Error('not asked')) }));
+const controller = new UsageController(
+  nats,
+  new CallAccess({ list: () => Promise.reject(new Error('not asked')) }),
+  new FakeClock(0),
+);
 
 const caller = (more: Partial<Principal> = {}): Principal => aPrincipal({ keyId: 'key1', ...more });
 

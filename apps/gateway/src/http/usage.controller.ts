@@ -1,19 +1,33 @@
 import { Controller, Res } from '@nestjs/common';
-import { toUsd, type Principal } from '@toolfleet/contracts';
+import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallAccess, isOperator, seesTenantTotals } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
+import { forecast, monthOf, observedDays, OBSERVED_DAYS } from './forecast.js';
 import { parseInstant } from './instants.js';
 
 const ASK_TIMEOUT_MS = 10_000;
-const GROUPS = ['tenant', 'day', 'tool', 'user', 'agent'] as const;
+const DAY_MS = 86_400_000;
+/** Days of one bill: a quarter. */
+const MAX_BILLED_DAYS = 92;
 type UsageGroup = BudgetUsage['group_by'][number];
+/** Member of a sum for each group, in the order of the columns of CSV. */
+const MEMBERS = {
+  tenant: 'tenant_id',
+  day: 'day',
+  tool: 'tool_name',
+  source: 'source',
+  user: 'user_id',
+  key: 'key_id',
+  agent: 'agent_id',
+} as const satisfies Record<UsageGroup, keyof UsageSum>;
 
 /** What the caller's tenant has used and may still use, and for operators what the tenants have used. */
 @Controller()
@@ -21,6 +35,7 @@ export class UsageController {
   constructor(
     private readonly nats: NatsClient,
     private readonly access: CallAccess,
+    private readonly clock: Clock,
   ) {}
 
   /** Sums of the ledger over the tools whose calls the caller has access to; `?format=csv` for spreadsheets. */
@@ -30,26 +45,81 @@ export class UsageController {
     @Input() { query: { from, to, tenant_id: asked, group_by: groupBy, format } }: RouteInput<'GET /api/v1/usage'>,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const groups = (groupBy?.split(',') as UsageGroup[] | undefined) ?? ['day', 'tool'];
-    // By tenant, an operator compares all of them.
-    const tenantId = isOperator(caller) && (asked ?? groups.includes('tenant')) ? asked : caller.tenantId;
-    const question: BudgetUsage = {
+    const groups = readGroups(groupBy) ?? ['day', 'tool'];
+    const tenantId = reportedTenant(caller, asked, groups.includes('tenant'));
+    const sums = await this.#sums(caller, groups, {
       tenant_id: tenantId ?? '*',
       from_at: from === undefined ? undefined : parseInstant(from),
-      to_at: to === undefined ? undefined : parseInstant(to) + 86_400_000,
-      group_by: groups.includes('tool') ? groups : [...groups, 'tool'],
-    };
-    const { rows } = await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, question, {
-      timeoutMs: ASK_TIMEOUT_MS,
+      to_at: to === undefined ? undefined : parseInstant(to) + DAY_MS,
     });
-    const rule = await this.access.ruleFor(caller);
-    const shown = sumByGroups(
-      rows.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
-      groups,
-    ).map(toShownSum);
-    if (format !== 'csv') return { tenant_id: tenantId, rows: shown };
-    void reply.header('Content-Type', 'text/csv; charset=utf-8');
-    return toCsv(shown);
+    const rows = sums.map(toShownSum);
+    if (format !== 'csv') return { tenant_id: tenantId, rows };
+    return toCsv(reply, [...Object.values(MEMBERS), 'calls', 'tokens', 'cost_usd'], rows);
+  }
+
+  /** The month so far and its end, by the same groups and rights as usage. */
+  @Serves('GET /api/v1/usage/forecast')
+  async forecast(
+    @Caller() caller: Principal,
+    @Input() { query: { tenant_id: asked, group_by: groupBy } }: RouteInput<'GET /api/v1/usage/forecast'>,
+  ) {
+    const groups = readGroups(groupBy) ?? ['tool'];
+    const tenantId = reportedTenant(caller, asked, groups.includes('tenant'));
+    const now = this.clock.now();
+    const month = monthOf(now);
+    const since = (from_at: EpochMs, by: readonly UsageGroup[]) =>
+      this.#sums(caller, by, { tenant_id: tenantId ?? '*', from_at, to_at: undefined });
+    const observedFrom = now - OBSERVED_DAYS * DAY_MS;
+    const [spent, lately, byDay] = await Promise.all([
+      since(month.startsAt, groups),
+      since(observedFrom, groups),
+      since(observedFrom, ['day']),
+    ]);
+    const days = observedDays(
+      byDay.map(({ day = '' }) => day),
+      now,
+    );
+    return {
+      tenant_id: tenantId,
+      month: month.name,
+      ends_at: new Date(month.endsAt).toISOString(),
+      observed_days: Math.round(days * 10) / 10,
+      rows: forecast(spent, lately, { days, now }),
+    };
+  }
+
+  /** Every charge of whole days by tenant, day and tool, whatever tools the key is narrowed to. */
+  @Serves('GET /api/v1/billing')
+  async billing(
+    @Caller() caller: Principal,
+    @Input() { query }: RouteInput<'GET /api/v1/billing'>,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const now = this.clock.now();
+    const from = query.from === undefined ? monthOf(now).startsAt : parseInstant(query.from);
+    const to = query.to === undefined ? now : parseInstant(query.to);
+    const days = Math.floor(to / DAY_MS) - Math.floor(from / DAY_MS) + 1;
+    if (days < 1 || days > MAX_BILLED_DAYS)
+      throw new ToolError('REQUEST_INVALID', {
+        message: `from and to must be 1 to ${MAX_BILLED_DAYS} days; these are ${Math.max(0, days)}`,
+        details: { fields: ['from', 'to'] },
+      });
+    const tenantId = reportedTenant(caller, query.tenant_id, true);
+    const sums: UsageSum[] = [];
+    // Day by day, so that no answer of the ledger exceeds a message.
+    for (let at = from; at <= to; at += DAY_MS)
+      sums.push(
+        ...(await this.#ask({
+          tenant_id: tenantId ?? '*',
+          from_at: at,
+          to_at: at + DAY_MS,
+          group_by: ['day', 'tenant', 'tool', 'source'],
+        })),
+      );
+    const rows = sums.map(toBillRow);
+    if (query.format === 'csv') return toCsv(reply, BILL_COLUMNS, rows);
+    const total = sums.reduce((sum, { micro_usd: microUsd }) => sum + microUsd, 0);
+    return { from: toDay(from), to: toDay(to), micro_usd: total, cost_usd: exactUsd(total), rows };
   }
 
   /**
@@ -79,7 +149,32 @@ export class UsageController {
         })),
     };
   }
+
+  /** Sums by groups over the tools whose calls the caller has access to. */
+  async #sums(
+    caller: Principal,
+    groups: readonly UsageGroup[],
+    asked: Omit<BudgetUsage, 'group_by'>,
+  ): Promise<UsageSum[]> {
+    const sums = await this.#ask({ ...asked, group_by: groups.includes('tool') ? [...groups] : [...groups, 'tool'] });
+    const rule = await this.access.ruleFor(caller);
+    return sumByGroups(
+      sums.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
+      groups,
+    );
+  }
+
+  async #ask(question: BudgetUsage): Promise<UsageSum[]> {
+    const timing = { timeoutMs: ASK_TIMEOUT_MS };
+    return (await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, question, timing)).rows;
+  }
 }
+
+const readGroups = (text: string | undefined) => text?.split(',') as UsageGroup[] | undefined;
+
+/** The tenant that a report is of: for an operator the one asked for, or all if it compares them; else the caller's. */
+const reportedTenant = (caller: Principal, asked: string | undefined, compares: boolean): string | undefined =>
+  isOperator(caller) && (asked ?? compares) ? asked : caller.tenantId;
 
 /** Scopes that every call of a tenant spends from: the tenant itself and its day (`day:2026-11-21`). */
 const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');
@@ -106,13 +201,17 @@ function toShownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
   return { ...sum, cost_usd: toUsd(microUsd) };
 }
 
-function toCsv(rows: Record<string, string | number | undefined>[]): string {
-  const columns = [
-    ...GROUPS.map((group) => (group === 'day' ? 'day' : group === 'tool' ? 'tool_name' : `${group}_id`)),
-    'calls',
-    'tokens',
-    'cost_usd',
-  ];
+const BILL_COLUMNS = ['tenant_id', 'day', 'tool_name', 'source', 'calls', 'tokens', 'micro_usd', 'cost_usd'];
+const toDay = (at: EpochMs): string => new Date(at).toISOString().slice(0, 10);
+const exactUsd = (microUsd: number): string => toUsd(microUsd).toFixed(6);
+
+function toBillRow({ tenant_id = '', day = '', tool_name = '', source, calls, tokens, micro_usd }: UsageSum) {
+  return { tenant_id, day, tool_name, source, calls, tokens, micro_usd, cost_usd: exactUsd(micro_usd) };
+}
+
+/** A table with the columns that any row has. */
+function toCsv(reply: FastifyReply, columns: readonly string[], rows: Record<string, string | number | undefined>[]) {
+  void reply.header('Content-Type', 'text/csv; charset=utf-8');
   const used = columns.filter((column) => rows.some((row) => row[column] !== undefined));
   const lines = [used, ...rows.map((row) => used.map((column) => row[column]))];
   return lines.map((cells) => `${csvRow(cells)}\r\n`).join('');

@@ -1,4 +1,5 @@
 import { choice, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { USAGE_GROUPS, type UsageRow as ShownUsage } from '../resources/usage.js';
 import { MAX_ID_LENGTH } from '../text.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
@@ -32,7 +33,9 @@ export interface ReserveRequest {
   lease_ms: number;
   /** For the ledger row of a lease that expires. */
   user_id?: string;
+  key_id?: string;
   tool_name?: string;
+  source?: string;
   /** The call that this reservation is a slice of. */
   parent_call_id?: string;
   /** The call makes other calls that spend from its request, so its own price counts against that request as well. */
@@ -98,7 +101,11 @@ export interface UsageRow {
   call_id: string;
   tenant_id: string;
   user_id: string;
+  /** The API key of the call. */
+  key_id?: string;
   tool_name: string;
+  /** Source of the tool: `mcp/crm`. */
+  source?: string;
   agent_id?: string;
   task_id?: string;
   request_id?: string;
@@ -159,18 +166,11 @@ export const BUDGET_USAGE = record({
   to_at: maybe(INSTANT),
   tool_name: maybe(ID),
   user_id: maybe(ID),
-  group_by: list(choice(['day', 'tool', 'user', 'agent', 'tenant'])),
+  group_by: list(choice(USAGE_GROUPS)),
 });
 export type BudgetUsage = Value<typeof BUDGET_USAGE>;
-export interface UsageSum {
-  tenant_id?: string;
-  /** UTC day, `2026-11-21`. */
-  day?: string;
-  tool_name?: string;
-  user_id?: string;
-  agent_id?: string;
-  calls: number;
-  tokens: number;
+/** Usage of one group, with the members that were grouped by. */
+export interface UsageSum extends Omit<ShownUsage, 'cost_usd'> {
   micro_usd: MicroUsd;
 }
 export interface BudgetUsageReply {

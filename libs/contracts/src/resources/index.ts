@@ -4,6 +4,7 @@ import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
 import { SOURCE_ROUTES } from './sources.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
+import { USAGE_ROUTES } from './usage.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
@@ -11,6 +12,7 @@ export type * from './calls.js';
 export type * from './operations.js';
 export type * from './sources.js';
 export type * from './toolsets.js';
+export type * from './usage.js';
 
 /** Every route of the HTTP API, by method and path. */
 export const ROUTES = {
@@ -18,6 +20,7 @@ export const ROUTES = {
   ...SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
   ...OPERATION_ROUTES,
+  ...USAGE_ROUTES,
 } as const satisfies Routes;
 
 type Table = typeof ROUTES;

@@ -16,7 +16,7 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
-import { MCP_MODES, TENANT_ID_PATTERN } from '../principal.js';
+import { MCP_MODES } from '../principal.js';
 import { answer, empty, events, type Routes } from './route.js';
 
 const ME = named(
@@ -259,33 +259,6 @@ const TOOL_LIMIT = record({
 /** Calls per minute of a tool for a tenant. */
 export type ToolLimit = Value<typeof TOOL_LIMIT>;
 
-const BUDGET = record({
-  scope: text(),
-  limit_usd: nullable(number(), 'Null: no limit'),
-  spent_usd: number(),
-  held_usd: number(),
-  limit_tokens: nullable(number(), 'Null: no limit'),
-  spent_tokens: number(),
-  held_tokens: number(),
-});
-/** A budget of the caller's tenant. */
-export type Budget = Value<typeof BUDGET>;
-const USAGE_ROW = record(
-  {
-    tenant_id: maybe(text()),
-    day: maybe(text('UTC day, 2026-01-31')),
-    tool_name: maybe(text()),
-    user_id: maybe(text()),
-    agent_id: maybe(text()),
-    calls: integer(),
-    tokens: integer(),
-    cost_usd: number(),
-  },
-  'It has the members that the request grouped by',
-);
-/** Usage of one group. */
-export type UsageRow = Value<typeof USAGE_ROW>;
-
 const STATUS = '(failure|success|tool_error|refused|cancelled|system_error)';
 
 const LEVELS = record({ standard: list(text()), strict: list(text()) });
@@ -369,10 +342,6 @@ const NEW_KEY = named(
 export type NewKey = Value<typeof NEW_KEY>;
 
 const ID = { minLength: 1, maxLength: 200 };
-const SCOPE_ID = { maxLength: 255 };
-const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
-const GROUP = '(tenant|day|tool|user|agent)';
-
 const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
 const INSTANT = {
   pattern: String.raw`^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?Z)?$`,
@@ -578,43 +547,6 @@ export const OPERATION_ROUTES = {
     tag: 'usage',
     summary: 'Rate limits of tools, and what the tenant has left; reading takes no tokens',
     answers: { 200: answer('By tool', record({ tools: list(TOOL_LIMIT) })) },
-  },
-  'GET /api/v1/usage': {
-    id: 'getUsage',
-    tag: 'usage',
-    summary: 'What the tenant used; for operators what another one or all of them did',
-    query: record({
-      from: maybe(text('First day', DAY)),
-      to: maybe(text('Last day', DAY)),
-      group_by: maybe(
-        text('Default day,tool; with `tenant` operators get all tenants', {
-          pattern: `^${GROUP}(,${GROUP})*$`,
-          title: 'a comma list of tenant, day, tool, user, agent',
-        }),
-      ),
-      tenant_id: maybe(text('For operators', { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' })),
-      format: maybe(choice(['json', 'csv'])),
-    }),
-    answers: {
-      200: {
-        ...answer(
-          'Sums of the ledger',
-          record({ tenant_id: maybe(text('Absent: all tenants')), rows: list(USAGE_ROW) }),
-        ),
-        textTypes: ['text/csv'],
-      },
-    },
-  },
-  'GET /api/v1/budgets': {
-    id: 'getBudgets',
-    tag: 'usage',
-    summary: 'Limits, spent and held amounts of the tenant, and of the named request, agent and task',
-    query: record({
-      request_id: maybe(text(undefined, SCOPE_ID)),
-      agent_id: maybe(text(undefined, SCOPE_ID)),
-      task_id: maybe(text(undefined, SCOPE_ID)),
-    }),
-    answers: { 200: answer('Per scope', record({ tenant_id: text(), budgets: list(BUDGET) })) },
   },
   'GET /api/v1/python/modules': {
     id: 'listPythonModules',

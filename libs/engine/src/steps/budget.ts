@@ -27,8 +27,8 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
         may_repeat: call.request.door === 'queue',
+        ...payer(call),
         user_id: actingUserId(call.request) || undefined,
-        tool_name: call.tool.name,
       },
       call.signal,
     );
@@ -50,6 +50,16 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
       }
     }
   });
+}
+
+/** Who pays for a call, and for which tool, as reports sum it. */
+function payer({ request, tool }: Call) {
+  return {
+    user_id: actingUserId(request),
+    key_id: request.principal.keyId,
+    tool_name: tool.name,
+    source: `${tool.source.kind}/${tool.source.name}`,
+  };
 }
 
 /** The budgets that a call spends from. A call without a request id is its own request. */
@@ -86,8 +96,7 @@ function toSettlement(
     row: {
       call_id: call.callId,
       tenant_id: scopes.tenant_id,
-      user_id: actingUserId(call.request),
-      tool_name: call.tool.name,
+      ...payer(call),
       agent_id: agentId,
       task_id: taskId,
       request_id: requestId,

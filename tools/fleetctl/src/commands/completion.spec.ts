@@ -18,7 +18,7 @@ describe('completion', () => {
     expect(await next('keys')).toEqual(['list', 'create', 'revoke', '']);
     expect(await next('keys', 'create', 'ci')).toEqual(expect.arrayContaining(['--tools', '--expires', '--json']));
     expect(await next('config', 'set')).toEqual(['url', 'api_key', '']);
-    expect(await next('usage')).toEqual(expect.arrayContaining(['--by', '--from', '--to']));
+    expect(await next('usage', 'forecast')).toEqual(expect.arrayContaining(['--by', '--from', '--to']));
     expect(await next('nonsense', 'x')).toEqual(['']);
   });
 

@@ -72,4 +72,49 @@ describe('keys and usage', () => {
     expect(out).toMatch(/2026-11-21\s+calculator\s+3\s+300\s+0.01/);
     expect(out).toMatch(/tenant\s+1\s+0.01\s+0\s+none\s+0/);
   });
+
+  it('shows a forecast and bills', async () => {
+    routes.set('GET /api/v1/usage/forecast', () => ({
+      status: 200,
+      body: {
+        month: '2026-11',
+        ends_at: '2026-12-01T00:00:00.000Z',
+        observed_days: 3.5,
+        rows: [{ key_id: 'k1', spent_usd: 4, per_day_usd: 1, forecast_usd: 13.5 }],
+      },
+    }));
+    const shown = await run(['usage', 'forecast', '--by', 'key']);
+    expect(seen.at(-1)?.path).toBe('/api/v1/usage/forecast?group_by=key');
+    expect(shown.out).toMatch(/KEY\s+SPENT USD\s+A DAY\s+END OF 2026-11\nk1\s+4\s+1\s+13.5/);
+    expect(shown.error).toContain('3.5 days');
+    routes.set('GET /api/v1/billing', ({ path }) =>
+      path.includes('format=csv')
+        ? { status: 200, body: 'tenant_id,day\r\nacme,2026-11-01\r\n', type: 'text/csv' }
+        : {
+            status: 200,
+            body: {
+              from: '2026-11-01',
+              to: '2026-11-30',
+              micro_usd: 1_500,
+              cost_usd: '0.001500',
+              rows: [
+                {
+                  tenant_id: 'acme',
+                  day: '2026-11-01',
+                  tool_name: 'calculator',
+                  calls: 3,
+                  tokens: 0,
+                  micro_usd: 1_500,
+                  cost_usd: '0.001500',
+                },
+              ],
+            },
+          },
+    );
+    const bill = await run(['usage', 'bill', '--from', '2026-11-01', '--to', '2026-11-30']);
+    expect(bill.out).toMatch(/acme\s+2026-11-01\s+calculator\s+3\s+0\s+0.001500\n\n0.001500 USD from 2026-11-01/);
+    expect((await run(['usage', 'bill', '--format', 'csv'])).out).toBe('tenant_id,day\nacme,2026-11-01\n');
+    expect((await run(['usage', 'bill', '--format', 'xml'])).code).toBe(2);
+    expect((await run(['usage', 'bills'])).code).toBe(2);
+  });
 });

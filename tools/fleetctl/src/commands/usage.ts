@@ -1,66 +1,135 @@
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command } from '../command.js';
+import type { Command, CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
 
-const GROUPS = { tenant: 'tenant_id', day: 'day', tool: 'tool_name', user: 'user_id', agent: 'agent_id' } as const;
+const GROUPS = {
+  tenant: 'tenant_id',
+  day: 'day',
+  tool: 'tool_name',
+  source: 'source',
+  user: 'user_id',
+  key: 'key_id',
+  agent: 'agent_id',
+} as const;
+type Group = keyof typeof GROUPS;
 
 /** `fleetctl usage`. */
 export const usage: Command = {
-  usage: 'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31] [--tenant <tenant>]',
-  summary: 'Show the usage of your tenant and what is left of its budgets; operators also of others',
+  usage:
+    'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31] [--tenant <tenant>] | usage forecast [--by tool] | usage bill [--from 2026-01-01] [--to 2026-01-31] [--format csv]',
+  summary:
+    'Show the usage of your tenant, a forecast, what is left of its budgets, and bills; operators also of others',
   options: [
     [
       '--by <groups>',
-      'day, tool, user, agent, tenant (all tenants, for operators), separated by commas; default day,tool',
+      'day, tool, source, user, key, agent, tenant (all tenants, for operators), separated by commas; default day,tool',
     ],
-    ['--from, --to <day>', 'First and last day'],
-    ['--tenant <tenant>', 'Of this tenant (operators)'],
+    ['--from, --to <day>', 'First and last day; of a bill by default this month'],
+    ['--tenant <tenant>', 'Of this tenant (operators); a bill of an operator is by default of all'],
+    ['--format csv', 'bill: for spreadsheets and other programs'],
   ],
-  mostWords: 0,
-  known: ['by', 'from', 'to', 'tenant'],
-  async run({ line, json, terminal, gateway }) {
-    const by = optionValue(line, 'by') ?? 'day,tool';
-    const groups = by.split(',').map((group) => {
-      if (!Object.hasOwn(GROUPS, group)) throw new CliError('--by accepts day, tool, user, agent, tenant', EXIT.usage);
-      return group as keyof typeof GROUPS;
-    });
-    const tenant = optionValue(line, 'tenant');
-    const query = { group_by: by, from: optionValue(line, 'from'), to: optionValue(line, 'to'), tenant_id: tenant };
-    // The budgets are those of the own tenant.
-    const isOwn = tenant === undefined && !groups.includes('tenant');
-    const fleet = gateway();
-    const [used, budgets] = await Promise.all([
-      fleet.request('GET /api/v1/usage', { query }),
-      isOwn ? fleet.request('GET /api/v1/budgets') : { budgets: [] },
-    ]);
-    if (json) {
-      terminal.out(`${jsonText({ ...used, ...budgets }, 2)}\n`);
-      return EXIT.ok;
-    }
-    const rows = used.rows.map((row) => [
-      ...groups.map((group) => row[GROUPS[group]] ?? '-'),
-      row.calls,
-      row.tokens,
-      row.cost_usd,
-    ]);
-    if (rows.length === 0) terminal.out('No calls in this period\n');
-    else
-      terminal.out(
-        table([...groups.map((group) => group.toUpperCase()), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width),
-      );
-    const limits = budgets.budgets.map((one) => [
-      one.scope,
-      one.limit_usd ?? 'none',
-      one.spent_usd,
-      one.held_usd,
-      one.limit_tokens ?? 'none',
-      one.spent_tokens,
-    ]);
-    if (limits.length > 0)
-      terminal.out(
-        `\n${table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], limits, terminal.width)}`,
-      );
-    return EXIT.ok;
+  verbs: ['forecast', 'bill'],
+  mostWords: 1,
+  known: ['by', 'from', 'to', 'tenant', 'format'],
+  async run(context) {
+    const [verb] = context.words;
+    if (verb === 'forecast') return forecast(context);
+    if (verb === 'bill') return bill(context);
+    if (verb !== undefined) throw new CliError(`usage: fleetctl ${usage.usage}`, EXIT.usage);
+    return sums(context);
   },
 };
+
+async function sums({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+  const { by, groups } = readGroups(optionValue(line, 'by') ?? 'day,tool');
+  const tenant = optionValue(line, 'tenant');
+  const query = { group_by: by, from: optionValue(line, 'from'), to: optionValue(line, 'to'), tenant_id: tenant };
+  // The budgets are those of the own tenant.
+  const isOwn = tenant === undefined && !groups.includes('tenant');
+  const fleet = gateway();
+  const [used, budgets] = await Promise.all([
+    fleet.request('GET /api/v1/usage', { query }),
+    isOwn ? fleet.request('GET /api/v1/budgets') : { budgets: [] },
+  ]);
+  if (json) {
+    terminal.out(`${jsonText({ ...used, ...budgets }, 2)}\n`);
+    return EXIT.ok;
+  }
+  const rows = used.rows.map((row) => [
+    ...groups.map((group) => row[GROUPS[group]] ?? '-'),
+    row.calls,
+    row.tokens,
+    row.cost_usd,
+  ]);
+  if (rows.length === 0) terminal.out('No calls in this period\n');
+  else terminal.out(table([...heads(groups), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
+  const limits = budgets.budgets.map((one) => [
+    one.scope,
+    one.limit_usd ?? 'none',
+    one.spent_usd,
+    one.held_usd,
+    one.limit_tokens ?? 'none',
+    one.spent_tokens,
+  ]);
+  if (limits.length > 0)
+    terminal.out(
+      `\n${table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], limits, terminal.width)}`,
+    );
+  return EXIT.ok;
+}
+
+async function forecast({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+  const { by, groups } = readGroups(optionValue(line, 'by') ?? 'tool');
+  const query = { group_by: by, tenant_id: optionValue(line, 'tenant') };
+  const body = await gateway().request('GET /api/v1/usage/forecast', { query });
+  if (json) {
+    terminal.out(`${jsonText(body, 2)}\n`);
+    return EXIT.ok;
+  }
+  const rows = body.rows.map((row) => [
+    ...groups.map((group) => (group === 'day' ? '-' : (row[GROUPS[group]] ?? '-'))),
+    row.spent_usd,
+    row.per_day_usd,
+    row.forecast_usd,
+  ]);
+  if (rows.length === 0) terminal.out('No usage this month\n');
+  else terminal.out(table([...heads(groups), 'SPENT USD', 'A DAY', `END OF ${body.month}`], rows, terminal.width));
+  terminal.error(`Spent this month, and the mean of the last ${body.observed_days} days for each day that is left\n`);
+  return EXIT.ok;
+}
+
+async function bill({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+  const format = optionValue(line, 'format');
+  if (format !== undefined && format !== 'csv') throw new CliError('--format accepts csv', EXIT.usage);
+  const query = {
+    from: optionValue(line, 'from'),
+    to: optionValue(line, 'to'),
+    tenant_id: optionValue(line, 'tenant'),
+  };
+  const fleet = gateway();
+  if (format === 'csv') {
+    // Of a text, the body of the answer is the text.
+    const text: unknown = await fleet.request('GET /api/v1/billing', { query: { ...query, format } });
+    terminal.out(String(text));
+    return EXIT.ok;
+  }
+  const body = await fleet.request('GET /api/v1/billing', { query });
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
+  else {
+    const rows = body.rows.map((row) => [row.tenant_id, row.day, row.tool_name, row.calls, row.tokens, row.cost_usd]);
+    terminal.out(table(['TENANT', 'DAY', 'TOOL', 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
+    terminal.out(`\n${body.cost_usd} USD from ${body.from} to ${body.to}\n`);
+  }
+  return EXIT.ok;
+}
+
+function readGroups(by: string): { by: string; groups: Group[] } {
+  const groups = by.split(',').map((group) => {
+    if (!Object.hasOwn(GROUPS, group)) throw new CliError(`--by accepts ${Object.keys(GROUPS).join(', ')}`, EXIT.usage);
+    return group as Group;
+  });
+  return { by, groups };
+}
+
+const heads = (groups: readonly Group[]): string[] => groups.map((group) => group.toUpperCase());

@@ -1,0 +1,173 @@
+import {
+  choice,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  nullable,
+  number,
+  record,
+  text,
+  type Value,
+} from '../json-schema.js';
+import { TENANT_ID_PATTERN } from '../principal.js';
+import { answer, type Routes } from './route.js';
+
+const BUDGET = record({
+  scope: text(),
+  limit_usd: nullable(number(), 'Null: no limit'),
+  spent_usd: number(),
+  held_usd: number(),
+  limit_tokens: nullable(number(), 'Null: no limit'),
+  spent_tokens: number(),
+  held_tokens: number(),
+});
+/** A budget of the caller's tenant. */
+export type Budget = Value<typeof BUDGET>;
+const USAGE_ROW = record(
+  {
+    tenant_id: maybe(text()),
+    day: maybe(text('UTC day, 2026-01-31')),
+    tool_name: maybe(text()),
+    source: maybe(text('Source of the tool: mcp/crm')),
+    user_id: maybe(text()),
+    key_id: maybe(text('Id of the API key')),
+    agent_id: maybe(text()),
+    calls: integer(),
+    tokens: integer(),
+    cost_usd: number(),
+  },
+  'It has the members that the request grouped by',
+);
+/** Usage of one group. */
+export type UsageRow = Value<typeof USAGE_ROW>;
+
+const FORECAST_ROW = record(
+  {
+    tenant_id: maybe(text()),
+    tool_name: maybe(text()),
+    source: maybe(text('Source of the tool: mcp/crm')),
+    user_id: maybe(text()),
+    key_id: maybe(text('Id of the API key')),
+    agent_id: maybe(text()),
+    spent_usd: number('Since the start of the month'),
+    per_day_usd: number('Mean of the observed days'),
+    forecast_usd: number('Spent, plus the mean for the rest of the month'),
+  },
+  'It has the members that the request grouped by',
+);
+
+const BILL_ROW = record(
+  {
+    tenant_id: text('A purged tenant has its pseudonym'),
+    day: text('UTC day of the charge'),
+    tool_name: text(),
+    source: maybe(text('Source of the tool: mcp/crm; absent for usage that earlier releases recorded')),
+    calls: integer(),
+    tokens: integer(),
+    micro_usd: integer('Exact: millionths of a USD'),
+    cost_usd: text('The same in USD with six decimals'),
+  },
+  'Usage of one tenant, day and tool',
+);
+
+const SCOPE_ID = { maxLength: 255 };
+const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
+/** What usage can be summed by. */
+export const USAGE_GROUPS = ['tenant', 'day', 'tool', 'source', 'user', 'key', 'agent'] as const;
+const listOf = (names: readonly string[]) => ({
+  pattern: `^(${names.join('|')})(,(${names.join('|')}))*$`,
+  title: `a comma list of ${names.join(', ')}`,
+});
+const USAGE_GROUP = listOf(USAGE_GROUPS);
+const FORECAST_GROUP = listOf(USAGE_GROUPS.filter((name) => name !== 'day'));
+const TENANT = maybe(text('For operators', { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' }));
+const FORMAT = maybe(choice(['json', 'csv']));
+
+export const USAGE_ROUTES = {
+  'GET /api/v1/usage': {
+    id: 'getUsage',
+    tag: 'usage',
+    summary: 'What the tenant used; for operators what another one or all of them did',
+    query: record({
+      from: maybe(text('First day', DAY)),
+      to: maybe(text('Last day', DAY)),
+      group_by: maybe(
+        text('Default day,tool; with `tenant` operators get all tenants', {
+          ...USAGE_GROUP,
+        }),
+      ),
+      tenant_id: TENANT,
+      format: FORMAT,
+    }),
+    answers: {
+      200: {
+        ...answer(
+          'Sums of the ledger',
+          record({ tenant_id: maybe(text('Absent: all tenants')), rows: list(USAGE_ROW) }),
+        ),
+        textTypes: ['text/csv'],
+      },
+    },
+  },
+  'GET /api/v1/usage/forecast': {
+    id: 'getForecast',
+    tag: 'usage',
+    summary: 'What this UTC month has cost, and will have cost at its end at the mean of the last days',
+    query: record({
+      group_by: maybe(text('Default tool; with `tenant` operators get all tenants', FORECAST_GROUP)),
+      tenant_id: TENANT,
+    }),
+    answers: {
+      200: answer(
+        'The most expensive first',
+        record({
+          tenant_id: maybe(text('Absent: all tenants')),
+          month: text('2026-01'),
+          ends_at: instant('End of the month'),
+          observed_days: number('Days that the mean is of: the last 7, or those since the first usage; 0: no usage'),
+          rows: list(FORECAST_ROW),
+        }),
+      ),
+    },
+  },
+  'GET /api/v1/billing': {
+    id: 'getBilling',
+    tag: 'usage',
+    access: 'admin',
+    summary: 'Usage by tenant, day and tool with exact amounts: of the tenant, for operators of all tenants or one',
+    query: record({
+      from: maybe(text('First day; default: the first of this month', DAY)),
+      to: maybe(text('Last day; default: today. At most 92 days', DAY)),
+      tenant_id: TENANT,
+      format: FORMAT,
+    }),
+    answers: {
+      200: {
+        ...answer(
+          'By day, tenant and tool',
+          record({
+            from: text(),
+            to: text(),
+            micro_usd: integer('Total, exact'),
+            cost_usd: text('Total in USD with six decimals'),
+            rows: list(BILL_ROW),
+          }),
+        ),
+        textTypes: ['text/csv'],
+      },
+    },
+  },
+  'GET /api/v1/budgets': {
+    id: 'getBudgets',
+    tag: 'usage',
+    summary: 'Limits, spent and held amounts of the tenant, and of the named request, agent and task',
+    query: record({
+      request_id: maybe(text(undefined, SCOPE_ID)),
+      agent_id: maybe(text(undefined, SCOPE_ID)),
+      task_id: maybe(text(undefined, SCOPE_ID)),
+    }),
+    answers: { 200: answer('Per scope', record({ tenant_id: text(), budgets: list(BUDGET) })) },
+  },
+} as const satisfies Routes;

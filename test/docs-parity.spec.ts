@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { RIGHTS, ROLES } from '@toolfleet/contracts/roles';
 import { TOOLSETS, toolsetSource, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { BATCH_SCHEMA, CALL_SCHEMA, CANCEL_SCHEMA, LIST_SCHEMA } from '../apps/gateway/src/nats/call.schema.js';
@@ -51,6 +52,27 @@ replaces one of an earlier file. \`fleetctl check <file> …\` says what the ser
   while the fleet runs, and ends with 78 when services would refuse the file.
 - A change of a section that is read at the start is a fault until the service is restarted: \`rate_limits changed; restart the gateway
   service to apply it\`.`;
+
+/** The built-in roles and what each right permits. */
+function rolesSection(): string {
+  const rows = Object.entries(ROLES).map(([role, rights]) => [
+    `\`${role}\``,
+    rights.map((right) => `\`${right}\``).join(', '),
+  ]);
+  return `## Roles
+
+A role is a name and a set of rights. API keys and JWTs carry roles; \`/api/v1/me\` shows the rights that follow. The section \`roles\` declares
+others: \`support: [all_calls, all_tenants]\`. A name that is declared nowhere grants no right; tools (\`required_roles\`) and policies may
+ask for it. A credential grants the roles that it has, and built-in roles without rights that it lacks; \`operate_fleet\` grants any.
+\`all_tenants\`, \`operate_fleet\` and the role \`operator\` count only for credentials of the tenant \`operator\`.
+
+${table(['Role', 'Rights'], rows)}
+
+${table(
+  ['Right', 'Permits to'],
+  Object.entries(RIGHTS).map(([right, help]) => [`\`${right}\``, help]),
+)}`;
+}
 
 /** What each step of a call does, and how a call can end there. A step may have several lines. */
 const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
@@ -427,6 +449,7 @@ describe('reference pages', () => {
     ]);
     sections.push(`## Every service\n\n${table(head, shared.map(rowOf))}`);
     sections.push(`${FLEET_FILE_PAGE}\n\n${table(['Section', 'Contents', 'A change applies'], fileRows)}`);
+    sections.push(rolesSection());
     await same(
       page(
         'Configuration',

@@ -404,7 +404,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     expect(views).toEqual(['Tools', 'Calls', 'Breakers and limits', 'Budgets and cost']);
     expect(await page.getByRole('link', { name: /^file_write/ }).count()).toBe(0);
     await page.goto(`${fleet.url()}/console#/keys`);
-    await page.getByText('API keys is for administrators').waitFor();
+    await page.getByText('API keys needs the right manage_keys').waitFor();
     await tab.go('calls', 'Calls');
     await page.getByText('live', { exact: true }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Tenant' }).count()).toBe(0);

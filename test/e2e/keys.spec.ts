@@ -10,6 +10,7 @@ beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
     tools: ['calculator', 'text_process'],
+    config: { roles: { support: ['all_calls', 'all_tenants'], finance: [] } },
   });
 });
 afterAll(() => fleet?.stop());
@@ -64,6 +65,27 @@ describe('a key', () => {
       expect((await create({ projects })).body).toMatchObject({ details: { fields: ['projects'] } });
     const wide = await make({ roles: ['admin'], projects: ['*'], tenant_id: 'acme' }, fleet.operatorKey);
     expect((await make({ projects: ['shop'] }, wide.token))['projects']).toEqual(['shop']);
+  });
+
+  it('has the rights of its roles, built in and of the configuration file', async () => {
+    const rightsOf = async ({ token }: MadeKey) => (await fleet.ask({ path: '/api/v1/me', key: token })).body.rights;
+    const approver = await make({ roles: ['approver'] });
+    expect(await rightsOf(approver)).toEqual(['approve_tools']);
+    expect((await fleet.ask({ path: '/api/v1/quarantine', key: approver.token })).status).toBe(200);
+    const refused = await fleet.ask({ path: '/api/v1/keys', key: approver.token });
+    expect(refused).toMatchObject({ status: 403, body: { details: { role: 'admin', right: 'manage_keys' } } });
+    // Neither an administrator nor the name of a role in a tenant gives more.
+    for (const roles of [['auditor'], ['support']]) expect((await create({ roles })).status).toBe(403);
+    const support = (tenant_id: string) => make({ roles: ['support'], tenant_id }, fleet.operatorKey);
+    expect(await rightsOf(await support('acme'))).toEqual(['all_calls']);
+    const across = await support('operator');
+    expect(await rightsOf(across)).toEqual(['all_calls', 'all_tenants']);
+    await fleet.call('calculator', { expression: '2 + 2' }, { key: fleet.adminKey });
+    await eventually('a call of another tenant is shown', async () => {
+      const { body } = await fleet.ask({ path: '/api/v1/calls?tenant_id=acme&tool=calculator', key: across.token });
+      return body.calls.length > 0;
+    });
+    expect((await fleet.ask({ path: '/api/v1/fleet', key: across.token })).status).toBe(403);
   });
 
   it('is bound to exactly the toolset and version of its maker, who cannot change that toolset', async () => {

@@ -23,18 +23,18 @@ interface View {
   Component: ComponentType<{ item: string | undefined; detail: string | undefined }>;
   /** Shown next to the title in the navigation, e.g. a number of pending items. */
   Mark?: ComponentType;
-  /** Required role; absent: none. */
-  needs?: 'admin' | 'operator';
+  /** Required right; absent: none. */
+  needs?: Me['rights'][number];
   why?: string;
 }
 
-/** Every view, in the order of the navigation; the first that the key may see is the start page. Roles only decide what is offered here: the gateway authorizes every request. */
+/** Every view, in the order of the navigation; the first that the key may see is the start page. Rights only decide what is offered here: the gateway authorizes every request. */
 const VIEWS: readonly View[] = [
   {
     name: 'overview',
     title: 'Overview',
     Component: OverviewView,
-    needs: 'admin',
+    needs: 'all_calls',
     why: 'It sums the calls of the whole tenant.',
   },
   { name: 'tools', title: 'Tools', Component: ToolsView },
@@ -43,7 +43,7 @@ const VIEWS: readonly View[] = [
     name: 'queues',
     title: 'Queues and workers',
     Component: QueuesView,
-    needs: 'operator',
+    needs: 'operate_fleet',
     why: 'It shows the work of every tenant.',
   },
   {
@@ -51,7 +51,7 @@ const VIEWS: readonly View[] = [
     title: 'Faults',
     Component: FaultsView,
     Mark: FaultsMark,
-    needs: 'operator',
+    needs: 'operate_fleet',
     why: 'It shows the configuration of the whole fleet.',
   },
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
@@ -60,14 +60,14 @@ const VIEWS: readonly View[] = [
     name: 'sources',
     title: 'Sources',
     Component: SourcesView,
-    needs: 'admin',
+    needs: 'manage_sources',
     why: 'It changes which tools the tenant has.',
   },
   {
     name: 'toolsets',
     title: 'Toolsets',
     Component: ToolsetsView,
-    needs: 'admin',
+    needs: 'manage_toolsets',
     why: 'It changes which tools agents of the tenant see.',
   },
   {
@@ -75,19 +75,19 @@ const VIEWS: readonly View[] = [
     title: 'Approvals',
     Component: QuarantineView,
     Mark: WaitingApprovals,
-    needs: 'admin',
+    needs: 'approve_tools',
     why: 'Approving a changed tool lets everyone in the tenant call it.',
   },
   {
     name: 'keys',
     title: 'API keys',
     Component: KeysView,
-    needs: 'admin',
+    needs: 'manage_keys',
     why: 'It creates and revokes the keys of the tenant.',
   },
 ];
 
-const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me[needs];
+const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me.rights.includes(needs);
 
 /** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
 export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
@@ -147,16 +147,12 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
             <strong>{me.user_id || 'no user'}</strong> of <strong>{me.tenant_id}</strong>
           </span>
           <span className="row">
-            {me.admin ? (
-              <Badge tone="accent">{me.operator ? 'operator' : 'administrator'}</Badge>
-            ) : (
-              <Badge>member</Badge>
-            )}
-            {me.roles
-              .filter((role) => role !== 'admin' && role !== 'operator')
-              .map((role) => (
-                <Badge key={role}>{role}</Badge>
-              ))}
+            {me.roles.length === 0 && <Badge>member</Badge>}
+            {me.roles.map((role) => (
+              <Badge key={role} tone={role === 'admin' || role === 'operator' ? 'accent' : undefined}>
+                {role}
+              </Badge>
+            ))}
           </span>
           <button onClick={() => onSignOut()}>Sign out</button>
         </div>
@@ -167,7 +163,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
         ) : !mayOpen(view, me) ? (
           <div className="notice warn">
             <strong>
-              {view.title} is for {view.needs === 'operator' ? 'operators' : 'administrators'}
+              {view.title} needs the right {view.needs}
             </strong>
             <span>
               {view.why} Your key has {me.roles.length > 0 ? `the roles ${me.roles.join(', ')}` : 'no role'}.
@@ -179,5 +175,5 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
       </main>
     </div>
   );
-  return me.admin ? <ApprovalsProvider>{frame}</ApprovalsProvider> : frame;
+  return me.rights.includes('approve_tools') ? <ApprovalsProvider>{frame}</ApprovalsProvider> : frame;
 }

@@ -144,7 +144,7 @@ describe('authenticate', () => {
     const { authenticate } = await setUp({ devKey, local: true });
     expect(await authenticate({ kind: 'api_key', token: devKey })).toMatchObject({
       tenantId: 'local',
-      roles: ['admin', 'operator'],
+      roles: ['admin', 'auditor', 'operator'],
     });
     await expect(authenticate({ kind: 'api_key', token: `${devKey}x` })).rejects.toMatchObject(refusal);
   });

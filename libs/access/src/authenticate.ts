@@ -1,12 +1,12 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { ADMIN_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal } from '@toolfleet/contracts';
+import { ADMIN_ROLE, AUDITOR_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal } from '@toolfleet/contracts';
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
 import type { CredentialStatus } from './credential-status.js';
 import { type Credential, unauthenticated, readRawCredential } from './credential.js';
 import { DELEGATION_PREFIX, openDelegation, type SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
-import { OPERATOR } from './roles.js';
+import { OPERATOR, withOwnRights, type OwnRoles } from './roles.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
 import { isLoopbackRequest } from './loopback.js';
 
@@ -19,6 +19,8 @@ export interface AuthenticateDeps {
   /** Whether the key on whose behalf a delegation token acts is still live. */
   status?: Pick<CredentialStatus, 'findRefusal'>;
   cache: VerifiedCache;
+  /** Roles of the configuration file. */
+  roles?: OwnRoles;
   /** `TOOLFLEET_DEV_API_KEY`: at least 16 characters; only together with `local`. */
   devKey?: string;
   /** `GATEWAY_ADMIN_KEY`: at least 32 characters; for the operator who creates the first API keys of a new fleet. */
@@ -32,11 +34,11 @@ export interface AuthenticateDeps {
 /** Verifies a credential. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when its verifier is unavailable */
 export type Authenticate = (credential: Credential | undefined) => Promise<Principal>;
 
-/** The developer of a fleet on one machine, who administers and operates it. */
+/** The developer of a fleet on one machine, who administers and operates it and reads its calls. */
 export const LOCAL_OPERATOR: Principal = {
   tenantId: LOCAL_TENANT,
   userId: 'dev',
-  roles: [ADMIN_ROLE, OPERATOR_ROLE],
+  roles: [ADMIN_ROLE, AUDITOR_ROLE, OPERATOR_ROLE],
   tools: ['*'],
   projects: ['*'],
   via: 'local',
@@ -65,7 +67,10 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
       return principal;
     }
     // The key includes the kind: a token verified in one header must not be accepted in the other.
-    return deps.cache.verify(`${kind} ${token}`, () => prove(kind, token));
+    return deps.cache.verify(`${kind} ${token}`, async () => {
+      const { principal, ...rest } = await prove(kind, token);
+      return { principal: withOwnRights(principal, deps.roles ?? {}), ...rest };
+    });
   };
 
   async function prove(kind: Credential['kind'], token: string): Promise<Verified> {

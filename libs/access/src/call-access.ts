@@ -1,7 +1,7 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
-import { administers } from './roles.js';
+import { hasRight } from './roles.js';
 
 /** The properties of a call that decide who has access to it. */
 export interface OwnedCall {
@@ -30,18 +30,18 @@ export interface AccessRule {
 }
 
 /**
- * Whether a caller may see sums over every tool of its tenant: administrators, and callers whose globs allow every tool. A
+ * Whether a caller may see sums over every tool of its tenant: by the right to all calls, or with globs that allow every tool. A
  * key restricted to some tools or to a toolset must not learn what the others cost.
  */
 export function seesTenantTotals(caller: Principal): boolean {
-  if (administers(caller, caller.tenantId)) return true;
+  if (hasRight(caller, 'all_calls')) return true;
   return !caller.toolset && narrowGlobs(caller.tools, ['*']).includes('*');
 }
 
 /**
  * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
- * cancellation, tasks, finished calls, usage): calls it made, calls it could have made by its tool globs and roles, as
- * administrator those of its tenant, as operator all. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
+ * cancellation, tasks, finished calls, usage): calls it made, calls it could have made by its tool globs and roles, and with
+ * the right to all calls those of its tenant, or of every tenant. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
  * made it.
  */
 export class CallAccess {
@@ -57,8 +57,8 @@ export class CallAccess {
 
   /** The rule for many calls at once; it stays valid while definitions do not change. */
   async ruleFor(caller: Principal): Promise<AccessRule> {
-    if (administers(caller, caller.tenantId)) {
-      return { call: (call) => administers(caller, call.tenantId), tool: () => true };
+    if (hasRight(caller, 'all_calls')) {
+      return { call: (call) => hasRight(caller, 'all_calls', call.tenantId), tool: () => true };
     }
     if (caller.toolset) return { tool: () => false, call: (call) => isOwnCall(caller, call) };
     const definitions = await this.#definitions(caller.tenantId);
@@ -83,9 +83,9 @@ export class CallAccess {
   }
 }
 
-/** Whether the caller made a call, or administers the tenant that did. */
+/** Whether the caller made a call, or has the right to all calls of the tenant that did. */
 export function isOwnCall(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
-  if (administers(caller, tenantId)) return true;
+  if (hasRight(caller, 'all_calls', tenantId)) return true;
   return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
 }
 

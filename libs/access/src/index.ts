@@ -8,7 +8,7 @@ export { RedisKeyStore } from './redis-key-store.js';
 export { RegisterAuth } from './register-auth.js';
 export { Rejections } from './rejections.js';
 export { VerifiedCache } from './verified-cache.js';
-export { administers, isAdmin, isOperator, requireAdmin, requireOperator } from './roles.js';
+export { coversRole, EVERY_TENANT, hasRight, requireRight, rightsOf } from './roles.js';
 export { challenge, protectedResourceMetadata, readCredential, unauthenticated } from './credential.js';
 export { delegationIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';

@@ -10,6 +10,7 @@ const maker: Required<Omit<Principal, `parent${string}`>> = {
   tenantId: 'acme',
   userId: 'ada',
   roles: ['admin', 'finance'],
+  rights: ['read_bodies'],
   tools: ['calc*', 'web_search'],
   projects: ['web-*'],
   toolset: { name: 'sup', version: 3, bound: 'to_version' },
@@ -24,13 +25,14 @@ describe('a key', () => {
   it('has every right of its maker, which is given to it in one of its fields', async () => {
     const store = new MemoryKeyStore();
     const keys = new ApiKeys(store, { pepper: 'a-pepper-for-tests-0123', environment: 'test' }, new FakeClock(1_000));
-    const { keyId: _none, ...root } = maker;
+    // Rights follow from the names of roles when the key is used.
+    const { keyId: _none, rights: _ofRoles, ...root } = maker;
     const request = { client: 'c', userId: root.userId, roles: [...root.roles], mcpMode: root.mcpMode };
     const { key, token } = await keys.issue(toKeySpec(root, request), 'ada');
     const { principal } = await keys.verify(token);
     expect(principal).toEqual({ ...root, keyId: key.id });
     const passedOn = Object.entries(PASSED_ON).flatMap(([field, by]) => (by === null ? [] : [field]));
-    expect(Object.keys(principal).toSorted()).toEqual([...passedOn, 'via'].toSorted());
+    expect([...Object.keys(principal), 'rights'].toSorted()).toEqual([...passedOn, 'via'].toSorted());
   });
 
   it.each<[KeyRequest, string]>([
@@ -46,6 +48,13 @@ describe('a key', () => {
     expect(() => toKeySpec(maker, request)).toThrow(
       expect.objectContaining({ code: 'PERMISSION_DENIED', details: { fields: [field] } }),
     );
+  });
+
+  it('has a built-in role only if its maker has all rights of the role', () => {
+    const { rights: _none, ...admin } = maker;
+    expect(toKeySpec(admin, { client: 'c', roles: ['member', 'approver', 'admin'] }).roles).toHaveLength(3);
+    expect(() => toKeySpec(admin, { client: 'c', roles: ['approver', 'auditor'] })).toThrow('lacks the roles auditor');
+    expect(toKeySpec(maker, { client: 'c', roles: ['auditor'] }).roles).toEqual(['auditor']);
   });
 
   it('ends with its maker by default, also if an operator or a token makes it', () => {

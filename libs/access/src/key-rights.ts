@@ -1,7 +1,7 @@
 import { OPERATOR_ROLE, ToolError, type Principal } from '@toolfleet/contracts';
 import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import type { KeySpec } from './api-keys.js';
-import { administers, isOperator } from './roles.js';
+import { coversRole, hasRight } from './roles.js';
 
 /** A request for a new key. Rights that it does not name are those of its maker. */
 export type KeyRequest = Omit<KeySpec, 'tenantId' | 'parentId'> & { tenantId?: string | undefined };
@@ -18,14 +18,17 @@ const asWanted = <T>(_maker: Principal, wanted: T): T => wanted;
  */
 const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
   tenantId(maker, wanted = maker.tenantId) {
-    if (!administers(maker, wanted)) deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
+    if (!hasRight(maker, 'manage_keys', wanted))
+      deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
     return wanted;
   },
   client: (_maker, wanted = '') => wanted,
   // An administrator acts for the users of its tenant: it sees and cancels their calls, and purges their data.
   userId: asWanted,
   roles(maker, wanted = []) {
-    const lacking = isOperator(maker) ? [] : wanted.filter((role) => !maker.roles.includes(role));
+    if (hasRight(maker, 'operate_fleet')) return wanted;
+    // A name that tools or policies ask for is held, or not; of a built-in role the rights count.
+    const lacking = wanted.filter((role) => !maker.roles.includes(role) && !coversRole(maker, role));
     if (lacking.includes(OPERATOR_ROLE)) deny('roles', 'Only operators can create operators.');
     if (lacking.length > 0) deny('roles', `Your key lacks the roles ${lacking.join(', ')}.`);
     return wanted;
@@ -38,7 +41,7 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
   },
   projects(maker, wanted) {
     // A key without projects may name none as a public caller, and any over NATS.
-    const { projects: held = isOperator(maker) ? ['*'] : undefined } = maker;
+    const { projects: held = hasRight(maker, 'operate_fleet') ? ['*'] : undefined } = maker;
     if (held?.includes('*')) return wanted;
     const foreign = wanted?.filter((project) => !toolAllowed(held ?? [], project)) ?? [];
     if (foreign.length > 0) deny('projects', `Your key may not use ${foreign.join(', ')}.`);
@@ -51,7 +54,7 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
     return own;
   },
   tier(maker, wanted) {
-    if (isOperator(maker)) return wanted;
+    if (hasRight(maker, 'operate_fleet')) return wanted;
     if (wanted !== undefined && wanted !== maker.tier)
       deny('tier', 'A tier other than your own needs the role operator.');
     return maker.tier;
@@ -77,6 +80,7 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
   tenantId: 'tenantId',
   userId: 'userId',
   roles: 'roles',
+  rights: 'roles',
   tools: 'tools',
   projects: 'projects',
   toolset: 'toolset',

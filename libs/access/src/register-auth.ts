@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@toolfleet/contracts';
 import { type Authenticate, authenticateRequest } from './authenticate.js';
 import { readRawCredential } from './credential.js';
-import { requireAdmin } from './roles.js';
+import { requireRight } from './roles.js';
 
 /**
  * Authorizes the registration of sources: administrators for their tenant, operators for the fleet, and the holder of
@@ -19,13 +19,13 @@ export class RegisterAuth {
   }
 
   /**
-   * Requires an administrator or operator.
+   * Requires the right `manage_sources`.
    * @returns undefined for the holder of the token, who acts for the whole fleet
    * @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED
    */
   async admit(headers: { raw: { rawHeaders: string[] } }): Promise<Principal | undefined> {
     const principal = await this.prove(headers.raw.rawHeaders);
-    if (principal) requireAdmin(principal);
+    if (principal) requireRight(principal, 'manage_sources');
     return principal;
   }
 

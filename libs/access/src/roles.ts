@@ -1,23 +1,45 @@
-import { ADMIN_ROLE, OPERATOR_ROLE, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
+import { OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
+import { ADMIN_ROLE, FLEET_RIGHTS, OPERATOR_ROLE, RIGHT_NAMES, ROLES, type Right } from '@toolfleet/contracts/roles';
+
+/** Roles of the configuration file: rights by name. */
+export type OwnRoles = Readonly<Record<string, readonly Right[]>>;
+
+/** In place of a tenant: all of them. */
+export const EVERY_TENANT = '*';
 
 /**
- * The meaning of the roles `admin` (acts in its own tenant) and `operator` (acts across tenants and may do all that an
- * administrator may). A delegated call has neither power.
+ * Whether a principal has a right in a tenant (default: its own), or in `EVERY_TENANT`. A delegated call has no rights.
  */
-
-/** True for principals that operate the fleet. */
-export function isOperator(principal: Principal): boolean {
-  return principal.via !== 'delegation' && principal.roles.includes(OPERATOR_ROLE);
+export function hasRight(principal: Principal, right: Right, tenantId = principal.tenantId): boolean {
+  return holds(principal, right) && (tenantId === principal.tenantId || holds(principal, 'all_tenants'));
 }
 
-/** True for principals that administer their own tenant, and for operators. */
-export function isAdmin(principal: Principal): boolean {
-  return principal.via !== 'delegation' && (principal.roles.includes(ADMIN_ROLE) || isOperator(principal));
+function holds({ via, roles, rights }: Principal, right: Right): boolean {
+  if (via === 'delegation') return false;
+  return rights?.includes(right) === true || roles.some((role) => builtIn(role)?.includes(right));
 }
 
-/** True when the principal administers this tenant: an administrator its own, an operator any. */
-export function administers(principal: Principal, tenantId: string): boolean {
-  return isOperator(principal) || (isAdmin(principal) && principal.tenantId === tenantId);
+const builtIn = (role: string): readonly Right[] | undefined => (Object.hasOwn(ROLES, role) ? ROLES[role] : undefined);
+
+/** All rights of a principal in its own tenant, in the order of the table. */
+export const rightsOf = (principal: Principal): Right[] => RIGHT_NAMES.filter((right) => hasRight(principal, right));
+
+/** Whether the principal has a built-in role with all rights of this one. */
+export const coversRole = (principal: Principal, role: string): boolean =>
+  builtIn(role)?.every((right) => hasRight(principal, right)) ?? false;
+
+/**
+ * @param what the refused action, named in the message
+ * @throws ToolError PERMISSION_DENIED that names the right and the weakest built-in role with it
+ */
+export function requireRight(principal: Principal, right: Right, what = 'This', tenantId = principal.tenantId): void {
+  if (hasRight(principal, right, tenantId)) return;
+  const needed = tenantId === principal.tenantId ? right : 'all_tenants';
+  const role = Object.keys(ROLES).find((name) => ROLES[name]!.includes(needed));
+  throw new ToolError('PERMISSION_DENIED', {
+    message: `${what} needs the right ${needed}, for example by the role ${role}.`,
+    details: { role: role!, right: needed },
+  });
 }
 
 /**
@@ -28,18 +50,11 @@ export function effectiveRoles(tenantId: string, named: readonly string[]): stri
   return named.filter((role) => role !== OPERATOR_ROLE || tenantId === OPERATOR_TENANT);
 }
 
-/** @throws ToolError PERMISSION_DENIED unless the principal is an administrator or an operator */
-export function requireAdmin(principal: Principal): void {
-  if (!isAdmin(principal)) throw needsRole(ADMIN_ROLE);
-}
-
-/** @param what the refused action, named in the message @throws ToolError PERMISSION_DENIED unless the principal is an operator */
-export function requireOperator(principal: Principal, what = 'This'): void {
-  if (!isOperator(principal)) throw needsRole(OPERATOR_ROLE, what);
-}
-
-function needsRole(role: string, what = 'This'): ToolError {
-  return new ToolError('PERMISSION_DENIED', { message: `${what} needs the role ${role}.`, details: { role } });
+/** The principal with the rights of its roles of the configuration file; rights over the fleet count in the operators' tenant only. */
+export function withOwnRights(principal: Principal, own: OwnRoles): Principal {
+  const granted = principal.roles.flatMap((role) => (Object.hasOwn(own, role) ? own[role]! : []));
+  const rights = granted.filter((right) => principal.tenantId === OPERATOR_TENANT || !FLEET_RIGHTS.includes(right));
+  return rights.length === 0 ? principal : { ...principal, rights: [...new Set(rights)] };
 }
 
 /** Key id of `GATEWAY_ADMIN_KEY`, which is not in the key store. */

@@ -5,7 +5,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { authorize } from '@toolfleet/engine';
 import { formatTool, toolAnnotations, toolMetadata, toPublicTool } from './format-tool.js';
 import { mayUse, toolAllowed } from '@toolfleet/engine/access';
-import { isAdmin } from '@toolfleet/access';
+import { hasRight } from '@toolfleet/access';
 import type { DefinitionCache } from './definition-cache.js';
 import { similarNames } from './similar-tools.js';
 import type { ToolList } from './tool-list.js';
@@ -64,7 +64,7 @@ export class ToolInventory {
 const withAllTools = (caller: Principal): Principal => ({ ...caller, tools: ['*'] });
 
 function isShown(caller: Principal, tool: RegisteredTool): boolean {
-  if (isAdmin(caller)) return true;
+  if (hasRight(caller, 'manage_sources')) return true;
   return mayUse(caller.tools, tool) && !tool.dangerous && !tool.quarantine;
 }
 

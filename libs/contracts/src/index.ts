@@ -10,12 +10,11 @@ export {
 } from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
 export { isServerFault, isToolError, ToolError, toToolError, type RequiredInput } from './errors/tool-error.js';
+export { ADMIN_ROLE, AUDITOR_ROLE, OPERATOR_ROLE } from './roles.js';
 export {
-  ADMIN_ROLE,
   isReservedTenant,
   LOCAL_TENANT,
   MCP_MODES,
-  OPERATOR_ROLE,
   OPERATOR_TENANT,
   TENANT_ID_PATTERN,
   type McpMode,

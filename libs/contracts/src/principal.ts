@@ -1,3 +1,4 @@
+import type { Right } from './roles.js';
 import type { ToolsetRef } from './toolset.js';
 import type { EpochMs } from './units.js';
 
@@ -6,6 +7,8 @@ export interface Principal {
   tenantId: string;
   userId: string;
   roles: readonly string[];
+  /** Rights that its roles of the configuration file grant. Built-in roles grant theirs by name. */
+  rights?: readonly Right[];
   /** Globs of the tool names that the caller may use; `*` matches any characters. */
   tools: readonly string[];
   /**
@@ -52,11 +55,7 @@ export interface SpendingScopes {
 /** `public` callers can never call dangerous tools; `internal` ones can if the policy allows it. */
 export type Origin = 'public' | 'internal';
 
-/** Administers one tenant: its keys, tool sources and approvals. */
-export const ADMIN_ROLE = 'admin';
-/** Operates the fleet: acts across tenants, shares tools with all of them, may use the fleet's `${VAR}` in definitions. */
-export const OPERATOR_ROLE = 'operator';
-/** Tenant of the operators. Only its credentials can have `OPERATOR_ROLE`. */
+/** Tenant of the operators. Only its credentials can have `OPERATOR_ROLE` and `FLEET_RIGHTS`. */
 export const OPERATOR_TENANT = 'operator';
 /** The tenant of local mode. */
 export const LOCAL_TENANT = 'local';

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { Right } from '@toolfleet/contracts/roles';
 import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { suggestion } from '@toolfleet/contracts/text';
 import type { ToolSettings } from '@toolfleet/contracts/tool-settings';
@@ -51,6 +52,8 @@ interface Sections {
   guards: { [name: string]: GuardSettings };
   budget: { defaults?: LimitSettings; tenants?: { [tenant: string]: LimitSettings } };
   rate_limits: { tiers?: { [tier: string]: TierSettings } };
+  /** Rights by name of the role. */
+  roles: { [role: string]: readonly Right[] };
   /** Project id by tenant; `*` for all other tenants. */
   default_projects: { [tenant: string]: string };
   code_execution: {

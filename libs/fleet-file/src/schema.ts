@@ -3,6 +3,7 @@
  * schema, or a description made from its keywords.
  */
 import type { JsonObject } from '@toolfleet/contracts';
+import { RIGHT_NAMES, ROLES } from '@toolfleet/contracts/roles';
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { TOOLSET_SCHEMA } from '@toolfleet/contracts/toolset';
@@ -216,6 +217,18 @@ export const SECTIONS = {
   },
   budget: record({ defaults: limits, tenants: mapOf(limits) }),
   rate_limits: record({ tiers: mapOf(tier) }),
+  roles: {
+    ...mapOf(
+      { type: 'array', items: choice(...RIGHT_NAMES) },
+      {
+        type: 'string',
+        pattern: '^[A-Za-z0-9_-]{1,64}$',
+        not: { enum: Object.keys(ROLES) },
+        title: `up to 64 letters, digits, "_" and "-", and none of ${Object.keys(ROLES).join(', ')}`,
+      },
+    ),
+    maxProperties: 100,
+  },
   default_projects: mapOf(pattern('^[^*\\x00-\\x1f\\x7f]{1,255}$', 'a project id of 1 to 255 characters without "*"')),
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
@@ -242,6 +255,10 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
   budget: { help: '[limits](budgets.md) of all tenants, and of single ones' },
   rate_limits: {
     help: 'requests of API keys by tier: `tiers: { pro: { requests_per_minute: 500 } }`',
+    restart: 'gateway',
+  },
+  roles: {
+    help: '[roles](#roles): rights by name: `support: [all_calls, all_tenants]`',
     restart: 'gateway',
   },
   default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: 'gateway' },

@@ -1,7 +1,7 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
 import type { Clock } from '@toolfleet/resilience';
-import { administers, isOperator, requireAdmin, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight, requireRight, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
 import type { CallRecords } from './call-records.js';
 
 /** Interval in which an open stream looks for new calls; people read it. */
@@ -37,16 +37,16 @@ export class CallFeed {
 
   /**
    * Calls that match, oldest first: those after a cursor, else the last ones.
-   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireAdmin` for sums, which include calls that other callers have no access to
+   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireRight` for sums, which include calls that other callers have no access to
    */
   async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
     if (!this.records) return { calls: [] };
-    const scoped = isOperator(caller) ? query : { ...query, tenant_id: caller.tenantId };
-    if (administers(caller, caller.tenantId)) {
+    const scoped = hasRight(caller, 'all_calls', EVERY_TENANT) ? query : { ...query, tenant_id: caller.tenantId };
+    if (hasRight(caller, 'all_calls')) {
       const { calls, ...rest } = await this.records.list(scoped);
       return { calls: lastOfEach(calls), ...rest };
     }
-    if (query.group_by) requireAdmin(caller);
+    if (query.group_by) requireRight(caller, 'all_calls', 'Summing calls');
     const rule = await this.access.ruleFor(caller);
     const { calls, next } = await page(this.records, rule, scoped);
     return { calls: lastOfEach(calls), next };
@@ -73,7 +73,7 @@ export class CallFeed {
     options: { cursor: string | undefined; ends: () => boolean },
   ): AsyncGenerator<FeedNews> {
     const until = this.clock.monotonic() + LONGEST_MS;
-    const tenant = isOperator(caller) ? {} : { tenant_id: caller.tenantId };
+    const tenant = hasRight(caller, 'all_calls', EVERY_TENANT) ? {} : { tenant_id: caller.tenantId };
     const rule = await this.access.ruleFor(caller);
     let after = options.cursor;
     while (!options.ends() && this.clock.monotonic() < until) {

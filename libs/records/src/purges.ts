@@ -10,7 +10,7 @@ import {
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
-import { administers, isOperator } from '@toolfleet/access';
+import { hasRight, requireRight } from '@toolfleet/access';
 
 /** Whose data a purge removes: those of a tenant, or of one of its users. */
 interface PurgeScope {
@@ -167,7 +167,7 @@ export class Purges {
   /** @throws ToolError NOT_FOUND, also for purges that the caller could not have requested */
   async get(caller: Principal, id: string): Promise<PurgeRecord> {
     const record = await this.deps.store.get(id);
-    if (record && mayPurge(caller, record)) return record;
+    if (record && hasRight(caller, neededRight(record), record.tenantId)) return record;
     throw new ToolError('NOT_FOUND', { message: `No purge '${id}'` });
   }
 
@@ -289,15 +289,10 @@ function confirmation({ tenantId, userId }: PurgeScope): string {
 }
 
 /** Operators purge tenants; administrators the users of their own tenant. */
-function mayPurge(caller: Principal, { tenantId, userId }: PurgeScope): boolean {
-  return userId === undefined ? isOperator(caller) : administers(caller, tenantId);
-}
+const neededRight = ({ userId }: PurgeScope) => (userId === undefined ? 'operate_fleet' : 'purge_users');
 
 function checkRights(caller: Principal, scope: PurgeScope): void {
-  if (!mayPurge(caller, scope)) {
-    const role = scope.userId === undefined ? 'operator' : 'admin of that tenant';
-    throw new ToolError('PERMISSION_DENIED', { message: `This purge needs the role ${role}.`, details: { role } });
-  }
+  requireRight(caller, neededRight(scope), 'This purge', scope.tenantId);
   if (scope.userId === undefined && scope.tenantId === OPERATOR_TENANT)
     throw new ToolError('REQUEST_INVALID', {
       message: 'The tenant of the operators cannot be purged; purge its users',

@@ -14,7 +14,7 @@ import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { isOwnCall, toMaker, type CallAccess, administers } from '@toolfleet/access';
+import { hasRight, isOwnCall, toMaker, type CallAccess } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { isFinal, type AsyncCallJob, type CallEvent, type CallStore, type StoredCall } from './call-store.js';
 import type { LostCalls } from './lost-calls.js';
@@ -202,7 +202,7 @@ export class AsyncCalls {
 /** Administrators of the tenant read the results of all users, in the session that they name. */
 function isOfSession(call: StoredCall, caller: Principal, named: CallerSession | undefined): boolean {
   if (call.session === undefined) return true;
-  return call.session === named?.id && (call.userId === named.userId || administers(caller, call.tenantId));
+  return call.session === named?.id && (call.userId === named.userId || hasRight(caller, 'all_calls', call.tenantId));
 }
 
 /**

@@ -1,5 +1,6 @@
 import { CATALOGUE, isJsonObject, type ErrorCode, type Json, type JsonObject } from '@toolfleet/contracts';
 import { maybe, named, nameOf, object, record, text, integer, type Schema } from '@toolfleet/contracts/json-schema';
+import { ROLES } from '@toolfleet/contracts/roles';
 import { ROUTES, TAGS, type Access, type Answer, type Route } from '@toolfleet/contracts/resources';
 
 const ERROR = named(
@@ -21,13 +22,15 @@ const AUTHENTICATED: readonly ErrorCode[] = [
   'RATE_LIMITED',
   'SERVICE_UNAVAILABLE',
 ];
-const NEEDS: Readonly<Record<Access, string>> = {
-  public: 'Needs no credential.',
-  caller: '',
-  admin: 'For administrators of a tenant and operators.',
-  operator: 'For operators.',
-  registrar: 'For administrators of a tenant, operators, and the holder of the registration token.',
-};
+
+/** Who may use a route, in a sentence; empty for every caller. */
+function needs(access: Access): string {
+  if (access === 'public') return 'Needs no credential.';
+  if (access === 'caller') return '';
+  if (access === 'registrar') return 'Needs the right manage_sources, or the registration token.';
+  const roles = Object.keys(ROLES).filter((role) => ROLES[role]!.includes(access));
+  return `Needs the right ${access}, as the role ${roles.join(' or ')} has.`;
+}
 
 /**
  * The HTTP API as an OpenAPI 3.1 document, served at `/openapi.json`, from the table of routes. Refusals come from the error
@@ -72,7 +75,8 @@ function operation(path: string, route: Route, schemas: JsonObject): JsonObject 
   const parameters = [...inPath, ...parametersOf('query', query, shown), ...parametersOf('header', headers, shown)];
   const responses = Object.entries(answers).map(([status, one]) => [status, response(one, shown)] as const);
   const described: JsonObject = { operationId: id, tags: [tag], summary };
-  if (NEEDS[access] !== '') described.description = NEEDS[access];
+  const description = needs(access);
+  if (description !== '') described.description = description;
   if (access === 'public') described.security = [];
   if (parameters.length > 0) described.parameters = parameters;
   if (body) described.requestBody = { required: true, content: content(shown(body), 'application/json', example) };

@@ -7,7 +7,7 @@ import type { RouteInput } from '@toolfleet/contracts/resources';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallFeed } from '@toolfleet/records';
-import { isOperator } from '@toolfleet/access';
+import { hasRight } from '@toolfleet/access';
 import { parseInstant } from './instants.js';
 import { LogLinks } from './log-links.js';
 import { Input, Serves } from '../server/routes.js';
@@ -46,7 +46,7 @@ export class FinishedCallsController {
     if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
     const made = found.filter((other) => other !== call).map(shown);
     // The logs are those of the whole fleet.
-    return { call: shown(call), made, logs: isOperator(caller) ? this.links.find(call) : undefined };
+    return { call: shown(call), made, logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined };
   }
 
   /** Server-sent events `call` after `Last-Event-ID`, else from the last calls. */

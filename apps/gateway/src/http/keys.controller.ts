@@ -1,12 +1,21 @@
 import { Controller, Res } from '@nestjs/common';
-import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
+import { ADMIN_ROLE, isToolError, OPERATOR_ROLE, ToolError, type Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { ToolInventory, Toolsets } from '@toolfleet/catalog';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
 import type { FastifyReply } from 'fastify';
-import { ApiKeys, type KeyView, toKeySpec, isOperator, isAdmin, RequestLimits } from '@toolfleet/access';
+import {
+  ApiKeys,
+  type KeyView,
+  toKeySpec,
+  coversRole,
+  EVERY_TENANT,
+  hasRight,
+  RequestLimits,
+  rightsOf,
+} from '@toolfleet/access';
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Input, Serves } from '../server/routes.js';
@@ -98,7 +107,8 @@ export class KeysController {
 }
 
 /** The tenant whose keys the caller administers; undefined for all tenants. */
-const tenantScope = (caller: Principal): string | undefined => (isOperator(caller) ? undefined : caller.tenantId);
+const tenantScope = (caller: Principal): string | undefined =>
+  hasRight(caller, 'manage_keys', EVERY_TENANT) ? undefined : caller.tenantId;
 
 function toKeyBody(key: KeyView) {
   return {
@@ -133,8 +143,9 @@ export class MeController {
       tenant_id: caller.tenantId,
       user_id: caller.userId,
       roles: [...caller.roles],
-      admin: isAdmin(caller),
-      operator: isOperator(caller),
+      rights: rightsOf(caller),
+      admin: coversRole(caller, ADMIN_ROLE),
+      operator: coversRole(caller, OPERATOR_ROLE),
       via: caller.via,
       key_id: caller.keyId ?? null,
       tools: [...caller.tools],

@@ -20,7 +20,7 @@ import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
 import { bodyObject } from '../server/request-body.js';
 import { Input, readInput, Serves } from '../server/routes.js';
-import { RegisterAuth, isOperator, requireOperator } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight, RegisterAuth, requireRight } from '@toolfleet/access';
 import type { HttpRequest } from './http-call.js';
 
 /** Time to fetch and convert a large document. */
@@ -104,7 +104,9 @@ export class SourcesController {
   async list(@Req() http: HttpRequest) {
     const caller = await this.auth.admit(http);
     const request: SourceListRequest =
-      caller && isOperator(caller) ? {} : { tenant: caller === undefined ? null : caller.tenantId };
+      caller && hasRight(caller, 'manage_sources', EVERY_TENANT)
+        ? {}
+        : { tenant: caller === undefined ? null : caller.tenantId };
     const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, request);
     return sources;
   }
@@ -171,7 +173,9 @@ export class QuarantineController {
   async list(@Caller() caller: Principal) {
     const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: REQUEST_TIMEOUT_MS });
     const { tools } = await ask;
-    return isOperator(caller) ? tools : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
+    return hasRight(caller, 'approve_tools', EVERY_TENANT)
+      ? tools
+      : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
   }
 
   /** Approves exactly the revision that was shown. */
@@ -195,7 +199,7 @@ export class QuarantineController {
   private async decide<T>(subject: string, caller: Principal, name: string, message: JsonObject): Promise<T> {
     const ask = (key: string) =>
       this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: REQUEST_TIMEOUT_MS });
-    if (!isOperator(caller)) {
+    if (!hasRight(caller, 'approve_tools', EVERY_TENANT)) {
       const own = `${caller.tenantId}/`;
       if (name.includes('/') && !name.startsWith(own))
         throw new ToolError('NOT_FOUND', { message: `No tool '${name}' awaits approval in tenant ${caller.tenantId}` });
@@ -217,7 +221,7 @@ export class QuarantineController {
 function sourceOwner(caller: Principal | undefined, visibility: 'tenant' | 'fleet'): string | undefined {
   if (caller === undefined) return undefined; // the holder of MCP_REGISTER_TOKEN acts for the fleet
   if (visibility === 'tenant') return caller.tenantId;
-  requireOperator(caller, 'visibility fleet');
+  requireRight(caller, 'operate_fleet', 'visibility fleet');
   return undefined;
 }
 
@@ -226,7 +230,8 @@ function sourceOwner(caller: Principal | undefined, visibility: 'tenant' | 'flee
  * @throws ToolError NOT_FOUND, the same for sources of other tenants and missing ones
  */
 function sourceKey(name: string, tenant: string | undefined, caller: Principal | undefined): string {
-  if (tenant === undefined || (caller && isOperator(caller) && name.includes('@'))) return name;
+  if (tenant === undefined || (caller && name.includes('@') && hasRight(caller, 'manage_sources', EVERY_TENANT)))
+    return name;
   const own = `@${tenant}`;
   const plain = name.endsWith(own) ? name.slice(0, -own.length) : name;
   if (plain.includes('@')) throw new ToolError('NOT_FOUND', { message: `No source '${name}'` });

@@ -16,7 +16,7 @@ import {
 import { NatsClient } from '@toolfleet/transport';
 import type { RouteInput, ShownToolset } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
-import { isOperator, requireOperator } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight, requireRight } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { bodyObject } from '../server/request-body.js';
 import { Input, Serves } from '../server/routes.js';
@@ -35,7 +35,7 @@ export class ToolsetsController {
   @Serves('GET /api/v1/toolsets')
   async list(@Caller() caller: Principal) {
     const ask = (request: ToolsetList) => this.ask<ToolsetListReply>(SUBJECTS.toolsetList, request);
-    if (isOperator(caller)) return (await ask({})).toolsets;
+    if (hasRight(caller, 'manage_toolsets', EVERY_TENANT)) return (await ask({})).toolsets;
     const [own, shared] = await Promise.all([ask({ tenant: caller.tenantId }), ask({ tenant: null })]);
     return [...own.toolsets, ...shared.toolsets];
   }
@@ -125,10 +125,11 @@ function toId(
     throw new ToolError('PERMISSION_DENIED', { message: `Your key is bound to toolset ${name} and cannot change it` });
   }
   if (visibility === 'fleet') {
-    if (access === 'write') requireOperator(caller, 'visibility fleet');
+    if (access === 'write') requireRight(caller, 'operate_fleet', 'visibility fleet');
     return name;
   }
   if (tenant === undefined || tenant === caller.tenantId) return `${name}@${caller.tenantId}`;
-  if (!isOperator(caller)) throw new ToolError('NOT_FOUND', { message: `No toolset '${given}'` });
+  if (!hasRight(caller, 'manage_toolsets', tenant))
+    throw new ToolError('NOT_FOUND', { message: `No toolset '${given}'` });
   return `${name}@${tenant}`;
 }

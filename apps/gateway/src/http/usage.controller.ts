@@ -7,7 +7,7 @@ import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { CallAccess, isOperator, seesTenantTotals } from '@toolfleet/access';
+import { CallAccess, EVERY_TENANT, hasRight, seesTenantTotals } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
 import { forecast, monthOf, observedDays, OBSERVED_DAYS } from './forecast.js';
@@ -174,7 +174,7 @@ const readGroups = (text: string | undefined) => text?.split(',') as UsageGroup[
 
 /** The tenant that a report is of: for an operator the one asked for, or all if it compares them; else the caller's. */
 const reportedTenant = (caller: Principal, asked: string | undefined, compares: boolean): string | undefined =>
-  isOperator(caller) && (asked ?? compares) ? asked : caller.tenantId;
+  hasRight(caller, 'all_calls', EVERY_TENANT) && (asked ?? compares) ? asked : caller.tenantId;
 
 /** Scopes that every call of a tenant spends from: the tenant itself and its day (`day:2026-11-21`). */
 const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');

@@ -8,7 +8,7 @@ import { compileSchema } from '@toolfleet/schema';
 import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
 import { rateKey, toolRate, type RateLimiter } from '@toolfleet/engine';
-import { isOperator } from '@toolfleet/access';
+import { hasRight } from '@toolfleet/access';
 import type { ToolList } from '@toolfleet/catalog';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
@@ -137,7 +137,7 @@ export class FleetView {
 
   /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
   async breakersNow(caller: Principal): Promise<Breaker[]> {
-    const all = isOperator(caller);
+    const all = hasRight(caller, 'operate_fleet');
     const mine = all ? undefined : new Set((await this.list.originals(caller)).map((tool) => tool.name));
     const found = new Map<string, Breaker>();
     for (const { service, breakers } of this.watch.processes()) {

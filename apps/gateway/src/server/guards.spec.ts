@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Principal, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { FakeClock } from '@toolfleet/testing';
-import { ApiKeys, makeAuthenticate, isAdmin, isOperator, VerifiedCache } from '@toolfleet/access';
+import { ApiKeys, makeAuthenticate, hasRight, VerifiedCache } from '@toolfleet/access';
 import { Allow, AuthGuard, Caller } from './guards.js';
 import { MemoryKeyStore } from '../../../../test/doubles/memory-key-store.js';
 
@@ -32,7 +32,7 @@ class ProbeController {
 }
 
 @Controller('admin')
-@Allow('admin')
+@Allow('manage_keys')
 class AdminController {
   @Get()
   secret(): string {
@@ -47,7 +47,7 @@ class AdminController {
 }
 
 @Controller('operator')
-@Allow('operator')
+@Allow('operate_fleet')
 class OperatorController {
   @Get()
   secret(): string {
@@ -165,9 +165,9 @@ describe('routes for administrators', () => {
 
   it('are closed to a call that an administrator or operator delegated', () => {
     const principal = { tenantId: 'ops', userId: 'root', roles: ['admin', 'operator'], tools: ['*'] };
-    for (const hasRole of [isAdmin, isOperator]) {
-      expect(hasRole({ ...principal, via: 'api_key' })).toBe(true);
-      expect(hasRole({ ...principal, via: 'delegation' })).toBe(false);
+    for (const right of ['manage_keys', 'operate_fleet'] as const) {
+      expect(hasRight({ ...principal, via: 'api_key' }, right)).toBe(true);
+      expect(hasRight({ ...principal, via: 'delegation' }, right)).toBe(false);
     }
   });
 
@@ -176,7 +176,10 @@ describe('routes for administrators', () => {
     expect(await (await ask('/operator', as(operator))).text()).toBe('secret');
     for (const token of [user, admin]) {
       const refused = await ask('/operator', as(token));
-      expect([refused.status, await refused.json()]).toMatchObject([403, { details: { role: 'operator' } }]);
+      expect([refused.status, await refused.json()]).toMatchObject([
+        403,
+        { details: { role: 'operator', right: 'operate_fleet' } },
+      ]);
     }
   });
 

@@ -8,15 +8,9 @@ import {
 } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { isToolError, type Principal } from '@toolfleet/contracts';
-import {
-  type Authenticate,
-  authenticateRequest,
-  challenge,
-  type RequestLimits,
-  requireAdmin,
-  requireOperator,
-} from '@toolfleet/access';
+import { type Authenticate, authenticateRequest, challenge, type RequestLimits, requireRight } from '@toolfleet/access';
 import type { Access } from '@toolfleet/contracts/resources';
+import { isRight } from '@toolfleet/contracts/roles';
 import type { Toolsets } from '@toolfleet/catalog';
 
 const ACCESS = Symbol('toolfleet.access');
@@ -79,8 +73,7 @@ export class AuthGuard implements CanActivate {
 
 /** @throws ToolError PERMISSION_DENIED */
 function admits(access: Access | undefined, principal: Principal): true {
-  if (access === 'admin') requireAdmin(principal);
-  if (access === 'operator') requireOperator(principal);
+  if (access !== undefined && isRight(access)) requireRight(principal, access);
   return true;
 }
 

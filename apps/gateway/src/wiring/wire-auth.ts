@@ -54,6 +54,7 @@ export function wireAuth(
     keys,
     tokens,
     cache: new VerifiedCache(clock),
+    roles: file.roles,
     local: settings.TOOLFLEET_LOCAL,
     devKey: settings.TOOLFLEET_DEV_API_KEY,
     adminKey: settings.GATEWAY_ADMIN_KEY,

@@ -17,6 +17,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { MCP_MODES } from '../principal.js';
+import { RIGHT_NAMES } from '../roles.js';
 import { answer, empty, events, type Routes } from './route.js';
 
 const ME = named(
@@ -25,8 +26,9 @@ const ME = named(
     tenant_id: text(),
     user_id: text(),
     roles: list(text()),
-    admin: flag('Administers its tenant. True for operators as well'),
-    operator: flag('Operates the fleet, across tenants'),
+    rights: list(choice(RIGHT_NAMES), 'What its roles permit'),
+    admin: flag('It has every right of the role admin. True for operators as well'),
+    operator: flag('It has every right of the role operator'),
     via: text('Kind of credential'),
     key_id: nullable(text()),
     tools: list(text(), 'Globs of the tools that it may use'),
@@ -442,14 +444,14 @@ export const OPERATION_ROUTES = {
   'GET /api/v1/keys': {
     id: 'listKeys',
     tag: 'keys',
-    access: 'admin',
+    access: 'manage_keys',
     summary: 'API keys of the tenant, for operators of all tenants; without secrets',
     answers: { 200: answer('Keys', list(API_KEY)) },
   },
   'POST /api/v1/keys': {
     id: 'createKey',
     tag: 'keys',
-    access: 'admin',
+    access: 'manage_keys',
     summary: 'Creates a key; its token is in this answer only',
     body: NEW_KEY,
     example: { client: 'support-bot', tools: ['calculator', 'crm_*'], expires_in_seconds: 86_400 },
@@ -467,7 +469,7 @@ export const OPERATION_ROUTES = {
   'DELETE /api/v1/keys/{id}': {
     id: 'revokeKey',
     tag: 'keys',
-    access: 'admin',
+    access: 'manage_keys',
     summary: 'Revokes a key within 5 s',
     query: record({ children: maybe(flag('Revokes all keys created with it, directly or through others')) }),
     answers: {
@@ -532,7 +534,7 @@ export const OPERATION_ROUTES = {
   'GET /api/v1/fleet': {
     id: 'getFleet',
     tag: 'operations',
-    access: 'operator',
+    access: 'operate_fleet',
     summary: 'Queues with jobs, ages and workers; executors with their slots; faults in configuration and policies',
     answers: { 200: answer('The fleet now', FLEET) },
   },
@@ -551,14 +553,14 @@ export const OPERATION_ROUTES = {
   'GET /api/v1/python/modules': {
     id: 'listPythonModules',
     tag: 'operations',
-    access: 'admin',
+    access: 'manage_sources',
     summary: 'Modules that Python runs may import in addition',
     answers: { 200: answer('By source and level', PYTHON_MODULES) },
   },
   'PUT /api/v1/python/modules/{level}': {
     id: 'setPythonModules',
     tag: 'operations',
-    access: 'operator',
+    access: 'operate_fleet',
     summary: 'Replaces the modules added to a level; applies to the next call on every gateway',
     path: { level: choice(['standard', 'strict']) },
     body: closed({ modules: list(text()) }),
@@ -568,7 +570,7 @@ export const OPERATION_ROUTES = {
   'POST /api/v1/purges': {
     id: 'requestPurge',
     tag: 'operations',
-    access: 'admin',
+    access: 'purge_users',
     summary: 'Removes all data of a tenant (operator) or of one of its users, or counts them; runs in the background',
     body: closed({
       tenant_id: text(undefined, ID),
@@ -582,7 +584,7 @@ export const OPERATION_ROUTES = {
   'GET /api/v1/purges/{id}': {
     id: 'getPurge',
     tag: 'operations',
-    access: 'admin',
+    access: 'purge_users',
     summary: 'A purge with its progress, for 30 days',
     answers: { 200: answer('The purge', PURGE) },
   },

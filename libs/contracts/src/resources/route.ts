@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../errors/catalogue.js';
 import type { Json } from '../json.js';
 import type { Schema } from '../json-schema.js';
+import type { Right } from '../roles.js';
 
 /** Groups of routes in the API document. */
 export const TAGS = {
@@ -17,10 +18,10 @@ export const TAGS = {
 } as const;
 
 /**
- * Who may use a route: anyone; by default every authenticated caller; administrators of a tenant and operators; only operators; or
- * callers that may register sources: administrators, operators and the holder of the registration token.
+ * Who may use a route: anyone; by default every authenticated caller; callers with a right; or `registrar`: callers with the right
+ * `manage_sources` and the holder of the registration token.
  */
-export type Access = 'public' | 'caller' | 'admin' | 'operator' | 'registrar';
+export type Access = 'public' | 'caller' | 'registrar' | Right;
 
 /** One successful answer of a route. `T` is its body. */
 export interface Answer<out T = unknown> {

@@ -275,14 +275,14 @@ export const SOURCE_ROUTES = {
   'GET /api/v1/quarantine': {
     id: 'listQuarantine',
     tag: 'sources',
-    access: 'admin',
+    access: 'approve_tools',
     summary: 'Remote tools that changed after their approval, with the changes',
     answers: { 200: answer('Tools', list(QUARANTINED_TOOL)) },
   },
   'POST /api/v1/quarantine/{name}/approve': {
     id: 'approveTool',
     tag: 'sources',
-    access: 'admin',
+    access: 'approve_tools',
     summary: 'Approves exactly the revision that was shown',
     body: DECISION,
     example: DECISION_EXAMPLE,
@@ -291,7 +291,7 @@ export const SOURCE_ROUTES = {
   'POST /api/v1/quarantine/{name}/reject': {
     id: 'rejectTool',
     tag: 'sources',
-    access: 'admin',
+    access: 'approve_tools',
     summary: 'Keeps it quarantined until its server serves another revision',
     body: DECISION,
     example: DECISION_EXAMPLE,

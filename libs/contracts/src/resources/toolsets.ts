@@ -127,14 +127,14 @@ export const TOOLSET_ROUTES = {
   'GET /api/v1/toolsets': {
     id: 'listToolsets',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'The latest version of every toolset',
     answers: { 200: answer('Toolsets by id', list(TOOLSET_SUMMARY)) },
   },
   'GET /api/v1/toolsets/{name}': {
     id: 'getToolset',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'One toolset with its history',
     query: record({ visibility, version: maybe(integer('Default: the latest', { minimum: 1, maximum: 999_999_999 })) }),
     answers: shown,
@@ -142,7 +142,7 @@ export const TOOLSET_ROUTES = {
   'PUT /api/v1/toolsets/{name}': {
     id: 'putToolset',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'Makes a new version of a toolset, unless nothing changed',
     query: OWNER,
     body: TOOLSET_SCHEMA,
@@ -153,7 +153,7 @@ export const TOOLSET_ROUTES = {
   'DELETE /api/v1/toolsets/{name}': {
     id: 'removeToolset',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'Removes a toolset',
     query: OWNER,
     answers: { 200: answer('Its id', record({ removed: text() })) },
@@ -161,7 +161,7 @@ export const TOOLSET_ROUTES = {
   'POST /api/v1/toolsets/{name}/rollback': {
     id: 'rollbackToolset',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'Makes a new version with the content of an older one',
     query: OWNER,
     body: closed({ version: integer(undefined, { minimum: 1 }) }),
@@ -171,7 +171,7 @@ export const TOOLSET_ROUTES = {
   'POST /api/v1/toolsets/{name}/approve': {
     id: 'approveToolsetOverride',
     tag: 'toolsets',
-    access: 'admin',
+    access: 'manage_toolsets',
     summary: 'Puts an override into effect for the revision of its tool that was shown',
     query: OWNER,
     body: closed({

@@ -135,7 +135,7 @@ export const USAGE_ROUTES = {
   'GET /api/v1/billing': {
     id: 'getBilling',
     tag: 'usage',
-    access: 'admin',
+    access: 'all_calls',
     summary: 'Usage by tenant, day and tool with exact amounts: of the tenant, for operators of all tenants or one',
     query: record({
       from: maybe(text('First day; default: the first of this month', DAY)),

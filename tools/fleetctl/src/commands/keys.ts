@@ -5,6 +5,7 @@ import { hasSwitch, optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+const OPTIONS = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'roles'];
 
 /** `fleetctl keys`. */
 export const keys: Command = {
@@ -18,12 +19,13 @@ export const keys: Command = {
     ['--tier <name>', 'create: rate class (operators)'],
     ['--mcp-mode <list|search|code>', 'create: what its MCP requests see; code: three tools to write programs'],
     ['--expires <30d|12h>', 'create: lifetime; default: until revoked, or as long as your own key'],
+    ['--roles <names>', 'create: roles, separated by commas: approver, auditor, or those of the configuration file'],
     ['--admin', 'create: administers its tenant: keys, tools, approvals'],
     ['--operator', 'create: operates the fleet; belongs to tenant operator'],
     ['--children', 'revoke: also all keys created with it, directly or through others'],
   ],
   verbs: ['list', 'create', 'revoke'],
-  known: ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'admin', 'operator', 'children'],
+  known: [...OPTIONS, 'admin', 'operator', 'children'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
@@ -55,8 +57,9 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
   const request: NewKey = { client };
-  const options = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires'];
-  const [tenant, tools, projects, toolset, tier, mcpMode, expires] = options.map((option) => optionValue(line, option));
+  const [tenant, tools, projects, toolset, tier, mcpMode, expires, named] = OPTIONS.map((option) =>
+    optionValue(line, option),
+  );
   if (tenant) request.tenant_id = tenant;
   if (tools) request.tools = tools.split(',').map((glob) => glob.trim());
   if (projects) request.projects = projects.split(',').map((project) => project.trim());
@@ -64,7 +67,7 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (tier) request.tier = tier;
   if (mcpMode) request.mcp_mode = mcpMode as NewKey['mcp_mode'];
   if (expires) request.expires_in_seconds = parseDuration(expires);
-  const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role));
+  const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role)).concat(named?.split(',') ?? []);
   if (roles.length > 0) request.roles = roles;
   // Only keys of tenant operator can have that role.
   if (roles.includes('operator') && !tenant) request.tenant_id = 'operator';

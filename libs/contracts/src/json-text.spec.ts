@@ -1,26 +1,37 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { hasTooManyNodes, inexactNumber, inexactNumberMessage, MAX_BODY_NODES, parseExact } from './json-text.js';
+import {
+  bodyExcess,
+  inexactNumber,
+  inexactNumberMessage,
+  MAX_BODY_DEPTH,
+  MAX_BODY_NODES,
+  parseExact,
+} from './json-text.js';
 
-describe('bodies of too many names and values', () => {
+describe('bodies with too many names and values, or too deep', () => {
   const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
   const many = <T>(count: number, make: (index: number) => T): T[] =>
     Array.from({ length: count }, (_, index) => make(index));
+  const nested = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
 
-  test.each<[string, unknown, boolean]>([
-    ['numbers', many(MAX_BODY_NODES + 1, () => 12), true],
-    ['numbers within the limit', many(MAX_BODY_NODES - 1, () => 12), false],
-    ['objects', many(MAX_BODY_NODES, () => ({})), true],
-    ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), true],
-    ['one text of separators', ',:[{"\\'.repeat(1_000_000), false],
-    ['a text that ends in backslashes, then numbers', ['\\\\', ...many(MAX_BODY_NODES, () => 12)], true],
+  test.each<[string, unknown, ReturnType<typeof bodyExcess>]>([
+    ['numbers', many(MAX_BODY_NODES + 1, () => 12), 'nodes'],
+    ['numbers within the limit', many(MAX_BODY_NODES - 1, () => 12), undefined],
+    ['objects', many(MAX_BODY_NODES, () => ({})), 'nodes'],
+    ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), 'nodes'],
+    ['one text of separators', ',:[{"\\'.repeat(1_000_000), undefined],
+    ['a text that ends in backslashes, then numbers', ['\\\\', ...many(MAX_BODY_NODES, () => 12)], 'nodes'],
+    ['levels', nested(MAX_BODY_DEPTH + 1), 'depth'],
+    ['levels within the limit, twice', [nested(MAX_BODY_DEPTH - 1), nested(MAX_BODY_DEPTH - 1)], undefined],
+    ['levels in a text', '['.repeat(10_000), undefined],
   ])('%s', (_, value, expected) => {
-    expect(hasTooManyNodes(bytes(value))).toBe(expected);
+    expect(bodyExcess(bytes(value))).toBe(expected);
   });
 
   test('text that is not JSON', () => {
-    expect(hasTooManyNodes(Buffer.from('"'.repeat(1_000_001)))).toBe(false);
-    expect(hasTooManyNodes(Buffer.from('['.repeat(1_000_000)))).toBe(true);
+    expect(bodyExcess(Buffer.from('"'.repeat(1_000_001)))).toBeUndefined();
+    expect(bodyExcess(Buffer.from('['.repeat(1_000_000)))).toBe('nodes');
   });
 });
 

@@ -11,30 +11,45 @@ export const MAX_BODY_DEPTH = 256;
  * visits it, so a body of 8 MB with a million of them held the event loop for seconds.
  */
 export const MAX_BODY_NODES = 50_000;
-/** Names and values take at least two bytes each, so smaller bodies need no count. */
-const UNCOUNTED_BYTES = 2 * MAX_BODY_NODES;
-const [QUOTE, BACKSLASH, COMMA, COLON, ARRAY, OBJECT] = Array.from('"\\,:[{', (sign) => sign.charCodeAt(0));
+/** A level of nesting takes two bytes, and so does a name or value: smaller bodies need no scan. */
+const UNSCANNED_BYTES = 2 * MAX_BODY_DEPTH;
+const [QUOTE, BACKSLASH, COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Array.from(
+  '"\\,:[]{}',
+  (sign) => sign.charCodeAt(0),
+);
 
-/** Whether JSON text has more than `MAX_BODY_NODES` names and values. Counts separators outside of strings, before anything is parsed. */
-export function hasTooManyNodes(json: Uint8Array): boolean {
-  if (json.length <= UNCOUNTED_BYTES) return false;
+/**
+ * How JSON text from outside exceeds `MAX_BODY_NODES` or `MAX_BODY_DEPTH`; undefined if it does not. Counts signs outside of strings
+ * before anything is parsed, which takes a tenth of the time of a walk through the parsed value.
+ */
+export function bodyExcess(json: Uint8Array): 'nodes' | 'depth' | undefined {
+  if (json.length <= UNSCANNED_BYTES) return undefined;
   let nodes = 1;
+  let depth = 0;
+  let deepest = 0;
   for (let at = 0; at < json.length && nodes <= MAX_BODY_NODES; at += 1) {
     const byte = json[at];
-    if (byte === COMMA || byte === COLON || byte === ARRAY || byte === OBJECT) nodes += 1;
-    else if (byte === QUOTE) at = closingQuote(json, at);
+    if (byte === QUOTE) at = closingQuote(json, at);
+    else if (byte === COMMA || byte === COLON) nodes += 1;
+    else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+      nodes += 1;
+      depth += 1;
+      if (depth > deepest) deepest = depth;
+    } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) depth -= 1;
   }
-  return nodes > MAX_BODY_NODES;
+  if (nodes > MAX_BODY_NODES) return 'nodes';
+  return deepest > MAX_BODY_DEPTH ? 'depth' : undefined;
 }
 
 /** Index of the quote that ends the string which starts at `open`; the end of the text if there is none. */
 function closingQuote(json: Uint8Array, open: number): number {
-  for (let at = json.indexOf(QUOTE!, open + 1); at >= 0; at = json.indexOf(QUOTE!, at + 1)) {
-    let backslashes = 0;
-    while (json[at - 1 - backslashes] === BACKSLASH) backslashes += 1;
-    if (backslashes % 2 === 0) return at;
-  }
-  return json.length;
+  const quote = json.indexOf(QUOTE!, open + 1);
+  if (quote < 0) return json.length;
+  if (json[quote - 1] !== BACKSLASH) return quote;
+  // A search for each of a million escaped quotes would take longer than one loop.
+  let at = open + 1;
+  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
+  return at;
 }
 
 /** Error message for a body with too many names and values. */

@@ -1,4 +1,4 @@
-import type { Ajv } from 'ajv';
+import { _, type Ajv, type KeywordCxt } from 'ajv';
 import type { Json } from '@toolfleet/contracts';
 import { canonicalJson } from './canonical.js';
 import { chargeParts, chargeSteps } from './step-budget.js';
@@ -18,7 +18,8 @@ type Compare = (a: string, b: string) => number | undefined;
 
 /**
  * Replaces keywords that take quadratic time or worse on hostile values: the `url` format, whose pattern backtracks (100 s on
- * 100,000 characters), and `uniqueItems`, which compares every pair of objects.
+ * 100,000 characters), and `uniqueItems`, which compares every pair of objects. `minLength` and `maxLength` read no more of a
+ * text than their limit asks for: counting a megabyte took 10 ms for each of them.
  */
 export function boundKeywords(ajv: Ajv): void {
   ajv.addFormat('url', {
@@ -35,6 +36,16 @@ export function boundKeywords(ajv: Ajv): void {
     const compare = typeof format === 'object' && 'compare' in format ? (format.compare as Compare) : undefined;
     ajv.addFormat(name, compare ? { type: 'string', validate, compare } : { type: 'string', validate });
   }
+  for (const [keyword, fails] of [
+    ['minLength', isShorter],
+    ['maxLength', isLonger],
+  ] as const) {
+    const rule = ajv.RULES.all[keyword];
+    if (typeof rule !== 'object') continue;
+    const code = (cxt: KeywordCxt): void =>
+      cxt.fail(_`${cxt.gen.scopeValue('func', { ref: fails })}(${cxt.data}, ${cxt.schemaCode})`);
+    rule.definition = { ...rule.definition, code };
+  }
   ajv.removeKeyword('uniqueItems');
   ajv.addKeyword({
     keyword: 'uniqueItems',
@@ -43,6 +54,20 @@ export function boundKeywords(ajv: Ajv): void {
     errors: false,
     validate: (wanted: boolean, items: Json[]) => !wanted || areUnique(items),
   });
+}
+
+/** Whether a text has fewer characters (Unicode code points, of one or two UTF-16 units each) than `min`. */
+const isShorter = (text: string, min: number): boolean =>
+  text.length < min || (text.length < 2 * min && countCharacters(text) < min);
+
+/** Whether a text has more characters than `max`. */
+const isLonger = (text: string, max: number): boolean =>
+  text.length > 2 * max || (text.length > max && countCharacters(text) > max);
+
+function countCharacters(text: string): number {
+  let count = 0;
+  for (const _character of text) count += 1;
+  return count;
 }
 
 /** Whether all items differ by value (JSON Schema: 1 equals 1.0, key order does not matter). */

@@ -12,7 +12,7 @@ import {
   type Json,
 } from '@toolfleet/contracts';
 import {
-  hasTooManyNodes,
+  bodyExcess,
   inexactNumber,
   inexactNumberMessage,
   isNestedTooDeep,
@@ -119,7 +119,8 @@ export function parseLenient(data: Uint8Array): unknown {
  */
 export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
-  if (fromOutside && hasTooManyNodes(data)) throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
+  const excess = bodyExcess(data);
+  if (fromOutside && excess === 'nodes') throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
   const json = decodeText(data);
   let body: Json;
   try {
@@ -127,7 +128,7 @@ export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   } catch (error) {
     throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
   }
-  if (isNestedTooDeep(body, data.length))
+  if (excess === 'depth' || (excess === 'nodes' && isNestedTooDeep(body)))
     throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
   const inexact = inexactNumber(json);
   if (inexact !== undefined) throw new ToolError('REQUEST_INVALID', { message: inexactNumberMessage(inexact) });

@@ -6,7 +6,7 @@ import {
   type McpHttpHandler,
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
-import { hasTooManyNodes, TOO_MANY_NODES } from '@toolfleet/contracts/json-text';
+import { bodyExcess, TOO_MANY_NODES } from '@toolfleet/contracts/json-text';
 import { errorBody } from '@toolfleet/contracts/wire';
 import {
   isJsonObject,
@@ -238,7 +238,7 @@ export class McpEndpoint implements Mounted {
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
-    if (bytes && hasTooManyNodes(bytes)) {
+    if (bytes && bodyExcess(bytes) === 'nodes') {
       writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, TOO_MANY_NODES));
       return Promise.resolve();
     }

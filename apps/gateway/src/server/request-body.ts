@@ -3,10 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import {
-  hasTooManyNodes,
+  bodyExcess,
   inexactNumber,
   inexactNumberMessage,
-  isNestedTooDeep,
   MAX_BODY_DEPTH,
   TOO_MANY_NODES,
 } from '@toolfleet/contracts/json-text';
@@ -57,7 +56,8 @@ function readJson(body: Buffer): Json | undefined {
   if (body.length === 0) return undefined;
   // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
   if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
-  if (hasTooManyNodes(body)) throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
+  const excess = bodyExcess(body);
+  if (excess === 'nodes') throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
   const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
   const text = body.toString('utf8', start);
   let value: Json;
@@ -66,8 +66,7 @@ function readJson(body: Buffer): Json | undefined {
   } catch (error) {
     throw invalid(`The request body is not JSON: ${(error as Error).message}`);
   }
-  if (isNestedTooDeep(value, body.length))
-    throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
+  if (excess === 'depth') throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
   const inexact = inexactNumber(text);
   if (inexact !== undefined) throw invalid(inexactNumberMessage(inexact));
   return value;

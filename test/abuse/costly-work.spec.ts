@@ -162,11 +162,13 @@ describe('requests that cost more than they weigh', () => {
   it.each<[string, () => object, number]>([
     ['names', () => Object.fromEntries(many(400_000, (index) => [`argument_${index}`, index])), 413],
     ['numbers', () => ({ text: many(1_000_000, (index) => index % 10) }), 413],
+    ['different names', () => Object.fromEntries(many(24_000, (index) => [`argument_${index}`, index])), 413],
     [
       'names, but within the limit',
-      () => Object.fromEntries(many(24_000, (index) => [`argument_${index}`, index])),
+      () => Object.fromEntries(many(9_900, (index) => [`argument_${index}`, index])),
       400,
     ],
+    ['escaped quotes', () => ({ expression: '"'.repeat(3_900_000) }), 400],
   ])('bodies of many %s', async (what, make, expected) => {
     // Written once: this process also measures the victim.
     const body = Buffer.from(JSON.stringify({ arguments: make() }));

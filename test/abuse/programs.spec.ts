@@ -54,24 +54,45 @@ const attack = (code: string, fields: object = {}) =>
     body: { arguments: { code, max_calls: 500, ...fields } },
   });
 
-/** Writes questions to the device itself, as fast as it takes them, then waits for answers. */
-const raw = (questions: number, question: string): string => `
+/**
+ * Writes questions to the device itself, as fast as it takes them, then waits for answers.
+ * @param filler Python expression of the bytes in place of `%s`
+ */
+const raw = (questions: number, question: string, filler = 'b"1" * 1_000_000'): string => `
 import json
 os = json.decoder.scanner.re.enum.sys.modules["os"]
 fd = os.open("/dev/tools", os.O_RDWR)
-filler = b"1" * 1_000_000
+filler = ${filler}
 for n in range(1, ${questions} + 1):
     line = b'{"n":%d,${question}}\\n' % (n, filler)
     while line: line = line[os.write(fd, line):]
 while os.read(fd, 1 << 16): pass`;
 
+const questions = FULL_LENGTH ? 1_500 : 300;
+
+/** Questions that cost more to parse than others of a megabyte. */
+const COSTLY: [string, string][] = [
+  [
+    'with many names',
+    raw(
+      questions,
+      '"op":"call","tool":"calculator","arguments":{%s}',
+      `b",".join(b'"k%d":1' % i for i in range(90_000))`,
+    ),
+  ],
+  [
+    'with many levels',
+    raw(questions, '"op":"call","tool":"calculator","arguments":{"expression":%s}', 'b"[" * 500_000 + b"]" * 500_000'),
+  ],
+];
+
 describe('a program that asks with a megabyte', () => {
-  const questions = FULL_LENGTH ? 1_500 : 300;
   it.each([
     ['over its functions', `for i in range(${questions}): tools.calculator.start(expression="1" * 1_000_000)`],
     ['past its functions', raw(questions, '"op":"call","tool":"calculator","arguments":{"expression":"%s"}')],
     ['with the name of a tool', raw(questions, '"op":"call","tool":"%s","arguments":{}')],
     ['with a search', raw(questions, '"op":"search","query":"%s"')],
+    ...(FULL_LENGTH ? COSTLY : []),
   ])(`${questions} times, %s, ends no gateway`, async (how, code) => {
     const harm = await abused.measured(`${questions} questions of 1 MB ${how}`, async () => {
       expect((await attack(code)).body.metadata).toMatchObject({ code: 'OUTPUT_LIMIT' });
@@ -130,6 +151,30 @@ describe('agents that wait for their model', () => {
       },
     );
     expect(harm.p99Ms).toBeLessThan(harm.maxP99Ms);
+  });
+});
+
+describe.runIf(FULL_LENGTH)('a caller that uses the keys of the calls of its program first', () => {
+  it('changes nothing for the program', async () => {
+    const code = 'for k in range(3): tools.notes_save_note(text=f"inner-{k}", delay_ms=1_000)\n"done"';
+    const { body, text } = await abused.attack({
+      path: '/api/v1/tools/run_program/execute',
+      body: { mode: 'async', arguments: { code } },
+    });
+    expect(body.call_id, text).toEqual(expect.any(String));
+    const taken = await Promise.all(
+      [1, 2, 3, 4].map((n) =>
+        abused.attack({
+          path: '/api/v1/tools/notes_save_note/execute',
+          body: { arguments: { text: `outer-${n}` }, idempotency_key: `${body.call_id}#${n}` },
+        }),
+      ),
+    );
+    expect(taken.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    const path = `/api/v1/calls/${body.call_id}`;
+    await expect.poll(async () => (await abused.attack({ path })).body.status).toBe('succeeded');
+    for (const note of ['inner-0', 'inner-1', 'inner-2', 'outer-1', 'outer-2', 'outer-3', 'outer-4'])
+      expect([note, server.notes.get(note)]).toEqual([note, 1]);
   });
 });
 

@@ -136,12 +136,18 @@ page = tools.read_result(handle=inputs, limit=10)
   it('catches refusals and failures', async () => {
     const code = `
 found = []
-for name, args in [("no_such", {}), ("calculator", {}), ("calculator", {"expression": "1/0"}), ("run_program", {"code": "1"})]:
+for name, args in [("no_such", {}), ("calculator", {}), ("calculator", {"expression": "1/0"}), ("run_program", {"code": "1"}), ("calculator", {"expression": [1] * 60_000})]:
     try: tools[name](**args)
     except ToolError as e: found.append(e.code)
 found`;
     const { body } = await program(code);
-    expect(body.output.value).toEqual(['TOOL_NOT_FOUND', 'ARGUMENTS_INVALID', 'TOOL_ERROR', 'PERMISSION_DENIED']);
+    expect(body.output.value).toEqual([
+      'TOOL_NOT_FOUND',
+      'ARGUMENTS_INVALID',
+      'TOOL_ERROR',
+      'PERMISSION_DENIED',
+      'ARGUMENTS_INVALID',
+    ]);
     const misspelt = await program('tools.calculater(expression="1")');
     expect(misspelt.body.error).toContain('did you mean calculator?');
   });

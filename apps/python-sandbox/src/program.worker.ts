@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { isJsonObject } from '@toolfleet/contracts';
+import { CATALOGUE, isJsonObject } from '@toolfleet/contracts';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
 import type { JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { endOfRun, toExecResponse } from './exec-response.js';
@@ -45,8 +46,22 @@ export class ProgramWorker {
   }
 }
 
-/** A line that is not a question is answered like one: the gateway refuses it with a reason. */
+/** A question of the guest's library begins with its number. */
+const NUMBER = /^\{"n":\s*(\d{1,15})\s*[,}]/;
+
+/**
+ * A line that is not a question is answered like one: the gateway refuses it with a reason. One that exceeds the limits of a body
+ * from outside is refused here, before it is parsed.
+ */
 async function passOn(run: JobRun<ExecJob>, line: string, answer: (line: string) => void): Promise<void> {
+  const excess = bodyExcess(Buffer.from(line));
+  if (excess) {
+    const n = Number(NUMBER.exec(line)?.[1] ?? 0);
+    const code = 'ARGUMENTS_INVALID';
+    return answer(
+      JSON.stringify({ n, code, message: BODY_EXCESS[excess], retryable: false, hint: CATALOGUE[code].hint }),
+    );
+  }
   let question: unknown = null;
   try {
     question = JSON.parse(line);

@@ -5,6 +5,7 @@ import {
   inexactNumber,
   inexactNumberMessage,
   MAX_BODY_DEPTH,
+  MAX_BODY_NAMES,
   MAX_BODY_NODES,
   parseExact,
 } from './json-text.js';
@@ -22,6 +23,9 @@ describe('bodies with too many names and values, or too deep', () => {
     ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), 'nodes'],
     ['one text of separators', ',:[{"\\'.repeat(1_000_000), undefined],
     ['a text that ends in backslashes, then numbers', ['\\\\', ...many(MAX_BODY_NODES, () => 12)], 'nodes'],
+    ['different names', many(1.05 * MAX_BODY_NAMES, (index) => ({ [`k${index}`]: 1 })), 'names'],
+    ['the same names', many(MAX_BODY_NODES / 10, () => ({ a: 1, b: 2 })), undefined],
+    ['different names within the limit', many(MAX_BODY_NAMES, (index) => ({ [`k${index}`]: 1 })), undefined],
     ['levels', nested(MAX_BODY_DEPTH + 1), 'depth'],
     ['levels within the limit, twice', [nested(MAX_BODY_DEPTH - 1), nested(MAX_BODY_DEPTH - 1)], undefined],
     ['levels in a text', '['.repeat(10_000), undefined],

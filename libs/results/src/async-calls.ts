@@ -41,6 +41,9 @@ const STOP_POLL_MS = 25;
 /** The message that stops a job is delivered at most once, so it is repeated until the call ends. */
 const STOP_AGAIN_MS = 500;
 
+/** Reads a call with its result. */
+type ReadCall = (callId: string) => Promise<StoredCall | null>;
+
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
   store: CallStore;
@@ -109,7 +112,21 @@ export class AsyncCalls {
    * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
    */
   get(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
-    return orUnavailable(STORE, this.findWithResult(caller, callId, session));
+    return orUnavailable(
+      STORE,
+      this.findWithResult(caller, callId, (id) => this.deps.store.get(id), session),
+    );
+  }
+
+  /**
+   * Like `get`, but a large result stays JSON text.
+   * @throws ToolError as `get`
+   */
+  getText(caller: Principal, callId: string): Promise<StoredCall> {
+    return orUnavailable(
+      STORE,
+      this.findWithResult(caller, callId, (id) => this.deps.store.getText(id)),
+    );
   }
 
   /**
@@ -120,9 +137,14 @@ export class AsyncCalls {
     return orUnavailable(STORE, this.find(caller, callId));
   }
 
-  private async findWithResult(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+  private async findWithResult(
+    caller: Principal,
+    callId: string,
+    read: ReadCall,
+    session?: CallerSession,
+  ): Promise<StoredCall> {
     const call = await this.find(caller, callId, session);
-    const stored = (await (isFinal(call.state) ? this.readInTurn(call) : this.deps.store.get(callId))) ?? call;
+    const stored = (await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) ?? call;
     return isOwnCall(caller, stored) ? stored : { ...stored, arguments: undefined };
   }
 
@@ -130,10 +152,10 @@ export class AsyncCalls {
    * The call with its result. A result may have megabytes, and parsing it holds the event loop, so a tenant reads few at a time.
    * @throws ToolError QUEUE_FULL
    */
-  private async readInTurn({ callId, tenantId }: StoredCall): Promise<StoredCall | null> {
+  private async readInTurn({ callId, tenantId }: StoredCall, stored: ReadCall): Promise<StoredCall | null> {
     const turns = this.reads.get(tenantId) ?? new Semaphore(READS_PER_TENANT, MAX_WAITING_READS);
     this.reads.set(tenantId, turns);
-    const read = turns.run(() => this.deps.store.get(callId));
+    const read = turns.run(() => stored(callId));
     if (read) return read;
     const message = `${MAX_WAITING_READS} requests of your tenant are already waiting to read results; retry later`;
     throw new ToolError('QUEUE_FULL', { message, retryAfterMs: READ_RETRY_MS });

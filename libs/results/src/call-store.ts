@@ -20,6 +20,8 @@ export interface StoredCall {
   finishedAt?: EpochMs;
   /** Body of the finished call. A refusal is a failure in it. */
   result?: CallBody;
+  /** The same as JSON in UTF-8, in place of `result`: only from `getText`. */
+  resultText?: Buffer;
 }
 
 /** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
@@ -37,6 +39,8 @@ export abstract class CallStore {
   abstract create(call: StoredCall): Promise<void>;
   /** The call of this id, of any tenant; null if there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
+  /** Like `get`, but a large result stays text: it is sent on without being parsed, which takes 10 ms for each megabyte. */
+  abstract getText(callId: string): Promise<StoredCall | null>;
   /** Like `get`, without the result, which may be megabytes. */
   abstract getState(callId: string): Promise<StoredCall | null>;
   /**

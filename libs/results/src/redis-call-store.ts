@@ -17,6 +17,10 @@ import { CallStore, isFinal, type CallEvent, type NewCallEvent, type StoredCall 
 
 /** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;
+/** Smaller results are parsed within a millisecond. */
+const SMALL_BYTES = 64 * 1024;
+/** End of a stored body without its payload, see `StoredBody`. */
+const PAYLOAD_IN_JOURNAL = Buffer.from('"payload":"journal"}');
 
 const BEGIN_CALL = readFileSync(new URL('../lua/begin-call.lua', import.meta.url), 'utf8');
 const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.url), 'utf8');
@@ -66,18 +70,26 @@ export class RedisCallStore extends CallStore {
   }
 
   override async get(callId: string): Promise<StoredCall | null> {
-    const stored = await this.redis.hgetall(recordKey(callId));
-    const call = toStoredCall(callId, stored);
-    if (!call || !stored.result) return call;
-    return { ...call, result: await this.#whole(callId, call.tenantId, stored.result, stored.object) };
+    const call = await this.getText(callId);
+    if (!call?.resultText) return call;
+    const { resultText, ...rest } = call;
+    return { ...rest, result: JSON.parse(resultText.toString()) as CallBody };
+  }
+
+  override async getText(callId: string): Promise<StoredCall | null> {
+    const values = await this.redis.hmgetBuffer(recordKey(callId), 'result', 'object', 'arguments', ...STATE_FIELDS);
+    const [result, object, args, ...state] = values;
+    const texts = [args, ...state].map((value) => value?.toString());
+    const call = toStoredCall(callId, zip(['arguments', ...STATE_FIELDS], texts));
+    if (!call || !result) return call;
+    const isWhole = !object && !result.subarray(-PAYLOAD_IN_JOURNAL.length).equals(PAYLOAD_IN_JOURNAL);
+    if (isWhole && result.length > SMALL_BYTES) return { ...call, resultText: result };
+    return { ...call, result: await this.#whole(callId, call.tenantId, result.toString(), object?.toString()) };
   }
 
   override async getState(callId: string): Promise<StoredCall | null> {
     const values = await this.redis.hmget(recordKey(callId), ...STATE_FIELDS);
-    return toStoredCall(
-      callId,
-      Object.fromEntries(STATE_FIELDS.map((field, index) => [field, values[index] ?? undefined])),
-    );
+    return toStoredCall(callId, zip(STATE_FIELDS, values));
   }
 
   override async overdue(now: EpochMs, most: number): Promise<StoredCall[]> {
@@ -204,6 +216,9 @@ const STATE_FIELDS = [
   'finished_at',
 ] as const;
 
+const zip = (names: readonly string[], values: readonly (string | null | undefined)[]) =>
+  Object.fromEntries(names.map((name, index) => [name, values[index] ?? undefined]));
+
 function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
   const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, deadline_at, finished_at } = stored;
   if (!tenant || !tool) return null;
@@ -229,7 +244,7 @@ interface StoredResult {
   object?: string;
 }
 
-/** A body in a record. `journal`: output, text and content are those of the outcome in the journal. */
+/** A body in a record. `journal`, always its last field: output, text and content are those of the outcome in the journal. */
 type StoredBody = CallBody & { payload?: 'journal' };
 
 function withoutPayload({ content: _content, ...body }: CallBody): CallBody {

@@ -166,6 +166,8 @@ describe('a result of one megabyte', () => {
     await store.finish('c', 'succeeded', bodyOf('c', result));
     expect(await bytesOf('*')).toBeLessThan(1.2 * BYTES);
     expect((await store.get('c'))?.result).toEqual(bodyOf('c', result));
+    // Only a body with its payload in the journal has to be parsed.
+    expect((await store.getText('c'))?.resultText === undefined).toBe(key !== undefined);
     expect((await store.events('c')).at(-1)).toMatchObject({ type: 'done', result: { output: result.output } });
     const counted = Number(await redis.hget('{kept:acme}:sizes', '~total'));
     expect(counted).toBeGreaterThan(BYTES);

@@ -12,12 +12,11 @@ import {
   type Json,
 } from '@toolfleet/contracts';
 import {
+  BODY_EXCESS,
   bodyExcess,
   inexactNumber,
   inexactNumberMessage,
   isNestedTooDeep,
-  MAX_BODY_DEPTH,
-  TOO_MANY_NODES,
 } from '@toolfleet/contracts/json-text';
 import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
@@ -120,7 +119,8 @@ export function parseLenient(data: Uint8Array): unknown {
 export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
   const excess = bodyExcess(data);
-  if (fromOutside && excess === 'nodes') throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
+  if (fromOutside && excess && excess !== 'depth')
+    throw new ToolError('PAYLOAD_TOO_LARGE', { message: BODY_EXCESS[excess] });
   const json = decodeText(data);
   let body: Json;
   try {
@@ -128,8 +128,8 @@ export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   } catch (error) {
     throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
   }
-  if (excess === 'depth' || (excess === 'nodes' && isNestedTooDeep(body)))
-    throw new ToolError('REQUEST_INVALID', { message: `The body is nested deeper than ${MAX_BODY_DEPTH} levels` });
+  if (excess === 'depth' || (excess && isNestedTooDeep(body)))
+    throw new ToolError('REQUEST_INVALID', { message: BODY_EXCESS.depth });
   const inexact = inexactNumber(json);
   if (inexact !== undefined) throw new ToolError('REQUEST_INVALID', { message: inexactNumberMessage(inexact) });
   return body;

@@ -30,6 +30,7 @@ const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
       { id: '3-0', type: 'done', state: 'succeeded' },
     ],
   },
+  large: { call: { ...ended, callId: 'large', resultText: Buffer.from('{"output":"é"}') }, events: [] },
   // A synchronous call of the journal: it went through no queue.
   journalled: { call: { ...ended, callId: 'journalled' }, events: [] },
   // Ends while the stream is open, without an event: its worker was lost.
@@ -37,6 +38,7 @@ const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
 };
 const store = {
   get: async (_caller: unknown, id: string) => calls[id]!.call,
+  getText: async (_caller: unknown, id: string) => calls[id]!.call,
   getState: async (_caller: unknown, id: string) => calls[id]!.call,
   events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
 } as unknown as AsyncCalls;
@@ -88,6 +90,19 @@ test.each([
   const answer = await follow('ended', lastId);
   expect(answer.headers.get('content-type')).toContain('text/event-stream');
   expect(types(await answer.text())).toEqual(expected);
+});
+
+test('a result that is text becomes part of the body unparsed', async () => {
+  const answer = await fetch(`${base}/api/v1/calls/large`);
+  expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(await answer.json()).toEqual({
+    call_id: 'large',
+    tool: 'x',
+    status: 'succeeded',
+    accepted_at: '1970-01-01T00:00:00.001Z',
+    finished_at: '1970-01-01T00:00:00.007Z',
+    result: { output: 'é' },
+  });
 });
 
 test('after the last event it answers 204, on which browsers stop reconnecting', async () => {

@@ -30,8 +30,12 @@ export class CallsController {
   ) {}
 
   @Serves('GET /api/v1/calls/{id}')
-  async one(@Caller() caller: Principal, @Param('id') id: string) {
-    return toCallBody(await this.calls.get(caller, id));
+  async one(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
+    const { resultText, ...call } = await this.calls.getText(caller, id);
+    const body = toCallBody(call);
+    if (!resultText) return body;
+    reply.header('Content-Type', 'application/json; charset=utf-8');
+    return withResult(body, resultText) as unknown as typeof body;
   }
 
   /** The output of an ended call as a file to download. */
@@ -131,6 +135,12 @@ export class CallsController {
       await this.clock.sleep(POLL_MS);
     }
   }
+}
+
+/** The JSON of a body with a result that is JSON already. */
+function withResult(body: object, result: Buffer): Buffer {
+  const head = JSON.stringify(body).slice(0, -1);
+  return Buffer.concat([Buffer.from(`${head},"result":`), result, Buffer.from('}')]);
 }
 
 function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {

@@ -6,7 +6,7 @@ import {
   type McpHttpHandler,
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
-import { bodyExcess, TOO_MANY_NODES } from '@toolfleet/contracts/json-text';
+import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
 import { errorBody } from '@toolfleet/contracts/wire';
 import {
   isJsonObject,
@@ -238,8 +238,9 @@ export class McpEndpoint implements Mounted {
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
-    if (bytes && bodyExcess(bytes) === 'nodes') {
-      writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, TOO_MANY_NODES));
+    const excess = bytes && bodyExcess(bytes);
+    if (excess && excess !== 'depth') {
+      writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, BODY_EXCESS[excess]));
       return Promise.resolve();
     }
     const body = parseBody(bytes);

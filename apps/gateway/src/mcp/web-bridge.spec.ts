@@ -43,7 +43,7 @@ describe.each([
     expect(JSON.parse(text)).toEqual({
       jsonrpc: '2.0',
       id: 7,
-      error: { code: -32_600, message: 'The request is nested deeper than 256 levels' },
+      error: { code: -32_600, message: 'The body is nested deeper than 256 levels' },
     });
     expect(seen).toEqual([]);
     expect(faults).toEqual([]);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST } from '@modelcontextprotocol/server';
-import { bodyExcess, inexactNumber, inexactNumberMessage, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
+import { BODY_EXCESS, bodyExcess, inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../server/connections.js';
 
@@ -29,10 +29,7 @@ export function parseBody(body: Buffer | undefined): Json | undefined {
  * with a number that would lose digits. Undefined for all others.
  */
 export function checkBody(bytes: Buffer, body: Json): RpcError | undefined {
-  const message =
-    bodyExcess(bytes) === 'depth'
-      ? `The request is nested deeper than ${MAX_BODY_DEPTH} levels`
-      : describeInexactNumber(bytes.toString('utf8'));
+  const message = bodyExcess(bytes) === 'depth' ? BODY_EXCESS.depth : describeInexactNumber(bytes.toString('utf8'));
   return message === undefined ? undefined : errorResponse(body, INVALID_REQUEST, message);
 }
 

@@ -2,13 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
-import {
-  bodyExcess,
-  inexactNumber,
-  inexactNumberMessage,
-  MAX_BODY_DEPTH,
-  TOO_MANY_NODES,
-} from '@toolfleet/contracts/json-text';
+import { BODY_EXCESS, bodyExcess, inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
 
@@ -57,7 +51,7 @@ function readJson(body: Buffer): Json | undefined {
   // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
   if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
   const excess = bodyExcess(body);
-  if (excess === 'nodes') throw new ToolError('PAYLOAD_TOO_LARGE', { message: TOO_MANY_NODES });
+  if (excess && excess !== 'depth') throw new ToolError('PAYLOAD_TOO_LARGE', { message: BODY_EXCESS[excess] });
   const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
   const text = body.toString('utf8', start);
   let value: Json;
@@ -66,7 +60,7 @@ function readJson(body: Buffer): Json | undefined {
   } catch (error) {
     throw invalid(`The request body is not JSON: ${(error as Error).message}`);
   }
-  if (excess === 'depth') throw invalid(`The request body is nested deeper than ${MAX_BODY_DEPTH} levels`);
+  if (excess === 'depth') throw invalid(BODY_EXCESS.depth);
   const inexact = inexactNumber(text);
   if (inexact !== undefined) throw invalid(inexactNumberMessage(inexact));
   return value;

@@ -366,6 +366,8 @@ describe('reference pages', () => {
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
+      mcpSession:
+        'published by a gateway when the subscriptions of an MCP session changed, or it has opened another stream',
       mcpUpdated: 'published by mcp-executor when a resource that clients subscribe to has changed',
       keyRevoked:
         'published by a gateway while a revocation cannot be stored: the other gateways refuse the keys as well',

@@ -25,6 +25,7 @@ const KEYS: Record<string, string[]> = {
   'rc:hash': ['gateway'],
   '{kept:acme}:sizes': ['gateway'],
   'lc:fleet': ['gateway'],
+  'ms:hash': ['gateway'],
   'probe:http://api': ['gateway'],
   'lc:t:acme': ['gateway'],
   '{call:c1}:record': ['gateway'],

@@ -257,30 +257,45 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
   });
 });
 
-it('a client hears of changes to the resources that it may read and subscribes to', async () => {
-  const client = await connect('auto');
-  expect(client.getServerCapabilities()?.resources).toEqual({ listChanged: true, subscribe: true });
-  const { resources } = await client.listResources();
-  const notes = resources.find(({ uri }) => uri.endsWith('/notes'))!.uri;
-  const updated: string[] = [];
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updated.push(params.uri));
-  const resourceSubscriptions = [notes, notes.replace('notes', 'styles/pirate'), 'other://nothing'];
-  const stream = await client.listen({ resourceSubscriptions });
-  expect(stream.honoredFilter).toEqual({ resourceSubscriptions: [notes] });
-  // The begin of the subscription at the server: the resource may have changed before.
-  await eventually('subscribed', () => updated.length === 1);
-  const direct = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode: 'auto' } });
-  await direct.connect(new StreamableHTTPClientTransport(new URL(`${samples}/mcp`)));
-  clients.push(direct);
-  await direct.callTool({ name: 'save_note', arguments: { text: 'for subscribers' } });
-  await eventually('told', () => updated.length === 2);
-  expect(new Set(updated)).toEqual(new Set([notes]));
-  await stream.close();
-  const tooMany = Array.from({ length: 101 }, (_, index) => `${notes}/${index}`);
-  await expect(client.listen({ resourceSubscriptions: tooMany })).rejects.toThrow('may subscribe to 100 resources');
-  const legacy = await connect('legacy');
-  expect(legacy.getServerCapabilities()?.resources).toEqual({ listChanged: false, subscribe: false });
-});
+it.each(['auto', 'legacy'] as const)(
+  'a client hears of changes to the resources it subscribes to (%s)',
+  async (mode) => {
+    const client = await connect(mode);
+    expect(client.getServerCapabilities()?.resources).toEqual({ listChanged: true, subscribe: true });
+    const { resources } = await client.listResources();
+    const notes = resources.find(({ uri }) => uri.endsWith('/notes'))!.uri;
+    const updated: string[] = [];
+    client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updated.push(params.uri));
+    const [denied, unknown] = [notes.replace('notes', 'styles/pirate'), 'other://nothing'];
+    const listen = async (): Promise<() => Promise<unknown>> => {
+      if (mode === 'auto') {
+        const stream = await client.listen({ resourceSubscriptions: [notes, denied, unknown] });
+        expect(stream.honoredFilter).toEqual({ resourceSubscriptions: [notes] });
+        return () => stream.close();
+      }
+      await expect(client.subscribeResource({ uri: denied })).rejects.toMatchObject({
+        data: { code: 'POLICY_DENIED' },
+      });
+      await expect(client.subscribeResource({ uri: unknown })).rejects.toMatchObject({ data: { uri: unknown } });
+      await client.subscribeResource({ uri: notes });
+      return () => client.unsubscribeResource({ uri: notes });
+    };
+    const leave = await listen();
+    // The begin of the subscription at the server: the resource may have changed before.
+    await eventually('subscribed', () => updated.length > 0);
+    const before = updated.length;
+    const direct = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+    await direct.connect(new StreamableHTTPClientTransport(new URL(`${samples}/mcp`)));
+    clients.push(direct);
+    await direct.callTool({ name: 'save_note', arguments: { text: 'for subscribers' } });
+    await eventually('told', () => updated.length > before);
+    expect(new Set(updated)).toEqual(new Set([notes]));
+    await leave();
+    if (mode === 'legacy') return;
+    const tooMany = Array.from({ length: 101 }, (_, index) => `${notes}/${index}`);
+    await expect(client.listen({ resourceSubscriptions: tooMany })).rejects.toThrow('may subscribe to 100 resources');
+  },
+);
 
 describe('an asynchronous call', () => {
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };

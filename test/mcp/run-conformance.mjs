@@ -24,8 +24,6 @@ const LOST_IN_FLEET = {
   '2025-11-25': [
     // deprecated: logging and sampling
     ...['logging-set-level', 'tools-call-with-logging', 'tools-call-sampling'],
-    // There is no stream for updates.
-    ...['resources-subscribe', 'resources-unsubscribe'],
     // Schemas are listed without `$schema`, which some clients reject.
     'json-schema-2020-12',
   ],

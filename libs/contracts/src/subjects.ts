@@ -65,6 +65,8 @@ export const SUBJECTS = {
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */
   mcpCancel: 'mcp.cancel',
+  /** Published by a gateway when the subscriptions of an MCP session changed (`{session}`), or it has another stream (`stream`). */
+  mcpSession: 'mcp.session',
   /** Published by mcp-executor when a resource that clients subscribe to has changed (`ResourceUpdate`). */
   mcpUpdated: 'mcp.updated',
   /** Published by a gateway while a revocation cannot be stored: `{revoked: {<key id>: <epoch ms>}}`. */

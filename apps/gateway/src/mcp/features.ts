@@ -25,7 +25,8 @@ import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.j
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
-const SERVER_ERROR = -32_000;
+/** JSON-RPC code of failures that the protocol has no code for. */
+export const SERVER_ERROR = -32_000;
 /** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
 const NOT_FOUND = -32_002;
 
@@ -130,7 +131,7 @@ export interface FeatureCaller extends AskedClient {
  * Runs a request for a prompt or resource as a call, and returns its result as the server sent it. A person approves it or gives input as for a
  * tool.
  * @param args parameters of the method; with `argument` it is a completion
- * @param address of a resource, for the error of one that does not exist
+ * @param options `address` of a resource, for the error of one that does not exist; `dryRun` checks the request without asking a person
  * @throws ProtocolError of the server, or with the failure of the call in `data`
  */
 export async function callFeature(
@@ -138,16 +139,16 @@ export async function callFeature(
   { name }: RegisteredTool,
   args: JsonObject,
   context: ServerContext,
-  address?: string,
+  { address, dryRun }: { address?: string; dryRun?: true } = {},
 ): Promise<JsonObject> {
   const { deps, principal, exchange, features, isModern } = client;
   const { signal, _meta } = context.mcpReq;
   // The other fields change the shape of the result, or are for effects.
   const { request_id, agent_id, task_id, timeout_ms } = readMetaFields(isJsonObject(_meta) ? _meta : {});
-  const fields = { request_id, agent_id, task_id, timeout_ms };
+  const fields = { request_id, agent_id, task_id, timeout_ms, dry_run: dryRun };
   const progress = notifyProgress(context, deps.clock);
   // The protocol has no questions while an argument is completed.
-  const asking = args['argument'] === undefined ? toAsking(deps, features, isModern) : {};
+  const asking = args['argument'] === undefined && !dryRun ? toAsking(deps, features, isModern) : {};
   const buildRequest = (): CallRequest => ({
     ...clientCallRequest({ name, arguments: args, principal, exchange, signal }, fields, deps),
     onProgress: progress?.report,

@@ -15,19 +15,19 @@ type Listener = Parameters<ServerEventBus['subscribe']>[0];
  * resources by one address, so each stream gets those of its own subscriptions.
  */
 export class ListenBus extends InMemoryServerEventBus {
-  readonly #opening = new AsyncLocalStorage<(listener: Listener) => () => void>();
+  readonly #opening = new AsyncLocalStorage<(listener: Listener) => { close(): void }>();
 
   /** Runs `serve`; `attach` gets the listener of the stream that it opens, if it opens one. */
-  opening<T>(attach: (listener: Listener) => () => void, serve: () => T): T {
+  opening<T>(attach: (listener: Listener) => { close(): void }, serve: () => T): T {
     return this.#opening.run(attach, serve);
   }
 
   override subscribe(listener: Listener): () => void {
     const leave = super.subscribe(listener);
-    const detach = this.#opening.getStore()?.(listener);
+    const attached = this.#opening.getStore()?.(listener);
     return () => {
       leave();
-      detach?.();
+      attached?.close();
     };
   }
 }

@@ -10,6 +10,7 @@ import type { ElicitationRelay } from './elicitation.js';
 import type { OperationMetrics } from './operation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
 import type { ResourceSubscriptions } from './resource-subscriptions.js';
+import type { SessionStreams } from './session-streams.js';
 import type { TaskStore } from './tasks.js';
 
 /** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
@@ -56,6 +57,8 @@ export interface McpEndpointDeps {
   readResult?: ResultReader['read'];
   /** Subscriptions to resources of MCP servers; without it there are none. */
   subscriptions?: ResourceSubscriptions;
+  /** Streams of 2025 clients; without it they hear of no changes. */
+  sessions?: SessionStreams;
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import {
   createMcpHandler,
   INVALID_REQUEST,
@@ -28,6 +28,7 @@ import { answerPlainRequest, readPlainRequest } from './fast-path.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
 import { createMcpServer, type GatewayMcpServer } from './mcp-server.js';
 import { Operation } from './operation.js';
+import type { McpSession } from './redis-session-subscriptions.js';
 import { CatalogRenderer } from './rendered-catalog.js';
 import {
   AUTHORIZATION_SERVER_PATHS,
@@ -48,6 +49,7 @@ import {
   newSessionId,
   readCancellableId,
   readSession,
+  readStreamSession,
   requestFeatures,
   type Exchange,
 } from './session.js';
@@ -163,6 +165,7 @@ export class McpEndpoint implements Mounted {
   /** Ends the open streams at once. */
   async close(): Promise<void> {
     this.unsubscribe?.();
+    this.deps.sessions?.close();
     await this.handler.close();
   }
 
@@ -312,7 +315,8 @@ export class McpEndpoint implements Mounted {
     let leave: (() => void) | undefined;
     if (opensStream(raw, body)) {
       try {
-        leave = deps.streams?.enter(principal, () => disconnected.abort());
+        // SDKs open the stream of a session at once, whether they wait for anything or not.
+        leave = deps.streams?.enter(principal, () => disconnected.abort(), raw.method === 'GET');
       } catch (error) {
         const { message, entry } = toToolError(error);
         return writeRefusal(request, out, entry.http, errorResponse(body, SERVER_ERROR, message));
@@ -322,14 +326,31 @@ export class McpEndpoint implements Mounted {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
       const authInfo = toAuthInfo(principal, request.exchange, request.operation, requestFeatures(raw.headers, body));
       const listened = deps.subscriptions && readListened(body);
+      const session = deps.sessions && readStreamSession(raw);
       const respond = (parsedBody: Json | undefined) => this.respond(web, { authInfo, parsedBody });
       const client = { principal, exchange: request.exchange, signal };
-      const response = listened ? await this.listen(client, listened, body, respond) : await respond(body);
+      const response = session
+        ? await this.openStream({ principal, id: session }, raw.headers, signal)
+        : listened
+          ? await this.listen(client, listened, body, respond)
+          : await respond(body);
       await request.operation?.refused(response);
-      const session = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
-      await writeWebResponse(response, out, session === undefined ? {} : { 'mcp-session-id': session });
+      const opened = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
+      await writeWebResponse(response, out, opened === undefined ? {} : { 'mcp-session-id': opened });
     } finally {
       leave?.();
+    }
+  }
+
+  /** Opens the stream of a 2025 client. */
+  private async openStream(session: McpSession, headers: IncomingHttpHeaders, signal: AbortSignal): Promise<Response> {
+    const { deps, bus } = this;
+    const find = (address: string) => findSubscribable(deps, session.principal, address);
+    try {
+      return await deps.sessions!.open(session, { headers, signal, bus, find });
+    } catch (error) {
+      const { message, entry } = toToolError(error);
+      return Response.json(errorResponse(undefined, SERVER_ERROR, message), { status: entry.http });
     }
   }
 

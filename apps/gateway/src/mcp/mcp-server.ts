@@ -11,7 +11,7 @@ import type { Operation } from './operation.js';
 import { installPrompts } from './prompts.js';
 import { readPage } from './rendered-catalog.js';
 import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
-import { installResources } from './resources.js';
+import { installResources, installSubscriptions } from './resources.js';
 import { openSurface, type Surface } from './surface.js';
 import { installTasks, TASKS_EXTENSION } from './tasks.js';
 import { callTool } from './tool-call.js';
@@ -58,6 +58,8 @@ export async function createMcpServer(
   request: McpRequestContext,
 ): Promise<GatewayMcpServer> {
   const isModern = request.era === 'modern';
+  const hasStream = isModern || deps.sessions !== undefined;
+  const subscribes = hasStream && (await offersSubscriptions(deps, principal));
   const features = readRequestFeatures(request.authInfo);
   const surface = await openSurface(deps, principal, features);
   const { catalog } = surface;
@@ -66,13 +68,10 @@ export async function createMcpServer(
   if (operation?.toolName !== undefined) operation.tool = catalog.tools.get(operation.toolName);
   const server = new GatewayMcpServer(
     deps.options.version,
-    // Clients of 2025 have no stream that could report a change: a GET is answered with 405.
     {
-      tools: { listChanged: isModern },
-      resources: deps.listFeatures
-        ? { listChanged: isModern, subscribe: isModern && (await offersSubscriptions(deps, principal)) }
-        : deps.readResult && {},
-      prompts: deps.listFeatures && { listChanged: isModern },
+      tools: { listChanged: hasStream },
+      resources: deps.listFeatures ? { listChanged: hasStream, subscribe: subscribes } : deps.readResult && {},
+      prompts: deps.listFeatures && { listChanged: hasStream },
       completions: deps.listFeatures && {},
       extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined,
     },
@@ -103,6 +102,7 @@ export async function createMcpServer(
   });
 
   if (deps.readResult || deps.listFeatures) installResources(server.server, toolCall);
+  if (!isModern && subscribes) installSubscriptions(server.server, toolCall, deps.sessions!);
   if (deps.listFeatures) installPrompts(server.server, toolCall);
   if (tasks) installTasks(server.server, tasks, principal, surface.resultReading);
   return server;

@@ -36,7 +36,7 @@ function subscribe(tenant: string, addresses: string[], prior?: string): { heard
   const heard: string[] = [];
   const binding = { kind: 'mcp', server: 'crm', options: { prior } };
   const definition = { tenant, name: 'resource:crm', binding } as unknown as RegisteredTool;
-  const leave = subscriptions.add({
+  const { close: leave } = subscriptions.add({
     principal: principalOf(tenant),
     addresses,
     find: async (address) => (visible.has(address) ? { definition, uri: address.slice('x://crm/'.length) } : undefined),

@@ -13,14 +13,21 @@ export interface FoundResource {
   uri: string;
 }
 
-/** The subscriptions of one stream. */
-interface Subscriber {
+/** A stream that subscribes to resources. */
+export interface Subscriber {
   principal: Principal;
   /** As the client names them. */
   addresses: readonly string[];
   /** Finds a resource with the rights that the caller has by now; undefined: no longer. */
   find(address: string): Promise<FoundResource | undefined>;
   onUpdated(address: string): void;
+}
+
+/** The subscription of a stream. */
+interface Subscription {
+  /** Replaces the addresses. */
+  want(addresses: readonly string[]): void;
+  close(): void;
 }
 
 /** What is wanted of each source, and the clients of each address there. */
@@ -67,12 +74,19 @@ export class ResourceSubscriptions {
     }
   }
 
-  /** Subscribes a stream. @returns how to unsubscribe */
-  add(subscriber: Subscriber): () => void {
+  /** Subscribes a stream to its addresses. */
+  add(stream: Subscriber): Subscription {
+    const subscriber = { ...stream };
     this.#subscribers.add(subscriber);
     this.#renewIn(COLLECT_MS);
-    return () => {
-      if (this.#subscribers.delete(subscriber)) this.#renewIn(COLLECT_MS);
+    return {
+      want: (addresses) => {
+        subscriber.addresses = addresses;
+        this.#renewIn(COLLECT_MS);
+      },
+      close: () => {
+        if (this.#subscribers.delete(subscriber)) this.#renewIn(COLLECT_MS);
+      },
     };
   }
 

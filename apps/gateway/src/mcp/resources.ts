@@ -1,8 +1,12 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from '@modelcontextprotocol/server';
-import { isJsonObject, isToolError } from '@toolfleet/contracts';
+import { isJsonObject, isToolError, toToolError } from '@toolfleet/contracts';
 import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
-import { callFeature, openFeatures, pageOf, type FeatureCaller } from './features.js';
+import { callFeature, openFeatures, pageOf, SERVER_ERROR, type FeatureCaller } from './features.js';
+import { findSubscribable } from './listen.js';
+import type { McpSession } from './redis-session-subscriptions.js';
+import { ownSession } from './session.js';
+import type { SessionStreams } from './session-streams.js';
 
 type ReadResult = ResultReader['read'];
 
@@ -44,8 +48,39 @@ export function installResources(server: Server, caller: FeatureCaller): void {
     }
     const resource = (await openFeatures(deps, principal)).resource(uri);
     if (!resource) throw new ResourceNotFoundError(uri);
-    const result = await callFeature(caller, resource.definition, { uri: resource.uri }, context, uri);
+    const result = await callFeature(caller, resource.definition, { uri: resource.uri }, context, { address: uri });
     return { ...UNCACHED, ...result } as never;
+  });
+}
+
+/** Installs the subscriptions of 2025 clients. Each is decided by a dry run of the request that reads the resource. */
+export function installSubscriptions(server: Server, caller: FeatureCaller, sessions: SessionStreams): void {
+  const { deps, principal, exchange } = caller;
+  const session = (): McpSession => {
+    const id = exchange && ownSession(exchange);
+    if (id !== undefined) return { principal, id };
+    throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'Subscriptions need the Mcp-Session-Id of initialize');
+  };
+
+  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
+    const subscribing = session();
+    const resource = await findSubscribable(deps, principal, uri);
+    if (!resource) throw new ResourceNotFoundError(uri);
+    await callFeature(caller, resource.definition, { uri: resource.uri }, context, { address: uri, dryRun: true });
+    await orRpcError(sessions.subscribe(subscribing, uri));
+    return {};
+  });
+
+  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
+    await orRpcError(sessions.unsubscribe(session(), uri));
+    return {};
+  });
+}
+
+function orRpcError<T>(done: Promise<T>): Promise<T> {
+  return done.catch((error: unknown) => {
+    const { code, message } = toToolError(error);
+    throw new ProtocolError(SERVER_ERROR, message, { code });
   });
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isInitializeRequest } from '@modelcontextprotocol/server';
 import {
   isJsonObject,
@@ -54,7 +54,7 @@ export function requestFeatures(headers: IncomingHttpHeaders, body: Json | undef
 }
 
 function sessionFeatures(session: string | undefined): ClientFeatures {
-  const declared = new Set(session?.startsWith(PREFIX) ? session.split('-') : []);
+  const declared = new Set(isOwn(session) ? session.split('-') : []);
   return { forms: declared.has('forms'), urls: declared.has('urls'), apps: declared.has('apps') };
 }
 
@@ -64,10 +64,24 @@ export function readSession(headers: IncomingHttpHeaders): string | undefined {
   return session === undefined ? undefined : String(session);
 }
 
+/** The session of a 2025 client that opens its stream; undefined for other requests, and for sessions that this endpoint did not issue. */
+export function readStreamSession({ method, headers }: IncomingMessage): string | undefined {
+  const session = readSession(headers);
+  if (method !== 'GET' || headers['mcp-protocol-version'] === MODERN || !isOwn(session)) return undefined;
+  return headers.accept?.includes('text/event-stream') ? session : undefined;
+}
+
+/** The session id of a 2025 client's request, if this endpoint issued it. */
+export function ownSession({ session }: Exchange): string | undefined {
+  return session?.scope === 'connection' && isOwn(session.id) ? session.id : undefined;
+}
+
+const isOwn = (session: string | undefined): session is string => session?.startsWith(PREFIX) === true;
+
 /** Whether a request carries a session id that this endpoint did not issue. */
 export function hasForeignSession(headers: IncomingHttpHeaders): boolean {
   const session = readSession(headers);
-  return session !== undefined && !session.startsWith(PREFIX);
+  return session !== undefined && !isOwn(session);
 }
 
 /** The id of a `tools/call` that its client can cancel by a notification: one of the 2025 revisions, not in a JSON-RPC batch. */

@@ -54,12 +54,14 @@ export class EventStreams {
   /**
    * Counts a new stream of this caller.
    * @param onVoid must end the stream: its credential was revoked or has expired
+   * @param isOptional clients open it without need: it leaves half of the streams of its tenant to others
    * @returns a function that ends the count
    * @throws ToolError QUEUE_FULL when there are too many streams
    */
-  enter(caller: Principal, onVoid: () => void): () => void {
+  enter(caller: Principal, onVoid: () => void, isOptional = false): () => void {
     const { tenantId } = caller;
-    const { maxStreams, maxStreamsPerTenant } = this.limits;
+    const { maxStreams } = this.limits;
+    const maxStreamsPerTenant = Math.ceil(this.limits.maxStreamsPerTenant / (isOptional ? 2 : 1));
     const openOfTenant = this.#tenants.get(tenantId) ?? 0;
     if (this.#open >= maxStreams) throw tooMany(`${maxStreams} event streams are open`);
     if (openOfTenant >= maxStreamsPerTenant) throw tooMany(`Your tenant has ${maxStreamsPerTenant} open event streams`);

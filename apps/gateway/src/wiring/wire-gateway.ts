@@ -247,7 +247,7 @@ interface ServerDeps {
 function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
   const { clock, metrics } = host;
   const { brokers, auth, catalog, engine, calls, fleet } = deps;
-  const { nats } = brokers;
+  const { nats, redis } = brokers;
   const maxBodyBytes = settings.GATEWAY_MAX_BODY_BYTES;
   const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
   const streams = new EventStreams(
@@ -321,6 +321,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         toolLabels: engine.toolLabels,
         calls: calls.toolCalls,
         nats,
+        redis,
         streams,
       }),
       new MountedConsole(settings.CONSOLE_DIR, host),

@@ -18,11 +18,14 @@ import type { CatalogChanges, ToolList, ToolSearch, Toolsets } from '@toolfleet/
 import type { ToolLabels } from '@toolfleet/engine-adapters';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
+import type { Brokers } from './brokers.js';
 import { CallCancellations } from '../mcp/cancellation.js';
 import { ElicitationRelay } from '../mcp/elicitation.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 import { QueueTasks } from '../mcp/queue-tasks.js';
+import { RedisSessionSubscriptions } from '../mcp/redis-session-subscriptions.js';
 import { ResourceSubscriptions } from '../mcp/resource-subscriptions.js';
+import { SessionStreams } from '../mcp/session-streams.js';
 
 /** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {
@@ -40,6 +43,7 @@ interface McpWiringDeps {
   calls: ToolCalls;
   asyncCalls: AsyncCalls;
   nats: NatsClient;
+  redis: Brokers['redis'];
   streams: EventStreams;
   status: CredentialStatus;
   projects: Projects;
@@ -51,6 +55,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
   const { clock, logger } = host;
   const { authenticate, tokens, list, search } = deps;
   const onFault = (error: unknown) => logger.error({ error }, 'the MCP endpoint failed');
+  const subscriptions = new ResourceSubscriptions(deps.nats, clock, onFault);
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
@@ -76,7 +81,8 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       ),
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
-      subscriptions: new ResourceSubscriptions(deps.nats, clock, onFault),
+      subscriptions,
+      sessions: new SessionStreams(new RedisSessionSubscriptions(deps.redis), subscriptions, deps.nats, clock, onFault),
       projects: deps.projects,
       readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
       requestState: {

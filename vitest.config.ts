@@ -7,6 +7,9 @@ import { LONG_SPECS } from './test/long-specs.js';
 const SOURCE = '@toolfleet/source';
 
 /**
+ * Specs of a project share the modules of their worker (`isolate: false`): loading them for each file again took a third of the time.
+ * What a spec changes for its process it restores.
+ *
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
  * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus,
@@ -24,7 +27,7 @@ const shared = {
  * Specs of whole fleets wait half of their time. They begin when the unit tests have ended, which would starve them, and share their
  * workers, so that none is idle until the last files.
  */
-const systems = { maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };
+const systems = { isolate: false, maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };
 
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
 const patient = { expect: { poll: { timeout: 30_000 } } };
@@ -50,7 +53,6 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'unit',
-          // Loading the same modules for each file again took a third of the time. What a spec changes for its process it restores.
           isolate: false,
           include: [
             'apps/*/src/**/*.spec.ts',

@@ -2,6 +2,9 @@
  * `node tools/bundle.mjs [app …]`: makes `build/<app>/` from what `tsc -b` wrote: the whole service in one file, next to
  * it the programs it runs as child process or thread, and the few packages that cannot be in a file (native code, the
  * Python interpreter). The folder needs nothing else; it is what an image holds. Prints sizes by part.
+ *
+ * `bundleFleet(outdir)` puts all services in one folder, with what they share loaded from the same files. Test fleets run them: a
+ * service starts with two thirds of the CPU.
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
@@ -71,21 +74,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   mkdirSync(outdir, { recursive: true });
   const copied = COPIED[app] ?? [];
   const external = new Set();
-  const { metafile } = await build({
-    entryPoints,
-    outdir,
-    metafile: true,
-    bundle: true,
-    platform: 'node',
-    target: 'node24',
-    format: 'esm',
-    keepNames: true,
-    legalComments: 'eof',
-    banner: { js: COMMONJS },
-    logLevel: 'error',
-    absWorkingDir: ROOT,
-    plugins: [absentIsExternal(new Set(copied), external), inlineText()],
-  });
+  const { metafile } = await build({ ...options(copied, external), entryPoints, outdir });
   writeFileSync(
     join(outdir, 'package.json'),
     `${JSON.stringify({ name: `@toolfleet/${app}`, private: true, type: 'module' }, null, 2)}\n`,
@@ -101,6 +90,39 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
     bytes,
     external: [...external].map(String).toSorted(),
     packages: [...packages].toSorted((a, b) => a.localeCompare(b)),
+  };
+}
+
+/**
+ * Bundles all services into `outdir`, a folder of this repository, from which Node finds the packages that cannot be in a file.
+ * @returns {Promise<void>} after which `<outdir>/<app>.js` are programs
+ */
+export async function bundleFleet(outdir) {
+  const apps = [...APPS.filter((app) => app !== 'samples'), 'standalone'];
+  const entryPoints = Object.assign(
+    Object.fromEntries(apps.map((app) => [app, join(ROOT, 'apps', app, 'dist/main.js')])),
+    ...Object.values(OWN_ENTRIES).map((own) =>
+      Object.fromEntries(Object.entries(own).map(([name, path]) => [name, join(ROOT, path)])),
+    ),
+  );
+  rmSync(outdir, { recursive: true, force: true });
+  await build({ ...options(Object.values(COPIED).flat()), entryPoints, outdir, splitting: true });
+}
+
+/** Options of both builds; packages that are not bundled are added to `external`. */
+function options(copied, external = new Set()) {
+  return {
+    metafile: true,
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    keepNames: true,
+    legalComments: 'eof',
+    banner: { js: COMMONJS },
+    logLevel: 'error',
+    absWorkingDir: ROOT,
+    plugins: [absentIsExternal(new Set(copied), external), inlineText()],
   };
 }
 

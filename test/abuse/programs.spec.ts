@@ -95,7 +95,9 @@ describe('a program that asks with a megabyte', () => {
     ...(FULL_LENGTH ? COSTLY : []),
   ])(`${questions} times, %s, ends no gateway`, async (how, code) => {
     const harm = await abused.measured(`${questions} questions of 1 MB ${how}`, async () => {
-      expect((await attack(code)).body.metadata).toMatchObject({ code: 'OUTPUT_LIMIT' });
+      const { body } = await attack(code);
+      // On a slow machine its time ends first.
+      expect(['OUTPUT_LIMIT', 'ATTEMPT_TIMED_OUT']).toContain(body.metadata.code);
     });
     expect(harm.residentMb.gateway).toBeLessThan(700);
     expect(harm.residentMb['python-sandbox']).toBeLessThan(1_000);

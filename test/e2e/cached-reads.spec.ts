@@ -41,6 +41,7 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'note-write.tool.mjs'), NOTE_WRITE);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'openapi-executor': 1 },
+    together: true,
     tools: ['parcels_getParcel', 'depot_getParcel', 'note_read', 'note_write'],
     config: {
       ...samples.config,

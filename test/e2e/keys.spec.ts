@@ -9,6 +9,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
+    together: true,
     tools: ['calculator', 'text_process'],
     config: { roles: { support: ['all_calls', 'all_tenants'], finance: [] } },
   });

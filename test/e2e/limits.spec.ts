@@ -16,6 +16,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    together: ['gateway', 'registry', 'budget'],
     tools: ['calculator'],
     config: {
       rate_limits: {

@@ -29,6 +29,7 @@ beforeAll(async () => {
       'openapi-executor': 1,
       'python-sandbox': 1,
     },
+    together: ['registry', 'budget', 'builtin-executor', 'mcp-executor', 'openapi-executor'],
     tools: ['calculator', 'notes_save_note', 'parcels_getParcel', 'run_program'],
     config: {
       ...samples.config,

@@ -54,6 +54,7 @@ beforeAll(async () => {
       'mcp-executor': 1,
       'python-sandbox': 1,
     },
+    together: ['registry', 'budget', 'records', 'builtin-executor', 'mcp-executor', 'python-sandbox'],
     tools: ['paid', 'paid_once', 'slow', 'slow_once', 'free', 'away', 'execute_python'],
     config: { mcp_tools: { away }, budget: { tenants: { globex: { allow_cost_overrun: true } } } },
     env: { BUILTIN_PLUGINS_DIR: plugins, EGRESS_ALLOWED_ENDPOINTS: AWAY, MCP_ALLOWED_DOMAINS: '127.0.0.1' },
@@ -313,6 +314,7 @@ describe('without an executor', () => {
   beforeAll(async () => {
     lonely = await TestFleet.start({
       services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
+      together: ['gateway', 'registry', 'budget'],
       tools: ['paid', 'execute_python'],
       env: { BUILTIN_PLUGINS_DIR: plugins, GATEWAY_CALL_TIMEOUT_MS: '2000' },
     });

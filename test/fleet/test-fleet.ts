@@ -60,8 +60,8 @@ type Environment = Readonly<Record<string, string>>;
 export interface FleetOptions {
   /** How many processes of each. */
   services: Partial<Record<ServiceName, number>>;
-  /** The first process of each service is one and the same, which starts in a quarter of the time; for specs that end none of them. */
-  together?: boolean;
+  /** The first processes of these services, or of all, are one, which starts in a quarter of the time; for services that a spec does not end. */
+  together?: true | readonly ServiceName[];
   /** Content of the configuration file. */
   config?: object;
   env?: Environment;
@@ -95,6 +95,14 @@ export interface Ask {
   /** Number of the gateway. */
   gateway?: number;
   signal?: AbortSignal;
+}
+
+/** Folder of the bundles that `npm test` makes; without it, fleets run what `tsc -b` built. */
+const BUNDLES = process.env['TEST_FLEET_SERVICES'];
+
+/** The program of a service. `build` is the root of another release's working tree. */
+function programOf(name: ServiceName | 'standalone', build = ROOT): string {
+  return BUNDLES && build === ROOT ? join(BUNDLES, `${name}.js`) : join(build, 'apps', name, 'dist/main.js');
 }
 
 /** A fleet that runs. */
@@ -157,9 +165,12 @@ export class TestFleet {
     );
     await this.#issueKeys();
     const counts = Object.entries(services) as [ServiceName, number][];
-    const shared = this.options.together ? counts.filter(([, count]) => count > 0).map(([name]) => name) : [];
+    const { together = [] } = this.options;
+    const shared = counts
+      .filter(([name, count]) => count > 0 && (together === true || together.includes(name)))
+      .map(([name]) => name);
     const own = counts.flatMap(([name, count]) =>
-      Array.from({ length: count - (shared.length > 0 ? 1 : 0) }, () => name),
+      Array.from({ length: count - (shared.includes(name) ? 1 : 0) }, () => name),
     );
     if (shared.length > 0) await this.#launchTogether(shared);
     await Promise.all(own.map((name) => this.launch(name)));
@@ -168,16 +179,16 @@ export class TestFleet {
 
   /** Starts one more process and waits until it is ready. `build` is the root of another release's working tree. */
   launch(name: ServiceName, env: Environment = {}, build = ROOT): Promise<ServiceProcess> {
-    return this.#launch(join(build, 'apps', name), [name], env);
+    return this.#launch(programOf(name, build), [name], env);
   }
 
   #launchTogether(names: readonly ServiceName[]): Promise<ServiceProcess> {
-    return this.#launch(join(ROOT, 'apps/standalone'), names, { TOOLFLEET_SERVICES: names.join(',') });
+    return this.#launch(programOf('standalone'), names, { TOOLFLEET_SERVICES: names.join(',') });
   }
 
-  async #launch(app: string, names: readonly ServiceName[], env: Environment): Promise<ServiceProcess> {
+  async #launch(entry: string, names: readonly ServiceName[], env: Environment): Promise<ServiceProcess> {
     const process = startServiceProcess({
-      entry: join(app, 'dist/main.js'),
+      entry,
       readyTimeoutMs: READY_WITHIN_MS,
       env: {
         ...this.#environment(),
@@ -323,6 +334,7 @@ export class TestFleet {
       API_KEY_PEPPER: this.#pepper,
       REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
       LOG_LEVEL: 'info',
+      ...(BUNDLES ? { POLICY_DIR: join(ROOT, 'deploy/policies') } : {}),
       ...(this.options.natsTenants === undefined ? {} : { GATEWAY_TRUST_TENANT_SUBJECTS: 'true' }),
     };
   }

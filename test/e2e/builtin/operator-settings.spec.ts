@@ -6,6 +6,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
+    together: ['gateway', 'registry', 'budget'],
     tools: ['calculator', 'json_process', 'text_process', 'get_weather'],
     // All services get the same environment, as under npm start.
     env: {

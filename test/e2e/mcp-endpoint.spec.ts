@@ -12,6 +12,7 @@ import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { modernRequest } from '../fleet/mcp-tasks.js';
+import { startTaskMcpServer, type TaskMcpServer } from '../fleet/task-mcp-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const KEY = 'e2e-developer-key-0123456789';
@@ -443,6 +444,124 @@ describe('a server that asks for input', () => {
     const ran = await post('/api/v1/tools/run_program/execute', { arguments: { code } });
     expect(JSON.stringify(await ran.json())).toContain('INPUT_REQUIRED');
     expect(asking.bookings.filter((booking) => booking.endsWith(' x'))).toEqual([]);
+  });
+});
+
+describe('a server that answers with tasks', () => {
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+  const post = (path: string, body: object) =>
+    fetch(new URL(path, url), { method: 'POST', headers, body: JSON.stringify(body) });
+  /** The result or the error of a request of a client that takes tasks and shows forms. */
+  const ask = async (method: string, params: Record<string, unknown>) => {
+    const request = modernRequest(method, params, { elicitation: { form: {} } });
+    const answer = await fetch(url, {
+      method: 'POST',
+      headers: { ...headers, ...request.headers },
+      body: JSON.stringify(request.body),
+    });
+    const { result, error } = (await answer.json()) as Record<'result' | 'error', Record<string, never>>;
+    return result ?? error;
+  };
+  const bake = (what: string, more: object = {}) =>
+    ask('tools/call', { name: 'oven_bake', arguments: { what, ...more } });
+  const stateOf = (what: string) => baking.tasks.get(what);
+  let baking: TaskMcpServer;
+
+  beforeAll(async () => {
+    baking = await startTaskMcpServer();
+    appendFileSync(join(stateDir, 'allowed-endpoints'), `${baking.origin}\n`);
+    const entry = { name: 'oven', url: `${baking.origin}/mcp`, visibility: 'fleet' };
+    await eventually('oven is registered', async () => (await post('/api/v1/sources/mcp', entry)).ok);
+  });
+  afterAll(() => baking?.stop());
+
+  it('gives a task of the fleet to a client that takes tasks, and the result at its end', async () => {
+    const created = await bake('bread');
+    expect(created).toMatchObject({
+      resultType: 'task',
+      status: 'working',
+      taskId: expect.stringMatching(/^[\w-]{36}$/),
+    });
+    const get = () => ask('tasks/get', { taskId: created['taskId'] });
+    await eventually('it has ended', async () => (await get())['status'] === 'completed');
+    expect(await get()).toMatchObject({ result: { isError: false, content: [{ text: 'baked {}' }] } });
+    const ends = () => recentCalls('oven_bake', (id) => id === created['taskId']);
+    await eventually('one call is recorded', async () => (await ends()).length > 0);
+    expect(await ends()).toEqual(['success']);
+  });
+
+  it('passes its questions and their answers on', async () => {
+    const { taskId } = await bake('rolls', { how: 'input_required' });
+    const get = () => ask('tasks/get', { taskId });
+    await eventually('it asks', async () => (await get())['status'] === 'input_required');
+    expect(await get()).toMatchObject({
+      inputRequests: { loaves: { params: { message: expect.stringContaining('The MCP server oven asks: How many') } } },
+    });
+    const loaves = { action: 'accept', content: { loaves: 6 } };
+    expect(await ask('tasks/update', { taskId, inputResponses: { loaves, other: loaves } })).toMatchObject({
+      resultType: 'complete',
+    });
+    expect((await get())['status']).not.toBe('input_required');
+    await eventually('it has ended', async () => (await get())['status'] === 'completed');
+    expect(stateOf('rolls')).toMatchObject({ answers: { loaves } });
+    expect(stateOf('rolls')?.answers).not.toHaveProperty('other');
+  });
+
+  it('reports that it failed with an error of the protocol', async () => {
+    const { taskId } = await bake('coal', { how: 'failed' });
+    const get = () => ask('tasks/get', { taskId });
+    await eventually('it has ended', async () => (await get())['status'] === 'failed');
+    expect(await get()).toMatchObject({ error: { code: -32_099, message: expect.stringContaining('oven is broken') } });
+  });
+
+  it('is cancelled with the task of the fleet', async () => {
+    const { taskId } = await bake('cake', { polls: 1e9 });
+    await eventually('it is followed', () => (stateOf('cake')?.polled ?? 0) > 0);
+    expect(await ask('tasks/cancel', { taskId })).toMatchObject({ resultType: 'complete' });
+    await eventually('the server has cancelled it', () => stateOf('cake')?.status === 'cancelled');
+    expect(await ask('tasks/get', { taskId })).toMatchObject({ status: 'cancelled' });
+  });
+
+  it.each(['auto', 'legacy'] as const)(
+    'keeps a client without tasks waiting, which answers questions (%s)',
+    async (mode) => {
+      const client = await connect(mode, { elicitation: {} });
+      client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { loaves: 2 } }));
+      const call = (what: string, more: object = {}) =>
+        client.callTool({ name: 'oven_bake', arguments: { what, ...more } });
+      expect(await call(`plain ${mode}`)).toMatchObject({ isError: false, content: [{ text: 'baked {}' }] });
+      expect(await call(`asked ${mode}`, { how: 'input_required' })).toMatchObject({
+        content: [{ text: 'baked {"loaves":{"action":"accept","content":{"loaves":2}}}' }],
+      });
+      const mute = await connect(mode);
+      expect(
+        await mute.callTool({ name: 'oven_bake', arguments: { what: `mute ${mode}`, how: 'input_required' } }),
+      ).toMatchObject({ isError: true, _meta: { code: 'INPUT_REQUIRED' } });
+      await eventually('it is cancelled', () => stateOf(`mute ${mode}`)?.status === 'cancelled');
+    },
+  );
+
+  it('is cancelled when a client without tasks stops waiting, or its time is over', async () => {
+    const path = '/api/v1/tools/oven_bake/execute';
+    const late = await post(path, { arguments: { what: 'slow', polls: 1e9 }, timeout_ms: 2_000 });
+    expect(JSON.stringify(await late.json())).toContain('oven did not end in time and was cancelled');
+    await eventually('the late one is cancelled', () => stateOf('slow')?.status === 'cancelled');
+    const client = await connect('auto');
+    const leaving = new AbortController();
+    const left = client
+      .callTool({ name: 'oven_bake', arguments: { what: 'left', polls: 1e9 } }, { signal: leaving.signal })
+      .catch(() => 'aborted');
+    await eventually('it is followed', () => (stateOf('left')?.polled ?? 0) > 0);
+    leaving.abort();
+    expect(await left).toBe('aborted');
+    await eventually('the abandoned one is cancelled', () => stateOf('left')?.status === 'cancelled');
+  });
+
+  it('keeps an asynchronous call waiting for the result', async () => {
+    const accepted = await post('/api/v1/tools/oven_bake/execute', { arguments: { what: 'async' }, mode: 'async' });
+    const { call_id: id } = (await accepted.json()) as { call_id: string };
+    const events = await (await fetch(new URL(`/api/v1/calls/${id}/events`, url), { headers })).text();
+    expect(events).toContain('baked {}');
   });
 });
 

@@ -1,5 +1,5 @@
 import type { CallToolResult, RequestOptions } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type CallProgress, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
@@ -8,6 +8,7 @@ import { asksForInput, toInputResponse } from './input-request.js';
 import { classifyMcpError, type McpFault } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import type { McpMessage, McpTarget } from './mcp-target.js';
+import { followTask, givenTask, readTask, type CreatedTask, type TaskMethod } from './server-task.js';
 import type { SessionPool } from './session-pool.js';
 import { reportsExpiredToken, toExecResponse } from './tool-result.js';
 
@@ -21,7 +22,7 @@ export interface AttemptLimits {
   /** Claims the call in the journal. Awaited once, right before the request is sent. */
   beforeEffect?: () => Promise<void>;
   /** Called for each progress notification of the server. */
-  onProgress?: (progress: { progress: number; total?: number; message?: string }) => void;
+  onProgress?: (progress: CallProgress) => void;
   traceparent?: string;
 }
 
@@ -40,7 +41,8 @@ const USER_META = 'io.toolfleet/user-id';
 
 /**
  * One attempt at a tool, prompt or resource of an MCP server. If the server refused it because of the session, protocol revision or credential, the
- * tool has not run: only then is the session renewed and the call sent once more.
+ * tool has not run: only then is the session renewed and the call sent once more. A call that the server answers with a task waits for
+ * its end, unless the caller takes tasks.
  */
 export async function callMcpTool(
   message: McpMessage,
@@ -50,11 +52,22 @@ export async function callMcpTool(
   limits: AttemptLimits,
 ): Promise<Attempt> {
   const endsAt = clock.monotonic() + limits.remainingMs;
+  const follow = (task: CreatedTask) =>
+    finishTask(task, message, target, pool, clock, { ...limits, remainingMs: endsAt - clock.monotonic() });
+  const given = givenTask(message);
+  if (given) {
+    await limits.beforeEffect?.();
+    return follow(given);
+  }
   for (let renewed = false; ; renewed = true) {
     const outcome = await attemptOnce(message, target, pool, clock, {
       ...limits,
       remainingMs: endsAt - clock.monotonic(),
     });
+    if ('task' in outcome) {
+      if (message.input?.tasks !== 'take') return follow(outcome.task);
+      return { reply: toInputResponse({}, message, target.server, outcome.task.id), targetFault: false };
+    }
     if ('reply' in outcome) {
       if (!reportsExpiredToken(outcome.reply)) return outcome;
       // Renewed for the next call. This one is not repeated: the tool may have run.
@@ -70,7 +83,62 @@ export async function callMcpTool(
   }
 }
 
-type Once = (Attempt & { session: McpSession | undefined }) | { fault: McpFault; session: McpSession | undefined };
+/** Follows a task of a server, each request on the session that the server has by then. */
+async function finishTask(
+  task: CreatedTask,
+  message: McpMessage,
+  target: McpTarget,
+  pool: SessionPool,
+  clock: Clock,
+  limits: AttemptLimits,
+): Promise<Attempt> {
+  const { signal, remainingMs, onProgress } = limits;
+  const request = async (method: TaskMethod, params: JsonObject, leftMs: Milliseconds): Promise<JsonObject> => {
+    const idleMs = Math.min(leftMs, target.timeoutMs ?? limits.defaultIdleMs);
+    const exchange = new Exchange();
+    let session: McpSession | undefined;
+    try {
+      // The task is cancelled after the caller has gone.
+      const stops = method === 'tasks/cancel' ? undefined : signal;
+      return await runWithLimits(exchange, { idleMs, totalMs: leftMs, signal: stops }, clock, () =>
+        pool.use(target, (opened) => {
+          session = opened;
+          return opened.requestTask(method, params, { signal: exchange.signal, timeout: leftMs + 5_000 });
+        }),
+      );
+    } catch (error) {
+      const fault = classifyMcpError(error, target.server);
+      if (fault.reconnect) pool.retire(target, session, true);
+      throw fault.error;
+    }
+  };
+  try {
+    const given = message.input?.given;
+    if (given?.task !== undefined && given.revision !== message.revision) throw changedTool(target.server);
+    if (message.input?.tasks === 'answer') {
+      await request('tasks/update', { taskId: task.id, inputResponses: given?.responses ?? {} }, remainingMs);
+      return { reply: { ok: true, output: null, text: '', metadata: {} }, targetFault: false };
+    }
+    return {
+      reply: await followTask(task, message, { clock, request, remainingMs, signal, onProgress }),
+      targetFault: false,
+    };
+  } catch (error) {
+    const { error: reason, targetFault } = classifyMcpError(error, target.server);
+    return { reply: failedResponse(reason), targetFault };
+  }
+}
+
+/** The definition may name another server by now, which does not know the task. */
+function changedTool(server: string): ToolError {
+  const message = `The definition of the tool changed while the MCP server ${server} ran its task`;
+  return new ToolError('OUTCOME_UNKNOWN', { message, details: { server } });
+}
+
+type Once =
+  | (Attempt & { session: McpSession | undefined })
+  | { fault: McpFault; session: McpSession | undefined }
+  | { task: CreatedTask };
 
 async function attemptOnce(
   message: McpMessage,
@@ -82,7 +150,7 @@ async function attemptOnce(
   const exchange = new Exchange();
   let session: McpSession | undefined;
   try {
-    const reply = await runWithLimits(
+    const answer = await runWithLimits(
       exchange,
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
@@ -104,20 +172,24 @@ async function attemptOnce(
           });
         }),
     );
-    return { reply, targetFault: false, session };
+    return 'id' in answer ? { task: answer } : { reply: answer, targetFault: false, session };
   } catch (error) {
     return { fault: classifyMcpError(error, target.server), session };
   }
 }
 
 /** Sends a call by the method of its binding. @throws whatever the SDK throws */
-async function sendCall(session: McpSession, message: McpMessage, options: RequestOptions): Promise<ExecResponse> {
+async function sendCall(
+  session: McpSession,
+  message: McpMessage,
+  options: RequestOptions,
+): Promise<ExecResponse | CreatedTask> {
   const { binding } = message;
   const isFeature = binding.method !== undefined;
   const result = isFeature
     ? await requestFeature(session.client, message, options)
     : await callTool(session, message, options);
-  if (asksForInput(result)) return toInputResponse(result, message, binding.server);
+  if (asksForInput(result)) return readTask(result) ?? toInputResponse(result, message, binding.server);
   if (isFeature) return toFeatureResponse(result as JsonObject, binding);
   return toExecResponse(result as CallToolResult, binding.authority);
 }

@@ -9,9 +9,17 @@ import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/
 /** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
 const MAX_CHARS = 64 * 1024;
 
-/** The parameters of a request to a server of 2026-07-28, with what the caller can be asked for, and its answers. */
-export function withInput<T extends object>(params: T & { _meta?: object }, { capabilities, given }: CallInput): T {
-  const _meta = { ...params._meta, [CLIENT_CAPABILITIES_META_KEY]: capabilities };
+/**
+ * The parameters of a request to a server of 2026-07-28, with what the caller can be asked for, and its answers.
+ * @param extensions that the fleet itself declares
+ */
+export function withInput<T extends object>(
+  params: T & { _meta?: object },
+  { capabilities, given }: CallInput,
+  extensions?: JsonObject,
+): T {
+  const declared = extensions ? { ...capabilities, extensions } : capabilities;
+  const _meta = { ...params._meta, [CLIENT_CAPABILITIES_META_KEY]: declared };
   return { ...params, _meta, inputResponses: given?.responses, requestState: given?.state };
 }
 
@@ -20,11 +28,15 @@ export function asksForInput(result: unknown): result is InputRequiredResult {
   return isInputRequiredResult(result);
 }
 
-/** What a server asks for, as the outcome of an attempt. A server may only ask for what the caller declared. */
+/**
+ * What a server asks for, as the outcome of an attempt. A server may only ask for what the caller declared.
+ * @param task of the server that asks
+ */
 export function toInputResponse(
-  { inputRequests = {}, requestState }: InputRequiredResult,
+  { inputRequests = {}, requestState }: Pick<InputRequiredResult, 'inputRequests' | 'requestState'>,
   { input, revision }: Pick<ExecMessage, 'input' | 'revision'>,
   server: string,
+  task?: string,
 ): ExecResponse {
   const requests = inputRequests as unknown as JsonObject;
   const undeclared = Object.values(requests).find((request) => !isDeclared(request, input?.capabilities));
@@ -38,7 +50,7 @@ export function toInputResponse(
     new ToolError('INPUT_REQUIRED', {
       message: `The MCP server ${server} asks for input`,
       details: { server },
-      facts: { input: { server, revision, requests, state: requestState } },
+      facts: { input: { server, revision, requests, state: requestState, task } },
     }),
   );
 }

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import {
+  CLIENT_CAPABILITIES_META_KEY,
   Client,
   SdkError,
   SdkErrorCode,
@@ -10,6 +11,7 @@ import {
   type ClientOptions,
   type InputRequiredResult,
   type PriorDiscovery,
+  type RequestOptions,
   type StandardSchemaV1,
   type Transport,
 } from '@modelcontextprotocol/client';
@@ -28,6 +30,7 @@ import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-tra
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
+import { asInputRequired, TASKS_EXTENSION, type TaskMethod } from './server-task.js';
 import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 
 /** What sessions use of this process. */
@@ -67,6 +70,18 @@ const TOOL_RESULT: StandardSchemaV1<unknown, CallToolResult> = {
   },
 };
 
+/** Any object. */
+const ANY_RESULT: StandardSchemaV1<unknown, object> = {
+  '~standard': {
+    version: 1,
+    vendor: 'toolfleet',
+    validate: (value) =>
+      isJsonObject(value as never) ? { value: value as object } : { issues: [{ message: 'must be an object' }] },
+  },
+};
+/** Prefix of methods on their way through the SDK. */
+const UNGATED = 'toolfleet/';
+
 /** One connection to one server with one credential. */
 export class McpSession {
   private constructor(
@@ -102,6 +117,7 @@ export class McpSession {
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
     fillOmitted(transport, client);
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
+    sendUngated(transport);
     try {
       await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target), signal });
     } catch (error) {
@@ -126,7 +142,7 @@ export class McpSession {
 
   /**
    * Calls a tool. Servers before 2026-07-28 see a client that cannot be asked for input: they would ask on the connection that all callers
-   * share.
+   * share. A server with tasks may answer with one (`readTask`).
    * @param input what the caller can be asked for, and its answers
    * @throws whatever the SDK, the egress guard or the network throws
    */
@@ -136,12 +152,25 @@ export class McpSession {
     input?: CallInput,
   ): Promise<CallToolResult | InputRequiredResult> {
     if (this.client.getProtocolEra() === 'modern') {
-      if (!input) return this.client.callTool(params, options);
+      const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
+      if (!input && !extensions) return this.client.callTool(params, options);
       // With a definition, the SDK does not apply the listed output schema, which a request for input does not match.
       const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
-      return this.client.callTool(withInput(params, input), { ...options, toolDefinition, allowInputRequired: true });
+      const asking = withInput(params, input ?? { capabilities: {} }, extensions);
+      return this.client.callTool(asking, { ...options, toolDefinition, allowInputRequired: true });
     }
     return this.client.request({ method: 'tools/call', params }, TOOL_RESULT, options);
+  }
+
+  /** Sends a request about a task of the server. @throws whatever the SDK, the egress guard or the network throws */
+  async requestTask(method: TaskMethod, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
+    const _meta = { [CLIENT_CAPABILITIES_META_KEY]: { extensions: { [TASKS_EXTENSION]: {} } } };
+    const request = { method: UNGATED + method, params: { ...params, _meta } };
+    return (await this.client.request(request, ANY_RESULT, options)) as JsonObject;
+  }
+
+  private get offersTasks(): boolean {
+    return isJsonObject(this.client.getServerCapabilities()?.extensions?.[TASKS_EXTENSION]);
   }
 
   /** Ends the session, also at the server if it keeps one. Never throws. */
@@ -264,6 +293,16 @@ const OMITTED = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
  */
 function fillOmitted(transport: Transport, client: Client): void {
   intercept(transport, 'onmessage', (message) => {
-    if ('result' in message && client.getProtocolEra() !== 'legacy') message.result = { ...OMITTED, ...message.result };
+    if ('result' in message && client.getProtocolEra() !== 'legacy')
+      message.result = asInputRequired({ ...OMITTED, ...message.result });
   });
+}
+
+/** Sends the methods of tasks, which the SDK refuses to send in 2026-07-28 because 2025-11-25 has methods with their names. */
+function sendUngated(transport: Transport): void {
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) =>
+    'method' in message && message.method.startsWith(UNGATED)
+      ? send({ ...message, method: message.method.slice(UNGATED.length) }, options)
+      : send(message, options);
 }

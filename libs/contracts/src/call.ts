@@ -115,8 +115,31 @@ export interface Approval {
 export interface CallInput {
   /** Client capabilities of MCP that the caller declared for this (`elicitation`). */
   capabilities: JsonObject;
+  /**
+   * Where the server of a tool answers with a task: `take` hands it to the caller, which makes the call again to follow it; `follow`
+   * reports what it asks for as progress; `answer` only sends it the given answers. Absent: the call waits for the end of the task, and
+   * asks its caller like any other.
+   */
+  tasks?: 'take' | 'follow' | 'answer';
   /** The answers to what the tool asked for when it was called before. Valid only for the revision of the tool that asked. */
-  given?: { responses: JsonObject; state?: string; revision: string };
+  given?: {
+    responses: JsonObject;
+    state?: string;
+    revision: string;
+    /** Id at the server of the task that asked; the call goes on with it. */
+    task?: string;
+  };
+}
+
+/** A running task of an MCP server. */
+export interface ServerTask {
+  /** At the server. */
+  id: string;
+  server: string;
+  /** Revision of the tool that began it. */
+  revision: string;
+  /** What it asks a person for, by key; empty while it asks for nothing. */
+  requests: JsonObject;
 }
 
 /** Progress of a running call. */
@@ -124,6 +147,8 @@ export interface CallProgress {
   message?: string;
   progress?: number;
   total?: number;
+  /** The task of an MCP server that the call follows. Reported with `CallInput.tasks: 'follow'` only. */
+  task?: ServerTask;
 }
 
 /** Tokens and money that a call consumed. `tokens` is 0 when the tool reports none. */

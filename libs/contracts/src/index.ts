@@ -32,6 +32,7 @@ export {
   type Approval,
   type CallContext,
   type CallInput,
+  type ServerTask,
   type ExchangeSession,
   type CallProgress,
   type CallMode,

@@ -134,8 +134,10 @@ export function toExecMessage(call: Call, delegationToken?: string): ExecMessage
       deadline_at: call.entry.deadlineAt,
     },
     binding: tool.binding,
-    // Answers are for the definition that asked: another one may have another server.
-    input: request.input && (given?.revision === tool.revision ? request.input : (asked as CallInput)),
+    // Answers are for the definition that asked: another one may have another server. A task has begun, so no other may be.
+    input:
+      request.input &&
+      (given?.revision === tool.revision || given?.task !== undefined ? request.input : (asked as CallInput)),
     deadlineShortened: isDeadlineShortened(call) ? true : undefined,
     context: {
       ...input.context,

@@ -173,13 +173,17 @@ function toolTimeoutMs(tool: RegisteredTool, settings: EngineSettings): Millisec
   return kind === 'openapi' ? settings.openapiTimeoutMs : settings.defaultTimeoutMs;
 }
 
-/** The attempt timeout of one call: the tool's, or the caller's `timeout_ms` where that is shorter. */
+/**
+ * The attempt timeout of one call: the tool's, or the caller's `timeout_ms` where that is shorter. A call that follows a task of an MCP
+ * server has the time until its deadline, because the server answers in between.
+ */
 export function attemptTimeoutMs(
   plan: ToolPlan,
   request: CallRequest,
   args: JsonObject,
   settings: EngineSettings,
 ): Milliseconds {
+  if (request.input?.given?.task !== undefined) return request.timeoutMs ?? Number.POSITIVE_INFINITY;
   const ofTool = plan.timeoutMs ?? pythonTimeoutMs(args, settings);
   return request.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.timeoutMs);
 }

@@ -105,7 +105,7 @@ function keyKinds(redis: Redis, task: PurgeTask, { queues, results, large }: Sca
       belongs: ([of, user, maker]) => isOwn(of, user, maker),
       remove: async (key, [, , , object]) => {
         if (object) await large?.delete(object);
-        await redis.unlink(key, key.replace(/record$/, 'events'));
+        await redis.unlink(key, key.replace(/record$/, 'events'), key.replace(/record$/, 'answers'));
         await results.drop(tenantId, key.slice('{call:'.length, key.indexOf('}')));
       },
     },

@@ -199,6 +199,11 @@ export class AsyncCalls {
     }
   }
 
+  /** Notes that the caller answered questions of the task that its call follows. @throws ToolError SERVICE_UNAVAILABLE */
+  noteAnswers(callId: string, keys: readonly string[]): Promise<void> {
+    return orUnavailable(STORE, this.deps.store.noteAnswers(callId, keys));
+  }
+
   /** Events after `afterId`; the last one of a finished call is `done`. */
   events(callId: string, afterId?: string): Promise<CallEvent[]> {
     return this.deps.store.events(callId, afterId);

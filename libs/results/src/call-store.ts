@@ -1,4 +1,4 @@
-import type { CallBody, CallProgress, CallState, EpochMs, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallProgress, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
 /** What is known of an asynchronous call. */
 export interface StoredCall {
@@ -22,12 +22,16 @@ export interface StoredCall {
   result?: CallBody;
   /** The same as JSON in UTF-8, in place of `result`: only from `getText`. */
   resultText?: Buffer;
+  /** The task of an MCP server that the call follows, with the questions that are not answered yet. */
+  task?: ServerTask;
+  /** JSON-RPC code of the error with which the server of the tool ended the call. */
+  rpcCode?: number;
 }
 
 /** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
 export type CallEvent =
   | { id: string; type: 'accepted' | 'started' }
-  | ({ id: string; type: 'progress' } & CallProgress)
+  | ({ id: string; type: 'progress' } & Omit<CallProgress, 'task'>)
   | { id: string; type: 'done'; state: CallState; result?: CallBody };
 
 /** An event before it has an id. */
@@ -49,6 +53,10 @@ export abstract class CallStore {
    */
   abstract begin(callId: string): Promise<boolean>;
   abstract append(callId: string, event: NewCallEvent): Promise<void>;
+  /** Stores what is found out while a call runs. A question that a task no longer asks may be asked, and answered, again. */
+  abstract note(callId: string, found: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void>;
+  /** Notes that questions of the task of a call were answered, by their keys. */
+  abstract noteAnswers(callId: string, keys: readonly string[]): Promise<void>;
   /** Events after `afterId`, oldest first. */
   abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
   /** Open calls whose deadline has passed by `now`, at most so many. */

@@ -65,7 +65,13 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       deadlineAt: deadlineAt ?? clock.now(),
       // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
-      onProgress: (progress) => void store.append(callId, { type: 'progress', ...progress }).catch(() => undefined),
+      onProgress: ({ task, ...progress }) => {
+        const note = task ? store.note(callId, { task }) : Promise.resolve();
+        const isSeen = Object.keys(progress).length > 0;
+        const event = isSeen ? store.append(callId, { type: 'progress', ...progress }) : undefined;
+        // A report that is lost is repeated, or replaced by a newer one.
+        void Promise.all([note, event]).catch(() => undefined);
+      },
     };
     const outcome = await executeCall(request).catch(toToolError);
     const result = withQueueTime(
@@ -75,7 +81,11 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = toCallState(result, signal);
     const call = { callId, tenantId: request.principal.tenantId };
-    await retryUntilStored(clock, () => ends.end(call, state, body));
+    const rpcCode = result.failure?.code === 'UPSTREAM_ERROR' ? result.failure.facts?.rpcCode : undefined;
+    await retryUntilStored(clock, async () => {
+      if (rpcCode !== undefined) await store.note(callId, { rpcCode });
+      await ends.end(call, state, body);
+    });
     // Not the result: it is in the store already.
     return state;
   };

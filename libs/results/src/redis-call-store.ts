@@ -6,6 +6,7 @@ import {
   type CallState,
   type EpochMs,
   type JsonObject,
+  type ServerTask,
 } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { callBody } from '@toolfleet/engine';
@@ -25,7 +26,10 @@ const PAYLOAD_IN_JOURNAL = Buffer.from('"payload":"journal"}');
 const BEGIN_CALL = readFileSync(new URL('../lua/begin-call.lua', import.meta.url), 'utf8');
 const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.url), 'utf8');
 
-/** Calls as hashes `{call:<id>}:record`, their events as streams `{call:<id>}:events`; one slot per call on Redis Cluster. */
+/**
+ * Calls as hashes `{call:<id>}:record`, their events as streams `{call:<id>}:events`, and the answered questions of their tasks as sets
+ * `{call:<id>}:answers`; one slot per call on Redis Cluster.
+ */
 export class RedisCallStore extends CallStore {
   readonly #begin: Script<number>;
   readonly #finish: Script<number>;
@@ -81,10 +85,19 @@ export class RedisCallStore extends CallStore {
     const [result, object, args, ...state] = values;
     const texts = [args, ...state].map((value) => value?.toString());
     const call = toStoredCall(callId, zip(['arguments', ...STATE_FIELDS], texts));
+    if (call?.task) call.task.requests = await this.#unanswered(callId, call.task.requests);
     if (!call || !result) return call;
     const isWhole = !object && !result.subarray(-PAYLOAD_IN_JOURNAL.length).equals(PAYLOAD_IN_JOURNAL);
     if (isWhole && result.length > SMALL_BYTES) return { ...call, resultText: result };
     return { ...call, result: await this.#whole(callId, call.tenantId, result.toString(), object?.toString()) };
+  }
+
+  /** The questions of a task that were not answered since it was reported. */
+  async #unanswered(callId: string, requests: JsonObject): Promise<JsonObject> {
+    const open = { ...requests };
+    if (Object.keys(open).length > 0)
+      for (const name of await this.redis.smembers(answersKey(callId))) delete open[name];
+    return open;
   }
 
   override async getState(callId: string): Promise<StoredCall | null> {
@@ -111,6 +124,28 @@ export class RedisCallStore extends CallStore {
     await this.redis
       .multi()
       .xadd(key, 'MAXLEN', '~', MAX_EVENTS, '*', 'event', JSON.stringify(event))
+      .expire(key, this.ttlSeconds)
+      .exec();
+  }
+
+  override async note(callId: string, { task, rpcCode }: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void> {
+    const key = recordKey(callId);
+    const changes = this.redis.multi();
+    if (rpcCode !== undefined) changes.hset(key, 'rpc_code', String(rpcCode));
+    if (task) {
+      const answered = await this.redis.smembers(answersKey(callId));
+      const ended = answered.filter((name) => task.requests[name] === undefined);
+      changes.hset(key, 'task', JSON.stringify(task));
+      if (ended.length > 0) changes.srem(answersKey(callId), ...ended);
+    }
+    await changes.expire(key, this.ttlSeconds).exec();
+  }
+
+  override async noteAnswers(callId: string, keys: readonly string[]): Promise<void> {
+    const key = answersKey(callId);
+    await this.redis
+      .multi()
+      .sadd(key, ...keys)
       .expire(key, this.ttlSeconds)
       .exec();
   }
@@ -214,6 +249,8 @@ const STATE_FIELDS = [
   'accepted_at',
   'deadline_at',
   'finished_at',
+  'task',
+  'rpc_code',
 ] as const;
 
 const zip = (names: readonly string[], values: readonly (string | null | undefined)[]) =>
@@ -223,6 +260,8 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
   const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, deadline_at, finished_at } = stored;
   if (!tenant || !tool) return null;
   return {
+    task: stored['task'] ? (JSON.parse(stored['task']) as ServerTask) : undefined,
+    rpcCode: stored['rpc_code'] ? Number(stored['rpc_code']) : undefined,
     callId,
     tenantId: tenant,
     tool,
@@ -256,4 +295,6 @@ const journalKey = (callId: string): string => `{c:${callId}}`;
 /** Ids of open calls by their deadline. */
 const OPEN_CALLS = `${QUEUE_PREFIX}:calls:open`;
 const recordKey = (callId: string): string => `{call:${callId}}:record`;
+/** Keys of the questions of a followed task that were answered. */
+const answersKey = (callId: string): string => `{call:${callId}}:answers`;
 const eventsKey = (callId: string): string => `{call:${callId}}:events`;

@@ -10,6 +10,8 @@ import {
   type CallProgress,
   type ErrorCode,
   type Json,
+  type JsonObject,
+  type ServerTask,
 } from '@toolfleet/contracts';
 import {
   BODY_EXCESS,
@@ -171,12 +173,18 @@ function readErrorReply(headers: IncomingHeaders, body: unknown): ToolError | un
 /** A progress report as it arrived, or undefined when it is not one. Unknown fields are dropped. */
 export function readProgress(body: unknown): CallProgress | undefined {
   if (!isJsonObject(body)) return undefined;
-  const { message, progress, total } = body;
+  const { message, progress, total, task } = body;
   const found: CallProgress = {};
   if (typeof message === 'string') found.message = message;
   if (typeof progress === 'number') found.progress = progress;
   if (typeof total === 'number') found.total = total;
+  if (isServerTask(task)) found.task = task;
   return Object.keys(found).length > 0 ? found : undefined;
+}
+
+function isServerTask(value: Json | undefined): value is JsonObject & ServerTask {
+  if (!isJsonObject(value) || !isJsonObject(value['requests'])) return false;
+  return [value['id'], value['server'], value['revision']].every((field) => typeof field === 'string');
 }
 
 function decodeText(data: Uint8Array): string {

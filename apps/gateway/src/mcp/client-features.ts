@@ -4,6 +4,9 @@ import { isJsonObject, type Json } from '@toolfleet/contracts';
 /** Key of the extension in `capabilities.extensions` of clients that show the pages of MCP Apps. */
 const APPS_EXTENSION = 'io.modelcontextprotocol/ui';
 
+/** Key of the extension of clients and servers with tasks. */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+
 /** What a client can do besides calling tools, as it declared. */
 export interface ClientFeatures {
   /** Shows forms to its user (`elicitation.form`). */
@@ -12,6 +15,8 @@ export interface ClientFeatures {
   urls: boolean;
   /** Shows pages of MCP Apps, which call tools that are hidden from models. */
   apps: boolean;
+  /** Takes tasks in place of results. */
+  tasks: boolean;
 }
 
 /** Reads declared client capabilities; `elicitation: {}` means forms. */
@@ -22,6 +27,7 @@ export function readFeatures(capabilities: unknown): ClientFeatures {
     forms: asks !== undefined && (Object.keys(asks).length === 0 || isJsonObject(asks['form'])),
     urls: isJsonObject(asks?.['url']),
     apps: isJsonObject(extensions) && isJsonObject(extensions[APPS_EXTENSION]),
+    tasks: isJsonObject(extensions) && isJsonObject(extensions[TASKS_EXTENSION]),
   };
 }
 

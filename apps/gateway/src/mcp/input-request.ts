@@ -60,6 +60,8 @@ interface AskingCall<T> {
   build(): CallRequest;
   /** @throws ToolError APPROVAL_REQUIRED, INPUT_REQUIRED with what to ask; every other one ends the call */
   run(request: CallRequest): Promise<T>;
+  /** Makes a task of the call, which follows the one that the server answered with. */
+  follow?(request: CallRequest): Promise<T>;
   /** Renders the end of a call that was refused. */
   refuse(request: CallRequest, error: unknown): T;
 }
@@ -72,7 +74,7 @@ interface AskingCall<T> {
 export async function runAsking<T>(
   { deps, server, isModern }: AskedClient,
   context: ServerContext,
-  { binding, begun, build, run, refuse }: AskingCall<T>,
+  { binding, begun, build, run, follow, refuse }: AskingCall<T>,
 ): Promise<T | CallToolResult> {
   const { requestState: states, elicitation: relay, clock, refusalOf } = deps;
   let { request, refusal } = begun;
@@ -97,6 +99,8 @@ export async function runAsking<T>(
         const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
         const input = readRequiredInput(thrown);
         if (!approval && !input) throw thrown;
+        const following = follow && input && followingTask(request, input);
+        if (following) return await follow(following);
         if (isModern && approval) return requestApproval(approval, binding, states);
         if (isModern && input) return requestInput(input, request, binding, states);
         if (!relay) throw thrown;
@@ -117,18 +121,24 @@ export async function runAsking<T>(
   }
 }
 
-/** What the person of a call may be asked for. A 2025 client is asked on a stream whose answers any replica may get, so it needs a relay. */
+/**
+ * What the person of a call may be asked for, and whether the call may become a task. A 2025 client is asked on a stream whose answers any
+ * replica may get, so it needs a relay.
+ * @param takesTasks of a client that declares them
+ */
 export function toAsking(
-  { elicitation }: Pick<McpServerDeps, 'elicitation'>,
-  { forms, urls }: ClientFeatures,
+  { elicitation, tasks }: Pick<McpServerDeps, 'elicitation' | 'tasks'>,
+  features: ClientFeatures,
   isModern: boolean,
+  takesTasks = false,
 ): { approval: { asks: boolean }; input: CallInput | undefined } {
   const canAsk = isModern || elicitation !== undefined;
-  const input =
-    canAsk && (forms || urls)
-      ? { capabilities: { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } }
-      : undefined;
-  return { approval: { asks: canAsk && forms }, input };
+  const [forms, urls] = [canAsk && features.forms, canAsk && features.urls];
+  const capabilities: JsonObject =
+    forms || urls ? { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } : {};
+  const takes = isModern && takesTasks && features.tasks && tasks !== undefined;
+  const input = forms || urls || takes ? { capabilities, ...(takes && { tasks: 'take' as const }) } : undefined;
+  return { approval: { asks: forms }, input };
 }
 
 /** What the server of a tool asks for; undefined when the call was refused for another reason, or when the caller cannot be asked. */
@@ -138,19 +148,19 @@ function readRequiredInput(refusal: unknown): RequiredInput | undefined {
 
 /** Asks a 2026 client: the result says what input is missing, and the client repeats the call with the answers and the state. */
 function requestInput(
-  { server, revision, requests, state }: RequiredInput,
+  { server, revision, requests, state, task }: RequiredInput,
   { callId, idempotencyKey, approval }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
 ): CallToolResult {
   const waiting: JsonObject = { call: callId, revision };
   if (state !== undefined) waiting['state'] = state;
+  if (task !== undefined) waiting['task'] = task;
   if (idempotencyKey !== undefined) waiting['key'] = idempotencyKey;
   if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
-  const asked = Object.entries(requests).map(([key, request]) => [key, withAsker(request, server)]);
   return {
     resultType: 'input_required',
-    ...(asked.length > 0 && { inputRequests: Object.fromEntries(asked) }),
+    ...(Object.keys(requests).length > 0 && { inputRequests: withAskers(requests, server) }),
     requestState: states.seal(call, { input: waiting }, ANSWER_MS),
     _meta: { [SERVER_META]: server },
   } as unknown as CallToolResult;
@@ -174,13 +184,13 @@ function readWaitingCall(
   const { input } = state;
   if (!isJsonObject(input)) return readApproval(state, context);
   // The seal proves that `requestInput` wrote it, so its shape is known.
-  const { call: callId, revision, state: theirs, key, approved } = input as Record<string, string | undefined>;
+  const { call: callId, revision, state: theirs, task, key, approved } = input as Record<string, string | undefined>;
   const responses = (context.mcpReq.inputResponses ?? {}) as JsonObject;
   return {
     callId,
     ...(key !== undefined && { idempotencyKey: key }),
     ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-    ...answered(asked, { revision: revision!, state: theirs }, responses),
+    ...answered(asked, { revision: revision!, state: theirs, task }, responses),
   };
 }
 
@@ -208,11 +218,22 @@ async function elicitInput(
 
 function answered(
   input: CallInput | undefined,
-  { revision, state }: Pick<RequiredInput, 'revision' | 'state'>,
+  { revision, state, task }: Pick<RequiredInput, 'revision' | 'state' | 'task'>,
   responses: JsonObject,
 ): Pick<CallRequest, 'input' | 'cache'> {
-  const { capabilities = {} } = input ?? {};
-  return { input: { capabilities, given: { responses, state, revision } }, cache: 'no-store' };
+  const { capabilities = {}, tasks } = input ?? {};
+  return { input: { capabilities, tasks, given: { responses, state, revision, task } }, cache: 'no-store' };
+}
+
+/** How a call goes on as a task of the fleet that follows a task of the server; undefined where the server asks first. */
+function followingTask({ input, ...request }: CallRequest, required: RequiredInput): CallRequest | undefined {
+  if (required.task === undefined || input?.tasks === undefined) return undefined;
+  return { ...request, ...answered(input, required, {}) };
+}
+
+/** Questions with the server that asks them. */
+export function withAskers(requests: JsonObject, server: string): JsonObject {
+  return Object.fromEntries(Object.entries(requests).map(([key, request]) => [key, withAsker(request, server)]));
 }
 
 /** A question with the server that asks it: the client shows it as one of the fleet. */

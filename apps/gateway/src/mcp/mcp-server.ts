@@ -5,6 +5,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
+import { TASKS_EXTENSION } from './client-features.js';
 import { offersSubscriptions } from './listen.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { Operation } from './operation.js';
@@ -13,7 +14,7 @@ import { readPage } from './rendered-catalog.js';
 import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
 import { installResources, installSubscriptions } from './resources.js';
 import { openSurface, type Surface } from './surface.js';
-import { installTasks, TASKS_EXTENSION } from './tasks.js';
+import { installTasks } from './tasks.js';
 import { callTool } from './tool-call.js';
 
 /**

@@ -1,4 +1,12 @@
-import { ToolError, type CallBody, type CallRequest, type CallState, type Principal } from '@toolfleet/contracts';
+import { toMaker } from '@toolfleet/access';
+import {
+  ToolError,
+  type CallBody,
+  type CallRequest,
+  type CallState,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
 import type { StoredCall } from '@toolfleet/results';
 import { QueueTasks } from './queue-tasks.js';
@@ -27,6 +35,7 @@ class Calls {
       tool: toolName,
       state: 'accepted',
       acceptedAt: 1_000,
+      maker: toMaker(principal),
     });
     return { call_id: callId, status: 'accepted' as const };
   }
@@ -39,6 +48,14 @@ class Calls {
     this.run(callId, 'cancelled');
     return 'cancelled';
   }
+  async noteAnswers(callId: string, keys: readonly string[]): Promise<void> {
+    const { task } = this.stored.get(callId)!;
+    for (const key of keys) delete task!.requests[key];
+  }
+  ask(callId: string, requests: JsonObject): void {
+    const task = { id: 'theirs', server: 'oven', revision: 'r1', requests };
+    this.stored.set(callId, { ...this.stored.get(callId)!, task });
+  }
   run(callId: string, state: CallState, result?: CallBody): void {
     const call = this.stored.get(callId);
     if (call) this.stored.set(callId, { ...call, state, finishedAt: 2_000, ...(result ? { result } : {}) });
@@ -47,14 +64,15 @@ class Calls {
 
 const setUp = async () => {
   const calls = new Calls();
-  const tasks = new QueueTasks(calls, calls, 60);
+  const sent: JsonObject[] = [];
+  const tasks = new QueueTasks(calls, calls, async (_call, answers) => void sent.push(answers), 60);
   const task = await tasks.start({
     callId: 'c1',
     toolName: 'slow',
     principal: alice,
     mode: { kind: 'run' },
   } as CallRequest);
-  return { calls, tasks, task };
+  return { calls, tasks, task, sent };
 };
 
 describe('tasks over the queue', () => {
@@ -70,7 +88,7 @@ describe('tasks over the queue', () => {
     expect(await tasks.get(alice, 'c1')).toMatchObject({ status: 'working' });
     expect(await tasks.get(bob, 'c1')).toBeUndefined();
     expect(await tasks.cancel(bob, 'c1')).toBe(false);
-    expect(await tasks.update(bob, 'c1')).toBe(false);
+    expect(await tasks.update(bob, 'c1', {})).toBe(false);
     expect(await tasks.get(alice, 'none')).toBeUndefined();
   });
 
@@ -108,6 +126,36 @@ describe('tasks over the queue', () => {
     const { calls, tasks } = await setUp();
     calls.run('c1', state, result);
     expect(await tasks.get(alice, 'c1')).toMatchObject({ status, ...more });
+  });
+
+  it('show what the server of the tool asks for, and pass on answers of the caller to that', async () => {
+    const { calls, tasks, sent } = await setUp();
+    const question = { method: 'elicitation/create', params: { message: 'How many?' } };
+    calls.ask('c1', { one: question, two: question });
+    const one = { action: 'accept' };
+    expect(await tasks.get(alice, 'c1')).toMatchObject({
+      status: 'input_required',
+      inputRequests: { one: { params: { message: expect.stringMatching(/^The MCP server oven asks: How many\?/) } } },
+    });
+    // A colleague with the same tools may read the task, but is not asked.
+    expect(await tasks.update({ ...alice, userId: 'b' }, 'c1', { one })).toBe(false);
+    expect(await tasks.update(alice, 'c1', { one, other: one })).toBe(true);
+    expect(sent).toEqual([{ one }]);
+    expect(Object.keys((await tasks.get(alice, 'c1'))?.inputRequests ?? {})).toEqual(['two']);
+    calls.run('c1', 'succeeded', body());
+    expect(await tasks.update(alice, 'c1', { two: one })).toBe(true);
+    expect(await tasks.get(alice, 'c1')).toMatchObject({ status: 'completed', inputRequests: undefined });
+    expect(sent).toHaveLength(1);
+  });
+
+  it('fail with the error of the protocol with which the server of the tool ended them', async () => {
+    const { calls, tasks } = await setUp();
+    calls.run('c1', 'failed', body({ success: false, error: 'broken' }));
+    calls.stored.set('c1', { ...calls.stored.get('c1')!, rpcCode: -32_099 });
+    expect(await tasks.get(alice, 'c1')).toMatchObject({
+      status: 'failed',
+      error: { code: -32_099, message: 'broken' },
+    });
   });
 
   it('are cancelled by cancelling the call', async () => {

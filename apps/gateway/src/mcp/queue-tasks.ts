@@ -5,9 +5,11 @@ import {
   type Principal,
   type ResultReading,
 } from '@toolfleet/contracts';
+import { isOwnCall } from '@toolfleet/access';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '@toolfleet/results';
 import type { ToolCalls } from '../calls/tool-calls.js';
+import { withAskers } from './input-request.js';
 import { renderStoredResult } from './render-result.js';
 import type { Task, TaskStatus, TaskStore } from './tasks.js';
 
@@ -36,7 +38,9 @@ export class QueueTasks implements TaskStore {
    */
   constructor(
     private readonly calls: Pick<ToolCalls, 'accept'>,
-    private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel'>,
+    private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel' | 'noteAnswers'>,
+    /** Sends answers to the server whose task a call follows. @throws ToolError */
+    private readonly sendAnswers: (call: StoredCall, responses: JsonObject) => Promise<void>,
     retentionSeconds: number,
     private readonly inlineBytes = Number.POSITIVE_INFINITY,
   ) {
@@ -44,7 +48,7 @@ export class QueueTasks implements TaskStore {
   }
 
   async start(request: CallRequest): Promise<Task> {
-    await this.calls.accept(request);
+    await this.calls.accept({ ...request, input: request.input && { ...request.input, tasks: 'follow' } });
     return this.toTask(await this.asyncCalls.get(request.principal, request.callId), request.resultReading);
   }
 
@@ -59,9 +63,19 @@ export class QueueTasks implements TaskStore {
     return true;
   }
 
-  /** A running call never asks for input, so responses are acknowledged and dropped. */
-  async update(principal: Principal, taskId: string): Promise<boolean> {
-    return (await this.find(principal, taskId)) !== undefined;
+  /** Only the caller of a task answers for it. What it was not asked, or has answered, is acknowledged and dropped. */
+  async update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean> {
+    const call = await this.find(principal, taskId);
+    if (!call || !isOwnCall(principal, call)) return false;
+    const { task, finishedAt } = call;
+    const asked = Object.entries(responses).filter(([key]) => task?.requests[key] !== undefined);
+    if (finishedAt !== undefined || asked.length === 0) return true;
+    await this.sendAnswers(call, Object.fromEntries(asked));
+    await this.asyncCalls.noteAnswers(
+      taskId,
+      asked.map(([key]) => key),
+    );
+    return true;
   }
 
   private toTask(call: StoredCall, reading?: ResultReading): Task {
@@ -82,15 +96,30 @@ export class QueueTasks implements TaskStore {
   }
 }
 
-function toTask({ callId, tool, state, acceptedAt, finishedAt, result }: StoredCall): Task {
-  const status = STATUS[state];
+/** The status of a call as that of a task. */
+function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus {
+  if (rpcCode !== undefined && state === 'failed') return 'failed';
+  if (!task) return STATUS[state];
+  // mcp-executor cancels tasks that it no longer follows.
+  if (state === 'outcome_unknown') return 'cancelled';
+  return finishedAt === undefined && Object.keys(task.requests).length > 0 ? 'input_required' : STATUS[state];
+}
+
+function toTask(call: StoredCall): Task {
+  const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode } = call;
+  const status = statusOf(call);
   return {
     taskId: callId,
     tool,
     status,
+    statusMessage: (status === 'cancelled' && result?.error) || undefined,
     createdAt: new Date(acceptedAt).toISOString(),
     lastUpdatedAt: new Date(finishedAt ?? acceptedAt).toISOString(),
     result: status === 'completed' && result ? (renderStoredResult(result) as JsonObject) : undefined,
-    error: status === 'failed' ? { code: INTERNAL_ERROR, message: result?.error ?? `The call is ${state}` } : undefined,
+    error:
+      status === 'failed'
+        ? { code: rpcCode ?? INTERNAL_ERROR, message: result?.error ?? `The call is ${state}` }
+        : undefined,
+    inputRequests: status === 'input_required' && task ? withAskers(task.requests, task.server) : undefined,
   };
 }

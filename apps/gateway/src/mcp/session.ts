@@ -55,7 +55,7 @@ export function requestFeatures(headers: IncomingHttpHeaders, body: Json | undef
 
 function sessionFeatures(session: string | undefined): ClientFeatures {
   const declared = new Set(isOwn(session) ? session.split('-') : []);
-  return { forms: declared.has('forms'), urls: declared.has('urls'), apps: declared.has('apps') };
+  return { forms: declared.has('forms'), urls: declared.has('urls'), apps: declared.has('apps'), tasks: false };
 }
 
 /** The session id of a request; undefined when it sends none. */

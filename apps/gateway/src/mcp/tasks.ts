@@ -14,10 +14,8 @@ import {
   type ResultReading,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { readClientCapabilities } from './client-features.js';
+import { readClientCapabilities, readFeatures, TASKS_EXTENSION } from './client-features.js';
 
-/** Key of the extension in `capabilities.extensions` of client and server. */
-export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 /** Interval at which a client should poll. */
 const POLL_INTERVAL_MS = 1_000;
 
@@ -135,9 +133,7 @@ function renderState({ taskId, status, statusMessage, createdAt, lastUpdatedAt }
 }
 
 function declaresTasks(context: ServerContext): boolean {
-  const declared = readClientCapabilities(context.mcpReq.envelope);
-  const extensions = isJsonObject(declared) ? declared['extensions'] : undefined;
-  return isJsonObject(extensions) && isJsonObject(extensions[TASKS_EXTENSION]);
+  return readFeatures(readClientCapabilities(context.mcpReq.envelope)).tasks;
 }
 
 function requireTasksExtension(context: ServerContext): void {

@@ -60,9 +60,10 @@ export async function callTool(
   const progress = notifyProgress(context, deps.clock);
   const { signal } = context.mcpReq;
   const meta = toMeta(context.mcpReq._meta);
+  const takesTasks = toolCall.catalog?.tools.has(call.name);
   const buildRequest = (): CallRequest => ({
     ...toCallRequest({ ...call, meta, principal, exchange, signal, resultReading }, deps),
-    ...toAsking(deps, features, isModern),
+    ...toAsking(deps, features, isModern, takesTasks),
     onProgress: progress?.report,
   });
   try {
@@ -71,6 +72,7 @@ export async function callTool(
       begun: exchange?.begun ?? { request: buildRequest() },
       build: buildRequest,
       run: (request) => runOrStartTask(toolCall, request, context),
+      follow: async (request) => (await startTask(deps.tasks!, request)) as CallToolResult,
       refuse: (request, error) => toRefusal(deps, request, error),
     });
   } finally {
@@ -89,7 +91,7 @@ export async function callPlainTool(
   features: ClientFeatures,
   isModern: boolean,
 ): Promise<CallToolResult | undefined> {
-  const request = { ...toCallRequest(call, deps), ...toAsking(deps, features, isModern) };
+  const request = { ...toCallRequest(call, deps), ...toAsking(deps, features, isModern, true) };
   try {
     return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {

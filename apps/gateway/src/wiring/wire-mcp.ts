@@ -24,6 +24,7 @@ import { ElicitationRelay } from '../mcp/elicitation.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 import { QueueTasks } from '../mcp/queue-tasks.js';
 import { RedisSessionSubscriptions } from '../mcp/redis-session-subscriptions.js';
+import { taskAnswers, type DefinitionsByName } from '../mcp/task-answers.js';
 import { ResourceSubscriptions } from '../mcp/resource-subscriptions.js';
 import { SessionStreams } from '../mcp/session-streams.js';
 
@@ -48,6 +49,7 @@ interface McpWiringDeps {
   status: CredentialStatus;
   projects: Projects;
   results: ResultReader;
+  definitions: DefinitionsByName;
 }
 
 /** Builds the MCP endpoint of this gateway. */
@@ -76,6 +78,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       tasks: new QueueTasks(
         deps.calls,
         deps.asyncCalls,
+        taskAnswers(deps.nats, deps.definitions, clock),
         settings.CALL_RESULT_TTL_SECONDS,
         settings.RESULT_INLINE_KB * 1_024,
       ),

@@ -42,6 +42,8 @@ export interface RequiredInput {
   requests: JsonObject;
   /** To be sent back unchanged with the answers. */
   state?: string;
+  /** Id at the server of the task that asks, or that the caller takes over if there are no requests. */
+  task?: string;
 }
 
 /**

@@ -358,6 +358,8 @@ describe('reference pages', () => {
       budgetRelease: 'gives leases back',
       budgetUsage: 'sums of the ledger',
       budgetLimits: 'limits with what is spent and held',
+      budgetSet: 'sets a budget of a tenant, user or key',
+      budgetRemove: 'removes one',
       budgetPurge: 'removes a tenant or a user from the ledger and the counters',
       recordsAppend: 'finished calls in batches, each stored once',
       recordsList: 'finished calls by filters, with counts',

@@ -112,6 +112,8 @@ const RIGHTS: Record<string, Rights> = {
       'budget.release',
       'budget.usage',
       'budget.limits',
+      'budget.set',
+      'budget.remove',
       'budget.purge',
       'records.append',
       'records.list',
@@ -176,7 +178,16 @@ const RIGHTS: Record<string, Rights> = {
   },
   budget: {
     publish: ['budget.threshold', 'fleet.status'],
-    read: ['budget.reserve', 'budget.settle', 'budget.release', 'budget.usage', 'budget.limits', 'budget.purge'],
+    read: [
+      'budget.reserve',
+      'budget.settle',
+      'budget.release',
+      'budget.usage',
+      'budget.limits',
+      'budget.set',
+      'budget.remove',
+      'budget.purge',
+    ],
   },
   records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.purge'] },
   'mcp-executor': EXECUTORS(

@@ -177,6 +177,44 @@ describe('3,000 calls at once over two gateways', () => {
       .toMatchObject({ limit_usd: 0.1, spent_usd: (succeeded * PRICE_MICRO_USD) / 1e6, held_usd: 0 });
   });
 
+  it('spend the budget of a key for 100 calls exactly, besides calls that ran before, and say which budget refuses', async () => {
+    const newKey = { client: 'budgeted', tier: 'wide', tenant_id: 'acme' };
+    const { body: key } = await fleet.ask({ path: '/api/v1/keys', body: newKey, key: fleet.operatorKey });
+    const price = PRICE_MICRO_USD / 1e6;
+    expect((await flood(key.token, 1e6, 10)).answers.map(({ status }) => status)).toEqual(
+      Array.from({ length: 10 }, () => 200),
+    );
+    const ofKey = async () => {
+      const { body } = await fleet.ask({ path: '/api/v1/usage?group_by=key', key: fleet.adminKey });
+      return body.rows.find((row: { key_id: string }) => row.key_id === key.id)?.cost_usd;
+    };
+    await expect.poll(ofKey).toBeCloseTo(10 * price, 9);
+    const budget = { subject: 'key', id: key.id, period: 'month', limit_usd: 110 * price };
+    const set = await fleet.ask({ path: '/api/v1/budgets', method: 'PUT', body: budget, key: fleet.adminKey });
+    expect(set).toMatchObject({ status: 200, body: { subject_id: key.id, limit_usd: 0.11, spent_usd: 0.01 } });
+    const [{ answers }, other] = await Promise.all([flood(key.token, 2e6, 600), flood(fleet.keys['acme']!, 3e6, 30)]);
+    const late = (all: readonly Answer[]) => all.filter(({ body }) => body.code === 'BUDGET_UNAVAILABLE').length;
+    expect(count(other.answers, 200)).toBe(30 - late(other.answers));
+    const succeeded = count(answers, 200);
+    expect(succeeded).toBeLessThanOrEqual(100);
+    expect(succeeded).toBeGreaterThanOrEqual(100 - late(answers));
+    const refused = answers.find(({ status }) => status === 402)!;
+    const month = new Date().toISOString().slice(0, '2026-11'.length);
+    expect(refused.body).toMatchObject({
+      code: 'BUDGET_EXCEEDED',
+      error: expect.stringContaining(`Budget exceeded for key ${key.id} in ${month}: `),
+      details: { scope: `key/${month}:${key.id}`, limit: 110_000, resets_at: expect.stringMatching(/-01T00:00:00/) },
+    });
+    const own = await fleet.ask({ path: '/api/v1/budgets', key: key.token });
+    expect(own.body.budgets).toContainEqual(expect.objectContaining({ subject: 'key', subject_id: key.id }));
+    expect((await fleet.ask({ path: '/api/v1/budgets', method: 'PUT', body: budget, key: key.token })).status).toBe(
+      403,
+    );
+    const path = `/api/v1/budgets?subject=key&id=${key.id}`;
+    expect((await fleet.ask({ path, method: 'DELETE', key: fleet.adminKey })).status).toBe(204);
+    expect((await flood(key.token, 4e6, 1)).answers[0]!.status).toBe(200);
+  });
+
   /** Floods with the key of a new tenant, whose bucket is full. */
   const floodBucket = async (
     tenant: string,

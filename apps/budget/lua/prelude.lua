@@ -64,6 +64,13 @@ local function preload(names)
   for i, name in ipairs(names) do state[name] = parse(values[i]) end
 end
 
+-- The scopes of a call besides tenant and day: positions, separated by commas.
+local function indexes(text)
+  local list = {}
+  for position in string.gmatch(text, '%d+') do list[#list + 1] = tonumber(position) end
+  return list
+end
+
 local function lease_of(value)
   -- Earlier versions stored shared leases of free calls without a row.
   local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31?(.*)$')

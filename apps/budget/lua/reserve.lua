@@ -4,8 +4,8 @@
 -- KEYS as in the prelude.
 -- ARGV 3 outbox cap; 4 number of scopes; per scope: name, limit in micro-USD, limit in tokens (-1 = none); the first is
 --      `tenant` and the second the day, whose name the script sets; then per call: id, microUsd, tokens, lease ms, the end
---      of its lease record (1E and name of each further scope, 1F, row), the indexes of its request, agent and task scope,
---      separated by commas, 0 for none, empty when it has none of them; and the least micro-USD of a shared lease, empty for
+--      of its lease record (1E and name of each further scope, 1F, row), the indexes of its further scopes in the order in
+--      which they are checked, separated by commas; and the least micro-USD of a shared lease, empty for
 --      the lease of one call. A shared lease gets what it asks for, but at most a hundredth of what is left of any limit.
 -- Expired leases are not swept here. Charging them moves money from held to spent, which changes no decision.
 -- Returns -1 when the tenant is unknown (nothing written), else per call 1, or {code, scope index, used, part of it in shared leases}
@@ -57,19 +57,20 @@ local function refuses(i, micro, tokens)
 end
 
 -- The most that one shared lease may take of the limits of its scopes, in micro-USD and tokens; nil where none is limited.
-local function share(r, a, t)
+local function share(further)
   local micro, tokens
-  for _, i in ipairs({ 1, 2, r, a, t }) do
-    if i > 0 then
-      local c = state[names[i]]
-      if limit_m[i] >= 0 then
-        micro = math.min(micro or limit_m[i], math.max(0, math.floor((limit_m[i] - c[1] - c[2]) / 100)))
-      end
-      if limit_t[i] >= 0 then
-        tokens = math.min(tokens or limit_t[i], math.max(0, math.floor((limit_t[i] - c[3] - c[4]) / 100)))
-      end
+  local function narrow(i)
+    local c = state[names[i]]
+    if limit_m[i] >= 0 then
+      micro = math.min(micro or limit_m[i], math.max(0, math.floor((limit_m[i] - c[1] - c[2]) / 100)))
+    end
+    if limit_t[i] >= 0 then
+      tokens = math.min(tokens or limit_t[i], math.max(0, math.floor((limit_t[i] - c[3] - c[4]) / 100)))
     end
   end
+  narrow(1)
+  narrow(2)
+  for _, i in ipairs(further) do narrow(i) end
   return micro, tokens
 end
 
@@ -83,14 +84,10 @@ end
 for n, id in ipairs(ids) do
   local at = first + 7 * (n - 1)
   local micro, tokens, lease_ms = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3])
-  local r, a, t = 0, 0, 0
-  if ARGV[at + 5] ~= '' then
-    r, a, t = string.match(ARGV[at + 5], '^(%d+),(%d+),(%d+)$')
-    r, a, t = tonumber(r), tonumber(a), tonumber(t)
-  end
+  local further = indexes(ARGV[at + 5])
   local least = tonumber(ARGV[at + 6])
   local most_micro, most_tokens
-  if least then most_micro, most_tokens = share(r, a, t) end
+  if least then most_micro, most_tokens = share(further) end
   local function granted(m, k)
     return { 1, m, k, most_micro and 1 or 0, most_tokens and 1 or 0 }
   end
@@ -115,16 +112,14 @@ for n, id in ipairs(ids) do
       tokens = most_tokens and math.min(math.max(tokens, 1), most_tokens) or 0
       if micro < least or most_micro == 0 or most_tokens == 0 then answer = { 6, 0, 0 } end
     end
-    answer = answer or (r > 0 and refuses(r, micro, tokens)) or (a > 0 and refuses(a, micro, tokens))
-      or (t > 0 and refuses(t, micro, tokens)) or refuses(2, micro, tokens) or refuses(1, micro, tokens)
+    for _, i in ipairs(further) do answer = answer or refuses(i, micro, tokens) end
+    answer = answer or refuses(2, micro, tokens) or refuses(1, micro, tokens)
     if not answer then
       answer = least and granted(micro, tokens) or 1
       if micro > 0 or tokens > 0 then
         hold(id, 'tenant', tenant, micro, tokens)
         hold(id, today, day, micro, tokens)
-        if r > 0 then hold(id, names[r], state[names[r]], micro, tokens) end
-        if a > 0 then hold(id, names[a], state[names[a]], micro, tokens) end
-        if t > 0 then hold(id, names[t], state[names[t]], micro, tokens) end
+        for _, i in ipairs(further) do hold(id, names[i], state[names[i]], micro, tokens) end
         local ends = format('%d', now + lease_ms)
         local k = #lease_add
         lease_add[k + 1] = id

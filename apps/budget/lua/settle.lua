@@ -5,7 +5,7 @@
 -- KEYS as in the prelude.
 -- ARGV 3 is 1 if a call may cost more than its lease; 4 number of scopes; per scope its name, where the first is `tenant` and the
 --      second the day, whose name the script sets; then per call: id, microUsd, tokens, row (JSON; empty: only gives its share back),
---      indexes of its request, agent and task scope (0 = none), id of a shared lease (empty = its own), micro-USD and tokens of its share.
+--      indexes of its further scopes, separated by commas, id of a shared lease (empty = its own), micro-USD and tokens of its share.
 -- Returns -1 when the tenant is unknown (nothing written), else {settled, [scope, "before after" of money and tokens]*}.
 -- Continues prelude.lua.
 
@@ -20,10 +20,10 @@ sweep(100)
 -- Ids that must not be charged again, and those of leases; then, behind the calls, the marks of shared leases that have expired.
 local first = 5 + count
 local ids, lease_ids, asked, mark = {}, {}, {}, {}
-for at = first, #ARGV, 10 do
+for at = first, #ARGV, 8 do
   local n = #ids + 1
   ids[n] = ARGV[at]
-  lease_ids[n] = ARGV[at + 7] ~= '' and ARGV[at + 7] or ARGV[at]
+  lease_ids[n] = ARGV[at + 5] ~= '' and ARGV[at + 5] or ARGV[at]
   asked[n] = ARGV[at]
 end
 for n, id in ipairs(ids) do
@@ -42,7 +42,7 @@ end
 local open, mine, settled = {}, {}, 0
 
 for n, id in ipairs(ids) do
-  local at = first + 10 * (n - 1)
+  local at = first + 8 * (n - 1)
   local micro, tokens, row = integer(ARGV[at + 1]), integer(ARGV[at + 2]), ARGV[at + 3]
   if not (mine[id] or expired[id] or is_done(n)) then
     mine[id] = true
@@ -60,8 +60,8 @@ for n, id in ipairs(ids) do
     elseif lease and (lease[1] > 0 or lease[2] > 0) then
       local held_micro, held_tokens = lease[1], lease[2]
       if shares then
-        held_micro = math.min(integer(ARGV[at + 8]), held_micro)
-        held_tokens = math.min(integer(ARGV[at + 9]), held_tokens)
+        held_micro = math.min(integer(ARGV[at + 6]), held_micro)
+        held_tokens = math.min(integer(ARGV[at + 7]), held_tokens)
       end
       take(lease_id, lease, held_micro, held_tokens)
       if not overrun and not (shares and held_micro == 0) then micro = math.min(micro, held_micro) end
@@ -70,10 +70,7 @@ for n, id in ipairs(ids) do
       settled = settled + 1
     else
       local mixed = { names[1], names[2] }
-      for k = 4, 6 do
-        local i = tonumber(ARGV[at + k])
-        if i > 0 then mixed[#mixed + 1] = names[i] end
-      end
+      for _, i in ipairs(indexes(ARGV[at + 4])) do mixed[#mixed + 1] = names[i] end
       charge(id, mixed, micro, tokens, 'settled', row)
       settled = settled + 1
     end

@@ -1,7 +1,8 @@
--- Charges leases that expired unsettled and removes scopes unused for the scope TTL. Runs in the background; settle.lua also sweeps a
+-- Charges leases that expired unsettled and removes scopes unused for the scope TTL. The counters of a budget that
+-- was set over the API (`user/2026-11:ada`) stay until its period is over. Runs in the background; settle.lua also sweeps a
 -- few leases.
 --
--- KEYS as in the prelude. ARGV 3 most leases and scopes per run.
+-- KEYS as in the prelude. ARGV 3 most leases and scopes per run, 4 this month: `2026-11`.
 -- Returns {1 when more is left, leases charged, leases open, rows in the outbox, money held, [scope, "before after" of money and tokens]*}.
 -- Continues prelude.lua.
 
@@ -15,10 +16,13 @@ if #idle > 0 then
   for i, name in ipairs(idle) do
     local c = parse(values[i])
     local swept_now = state[name] and state[name].dirty
-    if not swept_now and c[7] <= before and c[2] == 0 and c[4] == 0 then
+    local period = string.match(name, '^%a+/([^:]+)')
+    -- A day of this month sorts after the month, and `total` after all of them.
+    local is_kept = period and period >= ARGV[4]
+    if not swept_now and not is_kept and c[7] <= before and c[2] == 0 and c[4] == 0 then
       old[#old + 1] = name
     else
-      later[#later + 1] = math.max(c[7], before + 1)
+      later[#later + 1] = is_kept and now or math.max(c[7], before + 1)
       later[#later + 1] = name
     end
   end

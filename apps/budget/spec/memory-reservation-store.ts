@@ -2,8 +2,9 @@ import { epochDay } from '@toolfleet/database';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import { checkLimit, noCounters, type Amount, type Counters } from '../src/counters.js';
-import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from '../src/limits.js';
+import { countedScopes, limitOf, type NamedScope, type TenantLimits } from '../src/limits.js';
 import { ReservationStore, UsageOutbox } from '../src/reservation-store.js';
+import { periodName } from '../src/set-budgets.js';
 import type {
   Admission,
   ReservationRequest,
@@ -89,7 +90,7 @@ export class MemoryReservationStore extends ReservationStore {
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
     const { microUsd, tokens } = shared ?? request;
     for (const scope of scopes) {
-      const refusal = checkLimit(limits[scope.kind], this.scope(tenant, scope.name), { microUsd, tokens });
+      const refusal = checkLimit(limitOf(limits, scope), this.scope(tenant, scope.name), { microUsd, tokens });
       if (!refusal) continue;
       const unit = refusal.code === 'BUDGET_EXCEEDED' ? 'microUsd' : 'tokens';
       const usedByLeases =
@@ -126,17 +127,15 @@ export class MemoryReservationStore extends ReservationStore {
   private share(
     tenant: Tenant,
     limits: TenantLimits,
-    scopes: { kind: ScopeKind; name: string }[],
+    scopes: NamedScope[],
     { microUsd, tokens, shared }: ReservationRequest,
   ): SharedGrant | 'too little' {
     const most = { microUsd: Number.POSITIVE_INFINITY, tokens: Number.POSITIVE_INFINITY };
-    for (const { kind, name } of scopes) {
-      const { spentMicroUsd, heldMicroUsd, spentTokens, heldTokens } = this.scope(tenant, name);
-      most.microUsd = Math.min(
-        most.microUsd,
-        leasable(limits[kind].microUsd, spentMicroUsd + heldMicroUsd) ?? Infinity,
-      );
-      most.tokens = Math.min(most.tokens, leasable(limits[kind].tokens, spentTokens + heldTokens) ?? Infinity);
+    for (const scope of scopes) {
+      const limit = limitOf(limits, scope);
+      const { spentMicroUsd, heldMicroUsd, spentTokens, heldTokens } = this.scope(tenant, scope.name);
+      most.microUsd = Math.min(most.microUsd, leasable(limit.microUsd, spentMicroUsd + heldMicroUsd) ?? Infinity);
+      most.tokens = Math.min(most.tokens, leasable(limit.tokens, spentTokens + heldTokens) ?? Infinity);
     }
     const limitsMicroUsd = most.microUsd < Number.POSITIVE_INFINITY;
     const limitsTokens = most.tokens < Number.POSITIVE_INFINITY;
@@ -216,7 +215,10 @@ export class MemoryReservationStore extends ReservationStore {
     const tenant = await this.tenant(tenantId);
     const { spending, result: expired } = this.step(tenant, Number.POSITIVE_INFINITY, (charged) => charged.length);
     const idleSince = this.clock.now() - this.rules.scopeTtlMs;
+    const month = periodName('month', this.clock.now());
     for (const [name, scope] of tenant.scopes) {
+      const period = /^[a-z]+\/([^:]+)/.exec(name)?.[1];
+      if (period !== undefined && period >= month) continue;
       const idle = name !== 'tenant' && scope.seenAt <= idleSince && scope.heldMicroUsd === 0 && scope.heldTokens === 0;
       if (idle) tenant.scopes.delete(name);
     }
@@ -228,6 +230,10 @@ export class MemoryReservationStore extends ReservationStore {
       outboxRows: rowsWaiting(tenant),
       more: false,
     };
+  }
+
+  override async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
+    for (const name of scopes) this.state.get(tenantId)?.scopes.delete(name);
   }
 
   override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
@@ -303,15 +309,13 @@ export class MemoryReservationStore extends ReservationStore {
     return false;
   }
 
-  private scopesOf(
-    call: Pick<ReservationRequest, 'callId' | 'scopes' | 'sharesRequest'>,
-  ): { kind: ScopeKind; name: string }[] {
-    const named = [
+  private scopesOf(call: Pick<ReservationRequest, 'callId' | 'scopes' | 'sharesRequest' | 'budgets'>): NamedScope[] {
+    return [
       ...countedScopes(call.scopes, call.callId, call.sharesRequest),
-      { kind: 'day', name: this.today() } as const,
-      { kind: 'tenant', name: 'tenant' } as const,
+      ...(call.budgets ?? []),
+      { kind: 'day', name: this.today() },
+      { kind: 'tenant', name: 'tenant' },
     ];
-    return named.toSorted((a, b) => SCOPE_KINDS.indexOf(a.kind) - SCOPE_KINDS.indexOf(b.kind));
   }
 
   private today(): string {

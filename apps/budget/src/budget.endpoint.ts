@@ -3,15 +3,21 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import {
   BUDGET_LIMITS,
   BUDGET_RELEASE,
+  BUDGET_REMOVE,
   BUDGET_RESERVE,
+  BUDGET_SET,
   BUDGET_SETTLE,
   BUDGET_USAGE,
   type BudgetLimits,
   type BudgetLimitsReply,
   type BudgetRelease,
   type BudgetReleaseReply,
+  type BudgetRemove,
+  type BudgetRemoveReply,
   type BudgetReserve,
   type BudgetReserveReply,
+  type BudgetSet,
+  type BudgetSetReply,
   type BudgetSettle,
   type BudgetSettleReply,
   type BudgetUsage,
@@ -85,6 +91,16 @@ export class BudgetEndpoint {
   @Endpoint(SUBJECTS.budgetLimits, { schema: BUDGET_LIMITS })
   limits(message: BudgetLimits, context: EndpointContext): Promise<BudgetLimitsReply> {
     return this.budget.limits(message, this.timeout(context));
+  }
+
+  @Endpoint(SUBJECTS.budgetSet, { schema: BUDGET_SET })
+  async set(message: BudgetSet, context: EndpointContext): Promise<BudgetSetReply> {
+    return { budget: await this.budget.setBudget(message, this.timeout(context, REPORT_TIMEOUT_MS)) };
+  }
+
+  @Endpoint(SUBJECTS.budgetRemove, { schema: BUDGET_REMOVE })
+  async remove(message: BudgetRemove, context: EndpointContext): Promise<BudgetRemoveReply> {
+    return { removed: await this.budget.removeBudget(message, this.timeout(context)) };
   }
 
   @Endpoint(SUBJECTS.budgetPurge, { schema: PURGE })

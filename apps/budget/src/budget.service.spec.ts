@@ -3,10 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type {
+  BudgetLimits,
   BudgetLimitsReply,
   BudgetReserveReply,
+  BudgetSet,
+  BudgetSetReply,
   BudgetThreshold,
   BudgetUsageReply,
+  LimitState,
   ReserveRequest,
   SettleRequest,
   UsageRow,
@@ -151,6 +155,74 @@ describe('budget service', () => {
       ['agent:planner', 'tokens', 5_000, 4_100],
       ['request:r1', 'micro_usd', 1_000, 900],
     ]);
+  });
+
+  it('spends from the budgets of a tenant, a user and a key, which count what was spent before', async () => {
+    await start();
+    const byKey = (callId: string, microUsd: number, key_id: string) => ask(callId, microUsd, { key_id });
+    const paidWith = (callId: string, microUsd: number, key_id: string): SettleRequest => {
+      const one = settlement(callId, microUsd);
+      return { ...one, row: { ...one.row, key_id } };
+    };
+    const name = { tenant_id: 'acme', subject: 'user', id: 'ann', period: 'month' } as const;
+    const set = async (more: Partial<BudgetSet>): Promise<LimitState> => {
+      const message: BudgetSet = { ...name, limit_micro_usd: 1_000, limit_tokens: null, changed_by: 'ops', ...more };
+      return (await client.request<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget;
+    };
+    await reserve(byKey('a', 400, 'k1'));
+    await settle(paidWith('a', 400, 'k1'));
+    await eventually('the ledger has it', async () => (await usage([]))[0]?.calls === 1);
+    const month = new Date().toISOString().slice(0, '2026-11'.length);
+    expect(await set({})).toMatchObject({
+      scope: `user/${month}:ann`,
+      budget: { subject: 'user', id: 'ann', period: 'month' },
+      limit_micro_usd: 1_000,
+      spent_micro_usd: 400,
+    });
+    expect(await set({ subject: 'key', id: 'k1', period: 'total', limit_micro_usd: 500 })).toMatchObject({
+      scope: 'key/total:k1',
+      spent_micro_usd: 400,
+    });
+    expect(await set({ subject: 'key', id: 'k2', period: 'day', limit_tokens: 5 })).toMatchObject({ spent_tokens: 0 });
+    expect(await reserve(byKey('b', 101, 'k1'), byKey('c', 601, 'k2'), byKey('d', 600, 'k2'))).toEqual([
+      { admitted: false, call_id: 'b', code: 'BUDGET_EXCEEDED', scope: 'key/total:k1', limit: 500, used: 400 },
+      { admitted: false, call_id: 'c', code: 'BUDGET_EXCEEDED', scope: `user/${month}:ann`, limit: 1_000, used: 400 },
+      { admitted: true, call_id: 'd' },
+    ]);
+    expect(await reserve(ask('e', 9_000, { user_id: 'bob', key_id: 'k3' }))).toMatchObject([{ admitted: true }]);
+    await settle(paidWith('d', 500, 'k2'));
+    // A shared lease spends from the budgets of its user and key, so it must be apart by both.
+    const lease = (id: string, more: Partial<ReserveRequest>) => ask(`lease:${id}`, 10_000, more);
+    const both = ['user', 'key'] as const;
+    expect(
+      await reserve(
+        lease('1', { shared: { least_micro_usd: 1 } }),
+        lease('2', { shared: { least_micro_usd: 1, separate_by: both }, key_id: 'k4' }),
+      ),
+    ).toMatchObject([
+      { admitted: false, scope: 'share', separate_by: both },
+      { admitted: true, lease: { micro_usd: 1 }, separate_by: both },
+    ]);
+    // A month that Redis forgot comes back from the ledger, and a removed budget limits nothing any more.
+    await stop();
+    await redis.client().flushall();
+    await start();
+    const shown = async (budgets: BudgetLimits['budgets']) =>
+      (await client.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, { scopes, budgets })).limits
+        .filter(({ budget }) => budget)
+        .map(({ scope, spent_micro_usd: spent }) => [scope, spent]);
+    await eventually('it counts again', async () => (await shown('*')).some(([, spent]) => spent === 900));
+    expect(await shown({ user_id: 'ann', key_id: 'k1' })).toEqual([
+      [`user/${month}:ann`, 900],
+      ['key/total:k1', 400],
+    ]);
+    expect(await shown({ user_id: 'bob' })).toEqual([]);
+    expect(await client.request(SUBJECTS.budgetRemove, name)).toEqual({ removed: true });
+    expect(await client.request(SUBJECTS.budgetRemove, name)).toEqual({ removed: false });
+    expect(await reserve(byKey('f', 9_000, 'k3'))).toMatchObject([{ admitted: true }]);
+    const purge = { tenant_id: 'acme', dry_run: false, pseudonym: 'purged-11111111', user_id: 'zoe', key_ids: ['k1'] };
+    expect(await client.request(SUBJECTS.budgetPurge, purge)).toMatchObject({ counts: { set_budgets: 1 } });
+    expect((await shown('*')).map(([scope]) => scope)).toEqual([expect.stringMatching(/^key\/[\d-]+:k2$/)]);
   });
 
   it('refuses a malformed ask alone', async () => {

@@ -3,25 +3,31 @@ import type {
   BudgetLimits,
   BudgetLimitsReply,
   BudgetRelease,
+  BudgetRemove,
+  BudgetSet,
   BudgetThreshold,
   BudgetUsage,
   BudgetUsageReply,
+  LimitState,
   ReserveAnswer,
   ReserveRequest,
   SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { ToolError } from '@toolfleet/contracts';
+import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
 import { toCamelCase } from '@toolfleet/contracts/wire';
 import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
-import { checkLimit, crossesThreshold, noCounters } from './counters.js';
+import { checkLimit, crossesThreshold, noCounters, type ScopeLimit } from './counters.js';
 import {
   countedScopes,
+  limitOf,
   scopeKind,
   shownScope,
   tenantLimits,
   type LimitTable,
   type NamedScope,
   type ScopeKind,
+  type SetScope,
   type TenantLimits,
 } from './limits.js';
 import {
@@ -31,6 +37,7 @@ import {
   type Spending,
   type SweepOutcome,
 } from './reservation-store.js';
+import { budgetScope, scopeName, SetBudgets, type BudgetName, type SetBudget } from './set-budgets.js';
 import { UsageLedger } from './usage-ledger.js';
 
 /** Callbacks of the budget. */
@@ -39,6 +46,10 @@ interface BudgetEvents {
   threshold(event: BudgetThreshold): void;
   /** Money was charged in a scope of this kind. */
   spent(kind: ScopeKind, microUsd: MicroUsd): void;
+  /** Budgets of a tenant are new or changed: its counters must be compared with the ledger. */
+  budgetsChanged(tenantId: string): void;
+  /** Moves the charges of a tenant to the ledger. */
+  drain(tenantId: string): Promise<unknown>;
   /** A tenant has rows in the outbox, or leases that may expire. */
   active(tenantId: string): void;
 }
@@ -48,6 +59,8 @@ interface BudgetEvents {
  * time, and replaced by the actual cost afterwards. If the store fails, reservations are refused: budgets fail closed.
  */
 export class Budget {
+  private readonly budgets = new SetBudgets();
+
   constructor(
     private readonly store: ReservationStore,
     private readonly ledger: UsageLedger,
@@ -59,6 +72,19 @@ export class Budget {
   /** Replaces the limits. They apply from the next reservation on; what was spent and is held stays. */
   setLimits(table: LimitTable): void {
     this.limitTable = table;
+  }
+
+  /** The budgets of a tenant that were set over the API. */
+  budgetsOf(tenantId: string): readonly SetBudget[] {
+    return this.budgets.of(tenantId).all;
+  }
+
+  private scopesFor(tenantId: string, userId: string | undefined, keyId: string | undefined): SetScope[] {
+    const now = this.clock.now();
+    return this.budgets
+      .of(tenantId)
+      .of({ userId, keyId })
+      .map((budget) => budgetScope(budget, now));
   }
 
   /**
@@ -83,17 +109,29 @@ export class Budget {
         const open = indexes.map((index) => requests[index] as ReserveRequest);
         const admissions = await this.reserveIn(tenantId, open, withinMs);
         const limits = tenantLimits(this.limitTable, tenantId);
+        const { separateBy } = this.budgets.of(tenantId);
         for (const [position, index] of indexes.entries()) {
-          answers[index] = toAnswer(open[position] as ReserveRequest, admissions[position], limits);
+          const answer = toAnswer(open[position] as ReserveRequest, admissions[position], limits);
+          const isLease = answer.admitted && answer.lease !== undefined && separateBy.length > 0;
+          answers[index] = isLease ? { ...answer, separate_by: separateBy } : answer;
         }
       }),
     );
     return answers;
   }
 
-  /** Checks the request limit of a single call. It needs no counter, because a call without a request id spends there once. */
+  /**
+   * Checks the request limit of a single call, which needs no counter, because a call without a request id spends there once; and that a
+   * shared lease spends from the budgets of one user or key where there are such budgets.
+   */
   private refuseAlone(request: ReserveRequest): ReserveAnswer | undefined {
     const limit = tenantLimits(this.limitTable, request.scopes.tenant_id).request;
+    const { separateBy } = this.budgets.of(request.scopes.tenant_id);
+    if (request.shared && separateBy.some((one) => !request.shared?.separate_by?.includes(one))) {
+      const nothing = { scope: 'share', limit: 0, used: 0 };
+      const { call_id } = request;
+      return { admitted: false, call_id, code: 'BUDGET_UNAVAILABLE', ...nothing, separate_by: separateBy };
+    }
     // The calls of a shared lease are each checked against this limit by their gateway.
     const amount = request.shared ? NOTHING : { microUsd: request.micro_usd, tokens: request.tokens };
     const refusal = checkLimit(limit, noCounters(), amount);
@@ -105,7 +143,14 @@ export class Budget {
   private async reserveIn(tenantId: string, requests: ReserveRequest[], withinMs: Milliseconds): Promise<Admission[]> {
     if (requests.length === 0) return [];
     const limits = tenantLimits(this.limitTable, tenantId);
-    const reserving = this.store.reserve(tenantId, limits, requests.map(toReservationRequest));
+    const reserving = this.store.reserve(
+      tenantId,
+      limits,
+      requests.map((request) => ({
+        ...toReservationRequest(request),
+        budgets: this.scopesFor(tenantId, request.user_id, request.key_id),
+      })),
+    );
     try {
       const admissions = await withTimeout(this.clock, withinMs, undefined, () => reserving);
       this.events.active(tenantId);
@@ -139,6 +184,7 @@ export class Budget {
           settlements.map((one) => ({
             callId: one.call_id,
             scopes: one.scopes,
+            budgets: this.scopesFor(tenantId, one.row?.user_id, one.row?.key_id),
             microUsd: one.micro_usd,
             tokens: one.tokens,
             row: one.row ? JSON.stringify(one.row) : '',
@@ -188,17 +234,27 @@ export class Budget {
     return { rows: await this.orUnavailable(rows, withinMs) };
   }
 
-  /** Limits, spending and held amounts of the tenant, its current day, and the given request, agent and task. */
-  async limits({ scopes }: BudgetLimits, withinMs: Milliseconds): Promise<BudgetLimitsReply> {
+  /** Limits, spending and held amounts of the tenant, its current day, the given request, agent and task, and set budgets. */
+  async limits({ scopes, budgets: wanted }: BudgetLimits, withinMs: Milliseconds): Promise<BudgetLimitsReply> {
     const limits = tenantLimits(this.limitTable, scopes.tenant_id);
-    const named = countedScopes({ request_id: '', ...scopes }, '');
+    const own = this.budgets.of(scopes.tenant_id);
+    const now = this.clock.now();
+    const budgets =
+      wanted === undefined ? [] : wanted === '*' ? own.all : own.of({ userId: wanted.user_id, keyId: wanted.key_id });
+    const named = [
+      ...countedScopes({ request_id: '', ...scopes }, ''),
+      ...budgets.map((budget) => budgetScope(budget, now)),
+    ];
     const all: NamedScope[] = [{ kind: 'tenant', name: 'tenant' }, { kind: 'day', name: 'day' }, ...named];
+    const firstBudget = all.length - budgets.length;
     const counters = await this.orUnavailable(this.store.counters(scopes.tenant_id, named), withinMs);
     return {
       limits: counters.map((counter, index) => {
-        const limit = limits[all[index]?.kind ?? 'tenant'];
+        const limit = limitOf(limits, all[index] as NamedScope);
+        const budget = budgets[index - firstBudget];
         return {
           scope: shownScope(counter.scope),
+          budget: budget && { subject: budget.subject, id: budget.id, period: budget.period },
           limit_micro_usd: limit.microUsd,
           spent_micro_usd: counter.spentMicroUsd,
           held_micro_usd: counter.heldMicroUsd,
@@ -208,6 +264,51 @@ export class Budget {
         };
       }),
     };
+  }
+
+  /**
+   * Sets a budget. When it resolves, the budget counts what was charged in its period and applies to every call of this replica: the
+   * leases from before have ended. Other replicas read it within seconds.
+   * @throws ToolError BUDGET_UNAVAILABLE when a store is unavailable
+   */
+  async setBudget(message: BudgetSet, withinMs: Milliseconds): Promise<LimitState> {
+    const { tenant_id: tenantId, subject, id, period } = message;
+    const budget: SetBudget = {
+      ...{ tenantId, subject, id, period },
+      microUsd: message.limit_micro_usd,
+      tokens: message.limit_tokens,
+      changedAt: this.clock.now(),
+      changedBy: message.changed_by,
+    };
+    const setting = this.ledger.budgets.put(budget).then(async () => {
+      await this.readBudgets();
+      await this.clock.sleep(SHARED_LEASE_MS);
+      await this.events.drain(tenantId);
+      await this.store.catchUp(tenantId);
+    });
+    await this.orUnavailable(setting, withinMs);
+    const { limits } = await this.limits({ scopes: { tenant_id: tenantId }, budgets: '*' }, withinMs);
+    const { name } = budgetScope(budget, this.clock.now());
+    return limits.find(({ scope }) => scope === name) as LimitState;
+  }
+
+  /** Removes a budget with its counters. @returns false if there is none @throws ToolError BUDGET_UNAVAILABLE */
+  removeBudget({ tenant_id: tenantId, subject, id, period }: BudgetRemove, withinMs: Milliseconds): Promise<boolean> {
+    return this.orUnavailable(this.dropBudget({ tenantId, subject, id, period }), withinMs);
+  }
+
+  /** As `removeBudget`; rejects when a store is unavailable. */
+  async dropBudget(name: BudgetName): Promise<boolean> {
+    const removed = await this.ledger.budgets.remove(name);
+    await this.readBudgets();
+    await this.store.forget(name.tenantId, [scopeName(name, this.clock.now())]);
+    return removed;
+  }
+
+  /** Reads the budgets that any replica has set. Rejects when the ledger is unavailable. */
+  async readBudgets(): Promise<void> {
+    const all = await this.ledger.budgets.all();
+    for (const tenantId of this.budgets.replace(all)) this.events.budgetsChanged(tenantId);
   }
 
   /** Raises counters of a tenant that are below the sums of the ledger. Returns how many scopes were raised. */
@@ -227,11 +328,23 @@ export class Budget {
     const limits = tenantLimits(this.limitTable, tenantId);
     for (const one of spending) {
       const microUsd = one.microUsdAfter - one.microUsdBefore;
-      if (microUsd > 0) this.events.spent(scopeKind(one.scope), microUsd);
+      const kind = scopeKind(one.scope);
+      if (microUsd > 0 && kind !== 'budget') this.events.spent(kind, microUsd);
     }
-    for (const crossing of reachedThresholds(spending, limits)) {
+    const limitOfScope = (scope: string): ScopeLimit => {
+      const kind = scopeKind(scope);
+      return kind === 'budget' ? this.limitOfBudget(tenantId, scope) : limits[kind];
+    };
+    for (const crossing of reachedThresholds(spending, limitOfScope)) {
       this.events.threshold({ tenant_id: tenantId, ...crossing, at: this.clock.now() });
     }
+  }
+
+  /** The limit of the counters of a set budget; none once it was removed. */
+  private limitOfBudget(tenantId: string, scope: string): ScopeLimit {
+    const now = this.clock.now();
+    const budget = this.budgetsOf(tenantId).find((one) => budgetScope(one, now).name === scope);
+    return budget ?? { microUsd: null, tokens: null };
   }
 
   private async orUnavailable<T>(work: Promise<T>, withinMs: Milliseconds): Promise<T> {
@@ -277,11 +390,11 @@ function toAnswer(
 /** Limits of which this spending reached 80 %, one entry per scope and currency. */
 function reachedThresholds(
   spending: readonly Spending[],
-  limits: TenantLimits,
+  limitOfScope: (scope: string) => ScopeLimit,
 ): Omit<BudgetThreshold, 'tenant_id' | 'at'>[] {
   const found: Omit<BudgetThreshold, 'tenant_id' | 'at'>[] = [];
   for (const one of spending) {
-    const limit = limits[scopeKind(one.scope)];
+    const limit = limitOfScope(one.scope);
     const scope = shownScope(one.scope);
     if (crossesThreshold(limit.microUsd, one.microUsdBefore, one.microUsdAfter)) {
       found.push({ scope, currency: 'micro_usd', limit: limit.microUsd ?? 0, spent: one.microUsdAfter });

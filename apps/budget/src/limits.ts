@@ -3,9 +3,8 @@ import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { FleetFile, LimitSettings } from '@toolfleet/fleet-file';
 import type { ScopeLimit } from './counters.js';
 
-/** Kinds of scopes that have limits, in the order in which they are checked. */
-export const SCOPE_KINDS = ['request', 'agent', 'task', 'day', 'tenant'] as const;
-export type ScopeKind = (typeof SCOPE_KINDS)[number];
+/** Kinds of scopes that have limits, in the order in which they are checked; set budgets come after tasks. */
+export type ScopeKind = 'request' | 'agent' | 'task' | 'day' | 'tenant';
 
 /** Limits of one tenant by kind of scope. */
 export interface TenantLimits extends Record<ScopeKind, ScopeLimit> {
@@ -97,11 +96,26 @@ export function limitTable(
   return { defaults: base, tenants: new Map(own) };
 }
 
-/** A scope in which a call spends. */
-export interface NamedScope {
-  kind: ScopeKind;
-  /** Name of its counters: `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`. The store adds the date to `day`. */
+/** The counters of a budget that was set over the API, which has its own limit. */
+export interface SetScope {
+  kind: 'budget';
+  /** `user/2026-11:ada` */
   name: string;
+  limit: ScopeLimit;
+}
+
+/** A scope in which a call spends. */
+export type NamedScope =
+  | {
+      kind: ScopeKind;
+      /** Name of its counters: `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`. The store adds the date to `day`. */
+      name: string;
+    }
+  | SetScope;
+
+/** The limit of a scope: that of its kind, or its own. */
+export function limitOf(limits: TenantLimits, scope: NamedScope): ScopeLimit {
+  return scope.kind === 'budget' ? scope.limit : limits[scope.kind];
 }
 
 /**
@@ -125,8 +139,9 @@ export function shownScope(name: string): string {
   return `day:${new Date(Number(name.slice(4)) * DAY_MS).toISOString().slice(0, 10)}`;
 }
 
-/** Kind of a scope by the name of its counters: `agent:planner` is an agent. */
-export function scopeKind(scope: string): ScopeKind {
+/** Kind of a scope by the name of its counters: `agent:planner` is an agent, `user/2026-11:ada` a set budget. */
+export function scopeKind(scope: string): ScopeKind | 'budget' {
+  if (/^[a-z]+\//.test(scope)) return 'budget';
   const colon = scope.indexOf(':');
   return (colon < 0 ? scope : scope.slice(0, colon)) as ScopeKind;
 }

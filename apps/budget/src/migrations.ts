@@ -80,9 +80,27 @@ const keysAndSources: Migration = {
   },
 };
 
+/** Limits that were set over the API, one row per tenant, subject and period. */
+const setBudgets: Migration = {
+  async up(db) {
+    await db.schema
+      .createTable('set_budget')
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('subject', 'text', (column) => column.notNull())
+      .addColumn('subject_id', 'text', (column) => column.notNull())
+      .addColumn('period', 'text', (column) => column.notNull())
+      .addColumn('micro_usd', 'bigint')
+      .addColumn('tokens', 'bigint')
+      .addColumn('changed_at', 'bigint', (column) => column.notNull())
+      .addColumn('changed_by', 'text', (column) => column.notNull())
+      .addPrimaryKeyConstraint('set_budget_name', ['tenant_id', 'subject', 'subject_id', 'period'])
+      .execute();
+  },
+};
+
 /** The migrations of the ledger. */
 export const LEDGER_MIGRATIONS: Migrations = {
   name: 'the ledger',
   table: 'ledger_migration',
-  all: { '0001-ledger': ledger, '0002-keys-and-sources': keysAndSources },
+  all: { '0001-ledger': ledger, '0002-keys-and-sources': keysAndSources, '0003-set-budgets': setBudgets },
 };

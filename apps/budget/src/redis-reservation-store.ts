@@ -1,9 +1,10 @@
 import { ToolError } from '@toolfleet/contracts';
 import { defineScript, type Script, type ScriptArguments } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
-import { countedScopes, SCOPE_KINDS, type NamedScope, type ScopeKind, type TenantLimits } from './limits.js';
+import { countedScopes, limitOf, type NamedScope, type TenantLimits } from './limits.js';
 import { budgetKeys, REBUILD, RELEASE, RESERVE, SETTLE, SWEEP, TENANTS_KEY } from './redis-scripts.js';
 import { ReservationStore } from './reservation-store.js';
+import { periodName } from './set-budgets.js';
 import type {
   Admission,
   ReservationRequest,
@@ -28,24 +29,23 @@ type SharedReply = [code: 1, microUsd: number, tokens: number, limitsMicroUsd: 0
 
 /** The distinct scopes of one message. Calls refer to them by position, starting with 1. */
 class ScopeTable {
-  readonly names: string[] = ['tenant', 'day'];
-  readonly kinds: ScopeKind[] = ['tenant', 'day'];
+  readonly scopes: NamedScope[] = [
+    { kind: 'tenant', name: 'tenant' },
+    { kind: 'day', name: 'day' },
+  ];
   private readonly positions = new Map<string, number>();
 
-  /** Positions of the request, agent and task scope of a call; 0 for none. */
-  toIndexes(scopes: readonly NamedScope[]): [number, number, number] {
-    const indexes: [number, number, number] = [0, 0, 0];
-    for (const scope of scopes) indexes[SCOPE_KINDS.indexOf(scope.kind)] = this.toIndex(scope);
-    return indexes;
+  /** Positions of the scopes of a call besides tenant and day, separated by commas. */
+  toIndexes(scopes: readonly NamedScope[]): string {
+    return scopes.length === 0 ? '' : scopes.map((scope) => this.toIndex(scope)).join(',');
   }
 
   private toIndex(scope: NamedScope): number {
     const known = this.positions.get(scope.name);
     if (known !== undefined) return known;
-    this.names.push(scope.name);
-    this.kinds.push(scope.kind);
-    this.positions.set(scope.name, this.names.length);
-    return this.names.length;
+    this.scopes.push(scope);
+    this.positions.set(scope.name, this.scopes.length);
+    return this.scopes.length;
   }
 }
 
@@ -94,23 +94,30 @@ export class RedisReservationStore extends ReservationStore {
     const table = new ScopeTable();
     const calls: ScriptArguments = [];
     for (const request of requests) {
-      const scopes = countedScopes(request.scopes, request.callId, request.sharesRequest);
-      const indexes = scopes.length === 0 ? '' : table.toIndexes(scopes).join(',');
+      const scopes = scopesOf(request);
       // A call that holds nothing has no lease. A shared lease for free calls holds a unit of what is limited.
       const hasLease = request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined;
       const ending = hasLease ? leaseEnding(tenantId, request, scopes) : '';
       const least = request.shared?.leastMicroUsd ?? '';
-      calls.push(request.callId, request.microUsd, request.tokens, request.leaseMs, ending, indexes, least);
+      calls.push(
+        request.callId,
+        request.microUsd,
+        request.tokens,
+        request.leaseMs,
+        ending,
+        table.toIndexes(scopes),
+        least,
+      );
     }
     const scopes: ScriptArguments = [];
-    for (const [position, name] of table.names.entries()) {
-      const limit = limits[table.kinds[position] ?? 'tenant'];
-      scopes.push(name, limit.microUsd ?? -1, limit.tokens ?? -1);
+    for (const scope of table.scopes) {
+      const limit = limitOf(limits, scope);
+      scopes.push(scope.name, limit.microUsd ?? -1, limit.tokens ?? -1);
     }
     const reply = await this.run(tenantId, 'reserve', [
       ...this.head,
       this.rules.outboxCap,
-      table.names.length,
+      table.scopes.length,
       ...scopes,
       ...calls,
     ]);
@@ -134,9 +141,10 @@ export class RedisReservationStore extends ReservationStore {
     }
     if (code === 5) return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${callId}`, limit: 0, used: 0 };
     if (code === 6) return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
-    const limit = limits[table.kinds[index - 1] ?? 'tenant'];
+    const named = table.scopes[index - 1] as NamedScope;
+    const limit = limitOf(limits, named);
     const usedByLeases = inLeases || undefined;
-    const scope = table.names[index - 1] ?? 'tenant';
+    const scope = named.name;
     return code === 2
       ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used, usedByLeases }
       : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used, usedByLeases };
@@ -153,11 +161,16 @@ export class RedisReservationStore extends ReservationStore {
       const table = new ScopeTable();
       const calls: ScriptArguments = [];
       for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
-        const indexes = table.toIndexes(countedScopes(one.scopes, one.callId));
+        const indexes = table.toIndexes(scopesOf(one));
         const { id = '', microUsd = 0, tokens = 0 } = one.lease ?? {};
-        calls.push(one.callId, one.microUsd, one.tokens, one.row, ...indexes, id, microUsd, tokens);
+        calls.push(one.callId, one.microUsd, one.tokens, one.row, indexes, id, microUsd, tokens);
       }
-      const reply = await this.run(tenantId, 'settle', [...head, table.names.length, ...table.names, ...calls]);
+      const reply = await this.run(tenantId, 'settle', [
+        ...head,
+        table.scopes.length,
+        ...table.scopes.map(({ name }) => name),
+        ...calls,
+      ]);
       if (!Array.isArray(reply)) throw unreadable('settle');
       outcome.settled += Number(reply[0]);
       outcome.spending.push(...toSpending(reply[1]));
@@ -175,7 +188,9 @@ export class RedisReservationStore extends ReservationStore {
   }
 
   override async sweep(tenantId: string): Promise<SweepOutcome> {
-    const reply = await this.scripts.sweep(...budgetKeys(tenantId), ...this.head, SWEEP_PER_RUN);
+    const [seconds] = await this.redis.time();
+    const month = periodName('month', Number(seconds) * 1_000);
+    const reply = await this.scripts.sweep(...budgetKeys(tenantId), ...this.head, SWEEP_PER_RUN, month);
     if (!Array.isArray(reply)) throw unreadable('sweep');
     const [more, expired, openLeases, outboxRows, heldMicroUsd] = reply.map(Number);
     return {
@@ -186,6 +201,12 @@ export class RedisReservationStore extends ReservationStore {
       heldMicroUsd: heldMicroUsd ?? 0,
       spending: toSpending(reply[5]),
     };
+  }
+
+  override async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
+    const [counters, seen] = budgetKeys(tenantId);
+    const fields = scopes.flatMap((name) => [name, `~shared:${name}`, `~shared_tokens:${name}`]);
+    if (fields.length > 0) await Promise.all([this.redis.hdel(counters, ...fields), this.redis.zrem(seen, ...scopes)]);
   }
 
   override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
@@ -227,6 +248,16 @@ export class RedisReservationStore extends ReservationStore {
     const values = sums.flatMap((sum) => [sum.scope, sum.microUsd, sum.tokens]);
     return Number(await this.scripts.rebuild(...budgetKeys(tenantId), ...values));
   }
+}
+
+/** Scopes of a call besides tenant and day, in the order in which they are checked. */
+function scopesOf({
+  scopes,
+  callId,
+  sharesRequest,
+  budgets = [],
+}: Pick<ReservationRequest, 'scopes' | 'callId' | 'sharesRequest' | 'budgets'>): NamedScope[] {
+  return [...countedScopes(scopes, callId, sharesRequest), ...budgets];
 }
 
 /** End of a lease record: its scopes other than tenant and day, and the ledger row for the case that it expires. */

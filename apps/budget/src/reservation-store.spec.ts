@@ -51,6 +51,24 @@ function conformance(name: string, make: MakeSubject): void {
       expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 10, spentMicroUsd: 0 });
     });
 
+    it('keeps the counters of set budgets while their period lasts, and forgets them on request', async () => {
+      const { store, advance } = await make({ scopeTtlMs: 50 });
+      const limit = { microUsd: 100, tokens: null };
+      const budgets = ['user/2001-01:ann', 'user/total:ann', 'key/9999-01-01:k'].map(
+        (scope) => ({ kind: 'budget', name: scope, limit }) as const,
+      );
+      await store.settle('t', [settlement('a', 60, { budgets })]);
+      expect(await store.reserve('t', unlimited(), [ask('b', 50, { budgets })])).toEqual([
+        { admitted: false, code: 'BUDGET_EXCEEDED', scope: 'user/2001-01:ann', limit: 100, used: 60 },
+      ]);
+      await advance(200);
+      await store.sweep('t');
+      const spent = async () => (await store.counters('t', budgets)).slice(2).map((one) => one.spentMicroUsd);
+      expect(await spent()).toEqual([0, 60, 60]);
+      await store.forget('t', ['user/total:ann']);
+      expect(await spent()).toEqual([0, 0, 60]);
+    });
+
     it('judges the asks of one message in order, each seeing those before it', async () => {
       const { store } = await make();
       const answers = await store.reserve('t', money(10), [ask('a', 6), ask('b', 6), ask('c', 4), ask('free', 0)]);

@@ -1,13 +1,15 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { Amount, Counters, Refusal } from './counters.js';
-import type { NamedScope, TenantLimits } from './limits.js';
+import type { NamedScope, SetScope, TenantLimits } from './limits.js';
 
 /** Request to lease the amount that one call may cost, or a shared lease that many calls of one gateway draw on. */
 export interface ReservationRequest extends Amount {
   /** The id of the lease. Ids of shared leases start with `lease:`. */
   callId: string;
   scopes: BudgetScopes;
+  /** Budgets that it spends from besides its scopes. */
+  budgets?: readonly SetScope[];
   leaseMs: Milliseconds;
   /** For the ledger row if the lease expires unsettled. */
   userId?: string;
@@ -47,6 +49,7 @@ export type Admission =
 export interface Settlement extends Amount {
   callId: string;
   scopes: BudgetScopes;
+  budgets?: readonly SetScope[];
   /** The ledger row as JSON, empty for none. The store does not read it; the drain adds the charged amounts. */
   row: string;
   /** The share of a shared lease that the call had. */
@@ -138,6 +141,8 @@ export abstract class ReservationStore {
    * replica took over. Returns how many scopes were raised.
    */
   abstract catchUp(tenantId: string): Promise<number>;
+  /** Removes counters that nothing is limited by any more. */
+  abstract forget(tenantId: string, scopes: readonly string[]): Promise<void>;
   /** Counters of the tenant, its current day and the named scopes. */
   abstract counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]>;
 }

@@ -51,6 +51,12 @@ export class Upkeep {
     this.active.add(tenantId);
   }
 
+  /** Compares a tenant again: it has budgets that count what was spent before. */
+  compareAgain(tenantId: string): void {
+    this.compared.delete(tenantId);
+    this.active.add(tenantId);
+  }
+
   /** Compares all tenants again: after a reconnect Redis may have lost data. */
   reconnected(): void {
     this.compared.clear();

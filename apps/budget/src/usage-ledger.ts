@@ -5,6 +5,7 @@ import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from '
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
 import { LEDGER_MIGRATIONS } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
+import { budgetScope, periodStart, StoredBudgets, type SetBudget } from './set-budgets.js';
 
 /** A ledger row: the usage of a call as it was charged. */
 export interface LedgerRow extends UsageRow {
@@ -112,12 +113,15 @@ interface LedgerTables {
 export class UsageLedger {
   private readonly db: Kysely<LedgerTables>;
   private readonly days: LedgerDays;
+  /** Limits that were set over the API. */
+  readonly budgets: StoredBudgets;
   private readonly inserts = new Map<number, CompiledQuery>();
 
   constructor(dialect: Dialect) {
     this.db = new Kysely<LedgerTables>({ dialect });
     const isPostgres = this.db.getExecutor().adapter instanceof PostgresAdapter;
     const db = this.db as unknown as Kysely<unknown>;
+    this.budgets = new StoredBudgets(db);
     this.days = isPostgres ? new PartitionedDays(db) : new DeletedDays(db);
   }
 
@@ -314,10 +318,40 @@ export class UsageLedger {
     return sums;
   }
 
+  /** What was spent from budgets of a tenant in their periods. Tokens are those really used. */
+  async spentFrom(tenantId: string, budgets: readonly SetBudget[], now: EpochMs): Promise<LedgerSum[]> {
+    const found: LedgerSum[] = [];
+    const groups = Map.groupBy(budgets, ({ subject, period }) => `${subject} ${period}`);
+    for (const group of groups.values()) {
+      const [{ subject, period }] = group as [SetBudget];
+      const column = SUBJECT_COLUMN[subject];
+      const query = { tenantId, fromAt: periodStart(period, now) };
+      const rows = await this.db
+        .selectFrom(this.usage('token_usage', query).unionAll(this.usage('usage_daily', query)).as('usage'))
+        .select(column)
+        .select([
+          sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
+          sql<number>`cast(coalesce(sum(real_tokens), 0) as bigint)`.as('real_tokens'),
+        ])
+        .groupBy(column)
+        .execute();
+      const byId = new Map(rows.map((row) => [row[column], row]));
+      for (const budget of group) {
+        const row = byId.get(subject === 'tenant' ? tenantId : budget.id);
+        if (!row) continue;
+        const { name: scope } = budgetScope(budget, now);
+        found.push({ scope, microUsd: Number(row.micro_usd), tokens: Number(row.real_tokens) });
+      }
+    }
+    return found;
+  }
+
   async close(): Promise<void> {
     await this.db.destroy();
   }
 }
+
+const SUBJECT_COLUMN = { tenant: 'tenant_id', user: 'user_id', key: 'key_id' } as const;
 
 const NAMED_SCOPES = [
   ['request', 'request_id'],

@@ -13,8 +13,10 @@ import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/t
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
+import { BudgetRefresh } from './budget-refresh.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
+import { drainOutbox } from './drain-outbox.js';
 import { LedgerRetention } from './ledger-retention.js';
 import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
@@ -27,6 +29,8 @@ import { UsageLedger } from './usage-ledger.js';
 const FULL_ROUND_MS = 30_000;
 /** Limits Redis commands of the upkeep. Callers are answered after BUDGET_STORE_TIMEOUT_MS. */
 const COMMAND_TIMEOUT_MS = 10_000;
+/** Every call that began before now has been settled or has expired by then. */
+const LONGEST_CALL_MS = 660_000;
 /** A ledger that takes longer to answer a scrape counts as unreachable. */
 const PING_TIMEOUT_MS = 1_000;
 
@@ -64,9 +68,10 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     idMemoryMs: settings.BUDGET_ID_MEMORY_MS,
     outboxCap: settings.BUDGET_OUTBOX_CAP,
   };
-  const store = new RedisReservationStore(redis, rules, (tenantId) => {
+  const store = new RedisReservationStore(redis, rules, async (tenantId) => {
     const now = clock.now();
-    return ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
+    const scopes = await ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
+    return [...scopes, ...(await ledger.spentFrom(tenantId, budget.budgetsOf(tenantId), now))];
   });
   const outbox = new RedisUsageOutbox(redis);
   const environment = environmentLimits(settings);
@@ -74,6 +79,12 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   const limits = limitTable(environment, file.budget);
   const budget: Budget = new Budget(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
+    drain: (tenantId) => drainOutbox(tenantId, outbox, ledger, logger),
+    budgetsChanged: (tenantId) => {
+      upkeep.compareAgain(tenantId);
+      // Calls that ran meanwhile were charged to the scopes of their leases.
+      clock.after(LONGEST_CALL_MS, () => upkeep.compareAgain(tenantId));
+    },
     spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
     threshold: (event) => {
       logger.warn({ ...event }, 'spending reached 80 % of a budget');
@@ -87,7 +98,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     { roundMs: settings.BUDGET_UPKEEP_MS, fullRoundMs: FULL_ROUND_MS },
     { clock, logger, metrics },
   );
-  const purges = new BudgetPurge({ ledger, outbox }, { clock, logger });
+  const purges = new BudgetPurge({ ledger, outbox, budget }, { clock, logger });
   redis.on('ready', () => upkeep.reconnected());
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   // Not part of readiness: without the ledger, calls run and their usage waits in Redis.
@@ -108,6 +119,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       stop: () => ledger.close(),
     },
     fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
+    new BudgetRefresh(budget, { clock, logger }),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
     natsEndpoint({ budget, purges }, settings, nats, host),

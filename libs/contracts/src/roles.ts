@@ -11,10 +11,11 @@ export const RIGHTS = {
   manage_sources: 'register, refresh and remove sources of tools; see hidden tools',
   manage_toolsets: 'change toolsets',
   manage_keys: 'create, list and revoke API keys',
+  manage_budgets: 'set and remove budgets of users and keys',
   purge_users: 'delete the data of a user',
   all_tenants: 'the other rights hold in every tenant',
   operate_fleet:
-    'see and change what tenants share: queues, faults, shared tools; purge a tenant; grant any role and tier',
+    'see and change what tenants share: queues, faults, shared tools; set the budget of a tenant, purge it; grant any role and tier',
 } as const;
 export type Right = keyof typeof RIGHTS;
 export const RIGHT_NAMES = Object.keys(RIGHTS) as Right[];
@@ -29,6 +30,7 @@ const ADMIN = [
   'manage_sources',
   'manage_toolsets',
   'manage_keys',
+  'manage_budgets',
   'purge_users',
 ] as const satisfies Right[];
 

@@ -55,6 +55,8 @@ export const SUBJECTS = {
   budgetRelease: 'budget.release',
   budgetUsage: 'budget.usage',
   budgetLimits: 'budget.limits',
+  budgetSet: 'budget.set',
+  budgetRemove: 'budget.remove',
   budgetPurge: 'budget.purge',
   /** Published when a limit passes 80 %. */
   budgetThreshold: 'budget.threshold',

@@ -82,9 +82,8 @@ export class BudgetClient extends BudgetPort {
     if (this.releases.length === 1) this.clock.after(BATCH_WINDOW_MS, () => this.flushReleases());
   }
 
-  override async limits(scopes: BudgetScopes): Promise<BudgetLimitsReply> {
-    const body: BudgetLimits = { scopes };
-    return this.nats.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, body, { timeoutMs: RESERVE_TIMEOUT_MS });
+  override async limits(asked: BudgetLimits): Promise<BudgetLimitsReply> {
+    return this.nats.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, asked, { timeoutMs: RESERVE_TIMEOUT_MS });
   }
 
   /** Sends what is buffered and waits for confirmations, at most `graceMs`. */

@@ -1,23 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import type { MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import {
+  SHARED_LEASE_MS,
   SHARED_LEASE_PREFIX,
+  type BudgetLimits,
   type BudgetLimitsReply,
   type BudgetScopes,
   type LeaseShare,
   type ReserveAnswer,
   type ReserveRequest,
+  type SeparateBy,
   type SettleRequest,
   type SharedLease,
 } from '@toolfleet/contracts/budget';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { BudgetPort } from '@toolfleet/engine';
 
-/**
- * How long a shared lease admits calls. A changed limit applies to the next lease, and without a budget service there is none, so
- * both take effect within this time.
- */
-const ADMIT_MS = 500;
 /** A lease is as large as what was spent in so much time: the most that a gateway that dies is charged for nothing. */
 const SPEND_WINDOW_MS = 100;
 /** Calls in one window from which on a lease pays; fewer are asked for one by one. */
@@ -69,7 +67,7 @@ class OpenLease {
     return (
       this.isOpen &&
       !this.isUsedUp &&
-      now < this.askedAt + ADMIT_MS &&
+      now < this.askedAt + SHARED_LEASE_MS &&
       now + lease_ms <= this.askedAt + this.lengthMs &&
       micro_usd <= this.microUsd &&
       (this.microUsd > 0 || !limits_micro_usd) &&
@@ -82,7 +80,7 @@ class OpenLease {
   isLow(now: Milliseconds): boolean {
     const { micro_usd, tokens, limits_tokens } = this.grant;
     return (
-      now >= this.askedAt + ADMIT_MS / 2 ||
+      now >= this.askedAt + SHARED_LEASE_MS / 2 ||
       (micro_usd > 0 && this.microUsd * 2 <= micro_usd) ||
       (limits_tokens && this.tokens * 2 <= tokens)
     );
@@ -116,7 +114,7 @@ class OpenLease {
   }
 }
 
-/** The calls of one tenant, agent, task and shared request, which spend from the same limits. */
+/** The calls of one tenant, agent, task and shared request, and user and key where these have budgets: they spend from the same limits. */
 class ScopeSpending {
   lease: OpenLease | undefined;
   isAsking = false;
@@ -171,6 +169,8 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, tokens: 0, longestMs: 0 }
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
+  /** Tenants with budgets of users or keys: by what their leases are apart. */
+  private readonly separateBy = new Map<string, readonly SeparateBy[]>();
   /** Calls that have a share of a lease, by call id. */
   private readonly shares = new Map<string, { lease: OpenLease; microUsd: MicroUsd; scope: ScopeSpending }>();
 
@@ -218,8 +218,8 @@ export class LeasedBudget extends BudgetPort {
     if (back) this.budget.settle({ call_id: callId, scopes, micro_usd: 0, tokens: 0, lease: back });
   }
 
-  override limits(scopes: BudgetScopes, signal: AbortSignal): BudgetLimitsReply | Promise<BudgetLimitsReply> {
-    return this.budget.limits(scopes, signal);
+  override limits(asked: BudgetLimits, signal: AbortSignal): BudgetLimitsReply | Promise<BudgetLimitsReply> {
+    return this.budget.limits(asked, signal);
   }
 
   /** Returns the unused rest of all leases; calls that still run keep their shares. */
@@ -253,7 +253,8 @@ export class LeasedBudget extends BudgetPort {
     scope.isAsking = true;
     const id = `${SHARED_LEASE_PREFIX}${randomUUID()}`;
     const scopes = isOwnRequest(request) ? { ...request.scopes, request_id: id } : request.scopes;
-    const lengthMs = Math.ceil(ADMIT_MS + spend.longestMs);
+    const separateBy = this.separateBy.get(scopes.tenant_id) ?? [];
+    const lengthMs = Math.ceil(SHARED_LEASE_MS + spend.longestMs);
     try {
       const answer = await this.budget.reserve(
         {
@@ -262,29 +263,40 @@ export class LeasedBudget extends BudgetPort {
           micro_usd: spend.microUsd,
           tokens: spend.tokens,
           lease_ms: lengthMs,
-          shared: { least_micro_usd: LEAST_CALLS * request.micro_usd },
+          ...(separateBy.includes('user') && { user_id: request.user_id }),
+          ...(separateBy.includes('key') && { key_id: request.key_id }),
+          shared: {
+            least_micro_usd: LEAST_CALLS * request.micro_usd,
+            ...(separateBy.length > 0 && { separate_by: separateBy }),
+          },
         },
         NEVER_ABORTED,
       );
-      if (!answer.admitted) scope.notBefore = this.clock.monotonic() + ADMIT_MS;
+      this.noteSeparation(request.scopes.tenant_id, answer.separate_by ?? []);
+      if (!answer.admitted) scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
       else if (answer.lease)
         this.begin(scope, new OpenLease(id, scopes, answer.lease, answer.may_overrun, now, lengthMs));
       else {
         // A service of an earlier release reserved for one call.
-        scope.notBefore = this.clock.monotonic() + ADMIT_MS;
+        scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
         this.budget.release(id, scopes);
       }
     } catch {
-      scope.notBefore = this.clock.monotonic() + ADMIT_MS;
+      scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
     } finally {
       scope.isAsking = false;
     }
   }
 
+  private noteSeparation(tenantId: string, separateBy: readonly SeparateBy[]): void {
+    if (separateBy.length > 0) this.separateBy.set(tenantId, separateBy);
+    else this.separateBy.delete(tenantId);
+  }
+
   private begin(scope: ScopeSpending, lease: OpenLease): void {
     if (scope.lease) this.end(scope.lease);
     scope.lease = lease;
-    const openMs = lease.askedAt + ADMIT_MS - this.clock.monotonic();
+    const openMs = lease.askedAt + SHARED_LEASE_MS - this.clock.monotonic();
     lease.cancelEnd = this.clock.after(openMs, () => {
       this.end(lease);
       if (scope.lease === lease) scope.lease = undefined;
@@ -303,8 +315,11 @@ export class LeasedBudget extends BudgetPort {
   private scopeOf(request: ReserveRequest, now: Milliseconds): ScopeSpending {
     const { tenant_id, agent_id = '', task_id = '' } = request.scopes;
     const request_id = isOwnRequest(request) ? '' : request.scopes.request_id;
-    const isPlain = agent_id === '' && task_id === '' && request_id === '';
-    const key = isPlain ? tenant_id : [tenant_id, agent_id, task_id, request_id].join('\x1f');
+    const separateBy = this.separateBy.get(tenant_id);
+    const isPlain = agent_id === '' && task_id === '' && request_id === '' && !separateBy;
+    const user = separateBy?.includes('user') ? request.user_id : '';
+    const apiKey = separateBy?.includes('key') ? request.key_id : '';
+    const key = isPlain ? tenant_id : [tenant_id, agent_id, task_id, request_id, user, apiKey].join('\x1f');
     const known = this.scopes.get(key);
     if (known) return known;
     if (this.scopes.size >= MAX_SCOPES) {

@@ -62,17 +62,25 @@ export class SpendSlices {
     );
     if (answer.admitted) return { held: true };
     const { code, scope, limit, used } = answer;
-    return { held: false, code, scope, limit, used, spent: await this.#settledSpend(slice.scopes, answer, signal) };
+    return {
+      held: false,
+      code,
+      scope,
+      limit,
+      used,
+      spent: await this.#settledSpend(slice.scopes, caller, answer, signal),
+    };
   }
 
   /** The settled part of the refusing limit, in its unit: tokens or micro-USD. */
   async #settledSpend(
     scopes: BudgetScopes,
+    { userId, keyId }: Principal,
     { code, scope, used }: Extract<ReserveAnswer, { admitted: false }>,
     signal: AbortSignal,
   ): Promise<number> {
     if (code === 'BUDGET_UNAVAILABLE') return used;
-    const { limits } = await this.budget.limits(scopes, signal);
+    const { limits } = await this.budget.limits({ scopes, budgets: { user_id: userId, key_id: keyId } }, signal);
     const state = limits.find((limit) => limit.scope === scope || (scope === 'day' && limit.scope.startsWith('day:')));
     if (!state) return used;
     return code === 'TOKEN_LIMIT_EXCEEDED' ? state.spent_tokens : state.spent_micro_usd;

@@ -13,7 +13,7 @@ import { hasRequiredRole, mayUse } from './access.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
 import { step, type Step } from './step.js';
-import { budgetScopes } from './steps/budget.js';
+import { budgetScopes, payer } from './steps/budget.js';
 import { readSelection } from './steps/select.js';
 import { callsTools, rateKey, ToolPlans, type ToolPlan } from './tool-plan.js';
 
@@ -217,7 +217,7 @@ async function answerDryRun(
   const { plan, tool, active } = call;
   const [tokensLeft, budget] = await Promise.all([
     plan.rate ? ports.rateLimiter.peek(rateKey(call.request.principal.tenantId, tool.name), plan.rate) : null,
-    ports.budget.limits(budgetScopes(call), call.signal),
+    ports.budget.limits({ scopes: budgetScopes(call), budgets: payer(call) }, call.signal),
   ]);
   const output: JsonObject = {
     dry_run: true,

@@ -13,6 +13,7 @@ import {
   type Succeeded,
 } from '@toolfleet/contracts';
 import type {
+  BudgetLimits,
   BudgetLimitsReply,
   BudgetScopes,
   ReserveAnswer,
@@ -117,8 +118,8 @@ export abstract class BudgetPort {
   abstract settle(request: SettleRequest): void;
   /** Gives a reservation back; like `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
-  /** What is left of the limits of these scopes. */
-  abstract limits(scopes: BudgetScopes, signal: AbortSignal): MaybePromise<BudgetLimitsReply>;
+  /** What is left of the limits of these scopes and budgets. */
+  abstract limits(asked: BudgetLimits, signal: AbortSignal): MaybePromise<BudgetLimitsReply>;
 }
 
 /** A cached result. */

@@ -2,6 +2,7 @@ import { suggestion } from '@toolfleet/contracts/text';
 import { type Command, commandHelp, generalHelp } from './command.js';
 import { approvals } from './commands/approvals.js';
 import { audit } from './commands/audit.js';
+import { budgets } from './commands/budgets.js';
 import { call } from './commands/call.js';
 import { calls } from './commands/calls.js';
 import { check } from './commands/check.js';
@@ -31,6 +32,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['call', call],
   ['calls', calls],
   ['usage', usage],
+  ['budgets', budgets],
   ['keys', keys],
   ['sources', sources],
   ['approvals', approvals],

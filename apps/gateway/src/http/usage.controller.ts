@@ -1,13 +1,13 @@
 import { Controller, Res } from '@nestjs/common';
 import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
-import type { BudgetLimitsReply, BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
+import type { BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { CallAccess, EVERY_TENANT, hasRight, seesTenantTotals } from '@toolfleet/access';
+import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
 import { forecast, monthOf, observedDays, OBSERVED_DAYS } from './forecast.js';
@@ -29,7 +29,7 @@ const MEMBERS = {
   agent: 'agent_id',
 } as const satisfies Record<UsageGroup, keyof UsageSum>;
 
-/** What the caller's tenant has used and may still use, and for operators what the tenants have used. */
+/** What the caller's tenant has used, and for operators what the tenants have used. */
 @Controller()
 export class UsageController {
   constructor(
@@ -122,34 +122,6 @@ export class UsageController {
     return { from: toDay(from), to: toDay(to), micro_usd: total, cost_usd: exactUsd(total), rows };
   }
 
-  /**
-   * Limits with what is spent and held, of the tenant and of the named request, agent and task. A key narrowed to some tools
-   * sees the scopes it names, not those that every tool of the tenant spends from.
-   */
-  @Serves('GET /api/v1/budgets')
-  async budgets(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/budgets'>) {
-    const scopes = { tenant_id: caller.tenantId, ...query };
-    const { limits } = await this.nats.request<BudgetLimitsReply>(
-      SUBJECTS.budgetLimits,
-      { scopes },
-      { timeoutMs: ASK_TIMEOUT_MS },
-    );
-    return {
-      tenant_id: caller.tenantId,
-      budgets: limits
-        .filter(({ scope }) => seesTenantTotals(caller) || !isTenantScope(scope))
-        .map((limit) => ({
-          scope: limit.scope,
-          limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
-          spent_usd: toUsd(limit.spent_micro_usd),
-          held_usd: toUsd(limit.held_micro_usd),
-          limit_tokens: limit.limit_tokens,
-          spent_tokens: limit.spent_tokens,
-          held_tokens: limit.held_tokens,
-        })),
-    };
-  }
-
   /** Sums by groups over the tools whose calls the caller has access to. */
   async #sums(
     caller: Principal,
@@ -175,9 +147,6 @@ const readGroups = (text: string | undefined) => text?.split(',') as UsageGroup[
 /** The tenant that a report is of: for an operator the one asked for, or all if it compares them; else the caller's. */
 const reportedTenant = (caller: Principal, asked: string | undefined, compares: boolean): string | undefined =>
   hasRight(caller, 'all_calls', EVERY_TENANT) && (asked ?? compares) ? asked : caller.tenantId;
-
-/** Scopes that every call of a tenant spends from: the tenant itself and its day (`day:2026-11-21`). */
-const isTenantScope = (scope: string): boolean => scope === 'tenant' || scope.startsWith('day:');
 
 /** Adds up sums by tool to sums of the requested groups, in the order of their first rows. */
 function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {

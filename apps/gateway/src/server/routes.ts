@@ -9,6 +9,7 @@ import {
   IsBoolean,
   IsIn,
   IsInt,
+  IsNumber,
   IsObject,
   IsOptional,
   IsString,
@@ -134,6 +135,10 @@ function checksOf({ type, enum: values, title, items, ...rules }: JsonObject): P
         Min(minimum ?? Number.MIN_SAFE_INTEGER, options),
         Max(maximum ?? Number.MAX_SAFE_INTEGER, options),
       ];
+    }
+    case 'number': {
+      const options = must(`a number from ${minimum} to ${maximum}`);
+      return [IsNumber({}, options), Min(minimum ?? -Infinity, options), Max(maximum ?? Infinity, options)];
     }
     case 'boolean':
       return [IsBoolean(must('true or false'))];

@@ -1,7 +1,10 @@
-import { choice, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
-import { USAGE_GROUPS, type UsageRow as ShownUsage } from '../resources/usage.js';
+import { choice, integer, list, maybe, nullable, record, text, type Schema, type Value } from '../json-schema.js';
+import { BUDGET_PERIODS, BUDGET_SUBJECTS, USAGE_GROUPS, type UsageRow as ShownUsage } from '../resources/usage.js';
 import { MAX_ID_LENGTH } from '../text.js';
 import type { EpochMs, MicroUsd } from '../units.js';
+
+export type BudgetSubject = (typeof BUDGET_SUBJECTS)[number];
+export type BudgetPeriod = (typeof BUDGET_PERIODS)[number];
 
 /** Budgets that a call spends from. Agent and task are set only if the caller sent them. */
 export interface BudgetScopes {
@@ -13,6 +16,12 @@ export interface BudgetScopes {
 
 /** A list whose entries are read one by one, so that an invalid one affects no other; senders split longer lists. */
 const entries = <T>() => ({ type: 'array', maxItems: 5_000 }) as Schema<T[]>;
+
+/**
+ * How long a shared lease admits calls. A changed limit applies to the next lease, and without a budget service there is none, so
+ * both take effect within this time.
+ */
+export const SHARED_LEASE_MS = 500;
 
 /** Start of the ids of shared leases, which tells them from call ids. */
 export const SHARED_LEASE_PREFIX = 'lease:';
@@ -43,8 +52,15 @@ export interface ReserveRequest {
   /** An earlier run of the call may have been charged, so only the budget service can admit it. */
   may_repeat?: boolean;
   /** Asks for a shared lease: as much of the amounts as a hundredth of what is left of every limit allows, refused below `least_micro_usd`. */
-  shared?: { least_micro_usd: MicroUsd };
+  shared?: {
+    least_micro_usd: MicroUsd;
+    /** The lease is for the calls of `user_id`, of `key_id`, or of both; absent: of all. */
+    separate_by?: readonly SeparateBy[];
+  };
 }
+
+/** By what shared leases are apart where users or keys have budgets. */
+export type SeparateBy = 'user' | 'key';
 
 /** What a shared lease holds, and the limits that its gateway checks for each call. */
 export interface SharedLease {
@@ -76,17 +92,21 @@ export type ReserveAnswer =
       may_overrun?: true;
       /** Of a shared lease. */
       lease?: SharedLease;
+      /** Of a shared lease: by what the leases of its tenant must be apart. */
+      separate_by?: readonly SeparateBy[];
     }
   | {
       admitted: false;
       call_id: string;
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
       /**
-       * `tenant`, `day`, `request:<id>`, `agent:<id>` or `task:<id>`; `call:<id>` when that call has already been charged. With
+       * `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`, or a set budget such as `user/2026-11:ada`; `call:<id>` when that call has already been charged. With
        * BUDGET_UNAVAILABLE: `store`, `outbox`, `share` (too little left for a shared lease), or `invalid:<field>` of a malformed
        * reservation.
        */
       scope: string;
+      /** Of a shared lease that is refused because it is not apart by these. */
+      separate_by?: readonly SeparateBy[];
       limit: number;
       used: number;
       /** The part of `used` in shared leases, which end within a second. */
@@ -185,10 +205,14 @@ export const BUDGET_LIMITS = record({
     agent_id: maybe(ID),
     task_id: maybe(ID),
   }),
+  /** Budgets that were set over the API: absent none, `*` all of the tenant, else those of its calls by this user and key. */
+  budgets: maybe<'*' | { user_id?: string; key_id?: string }>({}),
 });
 export type BudgetLimits = Value<typeof BUDGET_LIMITS>;
-interface LimitState {
+export interface LimitState {
   scope: string;
+  /** Of a budget that was set over the API. */
+  budget?: { subject: BudgetSubject; id: string; period: BudgetPeriod };
   limit_micro_usd: MicroUsd | null;
   spent_micro_usd: MicroUsd;
   held_micro_usd: MicroUsd;
@@ -198,6 +222,32 @@ interface LimitState {
 }
 export interface BudgetLimitsReply {
   limits: LimitState[];
+}
+
+const BUDGET_NAME = {
+  tenant_id: text(undefined, { pattern: `^${TENANT}$` }),
+  subject: choice(BUDGET_SUBJECTS),
+  /** Id of the user or key; empty for the tenant. */
+  id: text(undefined, { pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}\\p{Cs}]*$', maxLength: MAX_ID_LENGTH }),
+  period: choice(BUDGET_PERIODS),
+};
+/** `budget.set`: a limit of a tenant, user or key, in place of the one with the same name. Null = no limit in that currency. */
+export const BUDGET_SET = record({
+  ...BUDGET_NAME,
+  limit_micro_usd: nullable(INSTANT),
+  limit_tokens: nullable(INSTANT),
+  changed_by: text(),
+});
+export type BudgetSet = Value<typeof BUDGET_SET>;
+export interface BudgetSetReply {
+  budget: LimitState;
+}
+/** `budget.remove` */
+export const BUDGET_REMOVE = record(BUDGET_NAME);
+export type BudgetRemove = Value<typeof BUDGET_REMOVE>;
+export interface BudgetRemoveReply {
+  /** False: there was none. */
+  removed: boolean;
 }
 
 /** `budget.threshold`: published once when a scope has spent 80 % of a limit. */

@@ -1,5 +1,6 @@
 import {
   choice,
+  closed,
   instant,
   integer,
   list,
@@ -12,18 +13,34 @@ import {
   type Value,
 } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
-import { answer, type Routes } from './route.js';
+import { answer, empty, type Routes } from './route.js';
 
-const BUDGET = record({
-  scope: text(),
-  limit_usd: nullable(number(), 'Null: no limit'),
-  spent_usd: number(),
-  held_usd: number(),
-  limit_tokens: nullable(number(), 'Null: no limit'),
-  spent_tokens: number(),
-  held_tokens: number(),
-});
-/** A budget of the caller's tenant. */
+/** What a budget can be of that is set over the API. */
+export const BUDGET_SUBJECTS = ['tenant', 'user', 'key'] as const;
+/** The UTC day or month in which a budget is spent; `total`: ever. */
+export const BUDGET_PERIODS = ['day', 'month', 'total'] as const;
+const SUBJECT = choice(BUDGET_SUBJECTS);
+const PERIOD = choice(BUDGET_PERIODS, 'UTC day or month, or total');
+const BUDGET = named(
+  'Budget',
+  record(
+    {
+      scope: text('tenant, day:2026-01-31, request:<id>, agent:<id>, task:<id>, or a set budget: user/2026-01:ada'),
+      subject: maybe(SUBJECT),
+      subject_id: maybe(text('Id of the user or key')),
+      period: maybe(PERIOD),
+      resets_at: maybe(instant('End of the day or month')),
+      limit_usd: nullable(number(), 'Null: no limit'),
+      spent_usd: number(),
+      held_usd: number(),
+      limit_tokens: nullable(number(), 'Null: no limit'),
+      spent_tokens: number(),
+      held_tokens: number(),
+    },
+    'A limit with what is spent and held. One that was set over the API has subject and period',
+  ),
+);
+/** A limit with what is spent and held. */
 export type Budget = Value<typeof BUDGET>;
 const USAGE_ROW = record(
   {
@@ -164,10 +181,42 @@ export const USAGE_ROUTES = {
     tag: 'usage',
     summary: 'Limits, spent and held amounts of the tenant, and of the named request, agent and task',
     query: record({
+      tenant_id: TENANT,
       request_id: maybe(text(undefined, SCOPE_ID)),
       agent_id: maybe(text(undefined, SCOPE_ID)),
       task_id: maybe(text(undefined, SCOPE_ID)),
     }),
     answers: { 200: answer('Per scope', record({ tenant_id: text(), budgets: list(BUDGET) })) },
+  },
+  'PUT /api/v1/budgets': {
+    id: 'setBudget',
+    tag: 'usage',
+    access: 'manage_budgets',
+    summary: 'Sets a limit of a user or key; of a tenant, for operators. It counts what was spent in its period before',
+    body: closed({
+      subject: SUBJECT,
+      id: maybe(text('Id of the user or key', { minLength: 1, maxLength: 255 })),
+      period: maybe(choice(BUDGET_PERIODS, 'Default: month')),
+      limit_usd: maybe(number('In USD; the sixth decimal is the last that counts', { minimum: 0, maximum: 1e9 })),
+      limit_tokens: maybe(integer(undefined, { minimum: 0 })),
+      tenant_id: TENANT,
+    }),
+    example: { subject: 'user', id: 'ada', limit_usd: 20 },
+    answers: { 200: answer('The budget with what is spent', BUDGET) },
+    errors: ['BUDGET_UNAVAILABLE'],
+  },
+  'DELETE /api/v1/budgets': {
+    id: 'removeBudget',
+    tag: 'usage',
+    access: 'manage_budgets',
+    summary: 'Removes a limit that was set over the API',
+    query: record({
+      subject: maybe(SUBJECT),
+      id: maybe(text('Id of the user or key', { maxLength: 255 })),
+      period: maybe(choice(BUDGET_PERIODS, 'Default: month')),
+      tenant_id: TENANT,
+    }),
+    answers: { 204: empty('Removed') },
+    errors: ['BUDGET_UNAVAILABLE', 'NOT_FOUND'],
   },
 } as const satisfies Routes;

@@ -27,7 +27,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
         may_repeat: call.request.door === 'queue',
-        ...payer(call),
+        ...charged(call),
         user_id: actingUserId(call.request) || undefined,
       },
       call.signal,
@@ -52,11 +52,16 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
   });
 }
 
+/** Who pays for a call. */
+export function payer({ request }: Pick<Call, 'request'>): { user_id: string; key_id: string | undefined } {
+  return { user_id: actingUserId(request), key_id: request.principal.keyId };
+}
+
 /** Who pays for a call, and for which tool, as reports sum it. */
-function payer({ request, tool }: Call) {
+function charged(call: Call) {
+  const { tool } = call;
   return {
-    user_id: actingUserId(request),
-    key_id: request.principal.keyId,
+    ...payer(call),
     tool_name: tool.name,
     source: `${tool.source.kind}/${tool.source.name}`,
   };
@@ -96,7 +101,7 @@ function toSettlement(
     row: {
       call_id: call.callId,
       tenant_id: scopes.tenant_id,
-      ...payer(call),
+      ...charged(call),
       agent_id: agentId,
       task_id: taskId,
       request_id: requestId,
@@ -110,7 +115,25 @@ function toSettlement(
   };
 }
 
-/** The refusal with the unit of its amounts, micro-USD or tokens, and for a day when it ends: no other limit starts anew. */
+/** A set budget as refusals name it: `user/2026-11:ada` is that of user ada in 2026-11, and ends with the month. */
+const SET_BUDGET = /^(tenant|user|key)\/(total|\d{4}-\d{2}(?:-\d{2})?)(?::(.*))?$/s;
+
+/** A scope for people, and when it starts anew, if it does. */
+function describeScope(scope: string, now: EpochMs): { name: string; resetsAt: string | null } {
+  const [, subject, period = '', id] = SET_BUDGET.exec(scope) ?? [];
+  if (subject === undefined && scope !== 'day') return { name: scope, resetsAt: null };
+  const name =
+    subject === undefined ? scope : [subject, id, period === 'total' ? '' : `in ${period}`].filter(Boolean).join(' ');
+  if (period === 'total') return { name, resetsAt: null };
+  const date = new Date(now);
+  const isMonth = period.length === '2026-11'.length;
+  const next = isMonth
+    ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
+    : Math.floor(now / DAY_MS + 1) * DAY_MS;
+  return { name, resetsAt: new Date(next).toISOString() };
+}
+
+/** The refusal with the unit of its amounts, micro-USD or tokens, and when its day or month ends. */
 function refusal(
   { code, scope, limit, used }: Extract<ReserveAnswer, { admitted: false }>,
   wanted: MicroUsd,
@@ -132,9 +155,9 @@ function refusal(
           `${toUsd(used)} of ${toUsd(limit)} USD are spent or reserved, and this call may cost ${toUsd(wanted)}`,
         ]
       : ['Token limit', 'tokens', `${used} of ${limit} tokens are spent or reserved`];
-  const resetsAt = scope === 'day' ? new Date(Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString() : null;
+  const { name, resetsAt } = describeScope(scope, now);
   return new ToolError(code, {
-    message: `${what} exceeded for ${scope}: ${amounts}${resetsAt ? `; a new day begins at ${resetsAt}` : ''}`,
+    message: `${what} exceeded for ${name}: ${amounts}${resetsAt ? `; it starts anew at ${resetsAt}` : ''}`,
     details: { scope, limit, used, unit, resets_at: resetsAt },
   });
 }

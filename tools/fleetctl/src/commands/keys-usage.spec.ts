@@ -117,4 +117,35 @@ describe('keys and usage', () => {
     expect((await run(['usage', 'bill', '--format', 'xml'])).code).toBe(2);
     expect((await run(['usage', 'bills'])).code).toBe(2);
   });
+
+  it('lists, sets and removes budgets', async () => {
+    const budget = {
+      ...{ scope: 'user/2026-11:ada', subject: 'user', subject_id: 'ada', period: 'month' },
+      ...{ limit_usd: 20, spent_usd: 1.5, held_usd: 0, limit_tokens: null, spent_tokens: 0, held_tokens: 0 },
+    };
+    routes.set('GET /api/v1/budgets', () => ({ status: 200, body: { tenant_id: 'acme', budgets: [budget] } }));
+    routes.set('PUT /api/v1/budgets', () => ({ status: 200, body: budget }));
+    routes.set('DELETE /api/v1/budgets', () => ({ status: 204 }));
+    expect((await run(['budgets', '--tenant', 'acme'])).out).toMatch(/user\/2026-11:ada\s+20\s+1.5\s+0\s+none\s+0/);
+    expect(seen.at(-1)?.path).toBe('/api/v1/budgets?tenant_id=acme');
+    await run(['budgets', 'set', 'user', 'ada', '--usd', '20']);
+    expect(seen.at(-1)?.body).toEqual({ subject: 'user', id: 'ada', limit_usd: 20 });
+    await run(['budgets', 'set', 'tenant', 'acme', '--usd', '0.5', '--tokens', '9', '--period', 'day']);
+    const both = { limit_usd: 0.5, limit_tokens: 9 };
+    expect(seen.at(-1)?.body).toEqual({ subject: 'tenant', tenant_id: 'acme', period: 'day', ...both });
+    expect((await run(['budgets', 'remove', 'key', 'k1', '--period', 'total'])).out).toContain('key k1');
+    expect(seen.at(-1)?.path).toBe('/api/v1/budgets?subject=key&id=k1&period=total');
+    seen.length = 0;
+    const wrong = [
+      'set user ada',
+      'set users ada --usd 1',
+      'set user --usd 1',
+      'set user ada --usd -1',
+      'remove',
+      'add',
+    ];
+    for (const words of [...wrong, 'set user ada --usd 1 --period week'])
+      expect((await run(['budgets', ...words.split(' ')])).code, words).toBe(2);
+    expect(seen).toEqual([]);
+  });
 });

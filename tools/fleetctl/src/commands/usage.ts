@@ -2,6 +2,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
+import { budgetTable } from './budgets.js';
 
 const GROUPS = {
   tenant: 'tenant_id',
@@ -64,18 +65,7 @@ async function sums({ line, json, terminal, gateway }: CommandContext): Promise<
   ]);
   if (rows.length === 0) terminal.out('No calls in this period\n');
   else terminal.out(table([...heads(groups), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
-  const limits = budgets.budgets.map((one) => [
-    one.scope,
-    one.limit_usd ?? 'none',
-    one.spent_usd,
-    one.held_usd,
-    one.limit_tokens ?? 'none',
-    one.spent_tokens,
-  ]);
-  if (limits.length > 0)
-    terminal.out(
-      `\n${table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], limits, terminal.width)}`,
-    );
+  if (budgets.budgets.length > 0) terminal.out(`\n${budgetTable(budgets.budgets, terminal.width)}`);
   return EXIT.ok;
 }
 

@@ -1,0 +1,159 @@
+import type { EpochMs } from '@toolfleet/contracts';
+import type { BudgetPeriod, BudgetSubject } from '@toolfleet/contracts/budget';
+import { sql, type Kysely } from 'kysely';
+import type { ScopeLimit } from './counters.js';
+import type { SetScope } from './limits.js';
+
+/** A limit on what a tenant, one of its users or one of its keys spends in a period, as it was set over the API. */
+export interface SetBudget extends ScopeLimit {
+  tenantId: string;
+  subject: BudgetSubject;
+  /** Id of the user or key; empty for the tenant. */
+  id: string;
+  period: BudgetPeriod;
+  changedAt: EpochMs;
+  changedBy: string;
+}
+
+/** Names a budget; two with the same name replace each other. */
+export type BudgetName = Pick<SetBudget, 'tenantId' | 'subject' | 'id' | 'period'>;
+
+/** The UTC day `2026-11-21` or month `2026-11` of an instant, or `total`. */
+export function periodName(period: BudgetPeriod, at: EpochMs): string {
+  if (period === 'total') return 'total';
+  return new Date(at).toISOString().slice(0, period === 'month' ? '2026-11'.length : '2026-11-21'.length);
+}
+
+/** Start of the current period; 0 for `total`. */
+export function periodStart(period: BudgetPeriod, at: EpochMs): EpochMs {
+  return period === 'total' ? 0 : Date.parse(periodName(period, at));
+}
+
+/** Name of the counters of a budget in its current period: `user/2026-11:ada`, `tenant/total`. `lua/sweep.lua` reads the period. */
+export function scopeName({ subject, id, period }: BudgetName, at: EpochMs): string {
+  return `${subject}/${periodName(period, at)}${id === '' ? '' : `:${id}`}`;
+}
+
+/** The current counters of a budget with its limit. */
+export function budgetScope(budget: SetBudget, at: EpochMs): SetScope {
+  const { microUsd, tokens } = budget;
+  return { kind: 'budget', name: scopeName(budget, at), limit: { microUsd, tokens } };
+}
+
+const subjectOf = (subject: BudgetSubject, id: string): string => `${subject} ${id}`;
+const ofTenant = subjectOf('tenant', '');
+
+/** The budgets of one tenant. */
+class TenantBudgets {
+  /** By what shared leases must be apart, so that each spends from the budgets of one user and key. */
+  readonly separateBy: readonly ('user' | 'key')[];
+  readonly #bySubject: ReadonlyMap<string, readonly SetBudget[]>;
+
+  constructor(readonly all: readonly SetBudget[]) {
+    this.#bySubject = Map.groupBy(all, ({ subject, id }) => subjectOf(subject, id));
+    this.separateBy = (['user', 'key'] as const).filter((kind) => all.some(({ subject }) => subject === kind));
+  }
+
+  /** The budgets that a call of this user with this key spends from. */
+  of({ userId, keyId }: { userId?: string | undefined; keyId?: string | undefined }): readonly SetBudget[] {
+    if (this.all.length === 0) return this.all;
+    const subjects = [ofTenant, userId && subjectOf('user', userId), keyId && subjectOf('key', keyId)];
+    return subjects.flatMap((subject) => (subject ? (this.#bySubject.get(subject) ?? []) : []));
+  }
+}
+
+const NO_BUDGETS = new TenantBudgets([]);
+
+/** All budgets by tenant, replaced as a whole. */
+export class SetBudgets {
+  #byTenant: ReadonlyMap<string, TenantBudgets> = new Map();
+
+  of(tenantId: string): TenantBudgets {
+    return this.#byTenant.get(tenantId) ?? NO_BUDGETS;
+  }
+
+  /** @returns the tenants with budgets that are new or changed */
+  replace(all: readonly SetBudget[]): string[] {
+    const before = this.#byTenant;
+    const byTenant = Map.groupBy(all, ({ tenantId }) => tenantId);
+    this.#byTenant = new Map([...byTenant].map(([tenantId, budgets]) => [tenantId, new TenantBudgets(budgets)]));
+    return [...byTenant]
+      .filter(([tenantId, budgets]) => JSON.stringify(budgets) !== JSON.stringify(before.get(tenantId)?.all))
+      .map(([tenantId]) => tenantId);
+  }
+}
+
+interface BudgetTable {
+  set_budget: {
+    tenant_id: string;
+    subject: string;
+    subject_id: string;
+    period: string;
+    micro_usd: number | null;
+    tokens: number | null;
+    changed_at: number;
+    changed_by: string;
+  };
+}
+
+/** The budgets in the database of the ledger. Database failures reject. */
+export class StoredBudgets {
+  readonly #db: Kysely<BudgetTable>;
+
+  constructor(db: Kysely<unknown>) {
+    this.#db = db as unknown as Kysely<BudgetTable>;
+  }
+
+  /** Every budget, in the order of their names. PostgreSQL returns bigint as text. */
+  async all(): Promise<SetBudget[]> {
+    const rows = await this.#db
+      .selectFrom('set_budget')
+      .selectAll()
+      .orderBy('tenant_id')
+      .orderBy('subject')
+      .orderBy('subject_id')
+      .orderBy('period')
+      .execute();
+    const amount = (value: number | null) => (value === null ? null : Number(value));
+    return rows.map((row) => ({
+      tenantId: row.tenant_id,
+      subject: row.subject as BudgetSubject,
+      id: row.subject_id,
+      period: row.period as BudgetPeriod,
+      microUsd: amount(row.micro_usd),
+      tokens: amount(row.tokens),
+      changedAt: Number(row.changed_at),
+      changedBy: row.changed_by,
+    }));
+  }
+
+  /** Sets a budget in place of the one with its name. */
+  async put(budget: SetBudget): Promise<void> {
+    const changed = {
+      micro_usd: budget.microUsd,
+      tokens: budget.tokens,
+      changed_at: budget.changedAt,
+      changed_by: budget.changedBy,
+    };
+    await this.#db
+      .insertInto('set_budget')
+      .values({ ...columnsOf(budget), ...changed })
+      .onConflict((conflict) => conflict.columns(['tenant_id', 'subject', 'subject_id', 'period']).doUpdateSet(changed))
+      .execute();
+  }
+
+  /** @returns false if there was none */
+  async remove(name: BudgetName): Promise<boolean> {
+    let rows = this.#db.deleteFrom('set_budget');
+    for (const [column, value] of Object.entries(columnsOf(name)))
+      rows = rows.where(sql.ref(column), '=', sql.val(value));
+    return (await rows.executeTakeFirstOrThrow()).numDeletedRows > 0n;
+  }
+}
+
+const columnsOf = ({ tenantId, subject, id, period }: BudgetName) => ({
+  tenant_id: tenantId,
+  subject,
+  subject_id: id,
+  period,
+});

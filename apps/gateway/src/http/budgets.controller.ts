@@ -1,0 +1,137 @@
+import { Controller } from '@nestjs/common';
+import { ApiKeys, requireRight, seesTenantTotals } from '@toolfleet/access';
+import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
+import type {
+  BudgetLimits,
+  BudgetLimitsReply,
+  BudgetRemove,
+  BudgetRemoveReply,
+  BudgetSet,
+  BudgetSetReply,
+  BudgetSubject,
+  LimitState,
+} from '@toolfleet/contracts/budget';
+import type { Right } from '@toolfleet/contracts/roles';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { orUnavailable } from '@toolfleet/queue/redis';
+import { Clock } from '@toolfleet/resilience';
+import { NatsClient } from '@toolfleet/transport';
+import { Caller } from '../server/guards.js';
+import { Input, Serves } from '../server/routes.js';
+import { monthOf } from './forecast.js';
+
+const ASK_TIMEOUT_MS = 10_000;
+const DAY_MS = 86_400_000;
+
+/** Limits with what is spent and held: those of the configuration, and those that administrators set for users and keys. */
+@Controller()
+export class BudgetsController {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly keys: ApiKeys,
+    private readonly clock: Clock,
+  ) {}
+
+  /**
+   * Of the tenant, of the named request, agent and task, and budgets that were set: all of the tenant for those who see its totals, else
+   * those of the caller. A key narrowed to some tools sees the scopes it names, not those that every tool of the tenant spends from.
+   */
+  @Serves('GET /api/v1/budgets')
+  async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/budgets'>) {
+    const { tenant_id: asked, ...named } = query;
+    const tenant_id =
+      asked === undefined || asked === caller.tenantId ? caller.tenantId : requireTenant(caller, 'all_calls', asked);
+    const seesAll = seesTenantTotals(caller);
+    const budgets: BudgetLimits['budgets'] = seesAll ? '*' : { user_id: caller.userId, key_id: caller.keyId };
+    const { limits } = await this.#ask<BudgetLimitsReply>(SUBJECTS.budgetLimits, {
+      scopes: { tenant_id, ...named },
+      budgets,
+    } satisfies BudgetLimits);
+    return { tenant_id, budgets: limits.filter((limit) => seesAll || !isOfTenant(limit)).map(this.#shown) };
+  }
+
+  @Serves('PUT /api/v1/budgets')
+  async set(@Caller() caller: Principal, @Input() { body }: RouteInput<'PUT /api/v1/budgets'>) {
+    const { limit_usd: usd, limit_tokens: tokens } = body;
+    if (usd === undefined && tokens === undefined) throw invalid('Send limit_usd, limit_tokens or both', 'limit_usd');
+    const message: BudgetSet = {
+      ...(await this.#named(caller, body)),
+      limit_micro_usd: usd === undefined ? null : Math.round(usd * 1_000_000),
+      limit_tokens: tokens ?? null,
+      changed_by: caller.userId,
+    };
+    return this.#shown((await this.#ask<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget);
+  }
+
+  @Serves('DELETE /api/v1/budgets')
+  async remove(
+    @Caller() caller: Principal,
+    @Input() { query }: RouteInput<'DELETE /api/v1/budgets'>,
+  ): Promise<undefined> {
+    const { subject } = query;
+    if (subject === undefined) throw invalid('Send subject', 'subject');
+    const name = toName(caller, { ...query, subject });
+    const { removed } = await this.#ask<BudgetRemoveReply>(SUBJECTS.budgetRemove, name);
+    if (!removed) throw new ToolError('NOT_FOUND', { message: 'No such budget; see GET /api/v1/budgets' });
+  }
+
+  /** A key without a record is a typing error; users need no record. */
+  async #named(caller: Principal, sent: BudgetRequest): Promise<BudgetRemove> {
+    const name = toName(caller, sent);
+    if (name.subject !== 'key') return name;
+    const keys = await orUnavailable('The store of keys', this.keys.list(name.tenant_id));
+    if (!keys.some(({ id }) => id === name.id)) throw invalid(`Tenant ${name.tenant_id} has no key '${name.id}'`, 'id');
+    return name;
+  }
+
+  readonly #shown = ({ scope, budget, ...limit }: LimitState) => ({
+    scope,
+    ...(budget && { subject: budget.subject, period: budget.period, resets_at: this.#resetsAt(budget.period) }),
+    ...(budget && budget.id !== '' && { subject_id: budget.id }),
+    limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
+    spent_usd: toUsd(limit.spent_micro_usd),
+    held_usd: toUsd(limit.held_micro_usd),
+    limit_tokens: limit.limit_tokens,
+    spent_tokens: limit.spent_tokens,
+    held_tokens: limit.held_tokens,
+  });
+
+  #resetsAt(period: BudgetRemove['period']): string | undefined {
+    const now = this.clock.now();
+    if (period === 'total') return undefined;
+    return new Date(period === 'month' ? monthOf(now).endsAt : Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString();
+  }
+
+  #ask<T>(subject: string, message: BudgetLimits | BudgetSet | BudgetRemove): Promise<T> {
+    return this.nats.request<T>(subject, message, { timeoutMs: ASK_TIMEOUT_MS });
+  }
+}
+
+interface BudgetRequest {
+  subject: BudgetSubject;
+  id?: string;
+  period?: BudgetRemove['period'];
+  tenant_id?: string;
+}
+
+/** @throws ToolError REQUEST_INVALID; PERMISSION_DENIED: a tenant does not set its own limit */
+function toName(caller: Principal, { subject, id, period = 'month', tenant_id: asked }: BudgetRequest): BudgetRemove {
+  if ((subject === 'tenant') !== (id === undefined))
+    throw invalid(subject === 'tenant' ? 'A budget of a tenant has no id' : `Send the id of the ${subject}`, 'id');
+  const right = subject === 'tenant' ? 'operate_fleet' : 'manage_budgets';
+  return { tenant_id: requireTenant(caller, right, asked), subject, id: id ?? '', period };
+}
+
+/** The tenant of a request, in which the caller needs the right. @throws ToolError PERMISSION_DENIED */
+function requireTenant(caller: Principal, right: Right, tenantId = caller.tenantId): string {
+  requireRight(caller, right, `A budget of ${tenantId}`, tenantId);
+  return tenantId;
+}
+
+/** Scopes that every call of a tenant spends from: the tenant itself, its day (`day:2026-11-21`), and budgets of it. */
+const isOfTenant = ({ scope, budget }: LimitState): boolean =>
+  budget ? budget.subject === 'tenant' : scope === 'tenant' || scope.startsWith('day:');
+
+const invalid = (message: string, field: string): ToolError =>
+  new ToolError('REQUEST_INVALID', { message, details: { fields: [field] } });

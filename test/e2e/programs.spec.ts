@@ -356,13 +356,15 @@ describe('tools over HTTP and in fleetctl', () => {
     expect((await get('?names=run_program,calculator&detail=names')).body).toEqual(['run_program', 'calculator']);
   });
 
-  it('are typed stubs as Python', async () => {
+  it('are typed stubs as Python, and types as TypeScript', async () => {
     const stubs = await get('?format=python&names=calculator,parcels_getParcel');
     expect(stubs.headers.get('content-type')).toBe('text/x-python; charset=utf-8');
     expect(stubs.text).toContain('def parcels_getParcel(self, *, parcel_id: str');
     expect((await get('/calculator?format=python')).text).toContain('def calculator(self');
     const printed = await fleetctl(fleet, ['tools', 'stubs', 'calculator', 'parcels_getParcel']);
     expect([printed.code, printed.out.toString()]).toEqual([0, stubs.text]);
+    const types = await fleetctl(fleet, ['tools', 'types', 'parcels_getParcel']);
+    expect(types.out.toString()).toMatch(/parcels_getParcel: \{\s+arguments: \{.*parcel_id: string;/s);
     const found = await fleetctl(fleet, ['tools', 'search', 'evaluate', 'expression', '--limit', '1']);
     expect(found.out.toString()).toContain('calculator');
     const key = await fleetctl(fleet, ['keys', 'create', 'coder', '--mcp-mode', 'code', '--json']);

@@ -1,5 +1,15 @@
-import type { CallState, JsonObject } from '@toolfleet/contracts';
+import type { CallBody, CallState, Json, JsonObject } from '@toolfleet/contracts';
 import type { CallFieldsOn } from '@toolfleet/contracts/call-fields';
+
+/** The shape of the interface `Tools` that `fleetctl tools types` prints. */
+export type ToolTypes<T> = { [K in keyof T]: { arguments: object; output: unknown } };
+
+/** Tools of which nothing is known. */
+export type AnyTools = Record<string, { arguments: JsonObject; output: Json }>;
+
+/** What a call returned: `success` says whether there is an output or an error. */
+export type CallResult<Output = Json> = Omit<CallBody, 'success' | 'output' | 'error'> &
+  ({ success: true; output: Output; error: null } | { success: false; output: Json; error: string });
 
 /** Chooses the toolset of one request. */
 export type ToolsetOption = {

@@ -46,7 +46,15 @@ export type {
 } from '@toolfleet/contracts/resources';
 export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 export type { ErrorBody } from '@toolfleet/contracts/wire';
-export { FINAL_STATUSES, type BatchItem, type BatchOptions, type CallOptions } from './call-types.js';
+export {
+  FINAL_STATUSES,
+  type AnyTools,
+  type BatchItem,
+  type BatchOptions,
+  type CallOptions,
+  type CallResult,
+  type ToolTypes,
+} from './call-types.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
 export {
   type RequestArguments,

@@ -1,4 +1,4 @@
-import type { AcceptedBody, CallBody, CallRecord, JsonObject } from '@toolfleet/contracts';
+import type { AcceptedBody, CallRecord, JsonObject } from '@toolfleet/contracts';
 import type {
   CallStatus,
   ListedTool,
@@ -10,10 +10,13 @@ import type {
 import {
   FINAL_STATUSES,
   splitOptions,
+  type AnyTools,
   type BatchItem,
   type BatchOptions,
   type CallOptions,
+  type CallResult,
   type ToolsetOption,
+  type ToolTypes,
 } from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
@@ -43,9 +46,10 @@ const READ_TIMEOUT_MS = 15_000;
 
 /**
  * Calls tools over HTTP, in Node and in browsers. Every method rejects with `ToolCallError` when the fleet refuses the request
- * or is unreachable. A failure of the tool itself is a normal response with `success: false`.
+ * or is unreachable. A failure of the tool itself is a normal response with `success: false`. With the interface that
+ * `fleetctl tools types` prints, `new ToolfleetClient<Tools>(…)`, calls know the arguments and outputs of their tools.
  */
-export class ToolfleetClient {
+export class ToolfleetClient<T extends ToolTypes<T> = AnyTools> {
   readonly #base: string;
   readonly #headers: Record<string, string>;
   readonly #toolset: string | undefined;
@@ -77,8 +81,12 @@ export class ToolfleetClient {
   }
 
   /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
-  async call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
-    return (await this.#execute(name, args, options)) as CallBody;
+  async call<K extends keyof T & string>(
+    name: K,
+    args: T[K]['arguments'],
+    options: CallOptions = {},
+  ): Promise<CallResult<T[K]['output']>> {
+    return (await this.#execute(name, args, options)) as CallResult<T[K]['output']>;
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
@@ -94,7 +102,11 @@ export class ToolfleetClient {
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
-  async callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
+  async callAsync<K extends keyof T & string>(
+    name: K,
+    args: T[K]['arguments'],
+    options: CallOptions = {},
+  ): Promise<AcceptedBody> {
     return (await this.#execute(
       name,
       args,
@@ -180,12 +192,12 @@ export class ToolfleetClient {
     }
   }
 
-  #execute(name: string, args: JsonObject, options: CallOptions, more: { mode?: 'async' } = {}) {
+  #execute(name: string, args: object, options: CallOptions, more: { mode?: 'async' } = {}) {
     const { fields, signal, waitMs, toolset } = splitOptions(options);
     return this.request('POST /api/v1/tools/{name}/execute', {
       path: { name },
       query: this.#inToolset({ toolset }),
-      body: { arguments: args, ...fields, ...more },
+      body: { arguments: args as JsonObject, ...fields, ...more },
       signal,
       timeoutMs: waitMs,
     });

@@ -1,7 +1,16 @@
 import { connect, headers as newHeaders, type NatsConnection } from 'nats';
-import type { AcceptedBody, CallBody, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
+import type { AcceptedBody, CallRecord, CallState, JsonObject } from '@toolfleet/contracts';
 import type { ListedTool } from '@toolfleet/contracts/resources';
-import { splitOptions, type BatchItem, type BatchOptions, type CallOptions, type ToolsetOption } from './call-types.js';
+import {
+  splitOptions,
+  type AnyTools,
+  type BatchItem,
+  type BatchOptions,
+  type CallOptions,
+  type CallResult,
+  type ToolsetOption,
+  type ToolTypes,
+} from './call-types.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of NATS and credentials. */
@@ -27,15 +36,17 @@ interface Sending extends ToolsetOption {
 type Verb = 'call' | 'batch' | 'list' | 'cancel';
 const READ_TIMEOUT_MS = 15_000;
 
-/** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes. */
-export class ToolfleetNatsClient {
+/** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes; types of tools are those of `ToolfleetClient`. */
+export class ToolfleetNatsClient<T extends ToolTypes<T> = AnyTools> {
   private constructor(
     private readonly connection: NatsConnection,
     private readonly options: ToolfleetNatsOptions,
   ) {}
 
   /** Connects; rejects with CONNECTION_FAILED when no server answers. */
-  static async connect(options: ToolfleetNatsOptions): Promise<ToolfleetNatsClient> {
+  static async connect<T extends ToolTypes<T> = AnyTools>(
+    options: ToolfleetNatsOptions,
+  ): Promise<ToolfleetNatsClient<T>> {
     try {
       const connection = await connect({
         servers: options.url.split(','),
@@ -46,7 +57,7 @@ export class ToolfleetNatsClient {
         maxReconnectAttempts: -1,
         noAsyncTraces: true,
       });
-      return new ToolfleetNatsClient(connection, options);
+      return new ToolfleetNatsClient<T>(connection, options);
     } catch (cause) {
       throw new ToolCallError('CONNECTION_FAILED', `NATS is unreachable: ${(cause as Error).message}`, { cause });
     }
@@ -58,9 +69,14 @@ export class ToolfleetNatsClient {
   }
 
   /** Runs a tool and waits for its result. */
-  call(name: string, args: JsonObject, options: CallOptions = {}): Promise<CallBody> {
+  call<K extends keyof T & string>(
+    name: K,
+    args: T[K]['arguments'],
+    options: CallOptions = {},
+  ): Promise<CallResult<T[K]['output']>> {
     const { fields, waitMs: timeoutMs, signal, toolset } = splitOptions(options);
-    return this.#request<CallBody>('call', { name, arguments: args, ...fields }, { timeoutMs, signal, toolset });
+    const body = { name, arguments: args as JsonObject, ...fields };
+    return this.#request<CallResult<T[K]['output']>>('call', body, { timeoutMs, signal, toolset });
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
@@ -71,9 +87,13 @@ export class ToolfleetNatsClient {
   }
 
   /** Starts an asynchronous call. Its result is published on `tool.result.<tenant>.<call_id>` and available over HTTP. */
-  callAsync(name: string, args: JsonObject, options: CallOptions = {}): Promise<AcceptedBody> {
+  callAsync<K extends keyof T & string>(
+    name: K,
+    args: T[K]['arguments'],
+    options: CallOptions = {},
+  ): Promise<AcceptedBody> {
     const { fields, signal, toolset } = splitOptions(options);
-    const body = { name, arguments: args, ...fields, mode: 'async' };
+    const body = { name, arguments: args as JsonObject, ...fields, mode: 'async' };
     return this.#request<AcceptedBody>('call', body, { timeoutMs: READ_TIMEOUT_MS, signal, toolset });
   }
 

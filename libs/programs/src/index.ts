@@ -1,3 +1,4 @@
 export type { ProgramPorts } from './program-calls.js';
 export { MAX_STUBS, toolExpression, toolStubs } from './tool-signature.js';
 export { ProgramExecutor } from './program-executor.js';
+export { toolTypes } from './typescript-types.js';

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { referenceTarget } from '@toolfleet/schema';
+import { MAX_NODES, plainText, readFields, type Field, type TypeNames } from './schema-fields.js';
 
 const SCALARS: Readonly<Record<string, string>> = {
   string: 'str',
@@ -21,9 +22,8 @@ const MAX_LITERALS = 40;
 const MAX_LITERALS_LENGTH = 800;
 /** Members of a union. */
 const MAX_VARIANTS = 8;
-/** Most nested containers without a name, and most nodes visited for one tool: a schema may be a bomb of references. */
+/** Most nested containers without a name. */
 const MAX_DEPTH = 16;
-const MAX_NODES = 2_000;
 /** TypedDicts of one tool; further objects are plain dictionaries. */
 const MAX_CLASSES = 40;
 /** Characters of a comment next to a field. */
@@ -31,40 +31,12 @@ const MAX_COMMENT = 100;
 /** Longest default value that is shown. */
 const MAX_DEFAULT = 60;
 
-/** One property of an object schema. */
-export interface Field {
-  name: string;
-  schema: Json | undefined;
-  required: boolean;
-}
-
 /** Whether a name can be a parameter or the key of a class: ASCII, because Python normalizes other letters, and not mangled. */
 export const isIdentifier = (name: string): boolean =>
   /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !name.startsWith('__') && !KEYWORDS.has(name);
 
 /** Whether a name can be a member of a class without hiding a type. */
 export const isMemberName = (name: string): boolean => isIdentifier(name) && !TYPE_NAMES.has(name);
-
-/** Makes names of classes unique within one text. */
-export class ClassNames {
-  private readonly used: Set<string>;
-
-  /** @param reserved names that no class may have */
-  constructor(reserved: Iterable<string>) {
-    this.used = new Set(reserved);
-  }
-
-  /** A class name from any text: `crm-find order` becomes `CrmFindOrder`. */
-  take(text: string): string {
-    const words = text.match(/[A-Za-z0-9]+/g) ?? ['Type'];
-    const joined = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
-    const base = (/^\d/.test(joined) ? `T${joined}` : joined).slice(0, 60);
-    let name = base;
-    for (let n = 2; this.used.has(name); n += 1) name = `${base}${n}`;
-    this.used.add(name);
-    return name;
-  }
-}
 
 /**
  * Python types of the schemas of one tool. An object with properties becomes a `TypedDict`, also where schemas refer to
@@ -78,7 +50,7 @@ export class PythonTypes {
   private depth = 0;
   private nodes = 0;
 
-  constructor(private readonly names?: ClassNames) {}
+  constructor(private readonly names?: TypeNames) {}
 
   /**
    * The annotation of a schema inside the document `root`.
@@ -168,25 +140,6 @@ export class PythonTypes {
   }
 }
 
-/** Properties of a schema, those of its `$ref` and `allOf` included, required ones first. */
-export function readFields(root: JsonObject, schema: JsonObject): Field[] {
-  const properties = new Map<string, Json>();
-  const required = new Set<Json>();
-  const visited = new Set<JsonObject>();
-  const gather = (node: Json | undefined): void => {
-    if (!isJsonObject(node) || visited.has(node) || visited.size >= MAX_NODES) return;
-    visited.add(node);
-    gather(referenceTarget(root, node));
-    if (Array.isArray(node.allOf)) for (const part of node.allOf) gather(part);
-    if (isJsonObject(node.properties))
-      for (const [name, one] of Object.entries(node.properties)) properties.set(name, one);
-    if (Array.isArray(node.required)) for (const name of node.required) required.add(name);
-  };
-  gather(schema);
-  const fields = [...properties].map(([name, one]) => ({ name, schema: one, required: required.has(name) }));
-  return fields.toSorted((a, b) => Number(b.required) - Number(a.required));
-}
-
 /** JSON as Python writes it; undefined for values that are too long to show. */
 export function pythonLiteral(value: Json): string | undefined {
   const text = writeLiteral(value);
@@ -238,10 +191,3 @@ function commentOf(schema: Json | undefined): string {
   if (text === '') return '';
   return `  # ${text.length > MAX_COMMENT ? `${text.slice(0, MAX_COMMENT - 1).trimEnd()}…` : text}`;
 }
-
-/** One line without control characters and halves of surrogate pairs, which Python source cannot contain. */
-export const plainText = (text: string): string =>
-  text
-    .toWellFormed()
-    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
-    .trim();

@@ -1,16 +1,7 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import {
-  ClassNames,
-  isIdentifier,
-  isMemberName,
-  longEnumeration,
-  plainText,
-  PythonTypes,
-  pythonLiteral,
-  readFields,
-  type Field,
-} from './python-types.js';
+import { isIdentifier, isMemberName, longEnumeration, PythonTypes, pythonLiteral } from './python-types.js';
+import { outputOf, plainText, readFields, TypeNames, type Field } from './schema-fields.js';
 
 /** Tools of one stub: writing it takes about 0.1 ms per tool. */
 export const MAX_STUBS = 200;
@@ -53,7 +44,7 @@ export function toolSignature(tool: RegisteredTool): string {
  * @param tools at most `MAX_STUBS`, as their caller may see them
  */
 export function toolStubs(tools: readonly RegisteredTool[]): string {
-  const names = new ClassNames([...RESERVED, ...tools.map((tool) => tool.name)]);
+  const names = new TypeNames([...RESERVED, ...tools.map((tool) => tool.name)]);
   const classes: string[] = [];
   const methods: string[] = [];
   const items: string[] = [];
@@ -87,9 +78,6 @@ export const toolExpression = (name: string): string =>
 
 /** Whether a program can write `tools.name`. */
 const isAttribute = (name: string): boolean => isMemberName(name) && !MEMBERS.has(name);
-
-/** The schema of the result of a call; none if the tool has a `select` setting. */
-const outputOf = ({ output_schema: output, select }: RegisteredTool) => (select === undefined ? output : undefined);
 
 const isParameter = ({ name }: Field): boolean => isIdentifier(name) && name !== 'self';
 

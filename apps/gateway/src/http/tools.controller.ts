@@ -19,7 +19,7 @@ import { bodyObject } from '../server/request-body.js';
 import { Input, Serves } from '../server/routes.js';
 import { Caller } from '../server/guards.js';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
-import { MAX_STUBS, toolStubs } from '@toolfleet/programs';
+import { MAX_STUBS, toolStubs, toolTypes } from '@toolfleet/programs';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
@@ -59,14 +59,22 @@ function exclude(fields: string[], reason: string): never {
   throw new ToolError('REQUEST_INVALID', { message, details: { fields } });
 }
 
-/** @throws ToolError REQUEST_INVALID for more tools than one stub may have */
-function sendStubs(reply: FastifyReply, tools: readonly RegisteredTool[]): string {
+/** Forms of tools that are texts. */
+const TEXTS = {
+  python: { type: 'text/x-python', write: toolStubs },
+  typescript: { type: 'text/x-typescript', write: toolTypes },
+} as const;
+const isText = (format: string): format is keyof typeof TEXTS => Object.hasOwn(TEXTS, format);
+
+/** @throws ToolError REQUEST_INVALID for more tools than one text may have */
+function sendText(reply: FastifyReply, format: keyof typeof TEXTS, tools: readonly RegisteredTool[]): string {
   if (tools.length > MAX_STUBS) {
-    const message = `A stub has at most ${MAX_STUBS} tools, not ${tools.length}; choose some by names, query, category, source or limit`;
+    const message = `format=${format} has at most ${MAX_STUBS} tools, not ${tools.length}; choose some by names, query, category, source or limit`;
     throw new ToolError('REQUEST_INVALID', { message, details: { fields: ['format'] } });
   }
-  void reply.header('Content-Type', 'text/x-python; charset=utf-8');
-  return toolStubs(tools);
+  const { type, write } = TEXTS[format];
+  void reply.header('Content-Type', `${type}; charset=utf-8`);
+  return write(tools);
 }
 
 /** The Tools API. */
@@ -82,7 +90,7 @@ export class ToolsController {
 
   /**
    * The tools a caller may call, as an array; with `limit` one page, and `Link: rel="next"` to the next. `query` finds tools, `names`
-   * chooses them; `detail` shortens them to names or summaries, and `format=python` is the text of their stub.
+   * chooses them; `detail` shortens them to names or summaries, and `format=python` or `typescript` is the text of their types.
    */
   @Serves('GET /api/v1/tools')
   async all(
@@ -100,7 +108,7 @@ export class ToolsController {
       void reply.header('Link', `<${url.pathname}${url.search}>; rel="next"`);
     }
     if (page.stale) void reply.header('Warning', '110 toolfleet "Response is stale"');
-    if (format === 'python') return sendStubs(reply, page.tools);
+    if (isText(format)) return sendText(reply, format, page.tools);
     const shown = page.tools.map((tool) =>
       detail === 'full' ? formatTool(tool, format, style) : briefTool(tool, detail),
     );
@@ -140,7 +148,7 @@ export class ToolsController {
   ) {
     const { format = 'native', schema_style: style } = query;
     const tool = await this.list.one(caller, path.name);
-    return format === 'python' ? sendStubs(reply, [tool]) : (formatTool(tool, format, style) as ListedTool);
+    return isText(format) ? sendText(reply, format, [tool]) : (formatTool(tool, format, style) as ListedTool);
   }
 
   /** Tool calls in the shapes of `readBatch`; an array, or an object with `calls`. `format` chooses the shape of all answers. */

@@ -25,7 +25,7 @@ import { answer, empty, events, file, type Routes } from './route.js';
 export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
 /** `inline`: schemas without `$defs`, for providers that refuse references. */
 export const SCHEMA_STYLES = ['defs', 'inline'] as const;
-/** Forms of tools: those of definitions, and typed stubs for Python. */
+/** Forms of tools: those of definitions, typed stubs for Python, and types for TypeScript. */
 export const LIST_FORMATS = [
   'native',
   'openai',
@@ -36,6 +36,7 @@ export const LIST_FORMATS = [
   'gemini',
   'mcp',
   'python',
+  'typescript',
 ] as const;
 
 const LISTED_TOOL = named(
@@ -205,7 +206,7 @@ const STYLE = {
   schema_style: maybe(choice(SCHEMA_STYLES, 'inline: schemas without $defs, for providers that refuse them')),
 };
 const SHOWN = {
-  format: maybe(choice(LIST_FORMATS, 'Form of the tools; python: their typed stub as text')),
+  format: maybe(choice(LIST_FORMATS, 'Form of the tools; python: their typed stub as text; typescript: their types')),
   ...STYLE,
   ...TOOLSET,
 };
@@ -249,7 +250,9 @@ export const CALL_ROUTES = {
       cursor: maybe(text('From the Link header of the previous page', { maxLength: 200 })),
       ...SHOWN,
     }),
-    answers: { 200: { ...answer('Tools by name', list(LISTED_TOOL)), textTypes: ['text/x-python'] } },
+    answers: {
+      200: { ...answer('Tools by name', list(LISTED_TOOL)), textTypes: ['text/x-python', 'text/x-typescript'] },
+    },
     errors: ['TOOL_NOT_FOUND'],
   },
   'GET /api/v1/tools/{name}': {
@@ -257,7 +260,7 @@ export const CALL_ROUTES = {
     tag: 'tools',
     summary: 'One tool',
     query: record(SHOWN),
-    answers: { 200: { ...answer('The tool', LISTED_TOOL), textTypes: ['text/x-python'] } },
+    answers: { 200: { ...answer('The tool', LISTED_TOOL), textTypes: ['text/x-python', 'text/x-typescript'] } },
     errors: ['TOOL_NOT_FOUND'],
   },
   'POST /api/v1/tools/{name}/execute': {

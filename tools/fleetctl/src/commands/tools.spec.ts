@@ -66,6 +66,8 @@ describe('tools, describe, health', () => {
     expect((await run(['tools', 'stubs', 'a', 'b-c'])).out).toBe(text);
     expect(seen.at(-1)?.path).toBe('/api/v1/tools?format=python&names=a%2Cb-c');
     expect(JSON.parse((await run(['tools', 'stubs', '--json'])).out)).toEqual({ stubs: text });
+    await run(['tools', 'types', 'a']);
+    expect(seen.at(-1)?.path).toBe('/api/v1/tools?format=typescript&names=a');
     for (const wrong of [
       ['tools', 'search'],
       ['tools', 'calculator'],

@@ -9,35 +9,40 @@ import { getTool, type Gateway } from '../gateway.js';
 
 type ToolQuery = NonNullable<RouteRequest<'GET /api/v1/tools'>['query']>;
 
+/** Verbs that print a text about tools, and its format. */
+const TEXTS = { stubs: 'python', types: 'typescript' } as const;
+const isTextVerb = (verb: string | undefined): verb is keyof typeof TEXTS =>
+  verb !== undefined && Object.hasOwn(TEXTS, verb);
+
 /** `fleetctl tools`. */
 export const tools: Command = {
-  usage: 'tools [list] | tools search <task> | tools stubs [<tool> …]',
-  summary: 'List or find the tools that you may call, or print typed Python stubs of them',
+  usage: 'tools [list] | tools search <task> | tools stubs [<tool> …] | tools types [<tool> …]',
+  summary: 'List or find the tools that you may call, or print Python stubs or TypeScript types of them',
   options: [
     ['--category <word>', 'Only tools of this category or tag'],
     ['--source <name>', 'Only tools of this server or API'],
-    ['--limit <number>', 'search, stubs: most tools'],
+    ['--limit <number>', 'search, stubs, types: most tools'],
     TOOLSET_OPTION,
   ],
-  verbs: ['list', 'search', 'stubs'],
+  verbs: ['list', 'search', 'stubs', 'types'],
   known: ['category', 'source', 'limit', 'toolset'],
   complete: async (words, gateway, toolset) => {
-    if (words[0] !== 'stubs') return [];
+    if (!isTextVerb(words[0])) return [];
     const names = await gateway.request('GET /api/v1/tools', { query: { detail: 'names', toolset } });
     return names as unknown as string[];
   },
   async run({ words: [verb = 'list', ...words], line, json, terminal, gateway }) {
-    const isKnown = verb === 'stubs' || (verb === 'search' ? words.length > 0 : verb === 'list' && words.length === 0);
+    const isKnown = isTextVerb(verb) || (verb === 'search' ? words.length > 0 : verb === 'list' && words.length === 0);
     if (!isKnown) throw new CliError(`usage: fleetctl ${tools.usage}`, EXIT.usage);
     const query: ToolQuery = Object.fromEntries(
       ['category', 'source', 'limit', 'toolset'].map((option) => [option, optionValue(line, option)]),
     );
     if (verb === 'search') query.query = words.join(' ');
-    if (verb === 'stubs') {
-      query.format = 'python';
+    if (isTextVerb(verb)) {
+      query.format = TEXTS[verb];
       if (words.length > 0) query.names = words.join(',');
       const text = (await gateway().request('GET /api/v1/tools', { query })) as unknown as string;
-      terminal.out(json ? `${jsonText({ stubs: text }, 2)}\n` : text);
+      terminal.out(json ? `${jsonText({ [verb]: text }, 2)}\n` : text);
       return EXIT.ok;
     }
     const body = await gateway().request('GET /api/v1/tools', { query });

@@ -168,6 +168,11 @@ describe('requests that cost more than they weigh', () => {
       () => Object.fromEntries(many(9_900, (index) => [`argument_${index}`, index])),
       400,
     ],
+    [
+      'names in a text',
+      () => ({ args: JSON.stringify(Object.fromEntries(many(400_000, (index) => [`argument_${index}`, index]))) }),
+      400,
+    ],
     ['escaped quotes', () => ({ expression: '"'.repeat(3_900_000) }), 400],
   ])('bodies of many %s', async (what, make, expected) => {
     // Written once: this process also measures the victim.

@@ -164,6 +164,7 @@ async function fuzz<T>(messages: fc.Arbitrary<T>, count: number, send: (message:
     for (let at = 0; at < all.length; at += WAVE)
       wrong.push(...(await Promise.all(all.slice(at, at + WAVE).map(send))).filter((each) => each !== undefined));
   });
+  console.log(JSON.stringify({ messages: count, residentMb: { gateway: maximumMb } }));
   expect(wrong).toEqual([]);
   expect(maximumMb).toBeLessThan(MIB_OF_POD);
 }

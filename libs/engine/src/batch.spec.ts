@@ -349,3 +349,14 @@ test('renders the record of an item', async () => {
   });
   expect(unreadable).toMatchObject({ success: false, function: { arguments: '{"a"' } });
 });
+
+test('the JSON texts of a batch have as many names and values together as a body', () => {
+  const text = (count: number) => `{"list":[${'1,'.repeat(count)}1]}`;
+  const read = (...counts: number[]) =>
+    readBatch(counts.map((count) => ({ name: 'x', arguments: text(count) }))).map(({ arguments: args }) =>
+      args instanceof ToolError ? args.message : 'read',
+    );
+  expect(read(20_000, 20_000)).toEqual(['read', 'read']);
+  expect(read(20_000, 20_000, 20_000).at(-1)).toContain('50000 names and values');
+  expect(read(60_000)).toEqual([expect.stringContaining('50000 names and values')]);
+});

@@ -13,7 +13,14 @@ import {
 } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
-import { inexactNumber, inexactNumberMessage, isNestedTooDeep } from '@toolfleet/contracts/json-text';
+import {
+  BODY_EXCESS,
+  inexactNumber,
+  inexactNumberMessage,
+  jsonShape,
+  MAX_BODY_NODES,
+  shapeExcess,
+} from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
 import type { ExecuteCall } from './call.js';
@@ -106,10 +113,16 @@ export function readBatch(body: unknown): BatchItem[] {
   const calls = found.filter(isCall);
   if (calls.length > MAX_BATCH)
     throw new ToolError('REQUEST_INVALID', { message: `A batch must have at most ${MAX_BATCH} calls` });
-  return calls.map(readItem);
+  const texts = { nodesLeft: MAX_BODY_NODES };
+  return calls.map((item, index) => readItem(item, index, texts));
 }
 
-function readItem(item: unknown, index: number): BatchItem {
+/** The names and values that the JSON texts of a batch may still have together. */
+interface TextAllowance {
+  nodesLeft: number;
+}
+
+function readItem(item: unknown, index: number, texts: TextAllowance): BatchItem {
   if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} must be an object` });
   const called = [item.function, item.functionCall].find(isJsonObject) ?? item;
   const name = called.name ?? called.tool_name;
@@ -121,7 +134,7 @@ function readItem(item: unknown, index: number): BatchItem {
   return {
     id: id as string,
     name,
-    arguments: readArguments(sent),
+    arguments: readArguments(sent, texts),
     sent,
     source: item,
     fields: readFields(item, index),
@@ -147,22 +160,27 @@ function readFields(item: JsonObject, index: number): CallFieldsOn<'batch-item'>
 }
 
 /** Reads arguments: an object, or the JSON text that models send. Absent arguments are an empty object. */
-function readArguments(value: Json): JsonObject | ToolError {
+function readArguments(value: Json, texts: TextAllowance): JsonObject | ToolError {
   if (value === null || value === '') return {};
   if (isJsonObject(value)) return value;
+  if (typeof value !== 'string') return invalid(NO_OBJECT);
+  // The body was counted with this text as one value.
+  const shape = jsonShape(Buffer.from(value));
+  texts.nodesLeft -= shape.nodes;
+  const excess = texts.nodesLeft < 0 ? 'nodes' : shapeExcess(shape);
+  if (excess) return invalid(BODY_EXCESS[excess]);
   try {
-    const parsed = typeof value === 'string' ? (JSON.parse(value) as Json) : value;
-    // The depth of JSON text was not checked with the body; deeper values could not be compared or serialized.
-    if (isJsonObject(parsed) && !isNestedTooDeep(parsed)) {
-      const inexact = typeof value === 'string' ? inexactNumber(value) : undefined;
-      if (inexact === undefined) return parsed;
-      return new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
-    }
+    const parsed = JSON.parse(value) as Json;
+    const inexact = inexactNumber(value);
+    if (inexact !== undefined) return invalid(inexactNumberMessage(inexact));
+    return isJsonObject(parsed) ? parsed : invalid(NO_OBJECT);
   } catch {
-    // Reported below.
+    return invalid(NO_OBJECT);
   }
-  return new ToolError('ARGUMENTS_INVALID', { message: 'arguments must be a JSON object, or JSON text of one' });
 }
+
+const NO_OBJECT = 'arguments must be a JSON object, or JSON text of one';
+const invalid = (message: string): ToolError => new ToolError('ARGUMENTS_INVALID', { message });
 
 /** Builds the request of one item; `index` is its position in the batch. */
 type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;

@@ -52,6 +52,16 @@ describe('ExecutionGuard', () => {
       facts: { begun: 'no' },
       cause: gone,
     });
+    const clock = new FakeClock(0);
+    const hangs = async () => {
+      clock.advance(2_000);
+      throw gone;
+    };
+    const late = new JournalGuard({ claim: hangs, finish: hangs, unfinished: hangs }, clock);
+    await expect(late.run(message(1), begins)).rejects.toMatchObject({
+      code: 'SERVICE_UNAVAILABLE',
+      facts: { begun: 'no' },
+    });
     await expect(new IdempotentOnlyGuard().run(message(1), begins)).rejects.toMatchObject({
       details: { reason: 'no_journal' },
       facts: { begun: 'no' },

@@ -19,7 +19,7 @@ export abstract class ExecutionGuard {
    * other calls. A refused claim is thrown even when the work turns it into a response, because it is not an outcome of the tool.
    * The response of claimed work is held for the journal in case the gateway cannot store it.
    * @throws ToolError EXECUTOR_UNAVAILABLE when another attempt holds the claim, the fence is old or the journal is unavailable;
-   *   and whatever the work throws
+   *   SERVICE_UNAVAILABLE when the journal hangs; and whatever the work throws
    */
   async run(message: ExecMessage, work: GuardedWork): Promise<ExecResponse> {
     if (!message.journalled) return work(() => Promise.resolve());
@@ -55,13 +55,16 @@ export abstract class ExecutionGuard {
   protected hold(_message: ExecMessage, _response: ExecResponse): void {}
 }
 
+/** A claim that fails later than this was not refused by a connection that is down: the store hangs. */
+const HUNG_MS: Milliseconds = 1_000;
+
 /** Claims calls in the journal. While the journal is unavailable nothing runs, because nothing may run without a record. */
 export class JournalGuard extends ExecutionGuard {
   readonly #outcomes: LateOutcomes;
 
   constructor(
     private readonly journal: Pick<Journal, 'claim' | 'finish' | 'unfinished'>,
-    clock: Clock,
+    private readonly clock: Clock,
   ) {
     super();
     this.#outcomes = new LateOutcomes(journal, clock);
@@ -73,10 +76,19 @@ export class JournalGuard extends ExecutionGuard {
 
   protected override async claim(message: ExecMessage): Promise<void> {
     let claimed: boolean;
+    const from = this.clock.monotonic();
     try {
       claimed = await this.journal.claim(message.call_id, message.fence, message.attempt, toEntry(message));
     } catch (cause) {
-      throw notStarted(message, 'The call journal is unavailable', 'journal_away', cause);
+      if (this.clock.monotonic() - from < HUNG_MS)
+        throw notStarted(message, 'The call journal is unavailable', 'journal_away', cause);
+      // Another executor would wait as long for the same store.
+      const facts = { begun: 'no' } as const;
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'The call journal does not answer; nothing was run',
+        facts,
+        cause,
+      });
     }
     if (claimed) return;
     // Not `begun: 'no'`: the attempt that has the claim may have begun.

@@ -1,4 +1,4 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
@@ -32,6 +32,33 @@ describe('a connection', () => {
     await right.start();
     expect(await right.ready()).toBe(true);
     await right.stop();
+    await server.stop();
+  });
+});
+
+describe('a connection that sends the commands of a turn together', () => {
+  it('sends those of later turns while the server does not answer', async () => {
+    const server = await startRedis();
+    let hangs = false;
+    let unanswered = '';
+    const proxy = createServer((socket) => {
+      const upstream = connect(server.port, '127.0.0.1').on('error', () => undefined);
+      upstream.pipe(socket).on('error', () => upstream.destroy());
+      socket.on('data', (data) => (hangs ? (unanswered += String(data)) : upstream.write(data)));
+      socket.on('close', () => upstream.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const client = connectRedis(url, { name: 'spec', autoPipelining: true, commandTimeoutMs: 60_000 });
+    await openRedis(client, url);
+    await client.ping();
+    hangs = true;
+    for (const key of ['first', 'second']) {
+      client.get(key).catch(() => undefined);
+      await expect.poll(() => unanswered).toContain(key);
+    }
+    client.disconnect();
+    proxy.close();
     await server.stop();
   });
 });

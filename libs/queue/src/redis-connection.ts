@@ -104,7 +104,18 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
   const client = clientFor(address, connectionOptions(address, options), options);
   followState(client, publicAddress(url), options.log);
   if (options.requireAof) durable.add(client);
+  if (options.autoPipelining) sendEveryTurn(client);
   return client;
+}
+
+/**
+ * ioredis keeps the commands of a turn until the pipeline before them is answered. While Redis hangs, a command would first wait
+ * for the time-out of another one, and fail after twice its own. This set never has a running pipeline.
+ */
+function sendEveryTurn(client: Redis): void {
+  const running = new Set<string>();
+  running.add = () => running;
+  Object.assign(client, { _runningAutoPipelines: running });
 }
 
 function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConnectOptions): Redis {

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
-import { inexactNumber, significantDigits } from '@toolfleet/contracts/json-text';
+import { BODY_EXCESS, inexactNumber, jsonShape, shapeExcess, significantDigits } from '@toolfleet/contracts/json-text';
+import { chargeSteps, StepsExhausted } from './step-budget.js';
 
 /** JSON Schema's names of types. */
 export type TypeName = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
@@ -77,16 +78,37 @@ function toText(value: number | boolean): string {
   return typeof value === 'number' && Math.abs(value) >= 1e21 ? BigInt(value).toString() : String(value);
 }
 
-/** Parses an array or object that was sent as JSON text; undefined when a number in it would lose digits. */
+/** Steps of a name or value of JSON text, and how many UTF-16 units are scanned in one step (as a power of two). */
+const NODE_STEPS = 2;
+const SCAN_SHIFT = 5;
+
+/**
+ * Parses JSON text that was sent as an argument. Its names and values count like those of a body.
+ * @throws StepsExhausted before anything is parsed; SyntaxError, also for text that is nested too deep
+ */
+export function parseArgument(text: string): Json {
+  const shape = jsonShape(Buffer.from(text));
+  const excess = shapeExcess(shape);
+  if (excess === 'depth') throw new SyntaxError(BODY_EXCESS.depth);
+  if (excess) throw new StepsExhausted();
+  chargeSteps(NODE_STEPS * shape.nodes + (text.length >> SCAN_SHIFT));
+  return JSON.parse(text) as Json;
+}
+
+/**
+ * Parses an array or object that was sent as JSON text; undefined when a number in it would lose digits.
+ * @throws StepsExhausted
+ */
 export function parseStructure(value: Json, type: TypeName): Json | undefined {
   if (typeof value !== 'string' || (type !== 'array' && type !== 'object')) return undefined;
   const text = value.trim();
   if (!text.startsWith(type === 'array' ? '[' : '{')) return undefined;
   try {
-    const parsed = JSON.parse(text) as Json;
+    const parsed = parseArgument(text);
     const isWanted = type === 'array' ? Array.isArray(parsed) : isJsonObject(parsed);
     return isWanted && inexactNumber(text) === undefined ? parsed : undefined;
-  } catch {
+  } catch (error) {
+    if (error instanceof StepsExhausted) throw error;
     return undefined;
   }
 }

@@ -221,6 +221,29 @@ describe('coercion', () => {
   });
 });
 
+describe('JSON text', () => {
+  const many = (count: number): string => `[${'1,'.repeat(count)}1]`;
+  const list = { type: 'object', properties: { list: { type: 'array' } } } as const;
+  const reader = new ArgumentReader(list, { toolName: 'tool' });
+  const nested = '{"a":'.repeat(300) + '1' + '}'.repeat(300);
+
+  test.each<[string, JsonObject]>([
+    ['of one argument', { list: many(60_000) }],
+    ['of several values together', { list: Array.from({ length: 10 }, () => many(12_000)) }],
+    ['in place of all arguments', { args: `{"list":${many(60_000)}}` }],
+  ])('with too many values %s is refused unparsed', (_, raw) => {
+    const items = { ...list.properties.list, items: { type: 'array' } };
+    const each = new ArgumentReader({ ...list, properties: { list: items } }, { toolName: 'tool' });
+    for (const reads of Array.isArray(raw.list) ? [each] : [reader])
+      expect(reads.read(raw)).toMatchObject({ ok: false, faults: [{ message: expect.stringContaining('too long') }] });
+  });
+
+  test('within the limits becomes a value; text that is nested too deep stays text', () => {
+    expect(reader.read({ list: many(10_000) })).toMatchObject({ ok: true, coercions: [{ from: 'string' }] });
+    expect(reader.read({ list: nested })).toMatchObject({ ok: false, faults: [{ kind: 'type_mismatch' }] });
+  });
+});
+
 describe('faults', () => {
   test('missing and empty ones, all together', () => {
     const schema = object(

@@ -3,6 +3,7 @@ import { countNodes, inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfl
 import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
 import { compileSchema, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
+import { parseArgument } from './coerce-scalar.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
 import { escapePointer, schemaAt } from './subschemas.js';
 import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
@@ -222,15 +223,16 @@ export class ArgumentReader {
   }
 }
 
-/** The object, or JSON text of one, in the only member of `raw`. */
+/** The object, or JSON text of one, in the only member of `raw`. @throws StepsExhausted */
 function nestedIn(raw: JsonObject): JsonObject | undefined {
   const [value, ...others] = Object.values(raw);
   if (others.length > 0) return undefined;
   if (typeof value !== 'string') return isJsonObject(value) ? value : undefined;
   try {
-    const parsed = inexactNumber(value) === undefined ? (JSON.parse(value) as Json) : null;
+    const parsed = inexactNumber(value) === undefined ? parseArgument(value) : null;
     return isJsonObject(parsed) && nestingDepth(parsed, MAX_ARGUMENT_DEPTH) <= MAX_ARGUMENT_DEPTH ? parsed : undefined;
-  } catch {
+  } catch (error) {
+    if (error instanceof StepsExhausted) throw error;
     return undefined;
   }
 }

@@ -7,7 +7,7 @@ import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { decodeRequest, encode, parseLenient, toErrorReply, type IncomingMessage } from './codec.js';
@@ -60,6 +60,7 @@ interface ServedSubject {
 const DEFAULT_CONCURRENCY = 1_000;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
+const LARGE_BODY = 64 * 1024;
 const ACK = { [HEADERS.ack]: 'accepted' };
 const EMPTY = new Uint8Array(0);
 
@@ -71,6 +72,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #link: NatsLink;
   readonly #stalls: EventLoopStalls;
   readonly #resent: ResentCalls;
+  /** Large bodies of an entry point are parsed in turns of their subjects, and so of tenants with a subject. */
+  readonly #turns: CostlyTurns;
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -81,6 +84,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     this.#running = new InFlightCalls(this.#clock);
     this.#stalls = new EventLoopStalls(this.#clock, () => this.#link.flush(), options.onStall);
     this.#resent = new ResentCalls(this.#clock);
+    this.#turns = new CostlyTurns(this.#clock);
   }
 
   /** Messages in flight. */
@@ -180,6 +184,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     let sentReply: SentReply | undefined;
     try {
       if (this.options.admit) await this.options.admit(context);
+      if (this.options.isEntryPoint && message.data.length > LARGE_BODY) await this.#turns.next(message.subject);
       const body = decodeRequest(message.data, this.options.isEntryPoint);
       // A schema sees an empty body as null, which JSON has a value for.
       served.check?.(body ?? null);

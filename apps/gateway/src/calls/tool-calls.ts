@@ -21,7 +21,7 @@ import {
   type BatchItem,
   type ResultFormat,
 } from '@toolfleet/engine/batch';
-import type { Clock } from '@toolfleet/resilience';
+import { CostlyTurns, type Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
 import type { AsyncCalls } from '@toolfleet/results';
 import type { Toolsets } from '@toolfleet/catalog';
@@ -81,6 +81,9 @@ type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source:
 
 /** Runs the batches of HTTP and NATS: at most `parallelism` calls at once, answers in order; a failure does not affect other items. */
 export class BatchCalls {
+  /** A call that is refused at once has cost a millisecond: a hundred of them would hold the event loop. */
+  readonly #turns: CostlyTurns;
+
   constructor(
     private readonly executeCall: ExecuteCall,
     private readonly parallelism: number,
@@ -88,7 +91,9 @@ export class BatchCalls {
     private readonly limits: Pick<RequestLimits, 'countBatch'>,
     /** Largest result of a call in the shape of a model provider that is returned whole. */
     private readonly modelBytes?: number,
-  ) {}
+  ) {
+    this.#turns = new CostlyTurns(clock);
+  }
 
   /**
    * Runs a batch and returns its answers in order, as `renderAnswers` describes.
@@ -112,7 +117,11 @@ export class BatchCalls {
       return { ...request, inlineBytes: this.modelBytes };
     };
     const limits = { parallelism, deadlineAt: from.deadlineAt, clock: this.clock };
-    return renderAnswers(await runBatch(this.executeCall, batch, makeRequest, limits), render, format);
+    const execute: ExecuteCall = async (request) => {
+      await this.#turns.next(from.caller.tenantId);
+      return this.executeCall(request);
+    };
+    return renderAnswers(await runBatch(execute, batch, makeRequest, limits), render, format);
   }
 
   /** Runs a batch and returns call records, like `run`. */

@@ -21,7 +21,7 @@ import { challenge, protectedResourceMetadata, PROJECT_HEADER } from '@toolfleet
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
-import { leaveUnread } from '../server/request-body.js';
+import { leaveUnread, turnOfBody } from '../server/request-body.js';
 import { findSubscribable, ListenBus, readListened, selectReadable, withListened } from './listen.js';
 import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
@@ -236,11 +236,12 @@ export class McpEndpoint implements Mounted {
     };
   }
 
-  private serve(request: AdmittedRequest, out: ServerResponse): Promise<void> {
+  private async serve(request: AdmittedRequest, out: ServerResponse): Promise<void> {
     const { raw } = request;
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
+    if (bytes) await turnOfBody(request.server.bodyTurns, request, bytes);
     const excess = bytes && bodyExcess(bytes);
     if (excess && excess !== 'depth') {
       writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, BODY_EXCESS[excess]));

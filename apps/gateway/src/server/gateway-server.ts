@@ -81,7 +81,7 @@ export class GatewayServer implements LifecycleComponent {
     admitBeforeBody(fastify, this.prove, this.host.clock);
     limitMemory(fastify, memory, maxBodyBytes, this.host.clock);
     closeStalledAnswers(fastify);
-    acceptJsonBodies(fastify, maxBodyBytes);
+    acceptJsonBodies(fastify, maxBodyBytes, this.host.clock);
     for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();

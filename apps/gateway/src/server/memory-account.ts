@@ -1,10 +1,10 @@
 import { Transform } from 'node:stream';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { sendError } from './error.filter.js';
-import { carriesBody, isSmallBody, leaveUnread } from './request-body.js';
+import { carriesBody, isSmallBody, leaveUnread, tenantOf, type AuthenticatedRequest } from './request-body.js';
 
 const RETRY_MS = 1_000;
 /** One tenant may have this part of the memory, but at least one body of the largest size. */
@@ -81,11 +81,6 @@ declare module 'fastify' {
   }
 }
 
-/** Who sent a request: both entry points prove it before the body is read. */
-type ProvedRequest = FastifyRequest & { principal?: Principal; mcpCaller?: Principal };
-
-const tenantOf = (request: ProvedRequest): string => (request.principal ?? request.mcpCaller)?.tenantId ?? '';
-
 /**
  * Bounds the memory that requests and responses of authenticated callers take together. Bodies up to 64 KiB are not counted, because
  * connection limits bound them, but they are refused while their tenant is beyond its share. Install it before routes are added.
@@ -101,7 +96,7 @@ export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, max
  * with 429 or 503 and `Retry-After`, and its rest is left unread.
  */
 function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyBytes: number, clock: Clock): void {
-  fastify.addHook('preParsing', (request: ProvedRequest, reply, payload, done) => {
+  fastify.addHook('preParsing', (request: AuthenticatedRequest, reply, payload, done) => {
     const { raw } = request;
     // Fastify refuses a body whose declared length is too large before it reads any of it.
     const isRefused = Number(raw.headers['content-length'] ?? 0) > maxBodyBytes;
@@ -137,7 +132,7 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
  * repeated without effect (GET); any other response is sent, because its call has run.
  */
 function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
-  fastify.addHook('onSend', (request: ProvedRequest, reply, payload, done) => {
+  fastify.addHook('onSend', (request: AuthenticatedRequest, reply, payload, done) => {
     const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
     if (!isWhole || payload.length <= SMALL_RESPONSE) return done(null, payload);
     const bytes = Buffer.byteLength(payload);

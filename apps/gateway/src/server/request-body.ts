@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
-import { ToolError, type Json, isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { ToolError, type Json, isJsonObject, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { BODY_EXCESS, bodyExcess, inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
-import type { FastifyInstance } from 'fastify';
-import type { Clock } from '@toolfleet/resilience';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { CostlyTurns, type Clock } from '@toolfleet/resilience';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
@@ -14,12 +13,13 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
  * Accepts JSON bodies only. Keys such as `__proto__` are data, as over NATS and MCP: JSON.parse makes them own properties, and
  * tools refuse undeclared ones.
  */
-export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number): void {
+export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number, clock: Clock): void {
   const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
   fastify.removeAllContentTypeParsers();
-  const turns = new BodyTurns();
-  fastify.addContentTypeParser(JSON_TYPE, options, async (_request: unknown, body: Buffer) => {
-    if (body.length > SMALL_BYTES) await turns.next();
+  const turns = new CostlyTurns(clock);
+  fastify.decorate('bodyTurns', turns);
+  fastify.addContentTypeParser(JSON_TYPE, options, async (request: AuthenticatedRequest, body: Buffer) => {
+    await turnOfBody(turns, request, body);
     return readJson(body);
   });
   fastify.addContentTypeParser(
@@ -33,17 +33,28 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number)
   );
 }
 
-/**
- * Lets large bodies be parsed, and their calls begin, one in each turn of the event loop: what arrived meanwhile is served between
- * two of them.
- */
-class BodyTurns {
-  #last: Promise<void> = Promise.resolve();
-
-  next(): Promise<void> {
-    return (this.#last = this.#last.then(() => setImmediate()));
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The order in which large bodies are parsed and their requests begin. */
+    bodyTurns?: CostlyTurns;
   }
 }
+
+/** Waits until a large body may be parsed and its request begin. */
+export async function turnOfBody(
+  turns: CostlyTurns | undefined,
+  request: AuthenticatedRequest,
+  body: Buffer,
+): Promise<void> {
+  if (body.length > SMALL_BYTES) await turns?.next(tenantOf(request));
+}
+
+/** Who sent a request: both entry points prove it before the body is read. */
+export type AuthenticatedRequest = FastifyRequest & { principal?: Principal; mcpCaller?: Principal };
+
+/** The tenant of the sender; empty for the holder of the registration token. */
+export const tenantOf = (request: AuthenticatedRequest): string =>
+  (request.principal ?? request.mcpCaller)?.tenantId ?? '';
 
 /** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID, PAYLOAD_TOO_LARGE */
 function readJson(body: Buffer): Json | undefined {

@@ -144,6 +144,14 @@ describe('retry', () => {
     expect(await over(clock, 5_000, call())).toMatchObject({ ok: true, output: 'second', attempts: 2 });
   });
 
+  test('an attempt whose executor found the journal hanging is not sent again', async () => {
+    const hung = new ScriptedExecutor(() => failedReply('SERVICE_UNAVAILABLE', { facts: { begun: 'no' } }));
+    const { call, clock, executor } = anEngine({ idempotent: false }, hung);
+    const refused = call().catch((error: unknown) => error);
+    expect(await over(clock, 5_000, refused)).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    expect(executor.calls).toHaveLength(1);
+  });
+
   test('does not retry an executor that is full', async () => {
     const busy = new ScriptedExecutor(() => failedReply('QUEUE_FULL'));
     const { call, clock, executor } = anEngine({ idempotent: false }, busy);

@@ -80,7 +80,8 @@ export function retryBackoff(
   const { retry: rule, idempotent } = plan;
   const { retry: repeats } = CATALOGUE[failure.code];
   if (request.noRetry || repeats === 'never') return undefined;
-  const neverBegan = failure.facts?.begun === 'no';
+  // What a service of the fleet cannot do now, another executor cannot do either.
+  const neverBegan = failure.facts?.begun === 'no' && failure.code !== 'SERVICE_UNAVAILABLE';
   if (repeats === 'redeliver' || neverBegan) {
     const isLast = attempt >= Math.max(rule.maxAttempts, REDELIVERY_ATTEMPTS);
     return !isLast && (idempotent || neverBegan) ? REDELIVERY_BACKOFF : undefined;

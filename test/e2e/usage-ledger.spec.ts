@@ -217,6 +217,34 @@ it('is summed by key and source, forecast and billed: exact, for all tenants or 
   ).toContain('1 to 92 days');
 });
 
+it('a tenant is created with a key and a budget, listed, and shown to its administrator', async () => {
+  const create = (body: object, key = fleet.operatorKey) => fleet.ask({ path: '/api/v1/tenants', body, key });
+  const made = await create({ tenant_id: 'initech', tier: 'wide', limit_usd: PRICE_USD, period: 'total' });
+  expect(made).toMatchObject({
+    status: 201,
+    body: { key: { tenant_id: 'initech', roles: ['admin'] }, budget: { scope: 'tenant/total', limit_usd: PRICE_USD } },
+  });
+  const { token } = made.body;
+  expect((await fleet.call('paid', { mode: 'ok' }, { key: token })).status).toBe(200);
+  const refused = await fleet.call('paid', { mode: 'ok' }, { key: token });
+  expect(refused.body).toMatchObject({ code: 'BUDGET_EXCEEDED', details: { scope: 'tenant/total' } });
+  await expect
+    .poll(async () => (await fleet.ask({ path: '/api/v1/tenants/initech', key: token })).body)
+    .toMatchObject({ keys: 1, administrators: 1, tiers: ['wide'], spent_usd: PRICE_USD });
+  const { body: all } = await fleet.ask({ path: '/api/v1/tenants', key: fleet.operatorKey });
+  expect(all.map(({ tenant_id: id }: { tenant_id: string }) => id)).toEqual(
+    expect.arrayContaining(['acme', 'globex', 'initech']),
+  );
+  const status = async (path: string, key: string) => (await fleet.ask({ path, key })).status;
+  expect(await status('/api/v1/tenants', token)).toBe(403);
+  expect(await status('/api/v1/tenants/globex', token)).toBe(403);
+  expect(await status('/api/v1/tenants/nobody', fleet.operatorKey)).toBe(404);
+  expect((await create({ tenant_id: 'initech' })).body.error).toContain("'initech' exists: it has 1 API keys");
+  expect((await create({ tenant_id: 'local' })).body.error).toContain('reserved');
+  expect((await create({ tenant_id: 'hooli', tier: 'huge' })).body.error).toContain('tier must be one of');
+  expect((await create({ tenant_id: 'hooli' }, token)).status).toBe(403);
+});
+
 it('a call that a service makes for a user is in that user’s name, in the ledger, the log and the recent calls', async () => {
   const connection = await connect({ servers: fleet.nats.url });
   const sent = headers();

@@ -147,14 +147,19 @@ export class ApiKeys {
     if (settings.pepper.length < 16) throw new RangeError('API_KEY_PEPPER needs at least 16 characters');
   }
 
+  /** @throws ToolError REQUEST_INVALID that names every fault, as `issue` does */
+  check(spec: KeySpec): void {
+    checkSpec(spec, this.clock.now(), this.settings.localTenant ?? false);
+  }
+
   /**
    * Creates a key. Its token is returned here and cannot be read again.
    * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys or the tenant 1,000; UNAUTHENTICATED when the parent
    *   was revoked or has expired
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
+    this.check(spec);
     const now = this.clock.now();
-    checkSpec(spec, now, this.settings.localTenant ?? false);
     for (;;) {
       const { id, signed, token } = generateKey(this.settings.environment);
       const record: ApiKeyRecord = {

@@ -16,7 +16,8 @@ import { openapi, runOpenapi } from './commands/openapi.js';
 import { sources } from './commands/sources.js';
 import { toolsets } from './commands/toolsets.js';
 import { toolNew } from './commands/tool-new.js';
-import { tenantPurge, userPurge } from './commands/purge.js';
+import { userPurge } from './commands/purge.js';
+import { tenants } from './commands/tenants.js';
 import { usage } from './commands/usage.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
@@ -37,7 +38,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['sources', sources],
   ['approvals', approvals],
   ['toolsets', toolsets],
-  ['tenant purge', tenantPurge],
+  ['tenants', tenants],
   ['user purge', userPurge],
   ['python-modules', pythonModules],
   ['health', health],

@@ -1,9 +1,10 @@
 import { Controller } from '@nestjs/common';
 import { ApiKeys, requireRight, seesTenantTotals } from '@toolfleet/access';
-import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
+import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type {
   BudgetLimits,
   BudgetLimitsReply,
+  BudgetPeriod,
   BudgetRemove,
   BudgetRemoveReply,
   BudgetSet,
@@ -48,20 +49,21 @@ export class BudgetsController {
       scopes: { tenant_id, ...named },
       budgets,
     } satisfies BudgetLimits);
-    return { tenant_id, budgets: limits.filter((limit) => seesAll || !isOfTenant(limit)).map(this.#shown) };
+    return {
+      tenant_id,
+      budgets: limits
+        .filter((limit) => seesAll || !isOfTenant(limit))
+        .map((limit) => toBudget(limit, this.clock.now())),
+    };
   }
 
   @Serves('PUT /api/v1/budgets')
   async set(@Caller() caller: Principal, @Input() { body }: RouteInput<'PUT /api/v1/budgets'>) {
-    const { limit_usd: usd, limit_tokens: tokens } = body;
-    if (usd === undefined && tokens === undefined) throw invalid('Send limit_usd, limit_tokens or both', 'limit_usd');
-    const message: BudgetSet = {
-      ...(await this.#named(caller, body)),
-      limit_micro_usd: usd === undefined ? null : Math.round(usd * 1_000_000),
-      limit_tokens: tokens ?? null,
-      changed_by: caller.userId,
-    };
-    return this.#shown((await this.#ask<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget);
+    const { limit_usd, limit_tokens } = body;
+    if (limit_usd === undefined && limit_tokens === undefined)
+      throw invalid('Send limit_usd, limit_tokens or both', 'limit_usd');
+    const message = toBudgetSet(await this.#named(caller, body), body, caller);
+    return toBudget((await this.#ask<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget, this.clock.now());
   }
 
   @Serves('DELETE /api/v1/budgets')
@@ -85,9 +87,16 @@ export class BudgetsController {
     return name;
   }
 
-  readonly #shown = ({ scope, budget, ...limit }: LimitState) => ({
+  #ask<T>(subject: string, message: BudgetLimits | BudgetSet | BudgetRemove): Promise<T> {
+    return this.nats.request<T>(subject, message, { timeoutMs: ASK_TIMEOUT_MS });
+  }
+}
+
+/** A budget as the API shows it. */
+export function toBudget({ scope, budget, ...limit }: LimitState, now: EpochMs) {
+  return {
     scope,
-    ...(budget && { subject: budget.subject, period: budget.period, resets_at: this.#resetsAt(budget.period) }),
+    ...(budget && { subject: budget.subject, period: budget.period, resets_at: resetsAt(budget.period, now) }),
     ...(budget && budget.id !== '' && { subject_id: budget.id }),
     limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
     spent_usd: toUsd(limit.spent_micro_usd),
@@ -95,23 +104,28 @@ export class BudgetsController {
     limit_tokens: limit.limit_tokens,
     spent_tokens: limit.spent_tokens,
     held_tokens: limit.held_tokens,
-  });
+  };
+}
 
-  #resetsAt(period: BudgetRemove['period']): string | undefined {
-    const now = this.clock.now();
-    if (period === 'total') return undefined;
-    return new Date(period === 'month' ? monthOf(now).endsAt : Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString();
-  }
+function resetsAt(period: BudgetPeriod, now: EpochMs): string | undefined {
+  if (period === 'total') return undefined;
+  return new Date(period === 'month' ? monthOf(now).endsAt : Math.floor(now / DAY_MS + 1) * DAY_MS).toISOString();
+}
 
-  #ask<T>(subject: string, message: BudgetLimits | BudgetSet | BudgetRemove): Promise<T> {
-    return this.nats.request<T>(subject, message, { timeoutMs: ASK_TIMEOUT_MS });
-  }
+/** The message that sets the limits of a budget. */
+export function toBudgetSet(
+  name: BudgetRemove,
+  { limit_usd: usd, limit_tokens: tokens }: { limit_usd?: number; limit_tokens?: number },
+  { userId }: Principal,
+): BudgetSet {
+  const limit_micro_usd = usd === undefined ? null : Math.round(usd * 1_000_000);
+  return { ...name, limit_micro_usd, limit_tokens: tokens ?? null, changed_by: userId };
 }
 
 interface BudgetRequest {
   subject: BudgetSubject;
   id?: string;
-  period?: BudgetRemove['period'];
+  period?: BudgetPeriod;
   tenant_id?: string;
 }
 

@@ -1,9 +1,11 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import type { UsageSum } from '@toolfleet/contracts/budget';
+import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
+
+export type UsageGroup = BudgetUsage['group_by'][number];
 
 const DAY_MS = 86_400_000;
 /** Days that the mean is of. */
-export const OBSERVED_DAYS = 7;
+const OBSERVED_DAYS = 7;
 
 /** The UTC month of an instant. */
 export function monthOf(now: EpochMs): { name: string; startsAt: EpochMs; endsAt: EpochMs } {
@@ -20,6 +22,30 @@ export function observedDays(days: readonly string[], now: EpochMs): number {
   const [first] = days.toSorted();
   if (first === undefined) return 0;
   return Math.min(OBSERVED_DAYS, Math.max(1, (now - Date.parse(first)) / DAY_MS));
+}
+
+/** Sums by groups since an instant. */
+type SumsSince = (fromAt: EpochMs, groups: readonly UsageGroup[]) => Promise<UsageSum[]>;
+
+/** The body of a forecast: this month and its end by groups. */
+export async function forecastMonth(sumsSince: SumsSince, groups: readonly UsageGroup[], now: EpochMs) {
+  const month = monthOf(now);
+  const observedFrom = now - OBSERVED_DAYS * DAY_MS;
+  const [spent, lately, byDay] = await Promise.all([
+    sumsSince(month.startsAt, groups),
+    sumsSince(observedFrom, groups),
+    sumsSince(observedFrom, ['day']),
+  ]);
+  const days = observedDays(
+    byDay.map(({ day = '' }) => day),
+    now,
+  );
+  return {
+    month: month.name,
+    ends_at: new Date(month.endsAt).toISOString(),
+    observed_days: Math.round(days * 10) / 10,
+    rows: forecast(spent, lately, { days, now }),
+  };
 }
 
 type Group = Omit<UsageSum, 'calls' | 'tokens' | 'micro_usd'>;

@@ -40,14 +40,7 @@ export class KeysController {
 
   @Serves('POST /api/v1/keys')
   async create(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/keys'>) {
-    const { tierNames } = this.limits;
-    if (body.tier !== undefined && !tierNames.includes(body.tier)) {
-      // An unknown tier would silently get the limits of the smallest one.
-      throw new ToolError('REQUEST_INVALID', {
-        message: `tier must be one of ${tierNames.join(', ')}`,
-        details: { fields: ['tier'] },
-      });
-    }
+    requireTier(this.limits, body.tier);
     const { token, key } = await orUnavailable(
       STORE,
       this.keys.issue(
@@ -110,7 +103,16 @@ export class KeysController {
 const tenantScope = (caller: Principal): string | undefined =>
   hasRight(caller, 'manage_keys', EVERY_TENANT) ? undefined : caller.tenantId;
 
-function toKeyBody(key: KeyView) {
+/** @throws ToolError REQUEST_INVALID: an unknown tier would silently get the limits of the smallest one */
+export function requireTier({ tierNames }: RequestLimits, tier: string | undefined): void {
+  if (tier === undefined || tierNames.includes(tier)) return;
+  throw new ToolError('REQUEST_INVALID', {
+    message: `tier must be one of ${tierNames.join(', ')}`,
+    details: { fields: ['tier'] },
+  });
+}
+
+export function toKeyBody(key: KeyView) {
   return {
     id: key.id,
     tenant_id: key.tenantId,

@@ -10,14 +10,13 @@ import { Caller } from '../server/guards.js';
 import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
-import { forecast, monthOf, observedDays, OBSERVED_DAYS } from './forecast.js';
+import { forecastMonth, monthOf, type UsageGroup } from './forecast.js';
 import { parseInstant } from './instants.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */
 const MAX_BILLED_DAYS = 92;
-type UsageGroup = BudgetUsage['group_by'][number];
 /** Member of a sum for each group, in the order of the columns of CSV. */
 const MEMBERS = {
   tenant: 'tenant_id',
@@ -65,27 +64,9 @@ export class UsageController {
   ) {
     const groups = readGroups(groupBy) ?? ['tool'];
     const tenantId = reportedTenant(caller, asked, groups.includes('tenant'));
-    const now = this.clock.now();
-    const month = monthOf(now);
-    const since = (from_at: EpochMs, by: readonly UsageGroup[]) =>
+    const sumsSince = (from_at: EpochMs, by: readonly UsageGroup[]) =>
       this.#sums(caller, by, { tenant_id: tenantId ?? '*', from_at, to_at: undefined });
-    const observedFrom = now - OBSERVED_DAYS * DAY_MS;
-    const [spent, lately, byDay] = await Promise.all([
-      since(month.startsAt, groups),
-      since(observedFrom, groups),
-      since(observedFrom, ['day']),
-    ]);
-    const days = observedDays(
-      byDay.map(({ day = '' }) => day),
-      now,
-    );
-    return {
-      tenant_id: tenantId,
-      month: month.name,
-      ends_at: new Date(month.endsAt).toISOString(),
-      observed_days: Math.round(days * 10) / 10,
-      rows: forecast(spent, lately, { days, now }),
-    };
+    return { tenant_id: tenantId, ...(await forecastMonth(sumsSince, groups, this.clock.now())) };
   }
 
   /** Every charge of whole days by tenant, day and tool, whatever tools the key is narrowed to. */

@@ -22,6 +22,7 @@ import {
 } from '../http/sources.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
 import { ToolsetsController } from '../http/toolsets.controller.js';
+import { TenantsController } from '../http/tenants.controller.js';
 import { BudgetsController } from '../http/budgets.controller.js';
 import { UsageController } from '../http/usage.controller.js';
 import { CallEndpoint, SpendEndpoint } from '../nats/call.endpoint.js';
@@ -34,6 +35,7 @@ const CONTROLLERS = [
   ResultsController,
   UsageController,
   BudgetsController,
+  TenantsController,
   KeysController,
   PurgesController,
   PythonModulesController,

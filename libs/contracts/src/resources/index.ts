@@ -3,6 +3,7 @@ import { CALL_ROUTES } from './calls.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
 import { SOURCE_ROUTES } from './sources.js';
+import { TENANT_ROUTES } from './tenants.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
 import { USAGE_ROUTES } from './usage.js';
 
@@ -21,6 +22,7 @@ export const ROUTES = {
   ...TOOLSET_ROUTES,
   ...OPERATION_ROUTES,
   ...USAGE_ROUTES,
+  ...TENANT_ROUTES,
 } as const satisfies Routes;
 
 type Table = typeof ROUTES;

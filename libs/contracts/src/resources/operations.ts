@@ -316,7 +316,7 @@ const KEY = {
   revoked_at: nullable(instant()),
   last_used_at: nullable(instant()),
 };
-const API_KEY = named('ApiKey', record(KEY, 'An API key without its secret'));
+export const API_KEY = named('ApiKey', record(KEY, 'An API key without its secret'));
 /** An API key without its secret. */
 export type ApiKey = Value<typeof API_KEY>;
 const NEW_KEY = named(

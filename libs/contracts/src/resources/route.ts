@@ -12,6 +12,7 @@ export const TAGS = {
   toolsets: 'Selections of tools with names and texts of their own',
   keys: 'The caller, and API keys',
   usage: 'Usage, budgets and limits',
+  tenants: 'Tenants of the fleet',
   operations: 'The state of the fleet, and its data',
   shannon: "The endpoints of Shannon's tool service",
   service: 'The gateway itself',

@@ -21,7 +21,7 @@ export const BUDGET_SUBJECTS = ['tenant', 'user', 'key'] as const;
 export const BUDGET_PERIODS = ['day', 'month', 'total'] as const;
 const SUBJECT = choice(BUDGET_SUBJECTS);
 const PERIOD = choice(BUDGET_PERIODS, 'UTC day or month, or total');
-const BUDGET = named(
+export const BUDGET = named(
   'Budget',
   record(
     {
@@ -59,6 +59,13 @@ const USAGE_ROW = record(
 );
 /** Usage of one group. */
 export type UsageRow = Value<typeof USAGE_ROW>;
+
+/** The limits of a budget to set. */
+export const BUDGET_LIMITS_SENT = {
+  period: maybe(choice(BUDGET_PERIODS, 'Default: month')),
+  limit_usd: maybe(number('In USD; the sixth decimal is the last that counts', { minimum: 0, maximum: 1e9 })),
+  limit_tokens: maybe(integer(undefined, { minimum: 0 })),
+};
 
 const FORECAST_ROW = record(
   {
@@ -196,9 +203,7 @@ export const USAGE_ROUTES = {
     body: closed({
       subject: SUBJECT,
       id: maybe(text('Id of the user or key', { minLength: 1, maxLength: 255 })),
-      period: maybe(choice(BUDGET_PERIODS, 'Default: month')),
-      limit_usd: maybe(number('In USD; the sixth decimal is the last that counts', { minimum: 0, maximum: 1e9 })),
-      limit_tokens: maybe(integer(undefined, { minimum: 0 })),
+      ...BUDGET_LIMITS_SENT,
       tenant_id: TENANT,
     }),
     example: { subject: 'user', id: 'ada', limit_usd: 20 },

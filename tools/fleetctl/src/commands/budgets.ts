@@ -9,18 +9,20 @@ type Period = NonNullable<Budget['period']>;
 const SUBJECTS: readonly string[] = ['user', 'key', 'tenant'] satisfies Subject[];
 const PERIODS: readonly string[] = ['day', 'month', 'total'] satisfies Period[];
 
+/** Options with the limits of a budget. */
+export const LIMIT_OPTIONS = [
+  ['--usd <amount>', 'Limit in USD'],
+  ['--tokens <number>', 'Limit in tokens that tools report'],
+  ['--period <period>', 'UTC day or month, or total; default month'],
+] as const;
+
 /** `fleetctl budgets`. */
 export const budgets: Command = {
   usage:
     'budgets [list] [--tenant <tenant>] | budgets set <user|key|tenant> <id> --usd 20 [--tokens 100000] [--period day|month|total] | budgets remove <user|key|tenant> <id> [--period day|month|total]',
   summary:
     'Show limits and what is spent of them; set limits of users and keys (administrators) and tenants (operators)',
-  options: [
-    ['--usd <amount>', 'set: limit in USD'],
-    ['--tokens <number>', 'set: limit in tokens that tools report'],
-    ['--period <period>', 'UTC day or month, or total; default month'],
-    ['--tenant <tenant>', 'Of this tenant (operators)'],
-  ],
+  options: [...LIMIT_OPTIONS, ['--tenant <tenant>', 'Of this tenant (operators)']],
   verbs: ['list', 'set', 'remove'],
   mostWords: 3,
   known: ['usd', 'tokens', 'period', 'tenant'],
@@ -37,11 +39,8 @@ export const budgets: Command = {
 type Name = Pick<RouteRequest<'PUT /api/v1/budgets'>['body'], 'subject' | 'id' | 'period' | 'tenant_id'>;
 
 function readName(line: CommandLine, subject: Subject, id: string): Name {
-  const period = optionValue(line, 'period');
-  if (period !== undefined && !PERIODS.includes(period))
-    throw new CliError(`--period accepts ${PERIODS.join(', ')}`, EXIT.usage);
   const of = subject === 'tenant' ? { tenant_id: id } : { id, tenant_id: optionValue(line, 'tenant') };
-  return { subject, ...of, period: period as Period | undefined };
+  return { subject, ...of, period: readPeriod(line) };
 }
 
 async function list({ gateway, line, terminal, json }: CommandContext): Promise<number> {
@@ -52,7 +51,7 @@ async function list({ gateway, line, terminal, json }: CommandContext): Promise<
 }
 
 async function set({ gateway, line, terminal, json }: CommandContext, name: Name): Promise<number> {
-  const limits = { limit_usd: readNumber(line, 'usd'), limit_tokens: readNumber(line, 'tokens') };
+  const limits = readLimits(line);
   if (limits.limit_usd === undefined && limits.limit_tokens === undefined)
     throw new CliError('budgets set needs --usd, --tokens or both', EXIT.usage);
   const budget = await gateway().request('PUT /api/v1/budgets', { body: { ...name, ...limits } });
@@ -80,6 +79,18 @@ export function budgetTable(rows: readonly Budget[], width: number | undefined):
     one.spent_tokens,
   ]);
   return table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], cells, width);
+}
+
+/** The limits of a budget to set. @throws CliError */
+export function readLimits(line: CommandLine): { limit_usd?: number; limit_tokens?: number; period?: Period } {
+  return { limit_usd: readNumber(line, 'usd'), limit_tokens: readNumber(line, 'tokens'), period: readPeriod(line) };
+}
+
+function readPeriod(line: CommandLine): Period | undefined {
+  const period = optionValue(line, 'period');
+  if (period !== undefined && !PERIODS.includes(period))
+    throw new CliError(`--period accepts ${PERIODS.join(', ')}`, EXIT.usage);
+  return period as Period | undefined;
 }
 
 function readNumber(line: CommandLine, name: string): number | undefined {

@@ -7,34 +7,19 @@ import type { Gateway } from '../gateway.js';
 import { jsonText, table } from '../terminal.js';
 
 const POLL_MS = 500;
-const OPTIONS = [
+/** Options of purges. */
+export const PURGE_OPTIONS = [
   ['--dry-run', 'Only count what would be removed'],
   ['--confirm <name>', 'Required without --dry-run: the tenant, or <tenant>/<user> for a user'],
   ['--no-wait', 'Print the id of the purge and return; it runs in the background'],
 ] as const;
-
-/** `fleetctl tenant purge`. */
-export const tenantPurge: Command = {
-  usage: 'tenant purge <tenant> --confirm <tenant> | tenant purge <tenant> --dry-run | tenant purge status <id>',
-  summary: 'Remove all data of a tenant; its amounts in the ledger stay under a pseudonym (operators)',
-  options: OPTIONS,
-  known: ['dry-run', 'confirm', 'no-wait'],
-  mostWords: 2,
-  async run(context) {
-    const [tenant, id] = context.words;
-    if (tenant === 'status' && id !== undefined) return show(context, await read(context.gateway(), id));
-    if (tenant === undefined || id !== undefined)
-      throw new CliError(`usage: fleetctl ${tenantPurge.usage}`, EXIT.usage);
-    return purge(context, { tenant_id: tenant }, tenant);
-  },
-};
 
 /** `fleetctl user purge`. */
 export const userPurge: Command = {
   usage:
     'user purge <user> --tenant <tenant> --confirm <tenant>/<user> | user purge <user> --tenant <tenant> --dry-run',
   summary: 'Remove all data of one user of a tenant (administrators of the tenant)',
-  options: [['--tenant <id>', 'Tenant of the user; required'], ...OPTIONS],
+  options: [['--tenant <id>', 'Tenant of the user; required'], ...PURGE_OPTIONS],
   known: ['tenant', 'dry-run', 'confirm', 'no-wait'],
   mostWords: 1,
   async run(context) {
@@ -45,7 +30,8 @@ export const userPurge: Command = {
   },
 };
 
-async function purge(
+/** Requests a purge and waits for its end. @param wanted what `--confirm` must be @returns the exit code */
+export async function purge(
   context: CommandContext,
   scope: RouteRequest<'POST /api/v1/purges'>['body'],
   wanted: string,
@@ -65,13 +51,18 @@ async function purge(
   let shownError = '';
   while (record.state === 'running') {
     await sleep(POLL_MS, undefined, { signal }).catch(() => {
-      throw new CliError(`The purge continues; see: fleetctl tenant purge status ${record.id}`, 130);
+      throw new CliError(`The purge continues; see: fleetctl tenants purge status ${record.id}`, 130);
     });
     record = await read(gateway(), record.id);
     if (record.error && record.error !== shownError) terminal.error(`waiting: ${record.error}\n`);
     shownError = record.error ?? '';
   }
   return show(context, record);
+}
+
+/** `fleetctl tenants purge status <id>`. */
+export async function purgeStatus(context: CommandContext, id: string): Promise<number> {
+  return show(context, await read(context.gateway(), id));
 }
 
 function read(gateway: Gateway, id: string): Promise<Purge> {

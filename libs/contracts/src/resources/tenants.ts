@@ -1,0 +1,56 @@
+import { closed, instant, integer, list, maybe, named, nullable, number, record, text } from '../json-schema.js';
+import { TENANT_ID_PATTERN } from '../principal.js';
+import { API_KEY } from './operations.js';
+import { answer, type Routes } from './route.js';
+import { BUDGET, BUDGET_LIMITS_SENT } from './usage.js';
+
+const TENANT_ID = text(undefined, { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' });
+const TENANT = {
+  tenant_id: text(),
+  keys: integer('API keys that are neither revoked nor expired'),
+  administrators: integer('Those of them with the role admin'),
+  tiers: list(text(), 'Rate classes of its keys'),
+  last_used_at: nullable(instant('Last use of one of its keys')),
+  spent_usd: number('In this UTC month'),
+  forecast_usd: number('At the end of the month, as GET /api/v1/usage/forecast computes it'),
+};
+
+export const TENANT_ROUTES = {
+  'GET /api/v1/tenants': {
+    id: 'listTenants',
+    tag: 'tenants',
+    access: 'operate_fleet',
+    summary: 'Tenants that have keys or usage of this month or the last 7 days',
+    answers: { 200: answer('By id', list(named('Tenant', record(TENANT)))) },
+    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
+  },
+  'GET /api/v1/tenants/{id}': {
+    id: 'getTenant',
+    tag: 'tenants',
+    access: 'all_calls',
+    summary: 'The own tenant, for operators any, with its budgets',
+    path: { id: TENANT_ID },
+    answers: { 200: answer('The tenant', record({ ...TENANT, budgets: list(BUDGET) })) },
+    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
+  },
+  'POST /api/v1/tenants': {
+    id: 'createTenant',
+    tag: 'tenants',
+    access: 'operate_fleet',
+    summary: 'The first administrator key of a tenant without keys, and on request a budget',
+    body: closed({
+      tenant_id: TENANT_ID,
+      client: maybe(text('Name of the key; default: admin', { minLength: 1, maxLength: 64 })),
+      tier: maybe(text('Rate class of the key', { maxLength: 64 })),
+      ...BUDGET_LIMITS_SENT,
+    }),
+    example: { tenant_id: 'acme', limit_usd: 500 },
+    answers: {
+      201: answer(
+        'The key with its token, which is in this answer only',
+        record({ tenant_id: text(), key: API_KEY, token: text('The secret'), budget: maybe(BUDGET) }),
+      ),
+    },
+    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
+  },
+} as const satisfies Routes;

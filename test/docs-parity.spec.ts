@@ -320,6 +320,8 @@ describe('reference pages', () => {
       toolSpend: 'holds and settles slices of a budget, for tools of the fleet that spend as they go',
       toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
       execMcp: 'one attempt of an MCP tool',
+      execMcpResume:
+        'prefix: `exec.mcp.resume.<executor>` is an attempt with answers for a call that this mcp-executor holds open',
       execMcpDiscover: 'the tools of an MCP server',
       execProgress:
         'prefix: `exec.progress.<caller>.<token>` carries the progress of one exec call whose caller asked for it',

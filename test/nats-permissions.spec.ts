@@ -14,6 +14,7 @@ import {
   progressSubject,
   registerSubject,
   resultSubject,
+  resumeSubject,
   SUBJECTS,
   tenantSubject,
 } from '@toolfleet/contracts/subjects';
@@ -40,6 +41,7 @@ const INBOXED = [
 const FAMILIES: ReadonlySet<string> = new Set([
   'breaker.changed',
   'exec.builtin',
+  'exec.mcp.resume',
   'exec.progress',
   'mcp.answer',
   'registry.definition.register',
@@ -51,6 +53,7 @@ const PROBES = [
   ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
   progressSubject('g1', 't1'),
   answerSubject('g1', 'q1'),
+  resumeSubject('e1'),
   ...['gateway', 'mcp-executor', 'openapi-executor'].map(breakerSubject),
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
@@ -82,6 +85,7 @@ const RIGHTS: Record<string, Rights> = {
   gateway: {
     publish: [
       'exec.mcp',
+      'exec.mcp.resume.e1',
       'exec.mcp.watch',
       'exec.openapi',
       'exec.builtin.compute',
@@ -191,7 +195,14 @@ const RIGHTS: Record<string, Rights> = {
   },
   records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.purge'] },
   'mcp-executor': EXECUTORS(
-    ['exec.mcp', 'exec.mcp.discover', 'exec.mcp.watch', 'exec.mcp.claim', 'breaker.changed.mcp-executor'],
+    [
+      'exec.mcp',
+      'exec.mcp.resume.e1',
+      'exec.mcp.discover',
+      'exec.mcp.watch',
+      'exec.mcp.claim',
+      'breaker.changed.mcp-executor',
+    ],
     [
       'exec.mcp.changed',
       'exec.mcp.claim',

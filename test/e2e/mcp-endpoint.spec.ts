@@ -376,75 +376,87 @@ describe('a server that asks for input', () => {
   }
   const six = { action: 'accept', content: { people: 6 } };
 
-  it.each([
-    ['2026-07-28', 'auto', 'rooms', { isError: false, content: [{ text: 'booked for 6' }] }],
-    ['2025-11-25', 'legacy', 'rooms', { isError: false, content: [{ text: 'booked for 6' }] }],
-    // Its server sees a client that cannot be asked, and answers with its own error.
-    ['2026-07-28', 'auto', 'rooms25', { isError: true, _meta: { code: expect.any(String) } }],
-    ['2025-11-25', 'legacy', 'rooms25', { isError: true, _meta: { code: expect.any(String) } }],
-  ] as const)('asks the person of a %s client (%s) of %s, or not', async (revision, mode, source, outcome) => {
-    const { client, asked } = await clientOf(mode, six);
-    const day = `${revision} ${source}`;
-    const result = await client.callTool({ name: `${source}_book_room`, arguments: { day } });
-    expect(result).toMatchObject(outcome);
-    const isAsked = source === 'rooms';
-    expect(asked).toEqual(isAsked ? [expect.stringContaining('The MCP server rooms asks: For how many people?')] : []);
-    expect(asking.bookings.filter((booking) => booking.endsWith(day))).toEqual(isAsked ? [`6 on ${day}`] : []);
-  });
+  describe.each([
+    ['auto', 'rooms'],
+    ['auto', 'rooms25'],
+    ['legacy', 'rooms'],
+    ['legacy', 'rooms25'],
+  ] as const)('seen by a client (%s): %s', (mode, source) => {
+    const book = (through: Client, day: string, _meta?: Record<string, unknown>) =>
+      through.callTool({ name: `${source}_book_room`, arguments: { day }, _meta });
+    const bookings = (day: string) => asking.bookings.filter((booking) => booking.endsWith(` on ${day}`));
 
-  it.each(['auto', 'legacy'] as const)(
-    'sends the person to a page, and takes a no for an answer (%s)',
-    async (mode) => {
+    it('asks its person', async () => {
+      const { client, asked } = await clientOf(mode, six);
+      const day = `${mode} ${source}`;
+      expect(await book(client, day)).toMatchObject({ isError: false, content: [{ text: 'booked for 6' }] });
+      expect(asked).toEqual([expect.stringContaining(`The MCP server ${source} asks: For how many people?`)]);
+      expect(bookings(day)).toEqual([`6 on ${day}`]);
+    });
+
+    it('sends the person to a page, and takes a no for an answer', async () => {
       const { client, asked } = await clientOf(mode, { action: 'decline' });
-      expect(await client.callTool({ name: 'rooms_sign_in', arguments: {} })).toMatchObject({
+      expect(await client.callTool({ name: `${source}_sign_in`, arguments: {} })).toMatchObject({
         content: [{ text: 'signed in: decline' }],
       });
-      expect(asked).toEqual(['The MCP server rooms asks: Sign in https://login.example.com/start']);
+      expect(asked).toEqual([`The MCP server ${source} asks: Sign in https://login.example.com/start`]);
+    });
+
+    it('books once for one idempotency key, as one call', async () => {
+      const { client, asked } = await clientOf(mode, six);
+      const day = `once ${mode} ${source}`;
+      const again = () => book(client, day, { idempotency_key: `room-${mode}-${source}` });
+      const [first, second] = [await again(), await again()];
+      expect([second.content, second._meta?.['metadata']]).toMatchObject([first.content, { idempotent_replay: true }]);
+      expect([asked.length, bookings(day)]).toEqual([1, [`6 on ${day}`]]);
+      // Calls of earlier tests are recorded a moment after their answer, so these are found by their ids.
+      const ids = [first, second].map(({ _meta: meta }) => meta?.['call_id']);
+      const recorded = () => recentCalls(`${source}_book_room`, (id) => ids.includes(id));
+      await eventually('both are recorded', async () => (await recorded()).length >= 2);
+      expect(await recorded()).toEqual(['success', 'success']);
+    });
+
+    it('is refused with its own code to a client that cannot be asked', async () => {
+      for (const capabilities of [{}, { elicitation: { url: {} } }]) {
+        const result = book(await connect(mode, capabilities), `x ${mode} ${source}`);
+        // A server of 2025 does not say in which way it would ask.
+        const isCode = mode === 'auto' && (source === 'rooms' || !('elicitation' in capabilities));
+        if (isCode) await expect(result).rejects.toMatchObject({ code: -32_021 });
+        else expect(await result).toMatchObject({ isError: true, _meta: { code: 'INPUT_REQUIRED', retryable: false } });
+      }
+      expect(bookings(`x ${mode} ${source}`)).toEqual([]);
+    });
+  });
+
+  it('passes the questions of many users to each, and each answer to the call of its user', async () => {
+    const calls = Array.from({ length: 20 }, (_, people) => people).map(async (people) => {
+      const [mode, source] = [people % 2 ? 'auto' : 'legacy', people % 4 < 2 ? 'rooms' : 'rooms25'] as const;
+      const { client } = await clientOf(mode, { action: 'accept', content: { people } });
+      return client.callTool({ name: `${source}_book_room`, arguments: { day: `party ${people}` } });
+    });
+    const booked = (await Promise.all(calls)).map(({ content }) => content);
+    expect(booked).toMatchObject(booked.map((_, people) => [{ text: `booked for ${people}` }]));
+    const party = asking.bookings.filter((booking) => booking.includes('party'));
+    expect(party.toSorted()).toEqual(booked.map((_, people) => `${people} on party ${people}`).toSorted());
+  });
+
+  it.each(['rooms', 'rooms25'])(
+    'is refused with its own code over HTTP, later and in programs (%s)',
+    async (source) => {
+      const refusal = { code: 'INPUT_REQUIRED' };
+      const path = `/api/v1/tools/${source}_book_room/execute`;
+      const waited = await post(path, { arguments: { day: 'x' } });
+      expect([waited.status, await waited.json()]).toMatchObject([403, { ...refusal, details: { server: source } }]);
+      const accepted = await post(path, { arguments: { day: 'x' }, mode: 'async' });
+      const { call_id: id } = (await accepted.json()) as { call_id: string };
+      const events = await (await fetch(new URL(`/api/v1/calls/${id}/events`, url), { headers })).text();
+      expect(events).toContain('"INPUT_REQUIRED"');
+      const code = `try:\n  v = tools.${source}_book_room(day="x")\nexcept ToolError as e:\n  v = e.code\nv`;
+      const ran = await post('/api/v1/tools/run_program/execute', { arguments: { code } });
+      expect(JSON.stringify(await ran.json())).toContain('INPUT_REQUIRED');
+      expect(asking.bookings.filter((booking) => booking.endsWith(' x'))).toEqual([]);
     },
   );
-
-  it.each(['auto', 'legacy'] as const)('books once for one idempotency key, as one call (%s)', async (mode) => {
-    const { client, asked } = await clientOf(mode, six);
-    const book = () =>
-      client.callTool({
-        name: 'rooms_book_room',
-        arguments: { day: `once ${mode}` },
-        _meta: { idempotency_key: `room-${mode}` },
-      });
-    const [first, second] = [await book(), await book()];
-    expect([second.content, second._meta?.['metadata']]).toMatchObject([first.content, { idempotent_replay: true }]);
-    expect([asked.length, asking.bookings.filter((booking) => booking.endsWith(`once ${mode}`))]).toEqual([
-      1,
-      [`6 on once ${mode}`],
-    ]);
-    // Calls of earlier tests are recorded a moment after their answer, so these are found by their ids.
-    const ids = [first, second].map(({ _meta: meta }) => meta?.['call_id']);
-    const recorded = () => recentCalls('rooms_book_room', (id) => ids.includes(id));
-    await eventually('both are recorded', async () => (await recorded()).length >= 2);
-    expect(await recorded()).toEqual(['success', 'success']);
-  });
-
-  it('is refused with its own code where the caller cannot be asked', async () => {
-    const refusal = { code: 'INPUT_REQUIRED' };
-    for (const mode of ['auto', 'legacy'] as const)
-      for (const capabilities of [{}, { elicitation: { url: {} } }]) {
-        const client = await connect(mode, capabilities);
-        const result = client.callTool({ name: 'rooms_book_room', arguments: { day: 'x' } });
-        if (mode === 'auto') await expect(result).rejects.toMatchObject({ code: -32_021 });
-        else expect(await result).toMatchObject({ isError: true, _meta: { ...refusal, retryable: false } });
-      }
-    const path = '/api/v1/tools/rooms_book_room/execute';
-    const waited = await post(path, { arguments: { day: 'x' } });
-    expect([waited.status, await waited.json()]).toMatchObject([403, { ...refusal, details: { server: 'rooms' } }]);
-    const accepted = await post(path, { arguments: { day: 'x' }, mode: 'async' });
-    const { call_id: id } = (await accepted.json()) as { call_id: string };
-    const events = await (await fetch(new URL(`/api/v1/calls/${id}/events`, url), { headers })).text();
-    expect(events).toContain('"INPUT_REQUIRED"');
-    const code = 'try:\n  v = tools.rooms_book_room(day="x")\nexcept ToolError as e:\n  v = e.code\nv';
-    const ran = await post('/api/v1/tools/run_program/execute', { arguments: { code } });
-    expect(JSON.stringify(await ran.json())).toContain('INPUT_REQUIRED');
-    expect(asking.bookings.filter((booking) => booking.endsWith(' x'))).toEqual([]);
-  });
 });
 
 describe('a server that answers with tasks', () => {

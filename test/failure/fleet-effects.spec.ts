@@ -4,8 +4,10 @@
  */
 import { readdir, readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
@@ -15,15 +17,22 @@ const ASYNC_SLOTS = 3;
 const ROUNDS = process.env['FAILURE_SEEDS'] === 'all' ? 5 : 1;
 
 let server: CountingMcpServer;
+let asking: AskingMcpServer;
 let fleet: TestFleet;
 beforeAll(async () => {
   server = await startCountingMcpServer();
+  asking = await startAskingMcpServer();
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'mcp-executor': 2, 'python-sandbox': 1 },
-    tools: ['sample_save_note', 'sample_count_slowly', 'execute_python'],
-    config: { mcp_servers: { sample: { url: `${server.origin}/mcp` } } },
+    tools: ['sample_save_note', 'sample_count_slowly', 'execute_python', 'rooms_book_room'],
+    config: {
+      mcp_servers: {
+        sample: { url: `${server.origin}/mcp` },
+        rooms: { url: `${asking.origin}/mcp`, protocol_version: '2025-11-25' },
+      },
+    },
     env: {
-      EGRESS_ALLOWED_ENDPOINTS: server.origin,
+      EGRESS_ALLOWED_ENDPOINTS: `${server.origin},${asking.origin}`,
       GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS),
       GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS + 1),
     },
@@ -33,6 +42,7 @@ afterEach(() => fleet?.restore());
 afterAll(async () => {
   await fleet?.stop();
   await server?.stop();
+  await asking?.stop();
 });
 
 interface Timed extends Answer {
@@ -231,5 +241,68 @@ describe('a client that goes away', () => {
     const code = 'while True:\n  pass';
     await callAndLeave('execute_python', { code }, async () => (await programs()) === 1);
     await eventually('the program was ended', async () => (await programs()) === 0);
+  });
+});
+
+describe('a server of 2025-11-25 that keeps its call open while it asks', () => {
+  const clients: Client[] = [];
+  afterEach(async () => {
+    for (const client of clients.splice(0)) await client.close();
+  });
+
+  /** Books a room for as many people as the person says when asked. Requests go to the first gateway that is left. */
+  async function book(mode: 'auto' | 'legacy', day: string, answer: () => Promise<number>) {
+    const capabilities = { elicitation: { form: {} } };
+    const client = new Client({ name: 'person', version: '1' }, { versionNegotiation: { mode }, capabilities });
+    client.setRequestHandler('elicitation/create', async () => ({
+      action: 'accept',
+      content: { people: await answer() },
+    }));
+    clients.push(client);
+    const transport = new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp`), {
+      requestInit: { headers: { Authorization: `Bearer ${fleet.adminKey}` } },
+      fetch: (_url, init) => fetch(`${fleet.url()}/mcp`, init),
+    });
+    await client.connect(transport);
+    return client.callTool({ name: 'rooms_book_room', arguments: { day } });
+  }
+
+  it('has an unknown outcome where its executor died, and goes on everywhere else', async () => {
+    const people = Array.from({ length: 12 }, (_, index) => index);
+    const answers = Promise.withResolvers<void>();
+    let asked = 0;
+    const results = people.map((index) =>
+      book(index % 2 ? 'auto' : 'legacy', `party ${index}`, async () => {
+        asked += 1;
+        await answers.promise;
+        return index;
+      }),
+    );
+    await eventually('all are asked', () => asked === people.length);
+    await fleet.kill('mcp-executor');
+    answers.resolve();
+    const outcomes = (await Promise.all(results)).map(({ isError, content, _meta: meta }, index) => {
+      const bookings = asking.bookings.filter((booking) => booking.endsWith(` party ${index}`));
+      return isError ? { code: meta?.['code'], bookings } : { content, bookings };
+    });
+    const lost = outcomes.filter((outcome) => 'code' in outcome);
+    expect(lost).toEqual(lost.map(() => ({ code: 'OUTCOME_UNKNOWN', bookings: [] })));
+    expect(lost.length).toBeGreaterThan(0);
+    expect(lost.length).toBeLessThan(people.length);
+    for (const [index, outcome] of outcomes.entries())
+      if (!('code' in outcome))
+        expect(outcome).toMatchObject({
+          content: [{ text: `booked for ${index}` }],
+          bookings: [`${index} on party ${index}`],
+        });
+  });
+
+  it('goes on at another gateway where the one that asked died', async () => {
+    const result = await book('auto', 'wedding', async () => {
+      await fleet.kill('gateway');
+      return 80;
+    });
+    expect(result).toMatchObject({ isError: false, content: [{ text: 'booked for 80' }] });
+    expect(asking.bookings.filter((booking) => booking.endsWith(' wedding'))).toEqual(['80 on wedding']);
   });
 });

@@ -1,7 +1,12 @@
-/** An MCP server of both revisions whose tools ask a person for input: for a number in a form, and to open a page. */
-import { createServer } from 'node:http';
+/**
+ * An MCP server of both revisions whose tools ask a person for input: for a number in a form, and to open a page. In 2026-07-28 by their
+ * results, before that on the stream of the call (the SDK converts), for which it keeps sessions.
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { toNodeHandler } from '@modelcontextprotocol/node';
+import { text as readText } from 'node:stream/consumers';
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, inputRequired, inputResponse, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
@@ -45,7 +50,24 @@ export async function startAskingMcpServer(): Promise<AskingMcpServer> {
     });
     return made;
   };
-  const http = createServer(toNodeHandler(createMcpHandler(server)));
+  const modern = toNodeHandler(createMcpHandler(server));
+  const sessions = new Map<string, NodeStreamableHTTPServerTransport>();
+  const legacy = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
+    const body = request.method === 'POST' ? JSON.parse(await readText(request)) : undefined;
+    const known = sessions.get(String(request.headers['mcp-session-id']));
+    if (known) return known.handleRequest(request, response, body);
+    if (body?.method !== 'initialize') return response.writeHead(404).end();
+    const transport: NodeStreamableHTTPServerTransport = new NodeStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (session) => void sessions.set(session, transport),
+    });
+    await server().connect(transport);
+    return transport.handleRequest(request, response, body);
+  };
+  const http = createServer((request, response) => {
+    const isModern = request.headers['mcp-protocol-version'] === '2026-07-28';
+    void (isModern ? modern(request, response) : legacy(request, response));
+  });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   return {
     origin: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,

@@ -8,6 +8,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { VariableExpander } from '@toolfleet/service';
 import { z } from 'zod';
 import { callMcpTool } from '../src/call-mcp-tool.js';
+import { HeldCalls } from '../src/held-calls.js';
 import { readTarget } from '../src/mcp-target.js';
 import { POOL_LIMITS, SessionPool, type PoolLimits } from '../src/session-pool.js';
 
@@ -138,11 +139,16 @@ export function createCaller(
   } as const;
   const call = async () => {
     const signal = new AbortController().signal;
-    const outcome = await callMcpTool(message, target, pool, clock, {
-      remainingMs: 20_000,
-      defaultIdleMs: 20_000,
-      signal,
-    });
+    const outcome = await callMcpTool(
+      message,
+      target,
+      { pool, clock, held: new HeldCalls(clock) },
+      {
+        remainingMs: 20_000,
+        defaultIdleMs: 20_000,
+        signal,
+      },
+    );
     return outcome.reply;
   };
   return {

@@ -4,8 +4,9 @@ import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
 import { requestFeature, toFeatureResponse } from './feature-request.js';
+import { OpenCall, type HeldCalls } from './held-calls.js';
 import { asksForInput, toInputResponse } from './input-request.js';
-import { classifyMcpError, type McpFault } from './mcp-error.js';
+import { classifyMcpError, inputRequired, reportsMissingInput, type McpFault } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import type { McpMessage, McpTarget } from './mcp-target.js';
 import { followTask, givenTask, readTask, type CreatedTask, type TaskMethod } from './server-task.js';
@@ -26,6 +27,13 @@ export interface AttemptLimits {
   traceparent?: string;
 }
 
+/** What calls share in this process. */
+interface CallDeps {
+  pool: SessionPool;
+  held: HeldCalls;
+  clock: Clock;
+}
+
 /** Outcome of one attempt. */
 export interface Attempt {
   reply: ExecResponse;
@@ -33,6 +41,8 @@ export interface Attempt {
   targetFault: boolean;
 }
 
+/** Longest time that a server may keep a call open beyond its first attempt, while its caller is asked. */
+const MAX_OPEN_MS = 60 * 60_000;
 /** Where the fleet's idempotency key is sent to servers that asked for it; MCP defines no key of its own. */
 const IDEMPOTENCY_META = 'io.toolfleet/idempotency-key';
 /** Session and user of the caller, for tools that the administrator declared session-aware. */
@@ -42,13 +52,12 @@ const USER_META = 'io.toolfleet/user-id';
 /**
  * One attempt at a tool, prompt or resource of an MCP server. If the server refused it because of the session, protocol revision or credential, the
  * tool has not run: only then is the session renewed and the call sent once more. A call that the server answers with a task waits for
- * its end, unless the caller takes tasks.
+ * its end, unless the caller takes tasks. An attempt with answers to a server that keeps its call open goes on with that call.
  */
 export async function callMcpTool(
   message: McpMessage,
   target: McpTarget,
-  pool: SessionPool,
-  clock: Clock,
+  { pool, held, clock }: CallDeps,
   limits: AttemptLimits,
 ): Promise<Attempt> {
   const endsAt = clock.monotonic() + limits.remainingMs;
@@ -60,13 +69,11 @@ export async function callMcpTool(
     return follow(given);
   }
   for (let renewed = false; ; renewed = true) {
-    const outcome = await attemptOnce(message, target, pool, clock, {
-      ...limits,
-      remainingMs: endsAt - clock.monotonic(),
-    });
+    const left = { ...limits, remainingMs: endsAt - clock.monotonic() };
+    const outcome = await attemptOnce(message, target, { pool, held, clock }, left);
     if ('task' in outcome) {
       if (message.input?.tasks !== 'take') return follow(outcome.task);
-      return { reply: toInputResponse({}, message, target.server, outcome.task.id), targetFault: false };
+      return { reply: toInputResponse({}, message, target.server, { task: outcome.task.id }), targetFault: false };
     }
     if ('reply' in outcome) {
       if (!reportsExpiredToken(outcome.reply)) return outcome;
@@ -143,43 +150,87 @@ type Once =
 async function attemptOnce(
   message: McpMessage,
   target: McpTarget,
-  pool: SessionPool,
-  clock: Clock,
+  { pool, held, clock }: CallDeps,
   limits: AttemptLimits,
 ): Promise<Once> {
-  const exchange = new Exchange();
-  let session: McpSession | undefined;
+  const { input } = message;
+  const asked = input?.capabilities['elicitation'] === undefined ? undefined : input.capabilities;
+  const isResumed = input?.given?.executor !== undefined;
+  const call = isResumed ? held.take(message) : new OpenCall();
   try {
+    if (!call) {
+      // Claimed first: the call has begun in an earlier attempt, so its outcome is unknown unless it is idempotent.
+      await limits.beforeEffect?.();
+      return { fault: lostQuestion(target.server), session: undefined };
+    }
+    const { exchange } = call;
     const answer = await runWithLimits(
       exchange,
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
-      (touch) =>
-        pool.use(target, async (opened) => {
-          session = opened;
+      async (touch) => {
+        call.onProgress = (progress) => {
+          touch();
+          limits.onProgress?.(progress);
+        };
+        if (isResumed) {
           await limits.beforeEffect?.();
-          return sendCall(opened, message, {
-            signal: exchange.signal,
-            // Later than the limits of the exchange, whose errors name the reason.
-            timeout: limits.remainingMs + 5_000,
-            onprogress:
-              limits.onProgress || target.livesOnProgress
-                ? (progress) => {
-                    touch();
-                    limits.onProgress?.(progress);
-                  }
-                : undefined,
-          });
-        }),
+          call.answer(input?.given?.responses ?? {});
+        } else {
+          const work = async (opened: McpSession): Promise<ExecResponse | CreatedTask> => {
+            call.session = opened;
+            await limits.beforeEffect?.();
+            return sendCall(call, opened, message, {
+              signal: exchange.signal,
+              // Later than the limits of the exchange, whose errors name the reason.
+              timeout: limits.remainingMs + MAX_OPEN_MS,
+              onprogress: limits.onProgress || target.livesOnProgress ? (one) => call.onProgress(one) : undefined,
+            });
+          };
+          call.begin(pool.use(target, work, asked));
+        }
+        return call.next();
+      },
     );
-    return 'id' in answer ? { task: answer } : { reply: answer, targetFault: false, session };
+    if (answer && 'id' in answer) return { task: answer };
+    return { reply: answer ?? holdOpen(call, message, target, held), targetFault: false, session: call.session };
   } catch (error) {
-    return { fault: classifyMcpError(error, target.server), session };
+    const failed = classifyMcpError(error, target.server);
+    const isInVain = call?.exchange.isAskedInVain && failed.error.code !== 'CANCELLED';
+    const fault = isInVain ? askedInVain(target.server) : failed;
+    return { fault: { ...fault, reconnect: fault.reconnect && !isResumed }, session: call?.session };
   }
 }
 
+/** Holds a call whose server asks, and returns the questions. @throws ToolError QUEUE_FULL */
+function holdOpen(call: OpenCall, message: McpMessage, { server }: McpTarget, held: HeldCalls): ExecResponse {
+  const response = toInputResponse({ inputRequests: call.questions as never }, message, server, {
+    executor: held.executor,
+  });
+  if (response.failure?.facts?.input) held.hold(message, call);
+  else call.exchange.stop(new ToolError('CANCELLED', { message: response.failure?.message }));
+  return response;
+}
+
+const lostQuestion = (server: string): McpFault => ({
+  error: new ToolError('NETWORK_ERROR', {
+    message: `The connection on which the MCP server ${server} asked for input is gone; the answer has not reached it`,
+    details: { server },
+    facts: { delivered: true },
+  }),
+  reconnect: false,
+  targetFault: false,
+});
+
+const askedInVain = (server: string): McpFault => ({
+  error: inputRequired(server, { required_capabilities: { elicitation: {} } }),
+  reconnect: false,
+  targetFault: false,
+});
+
 /** Sends a call by the method of its binding. @throws whatever the SDK throws */
 async function sendCall(
+  call: OpenCall,
   session: McpSession,
   message: McpMessage,
   options: RequestOptions,
@@ -191,7 +242,11 @@ async function sendCall(
     : await callTool(session, message, options);
   if (asksForInput(result)) return readTask(result) ?? toInputResponse(result, message, binding.server);
   if (isFeature) return toFeatureResponse(result as JsonObject, binding);
-  return toExecResponse(result as CallToolResult, binding.authority);
+  const response = toExecResponse(result as CallToolResult, binding.authority);
+  const isLegacy = session.client.getProtocolEra() !== 'modern';
+  return isLegacy && !response.ok && (call.exchange.isAskedInVain || reportsMissingInput(response))
+    ? failedResponse(askedInVain(binding.server).error)
+    : response;
 }
 
 function callTool(session: McpSession, message: McpMessage, options: RequestOptions) {

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { ElicitResult } from '@modelcontextprotocol/client';
+import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 
 /**
@@ -14,6 +15,10 @@ export class Exchange {
   streamError: unknown;
   private answer: Response | undefined;
   private requests = 0;
+  /** Asks the caller for the server of this exchange; absent where it cannot be asked. */
+  ask: ((params: JsonObject, signal: AbortSignal) => Promise<ElicitResult>) | undefined;
+  /** The server asked the caller, and nothing could pass the question on. */
+  isAskedInVain = false;
 
   /** @param isList the exchange lists tools: its response may be longer than a result */
   constructor(readonly isList = false) {}

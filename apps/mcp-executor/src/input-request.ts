@@ -30,13 +30,13 @@ export function asksForInput(result: unknown): result is InputRequiredResult {
 
 /**
  * What a server asks for, as the outcome of an attempt. A server may only ask for what the caller declared.
- * @param task of the server that asks
+ * @param holder the task of the server that asks, or the executor that holds the call open until the answers
  */
 export function toInputResponse(
   { inputRequests = {}, requestState }: Pick<InputRequiredResult, 'inputRequests' | 'requestState'>,
   { input, revision }: Pick<ExecMessage, 'input' | 'revision'>,
   server: string,
-  task?: string,
+  holder: { task?: string; executor?: string } = {},
 ): ExecResponse {
   const requests = inputRequests as unknown as JsonObject;
   const undeclared = Object.values(requests).find((request) => !isDeclared(request, input?.capabilities));
@@ -50,7 +50,7 @@ export function toInputResponse(
     new ToolError('INPUT_REQUIRED', {
       message: `The MCP server ${server} asks for input`,
       details: { server },
-      facts: { input: { server, revision, requests, state: requestState, task } },
+      facts: { input: { server, revision, requests, state: requestState, ...holder } },
     }),
   );
 }

@@ -11,6 +11,7 @@ import {
   UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
 import { isServerFault, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
+import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { redact } from '@toolfleet/telemetry';
 
 /** A failed exchange with a server, and what it means for the session and the breaker. */
@@ -95,10 +96,22 @@ function readMissingInput(error: ProtocolError): JsonObject | undefined {
   return INPUT_CAPABILITIES.some((name) => name in required) ? { required_capabilities: required } : undefined;
 }
 
-/** The tool has not run: it needs input, and its caller cannot be asked for it. */
-function inputRequired(server: string, missing: JsonObject, rpcCode: number): ToolError {
-  const message = `The MCP server ${server} asks for input before it runs this tool, and its caller cannot be asked`;
-  return new ToolError('INPUT_REQUIRED', { message, details: { server, ...missing }, facts: { rpcCode } });
+/** How the official SDKs of servers of the 2025 revisions word that the client declared no elicitation. */
+const UNDECLARED = /\bclient\b.*\b(?:does not support|did not declare)\b/i;
+
+/** Whether a failed result of a server of the 2025 revisions says that its caller cannot be asked. */
+export function reportsMissingInput({ ok, text }: Pick<ExecResponse, 'ok' | 'text'>): boolean {
+  return !ok && /elicitation/i.test(text) && UNDECLARED.test(text);
+}
+
+/** The tool needs input, and its caller cannot be asked for it. */
+export function inputRequired(server: string, missing: JsonObject, rpcCode?: number): ToolError {
+  const message = `The MCP server ${server} asks for input, and the caller of this tool cannot be asked`;
+  return new ToolError('INPUT_REQUIRED', {
+    message,
+    details: { server, ...missing },
+    facts: rpcCode === undefined ? {} : { rpcCode },
+  });
 }
 
 function toSdkFault(error: SdkError, server: string): McpFault {

@@ -5,6 +5,7 @@ import type { BreakerMap, Clock } from '@toolfleet/resilience';
 import { callFunction, type FunctionDeps } from './call-function.js';
 import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.js';
 import { discoverServer, readDiscoveryTarget } from './discover-server.js';
+import { HeldCalls } from './held-calls.js';
 import { readTarget, toBaseUrl, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 import { redactSecrets } from './tool-result.js';
@@ -24,6 +25,8 @@ interface McpExecutorOptions {
 export class McpExecutor {
   /** Parsed targets by tool and revision: options are read once per definition. */
   private readonly targets = new Map<string, McpTarget>();
+  /** Calls whose callers are asked. */
+  readonly held: HeldCalls;
 
   constructor(
     private readonly pool: SessionPool,
@@ -31,7 +34,9 @@ export class McpExecutor {
     private readonly functions: FunctionDeps,
     private readonly clock: Clock,
     private readonly options: McpExecutorOptions,
-  ) {}
+  ) {
+    this.held = new HeldCalls(clock);
+  }
 
   /**
    * Runs one attempt. What happens once it has begun is in the response.
@@ -50,7 +55,7 @@ export class McpExecutor {
       () =>
         target.transport === 'function-args'
           ? callFunction(message, target, this.functions, this.clock, all)
-          : callMcpTool(message, target, this.pool, this.clock, all),
+          : callMcpTool(message, target, { pool: this.pool, held: this.held, clock: this.clock }, all),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
         // A call counts once: its repeats are not evidence of their own.

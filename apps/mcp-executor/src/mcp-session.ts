@@ -2,6 +2,8 @@ import { fileURLToPath } from 'node:url';
 import {
   CLIENT_CAPABILITIES_META_KEY,
   Client,
+  ProtocolError,
+  ProtocolErrorCode,
   SdkError,
   SdkErrorCode,
   specTypeSchemas,
@@ -36,6 +38,8 @@ import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 /** What sessions use of this process. */
 export interface SessionDeps {
   egress: EgressClient;
+  /** For sessions whose calls may be held open; default: `egress`. */
+  heldEgress?: EgressClient;
   clock: Clock;
   /** Expands `${VAR}` and opens secrets sealed for the registration. */
   expand: OpenSecret;
@@ -97,13 +101,14 @@ export class McpSession {
    */
   static async open(
     target: McpTarget,
-    deps: SessionDeps,
+    { heldEgress, ...given }: SessionDeps,
     onListChanged: () => void,
     signal?: AbortSignal,
   ): Promise<McpSession> {
+    const deps = target.declared && heldEgress ? { ...given, egress: heldEgress } : given;
     const listChanged = { autoRefresh: false, onChanged: onListChanged };
     const options: ClientOptions = {
-      capabilities: {},
+      capabilities: target.declared ?? {},
       ...negotiation(target.revision),
       inputRequired: { autoFulfill: false },
       // A result that does not match its output schema does not fail the call.
@@ -116,6 +121,7 @@ export class McpSession {
     client.onerror = () => undefined; // relevant errors reach the call they belong to
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
     fillOmitted(transport, client);
+    if (target.transport !== 'stdio') relayQuestions(transport, client, target.declared);
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
     try {
@@ -141,9 +147,8 @@ export class McpSession {
   }
 
   /**
-   * Calls a tool. Servers before 2026-07-28 see a client that cannot be asked for input: they would ask on the connection that all callers
-   * share. A server with tasks may answer with one (`readTask`).
-   * @param input what the caller can be asked for, and its answers
+   * Calls a tool. A server with tasks may answer with one (`readTask`).
+   * @param input what the caller can be asked for, and its answers, for servers of 2026-07-28
    * @throws whatever the SDK, the egress guard or the network throws
    */
   callTool(
@@ -282,6 +287,24 @@ function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
   if (revision !== undefined && kind !== (isModern(revision) ? 'modern' : 'legacy')) return undefined;
   if (kind === 'modern' && isJsonObject(prior?.['discover'])) return prior as unknown as PriorDiscovery;
   return kind === 'legacy' ? { kind } : undefined;
+}
+
+/**
+ * Passes questions of servers of the 2025 revisions on to the call on whose stream they arrive: the SDK handles a message in the context
+ * of the request whose response carries it. A question on the stream of the session belongs to no call, and is refused.
+ */
+function relayQuestions(transport: Transport, client: Client, declared: JsonObject | undefined): void {
+  intercept(transport, 'onmessage', (message) => {
+    const isQuestion = 'method' in message && message.method === 'elicitation/create';
+    if (isQuestion && Exchange.active) Exchange.active.isAskedInVain = true;
+  });
+  if (!declared) return;
+  client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => {
+    const exchange = Exchange.active;
+    if (!exchange?.ask) throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'The question belongs to no call');
+    exchange.isAskedInVain = false;
+    return exchange.ask(params as unknown as JsonObject, mcpReq.signal);
+  });
 }
 
 /** Members that 2026-07-28 requires of results. The SDK rejects results that lack them. */

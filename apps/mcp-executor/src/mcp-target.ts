@@ -36,7 +36,12 @@ export interface McpTarget {
   revision?: McpRevision;
   /** The protocol revision found by an earlier discovery (`McpSession.prior`): no round trip before the first call. */
   prior?: JsonObject;
-  /** Hash of everything that identifies server and credential, before expansion: targets with one key share a session. */
+  /**
+   * Capabilities to declare to servers of the 2025 revisions, for calls whose callers can be asked: these are declared once per session, so
+   * calls with different ones have different sessions.
+   */
+  declared?: JsonObject;
+  /** Hash of everything that identifies server and credential, before expansion. */
   key: string;
 }
 

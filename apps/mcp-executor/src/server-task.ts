@@ -134,7 +134,8 @@ async function poll(
       return failedResponse(fault(`has a task in the unknown state ${String(status).slice(0, 40)}`, server));
     const requests = status === 'input_required' && isJsonObject(inputRequests) ? inputRequests : {};
     const asks =
-      Object.keys(requests).length > 0 && toInputResponse({ inputRequests: requests as never }, message, server, id);
+      Object.keys(requests).length > 0 &&
+      toInputResponse({ inputRequests: requests as never }, message, server, { task: id });
     if (asks && (asks.failure?.code !== 'INPUT_REQUIRED' || input?.tasks !== 'follow')) {
       if (asks.failure?.facts?.input) return asks;
       throw new ToolError('INPUT_REQUIRED', { message: asks.failure?.message, details: { server } });

@@ -27,11 +27,15 @@ interface Slot {
   retired: boolean;
 }
 
+/** Targets with one key share a session. */
+const sessionKey = ({ key, declared }: McpTarget): string => (declared ? `${key} ${JSON.stringify(declared)}` : key);
+
 /** Opens a session; replaced in tests. */
 type OpenSession = typeof McpSession.open;
 
 /**
- * One session per server and credential, shared by all calls. Concurrent callers wait for one opening; an idle session is closed.
+ * One session per server, credential and declared capabilities, shared by all calls. Concurrent callers wait for one opening; an idle
+ * session is closed.
  * A broken session is retired, so that the next call opens a new one.
  */
 export class SessionPool {
@@ -63,21 +67,24 @@ export class SessionPool {
 
   /**
    * Runs work on the server's session.
+   * @param asked what the caller can be asked for; servers of the 2025 revisions learn it from the session
    * @throws ToolError QUEUE_FULL, or whatever connecting or the work throws
    */
-  async use<T>(target: McpTarget, work: (session: McpSession) => Promise<T>): Promise<T> {
+  async use<T>(server: McpTarget, work: (session: McpSession) => Promise<T>, asked?: JsonObject): Promise<T> {
     if (this.closed) throw new ToolError('SERVICE_UNAVAILABLE');
-    const slot = this.slots.get(target.key) ?? this.start(target);
+    const target = asked && this.asksOnSession(server) ? { ...server, declared: asked } : server;
+    const key = sessionKey(target);
+    const slot = this.slots.get(key) ?? this.start(target);
     if (slot.inFlight >= this.limits.maxInFlight) {
       throw new ToolError('QUEUE_FULL', { message: `Too many calls to the MCP server ${target.server} at once` });
     }
-    this.touch(target.key, slot);
+    this.touch(key, slot);
     slot.inFlight += 1;
     try {
       return await work(await slot.opening);
     } finally {
       slot.inFlight -= 1;
-      this.afterUse(target.key, slot);
+      this.afterUse(key, slot);
     }
   }
 
@@ -88,8 +95,9 @@ export class SessionPool {
    */
   retire(target: McpTarget, session: McpSession | undefined, forgetPrior: boolean): void {
     if (forgetPrior) this.priors.set(target.key, undefined);
-    const slot = this.slots.get(target.key);
-    if (slot && session && slot.session === session) this.takeOut(target.key, slot);
+    const key = sessionKey(session?.target ?? target);
+    const slot = this.slots.get(key);
+    if (slot && session && slot.session === session) this.takeOut(key, slot);
   }
 
   /** The server reported inside a result that the token has expired: the next call connects with a new one. */
@@ -113,9 +121,20 @@ export class SessionPool {
     );
   }
 
+  /** What the server speaks, as far as it is known. */
+  private priorOf({ key, prior }: McpTarget): JsonObject | undefined {
+    return this.priors.has(key) ? this.priors.get(key) : prior;
+  }
+
+  /** Servers of 2026-07-28 ask in their results. A local process has one stream, which does not tell whose call asks. */
+  private asksOnSession(target: McpTarget): boolean {
+    return target.transport !== 'stdio' && this.priorOf(target)?.['kind'] !== 'modern';
+  }
+
   private start(target: McpTarget): Slot {
     this.makeRoom();
-    const prior = this.priors.has(target.key) ? this.priors.get(target.key) : target.prior;
+    const key = sessionKey(target);
+    const prior = this.priorOf(target);
     const slot: Slot = {
       // Outside the caller's exchange: the session outlives the call that opened it.
       opening: Exchange.outside(() =>
@@ -124,7 +143,7 @@ export class SessionPool {
       inFlight: 0,
       retired: false,
     };
-    this.slots.set(target.key, slot);
+    this.slots.set(key, slot);
     slot.opening.then(
       (session) => {
         slot.session = session;
@@ -135,7 +154,7 @@ export class SessionPool {
         session.client.onclose = () => this.retire(target, session, false);
       },
       (error: unknown) => {
-        if (this.slots.get(target.key) === slot) this.slots.delete(target.key);
+        if (this.slots.get(key) === slot) this.slots.delete(key);
         // The stored revision may be wrong. A refusal by the egress guard is not evidence about it.
         if (!isToolError(error)) this.priors.set(target.key, undefined);
       },

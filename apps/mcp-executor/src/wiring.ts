@@ -1,7 +1,9 @@
 import { DISCOVER } from '@toolfleet/contracts/execution';
-import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { HEADERS, resumeSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { EgressLimits } from '@toolfleet/egress';
 import { secretOpener, VariableExpander, VERSION } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
+import { HELD_CONNECTIONS } from './held-calls.js';
 import { McpExecutor } from './mcp-executor.js';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
 import { readTarget } from './mcp-target.js';
@@ -16,14 +18,26 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
   build(settings, deps) {
     const { clock, metrics } = deps.host;
     const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
-    const egress = deps.egress({ allowlist: 'MCP_ALLOWED_DOMAINS', maxBytes: maxResponseBytes });
+    const toServers = (limits: Partial<EgressLimits>) =>
+      deps.egress({ allowlist: 'MCP_ALLOWED_DOMAINS', limits: { ...limits, maxBytes: maxResponseBytes } });
+    const egress = toServers({});
+    const heldEgress = toServers(HELD_CONNECTIONS);
     const expand = secretOpener({
       kind: 'mcp',
       expander: new VariableExpander(mcpExecutorConfig.ownKeys),
       secretKey: settings.REGISTRY_SECRET_KEY,
     });
     const pool = new SessionPool(
-      { egress, clock, expand, metrics, maxResponseBytes, allowStdio: settings.TOOLFLEET_LOCAL, version: VERSION },
+      {
+        egress,
+        heldEgress,
+        clock,
+        expand,
+        metrics,
+        maxResponseBytes,
+        allowStdio: settings.TOOLFLEET_LOCAL,
+        version: VERSION,
+      },
       (server) => {
         if (deps.nats.connected) deps.nats.publish(SUBJECTS.execMcpChanged, { server });
       },
@@ -37,12 +51,13 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
       onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
     });
+    const { held } = executor;
     const watches = new ResourceWatches(deps.nats, clock, ({ server, transport, url, options = {} }, onUpdated) => {
       const target = readTarget(server, transport, url, options);
       return new SourceWatch(pool, target, clock, onUpdated);
     });
     return {
-      subjects: [SUBJECTS.execMcp],
+      subjects: [SUBJECTS.execMcp, resumeSubject(held.executor)],
       execute: (message, { timeLeftMs, signal, progress, headers }, begin) =>
         executor.execute(message, {
           remainingMs: timeLeftMs,
@@ -58,7 +73,14 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
           handle: (message, { timeLeftMs, signal }) => executor.discover(message, { timeoutMs: timeLeftMs, signal }),
         },
       },
-      after: [watches.asComponent()],
+      after: [
+        watches.asComponent(),
+        {
+          name: 'calls whose callers are asked',
+          start: async () => void deps.nats.subscribe(SUBJECTS.execCancel, ({ body }) => held.cancelled(body)),
+          stop: async () => held.close(),
+        },
+      ],
       close: () => pool.close(),
     };
   },

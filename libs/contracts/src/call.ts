@@ -128,6 +128,8 @@ export interface CallInput {
     revision: string;
     /** Id at the server of the task that asked; the call goes on with it. */
     task?: string;
+    /** The mcp-executor that holds the call open; the answers have to reach this one. */
+    executor?: string;
   };
 }
 

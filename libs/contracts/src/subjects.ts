@@ -11,6 +11,8 @@ export const SUBJECTS = {
   toolResult: 'tool.result',
   execMcp: 'exec.mcp',
   execMcpDiscover: 'exec.mcp.discover',
+  /** Prefix; see `resumeSubject`. */
+  execMcpResume: 'exec.mcp.resume',
   /** Published by mcp-executor (`{server}`) when a server announces that its tool list changed; the registry then rediscovers it. */
   execMcpChanged: 'exec.mcp.changed',
   /** Published by gateways: the resources of one source that their clients subscribe to (`ResourceLease`). */
@@ -119,6 +121,11 @@ export function progressSubject(caller: string, token: string): string {
  */
 export function breakerSubject(service: string): string {
   return `${SUBJECTS.breakerChanged}.${service}`;
+}
+
+/** Subject of attempts with answers for a call that one mcp-executor holds open (`RequiredInput.executor`). */
+export function resumeSubject(executor: string): string {
+  return `${SUBJECTS.execMcpResume}.${executor}`;
 }
 
 /** Subject on which a gateway waits for a person's answer to an MCP elicitation, which may arrive at any other gateway. */

@@ -1,6 +1,6 @@
-import { ToolError } from '@toolfleet/contracts';
-import type { ExecResponse, PythonJobPolicy, NewExecJob } from '@toolfleet/contracts/execution';
-import { builtinSubject, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { isToolError, ToolError } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse, PythonJobPolicy, NewExecJob } from '@toolfleet/contracts/execution';
+import { builtinSubject, QUEUES, resumeSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Binding } from '@toolfleet/contracts/tool-definition';
 import { Executor, toExecMessage, type Call } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
@@ -55,8 +55,22 @@ export class RemoteExecutor extends Executor {
     super();
   }
 
-  override execute(call: Call): Promise<ExecResponse> {
-    return this.nats.requestAcked<ExecResponse>(this.subject, toExecMessage(call, this.issueToken(call)), {
+  override async execute(call: Call): Promise<ExecResponse> {
+    const message = toExecMessage(call, this.issueToken(call));
+    const holder = message.input?.given?.executor;
+    if (holder !== undefined) {
+      try {
+        return await this.#request(resumeSubject(holder), call, message);
+      } catch (error) {
+        // The executor is gone, and the open call with it: any other one ends the call.
+        if (!isToolError(error) || !error.facts?.noResponders) throw error;
+      }
+    }
+    return this.#request(this.subject, call, message);
+  }
+
+  #request(subject: string, call: Call, message: ExecMessage): Promise<ExecResponse> {
+    return this.nats.requestAcked<ExecResponse>(subject, message, {
       timeoutMs: call.deadline.remainingMs(),
       signal: call.signal,
       onProgress: call.request.onProgress,

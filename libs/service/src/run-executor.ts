@@ -5,7 +5,7 @@
 import { Controller, Module, type Type } from '@nestjs/common';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import type { Schema } from '@toolfleet/contracts/json-schema';
-import { EgressClient } from '@toolfleet/egress';
+import { EgressClient, type EgressLimits } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
@@ -158,11 +158,15 @@ export class ExecutorDeps {
    * A client that reaches the allowed hosts only.
    * @param options.allowlist key of the setting that lists the hosts; without it no host is allowed
    * @param options.endpoints exact origins that may also be local addresses; default: those of the settings
-   * @param options.maxBytes longest response, after decompression
+   * @param options.limits limits other than the defaults; `maxBytes` is that of a response, after decompression
    */
-  egress(options: { allowlist?: string; endpoints?: readonly string[]; maxBytes?: number }): EgressClient {
+  egress(options: {
+    allowlist?: string;
+    endpoints?: readonly string[];
+    limits?: Partial<EgressLimits> | undefined;
+  }): EgressClient {
     const { clock, logger, metrics } = this.host;
-    const { allowlist: key, endpoints, maxBytes } = options;
+    const { allowlist: key, endpoints, limits } = options;
     const allowlist =
       key === undefined ? [] : ((this.settings as unknown as Record<string, readonly string[]>)[key] ?? []);
     if (allowlist.includes('*')) logger.warn(`${key}=* lets tools reach every public host`);
@@ -173,7 +177,7 @@ export class ExecutorDeps {
       allowedEndpoints: endpoints ?? this.allowedEndpoints,
       deniedCidrs: this.settings.EGRESS_DENIED_CIDRS,
       clock,
-      limits: maxBytes === undefined ? undefined : { maxBytes },
+      limits,
       onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
       userAgent: `toolfleet/${VERSION}`,
     });

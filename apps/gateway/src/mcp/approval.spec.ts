@@ -224,16 +224,20 @@ describe('a key that is revoked while its 2025 client is asked', () => {
   ])('starts no %s', async (_what, request) => {
     let revoked = false;
     let answered = 0;
+    const ended: string[] = [];
+    const begun = new Set<string>();
     const { url } = await serveEndpoint({
       elicitation: await relay(),
+      endCall: (id) => ended.push(id),
       listFeatures: async () => [prompt],
       refusalOf: async () =>
         revoked ? new ToolError('UNAUTHENTICATED', { message: 'The key was revoked' }) : undefined,
-      executeCall: async ({ input, mode }) => {
+      executeCall: async ({ callId, input, mode }) => {
         if (mode.kind === 'refused') throw mode.reason;
+        begun.add(callId);
         if (input?.given) answered += 1;
         throw new ToolError('INPUT_REQUIRED', {
-          facts: { input: { server: 'crm', revision: 'r1', requests: { name: asks } } },
+          facts: { input: { server: 'crm', revision: 'r1', requests: { name: asks }, executor: 'e1' } },
         });
       },
     });
@@ -244,5 +248,7 @@ describe('a key that is revoked while its 2025 client is asked', () => {
     const outcome = await request(made).catch(String);
     expect(JSON.stringify(outcome)).toContain('The key was revoked');
     expect(answered).toBe(0);
+    // The executor that holds the call open ends it.
+    expect(ended).toEqual([...begun]);
   });
 });

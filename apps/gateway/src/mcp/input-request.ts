@@ -78,11 +78,13 @@ export async function runAsking<T>(
 ): Promise<T | CallToolResult> {
   const { requestState: states, elicitation: relay, clock, refusalOf } = deps;
   let { request, refusal } = begun;
+  let isHeld = false;
   // The engine ends a call whose person was not asked or declined, so that it is recorded like every other refusal.
   const orRefuse = async <R>(decision: () => R | Promise<R>): Promise<R> => {
     try {
       return await decision();
     } catch (error) {
+      if (isHeld) deps.endCall?.(request.callId);
       await run({ ...request, approval: undefined, mode: { kind: 'refused', reason: toToolError(error) } });
       throw error;
     }
@@ -104,6 +106,7 @@ export async function runAsking<T>(
         if (isModern && approval) return requestApproval(approval, binding, states);
         if (isModern && input) return requestInput(input, request, binding, states);
         if (!relay) throw thrown;
+        isHeld = input?.executor !== undefined;
         const answers = await orRefuse(async () => {
           if (rounds >= MAX_ROUNDS) throw thrown;
           const open = { server, context, relay, clock, refusalOf };
@@ -148,7 +151,7 @@ function readRequiredInput(refusal: unknown): RequiredInput | undefined {
 
 /** Asks a 2026 client: the result says what input is missing, and the client repeats the call with the answers and the state. */
 function requestInput(
-  { server, revision, requests, state, task }: RequiredInput,
+  { server, revision, requests, state, task, executor }: RequiredInput,
   { callId, idempotencyKey, approval }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
@@ -156,6 +159,7 @@ function requestInput(
   const waiting: JsonObject = { call: callId, revision };
   if (state !== undefined) waiting['state'] = state;
   if (task !== undefined) waiting['task'] = task;
+  if (executor !== undefined) waiting['executor'] = executor;
   if (idempotencyKey !== undefined) waiting['key'] = idempotencyKey;
   if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
   return {
@@ -184,13 +188,21 @@ function readWaitingCall(
   const { input } = state;
   if (!isJsonObject(input)) return readApproval(state, context);
   // The seal proves that `requestInput` wrote it, so its shape is known.
-  const { call: callId, revision, state: theirs, task, key, approved } = input as Record<string, string | undefined>;
+  const {
+    call: callId,
+    revision,
+    state: theirs,
+    task,
+    executor,
+    key,
+    approved,
+  } = input as Record<string, string | undefined>;
   const responses = (context.mcpReq.inputResponses ?? {}) as JsonObject;
   return {
     callId,
     ...(key !== undefined && { idempotencyKey: key }),
     ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-    ...answered(asked, { revision: revision!, state: theirs, task }, responses),
+    ...answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
   };
 }
 
@@ -218,11 +230,11 @@ async function elicitInput(
 
 function answered(
   input: CallInput | undefined,
-  { revision, state, task }: Pick<RequiredInput, 'revision' | 'state' | 'task'>,
+  { revision, state, task, executor }: Pick<RequiredInput, 'revision' | 'state' | 'task' | 'executor'>,
   responses: JsonObject,
 ): Pick<CallRequest, 'input' | 'cache'> {
   const { capabilities = {}, tasks } = input ?? {};
-  return { input: { capabilities, tasks, given: { responses, state, revision, task } }, cache: 'no-store' };
+  return { input: { capabilities, tasks, given: { responses, state, revision, task, executor } }, cache: 'no-store' };
 }
 
 /** How a call goes on as a task of the fleet that follows a task of the server; undefined where the server asks first. */
@@ -238,7 +250,9 @@ export function withAskers(requests: JsonObject, server: string): JsonObject {
 
 /** A question with the server that asks it: the client shows it as one of the fleet. */
 function withAsker(request: Json, server: string): { method: string; params: JsonObject } {
-  const { method, params } = request as { method: string; params: JsonObject };
+  const { method, params: asked } = request as { method: string; params: JsonObject };
+  // The id at the server of a URL: 2026-07-28 has none, and nothing of the fleet refers to it.
+  const { elicitationId: _id, ...params } = asked;
   const asks = `The MCP server ${server} asks: ${String(params['message'] ?? '')}`;
   const message = params['mode'] === 'url' ? asks : `${asks}\n\n${NO_SECRETS}`;
   return { method, params: { ...params, message } };

@@ -47,6 +47,8 @@ export interface McpEndpointDeps {
   onCatalogChanged?(changed: () => void): () => void;
   /** Calls that outlive their request; without it the tasks extension is not offered. */
   tasks?: TaskStore;
+  /** Ends what executors hold of a call whose caller gives no answer. */
+  endCall?(callId: string): void;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;
   /** Cancels calls of 2025 clients; without it they can only close their requests. */

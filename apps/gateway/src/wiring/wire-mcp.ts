@@ -1,4 +1,5 @@
 import { isDevelopment } from '@toolfleet/contracts';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ExecuteCall } from '@toolfleet/engine';
 import { VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
@@ -82,6 +83,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
         settings.CALL_RESULT_TTL_SECONDS,
         settings.RESULT_INLINE_KB * 1_024,
       ),
+      endCall: (callId) => deps.nats.connected && deps.nats.publish(SUBJECTS.execCancel, { call_id: callId }),
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
       subscriptions,

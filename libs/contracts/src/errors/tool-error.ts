@@ -44,6 +44,8 @@ export interface RequiredInput {
   state?: string;
   /** Id at the server of the task that asks, or that the caller takes over if there are no requests. */
   task?: string;
+  /** The mcp-executor that holds the call open until the answers, because its server does. They have to reach this one. */
+  executor?: string;
 }
 
 /**

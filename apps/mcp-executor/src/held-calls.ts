@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { ElicitResult } from '@modelcontextprotocol/client';
+import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Exchange } from './exchange.js';
+import type { McpSession } from './mcp-session.js';
+import type { CreatedTask } from './server-task.js';
+
+interface Question {
+  params: JsonObject;
+  answer(result: ElicitResult): void;
+}
+
+/**
+ * A call at a server of the 2025 revisions, which may ask the caller while it runs (`elicitation/create`) and keeps the call open until it
+ * has the answer. For the fleet each question ends an attempt, and the attempt with the answer goes on with the open call.
+ */
+export class OpenCall {
+  readonly exchange = new Exchange();
+  session: McpSession | undefined;
+  /** Called for each progress notification of the server. */
+  onProgress: (progress: { progress: number; total?: number; message?: string }) => void = () => undefined;
+  readonly #questions = new Map<string, Question>();
+  #asked = 0;
+  #isAsked = Promise.withResolvers<undefined>();
+  #outcome: Promise<ExecResponse | CreatedTask> | undefined;
+
+  constructor() {
+    this.exchange.ask = (params, signal) => this.#ask(params, signal);
+  }
+
+  /** Begins the call. `work` must run in the exchange of this call. */
+  begin(work: Promise<ExecResponse | CreatedTask>): void {
+    this.#outcome = work;
+    // The call may end while its caller is asked.
+    work.catch(() => undefined);
+  }
+
+  /** The outcome of the call, or the task that the server made of it; undefined when the server asks first. @throws whatever the call throws */
+  async next(): Promise<ExecResponse | CreatedTask | undefined> {
+    return Promise.race([this.#outcome!, this.#isAsked.promise]);
+  }
+
+  /** What the server asks now, as requests of MCP by key. */
+  get questions(): Record<string, JsonObject> {
+    const asked = [...this.#questions].map(([key, { params }]) => [key, { method: 'elicitation/create', params }]);
+    return Object.fromEntries(asked) as Record<string, JsonObject>;
+  }
+
+  /** Answers questions by key. One that the server no longer asks is left out. */
+  answer(responses: JsonObject): void {
+    for (const [key, response] of Object.entries(responses)) {
+      const question = this.#questions.get(key);
+      this.#questions.delete(key);
+      question?.answer(isJsonObject(response) ? (response as unknown as ElicitResult) : { action: 'cancel' });
+    }
+    this.#isAsked = Promise.withResolvers();
+    if (this.#questions.size > 0) this.#isAsked.resolve(undefined);
+  }
+
+  #ask({ _meta, ...params }: JsonObject, signal: AbortSignal): Promise<ElicitResult> {
+    const { promise, resolve } = Promise.withResolvers<ElicitResult>();
+    const key = `question-${(this.#asked += 1)}`;
+    this.#questions.set(key, { params, answer: resolve });
+    signal.addEventListener('abort', () => this.#questions.delete(key), { once: true });
+    this.#isAsked.resolve(undefined);
+    return promise;
+  }
+}
+
+/** Longest wait for the answer: a little longer than the gateway gives the caller. */
+const HELD_MS: Milliseconds = 10.5 * 60_000;
+/** Maximum numbers of calls that are held: each occupies a connection to its server. */
+const MAX_HELD = { perTenant: 25, perServer: 50, total: 200 };
+/** Connections of sessions whose calls may be held. Other sessions have others, and answers and further calls find free ones. */
+export const HELD_CONNECTIONS = { connectionsPerHost: 64, totalConnections: 300 };
+
+interface HeldCall {
+  call: OpenCall;
+  message: ExecMessage;
+  cancelTimer: CancelTimer;
+}
+
+/** Open calls whose callers are asked. Their answers come to this process: the connection of a call cannot move. */
+export class HeldCalls {
+  /** Names this process in questions (`RequiredInput.executor`). */
+  readonly executor = randomUUID();
+  readonly #held = new Map<string, HeldCall>();
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Holds a call until its answer. @throws ToolError QUEUE_FULL when there are too many; then the call is ended */
+  hold(message: ExecMessage, call: OpenCall): void {
+    const count = (read: (held: ExecMessage) => unknown): number =>
+      [...this.#held.values()].filter((held) => read(held.message) === read(message)).length;
+    const isFull =
+      count(({ context }) => context.tenant_id) >= MAX_HELD.perTenant ||
+      count(({ binding }) => binding.kind === 'mcp' && binding.url) >= MAX_HELD.perServer ||
+      this.#held.size >= MAX_HELD.total;
+    if (isFull) {
+      const error = new ToolError('QUEUE_FULL', {
+        message: 'Too many calls wait for answers to the questions of MCP servers',
+        facts: { begun: 'ended' },
+      });
+      call.exchange.stop(error);
+      throw error;
+    }
+    const cancelTimer = this.clock.after(HELD_MS, () => this.#end(message.call_id));
+    this.#held.set(message.call_id, { call, message, cancelTimer });
+  }
+
+  /** The open call that an attempt goes on with; undefined when it has ended, or belongs to another caller. */
+  take({ call_id: id, tool, revision, context }: ExecMessage): OpenCall | undefined {
+    const held = this.#held.get(id);
+    const { message } = held ?? {};
+    if (!held || message?.tool !== tool || message.revision !== revision) return undefined;
+    if (message.context.tenant_id !== context.tenant_id) return undefined;
+    this.#held.delete(id);
+    held.cancelTimer();
+    return held.call;
+  }
+
+  /** Receives `exec.cancel`: the caller will not answer. */
+  cancelled(body: unknown): void {
+    if (isJsonObject(body as Json)) this.#end(String((body as JsonObject)['call_id']));
+  }
+
+  /** Ends a held call, also at its server. */
+  #end(callId: string): void {
+    const held = this.#held.get(callId);
+    this.#held.delete(callId);
+    held?.cancelTimer();
+    held?.call.exchange.stop(new ToolError('CANCELLED', { message: 'The question was not answered' }));
+  }
+
+  /** Ends all. */
+  close(): void {
+    for (const id of this.#held.keys()) this.#end(id);
+  }
+}

@@ -365,6 +365,7 @@ describe('reference pages', () => {
       budgetPurge: 'removes a tenant or a user from the ledger and the counters',
       recordsAppend: 'finished calls in batches, each stored once',
       recordsList: 'finished calls by filters, with counts',
+      recordsBody: 'arguments and result of one call; the reading of another than its maker is stored',
       recordsPurge: 'removes the calls of a tenant or a user',
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:

@@ -121,6 +121,7 @@ const RIGHTS: Record<string, Rights> = {
       'budget.purge',
       'records.append',
       'records.list',
+      'records.body',
       'records.purge',
       'workspace.purge',
       'tool.result.acme.c1',
@@ -193,7 +194,7 @@ const RIGHTS: Record<string, Rights> = {
       'budget.purge',
     ],
   },
-  records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.purge'] },
+  records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.body', 'records.purge'] },
   'mcp-executor': EXECUTORS(
     [
       'exec.mcp',

@@ -39,6 +39,11 @@ beforeAll(async () => {
     tools: ['calculator', 'file_read', 'crm_find'],
     config: {
       mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { url: 'ftp://crm.example' } },
+      call_bodies: {
+        rules: [{ tenants: ['globex', 'initech'], keep: 'all' }],
+        keep: 'failures',
+        redact: { calculator: ['precision'] },
+      },
       openapi_tools: { away: { enabled: true, spec_url: `${AWAY}/openapi.json` } },
     },
     env: {
@@ -118,13 +123,13 @@ describe('finished calls', () => {
     expect(logs).toEqual({ log_search: `grep ${shown.trace_id} logs` });
   });
 
-  it('have the arguments of a background call, for its caller and administrators', async () => {
+  it('have the arguments of a background call, for its caller', async () => {
     const body = { arguments: { expression: '5+5' }, mode: 'async' };
     const accepted = await fleet.ask({ path: '/api/v1/tools/calculator/execute', body, key: memberKey() });
     const path = `/api/v1/calls/${accepted.body.call_id}`;
     const shown = async (key: string) => (await fleet.ask({ path, key })).body;
     expect(await shown(memberKey())).toMatchObject({ tool: 'calculator', arguments: { expression: '5+5' } });
-    expect(await shown(fleet.operatorKey)).toMatchObject({ arguments: { expression: '5+5' } });
+    expect((await shown(fleet.operatorKey)).arguments).toBeUndefined();
     const other = await fleet.ask({
       path: '/api/v1/keys',
       body: { client: 'colleague', tenant_id: 'globex' },
@@ -134,6 +139,106 @@ describe('finished calls', () => {
       const { result, arguments: args } = await shown(other.body.token);
       expect(args).toBeUndefined();
       return result?.output?.result === 10;
+    });
+  });
+
+  describe('with arguments and results', () => {
+    const keyOf = async (body: object): Promise<string> => {
+      const made = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+      expect(made.status, made.text).toBe(201);
+      return made.body.token;
+    };
+    const read = (id: string, key: string, gateway = 1) =>
+      fleet.ask({ path: `/api/v1/calls/${id}/body`, key, gateway });
+    const accessOf = async (id: string, key: string) => {
+      let access: string | undefined;
+      await eventually('it is recorded', async () => {
+        const { status, body } = await fleet.ask({ path: `/api/v1/calls/${id}/record`, key });
+        access = body.body;
+        return status === 200;
+      });
+      return access;
+    };
+
+    it('show them to their caller, and to an auditor, who is recorded; to no administrator and no other tenant', async () => {
+      const id = await call('6*7', { key: memberKey() });
+      expect(await accessOf(id, memberKey())).toBe('own');
+      expect((await read(id, memberKey())).body).toEqual({
+        call_id: id,
+        body: {
+          arguments: { expression: '6*7' },
+          result: { output: expect.objectContaining({ result: 42 }) },
+        },
+        readings: [],
+      });
+      const admin = await keyOf({ client: 'admin', tenant_id: 'globex', roles: ['admin'], user_id: 'tenant' });
+      for (const key of [admin, fleet.operatorKey]) {
+        expect(await accessOf(id, key)).toBe('denied');
+        expect(await read(id, key)).toMatchObject({ status: 403, body: { details: { right: 'read_bodies' } } });
+      }
+      const grant = { path: '/api/v1/keys', body: { client: 'self', roles: ['auditor'] }, key: admin };
+      expect((await fleet.ask(grant)).status).toBe(403);
+      const foreign = await keyOf({ client: 'auditor', tenant_id: 'acme', roles: ['auditor'] });
+      for (const key of [foreign, fleet.adminKey, fleet.keys['acme']!]) expect((await read(id, key)).status).toBe(404);
+      const auditor = await keyOf({ client: 'auditor', tenant_id: 'globex', roles: ['auditor'], user_id: 'audrey' });
+      const unread = await fleetctl(auditor, 'calls', 'show', id);
+      expect(unread.out).toContain('--show-body shows them; your reading is recorded');
+      expect((await read(id, memberKey())).body.readings).toEqual([]);
+      const shown = await fleetctl(auditor, 'calls', 'show', id, '--show-body');
+      expect(shown.out).toContain('arguments\n  {\n    "expression": "6*7"');
+      expect(shown.out).toMatch(/result\n {2}\{\n {4}"output"/);
+      const { readings } = (await read(id, memberKey())).body;
+      expect(readings).toEqual([
+        { tenant_id: 'globex', user_id: 'audrey', key_id: expect.any(String), at: expect.any(String) },
+      ]);
+      expect((await fleetctl(memberKey(), 'calls', 'show', id)).out).toContain('read by   audrey of globex');
+      await eventually('the audit log names the reading', () =>
+        fleet
+          .logs()
+          .split('\n')
+          .some((line) => line.includes('"arguments and result of a call read"') && line.includes(id)),
+      );
+    });
+
+    it('hide configured members, also of arguments that are refused', async () => {
+      const sent = { expression: '6*7', precision: 'four-digits' };
+      const { call_id: id } = (await fleet.call('calculator', sent, { key: memberKey() })).body;
+      expect(await accessOf(id, memberKey())).toBe('own');
+      expect((await read(id, memberKey())).body.body).toEqual({
+        arguments: { expression: '6*7', precision: '[redacted]' },
+        errors: [{ code: 'ARGUMENTS_INVALID', message: expect.any(String) }],
+        redacted: ['arguments'],
+      });
+      expect((await fleetctl(memberKey(), 'calls', 'show', id)).out).toContain('arguments (redacted)\n');
+    });
+
+    it('keep what a rule says: of this tenant only those that failed, with the error', async () => {
+      const fine = await call('8*8', { key: fleet.keys['acme']! });
+      const failed = await call('8/0', { key: fleet.keys['acme']! });
+      expect(await accessOf(failed, fleet.keys['acme']!)).toBe('own');
+      expect((await read(failed, fleet.keys['acme']!)).body.body).toMatchObject({
+        arguments: { expression: '8/0' },
+        errors: [{ message: expect.stringContaining('Division by zero') }],
+      });
+      expect(await accessOf(fine, fleet.keys['acme']!)).toBe('not_kept');
+      expect(await read(fine, fleet.keys['acme']!)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND' } });
+    });
+
+    it('are gone with the key of their tenant after a purge', async () => {
+      const key = await keyOf({ client: 'last', tenant_id: 'initech' });
+      const id = await call('9*9', { key });
+      await eventually('it is kept', async () => (await read(id, key)).status === 200);
+      const purge = { tenant_id: 'initech', confirm: 'initech' };
+      const { id: purgeId } = (await fleet.ask({ path: '/api/v1/purges', body: purge, key: fleet.operatorKey })).body;
+      let counts: Record<string, number> = {};
+      await eventually('the purge ends', async () => {
+        const { body } = await fleet.ask({ path: `/api/v1/purges/${purgeId}`, key: fleet.operatorKey });
+        counts = body.counts;
+        return body.state === 'done';
+      });
+      expect(counts).toMatchObject({ call_records: 1, body_keys: 1 });
+      const auditor = await keyOf({ client: 'auditor', tenant_id: 'initech', roles: ['auditor'] });
+      expect((await read(id, auditor)).status).toBe(404);
     });
   });
 
@@ -240,7 +345,12 @@ describe('finished calls', () => {
     const during = await Promise.all(
       Array.from({ length: 20 }, (_, index) => call(`3+${index}`, { gateway: index % 2 })),
     );
+    const mine = await call('30+3', { key: memberKey() });
     await fleet.launch('records');
+    await eventually('a call of that time is there with its result', async () => {
+      const { status, body } = await fleet.ask({ path: `/api/v1/calls/${mine}/body`, key: memberKey() });
+      return status === 200 && body.body.result.output.result === 33;
+    });
     await eventually('all are recorded, each once', async () => {
       const { body } = await fleet.ask({ path: '/api/v1/calls?limit=500', key: fleet.operatorKey });
       const ids = (body.calls ?? []).map(({ call_id: id }: { call_id: string }) => id);

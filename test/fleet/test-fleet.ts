@@ -333,6 +333,7 @@ export class TestFleet {
       GATEWAY_TOKEN_SECRET: 'a-token-secret-for-tests-0123456789abcdef',
       API_KEY_PEPPER: this.#pepper,
       REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
+      RECORDS_SECRET_KEY: 'a-records-key-for-tests-0123456789abcdef',
       LOG_LEVEL: 'info',
       ...(BUNDLES ? { POLICY_DIR: join(ROOT, 'deploy/policies') } : {}),
       ...(this.options.natsTenants === undefined ? {} : { GATEWAY_TRUST_TENANT_SUBJECTS: 'true' }),

@@ -23,6 +23,7 @@ const generated = [
   'gateway_token_secret',
   'api_key_pepper',
   'registry_secret_key',
+  'records_secret_key',
   'grafana_admin_password',
 ];
 

@@ -84,6 +84,7 @@ export async function startFleet({
       GATEWAY_TOKEN_SECRET: secrets.token_secret,
       API_KEY_PEPPER: secrets.key_pepper,
       REGISTRY_SECRET_KEY: secrets.registry_key,
+      RECORDS_SECRET_KEY: secrets.records_key,
       EGRESS_ENDPOINTS_FILE: join(stateDir, 'allowed-endpoints'),
       ...process.env,
       NATS_URL: natsUrl,
@@ -229,6 +230,7 @@ function localSecrets(path) {
   secret('token_secret');
   secret('key_pepper');
   secret('registry_key');
+  secret('records_key');
   writePrivate(path, kept);
   return kept;
 }

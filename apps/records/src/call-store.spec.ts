@@ -1,12 +1,14 @@
 /** The store of calls on both databases. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import type { FinishedCall, RecordsList } from '@toolfleet/contracts/records';
 import { DAY_MS, postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
 
@@ -31,12 +33,36 @@ const call = (id: string, more: Partial<FinishedCall> = {}): FinishedCall => ({
 });
 const ids = ({ calls }: { calls: readonly { call_id: string }[] }) => calls.map(({ call_id: id }) => id);
 
-function conformance(name: string, make: () => Promise<{ store: CallStore; reopen(): Promise<CallStore> }>): void {
+const SEAL = new BodySeal('a-records-key-for-tests-0123456789abcdef');
+const SECRET = 'a-secret-argument-of-a-call';
+
+interface Opened {
+  store: CallStore;
+  reopen(seal?: BodySeal): Promise<CallStore>;
+  dialect(): Dialect;
+}
+
+/** Rows of bodies and of keys. */
+async function keptRows(dialect: Dialect): Promise<number[]> {
+  const db = new Kysely<Record<'call_body' | 'body_key', { key_id: string }>>({ dialect });
+  const rows = await Promise.all(
+    (['call_body', 'body_key'] as const).map((table) => db.selectFrom(table).select('key_id').execute()),
+  );
+  await db.destroy();
+  return rows.map(({ length }) => length);
+}
+
+function conformance(name: string, make: () => Promise<Opened>): void {
   describe(`store of calls: ${name}`, () => {
     const filled = async (...calls: FinishedCall[]) => {
-      const { store, reopen } = await make();
+      const { store, reopen, dialect } = await make();
       await store.append(randomUUID(), calls, NOON);
-      return { store, reopen, list: (query: Partial<RecordsList> = {}) => store.list({ limit: 100, ...query }) };
+      return {
+        store,
+        reopen,
+        dialect,
+        list: (query: Partial<RecordsList> = {}) => store.list({ limit: 100, ...query }),
+      };
     };
 
     it('stores a call as it was sent, also after it was opened again', async () => {
@@ -185,8 +211,8 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       // A turn goes through 5,000 calls of the tenant at least, which has 8,000.
       const bob = { tenantId: 'globex', userId: 'bob' };
       const first = await store.erase(bob, { dryRun: false, isOver: () => true });
-      expect(first).toEqual({ rows: 1, next: expect.any(String) });
-      expect(await store.erase(bob, { dryRun: false, after: first.next! })).toEqual({ rows: 1 });
+      expect(first).toEqual({ rows: 1, keys: 0, next: expect.any(String) });
+      expect(await store.erase(bob, { dryRun: false, after: first.next! })).toEqual({ rows: 1, keys: 0 });
       expect(ids(await store.list(bobs))).toEqual(['c0']);
       await store.close();
     });
@@ -225,6 +251,68 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
       await store.close();
     });
 
+    describe('arguments and results', () => {
+      const body = { arguments: { text: SECRET }, result: { output: 42 } };
+      const withBody = (id: string, more: Partial<FinishedCall> = {}) => call(id, { body, body_bytes: 60, ...more });
+      const read = (store: CallStore, tenant_id: string, call_id: string) =>
+        store.bodies.read({ tenant_id, call_id }, NOON);
+
+      it('are read by tenant and call, and rows say their size', async () => {
+        const { store, reopen, list } = await filled(withBody('a'), call('b'), withBody('g', { tenant_id: 'globex' }));
+        await store.append(randomUUID(), [withBody('a', { body: { result: { text: 'again' } } })], NOON + 1);
+        expect((await list()).calls.map(({ body_bytes: bytes }) => bytes)).toEqual([60, undefined, 60, 60]);
+        expect(await read(store, 'acme', 'a')).toEqual({ body: { result: { text: 'again' } }, readings: [] });
+        expect(await read(store, 'globex', 'g')).toEqual({ body, readings: [] });
+        for (const [tenant, id] of [
+          ['acme', 'b'],
+          ['acme', 'g'],
+          ['globex', 'a'],
+          ['acme', 'none'],
+        ] as const)
+          expect(await read(store, tenant, id)).toEqual({ readings: [] });
+        await store.close();
+        const other = await reopen(new BodySeal('another-records-key-for-tests-0123456789'));
+        expect(await read(other, 'acme', 'a')).toEqual({ readings: [], is_unreadable: true });
+        // It seals with a key that it can open.
+        await other.append(randomUUID(), [withBody('new')], NOON + 2);
+        expect(await read(other, 'acme', 'new')).toEqual({ body, readings: [] });
+        await other.close();
+      });
+
+      it('are stored with the reading of another than their maker', async () => {
+        const { store } = await filled(withBody('a'));
+        const reader = { tenant_id: 'acme', user_id: 'audrey', key_id: 'k9' };
+        const asked = await store.bodies.read({ tenant_id: 'acme', call_id: 'a', reader }, NOON + 5);
+        expect(asked).toEqual({ body, readings: [] });
+        expect((await read(store, 'acme', 'a')).readings).toEqual([{ ...reader, at: NOON + 5 }]);
+        await store.erase({ tenantId: 'acme', userId: 'audrey' }, { dryRun: false });
+        expect(await read(store, 'acme', 'a')).toEqual({ body, readings: [] });
+        await store.close();
+      });
+
+      it('end with their calls, and with the key of their tenant', async () => {
+        const { store, list, dialect } = await filled(
+          withBody('bobs', { user_id: 'bob' }),
+          withBody('anns'),
+          withBody('other', { tenant_id: 'globex' }),
+        );
+        await store.erase({ tenantId: 'acme', userId: 'bob' }, { dryRun: false });
+        expect(await keptRows(dialect())).toEqual([2, 2]);
+        expect(await store.erase({ tenantId: 'acme' }, { dryRun: true })).toEqual({ rows: 1, keys: 1 });
+        // Nothing can be read once the key is deleted, before the first row is.
+        await store.bodies.eraseOwner({ tenantId: 'acme' }, false);
+        expect(await read(store, 'acme', 'anns')).toEqual({ readings: [] });
+        await store.erase({ tenantId: 'acme' }, { dryRun: false });
+        expect(await keptRows(dialect())).toEqual([1, 1]);
+        expect(ids(await list())).toEqual(['other']);
+        expect((await read(store, 'globex', 'other')).body).toEqual(body);
+        await store.dropBefore(NOON + DAY_MS);
+        await store.eraseBefore(NOON + DAY_MS, { except: [] });
+        expect(await keptRows(dialect())).toEqual([0, 1]);
+        await store.close();
+      });
+    });
+
     it('erases a tenant, or a user with its keys', async () => {
       const { store, list } = await filled(
         call('own', { user_id: 'bob' }),
@@ -233,10 +321,10 @@ function conformance(name: string, make: () => Promise<{ store: CallStore; reope
         call('other', { tenant_id: 'globex', user_id: 'bob', key_id: 'k1' }),
       );
       const bob = { tenantId: 'acme', userId: 'bob', keyIds: ['k1'] };
-      expect(await store.erase(bob, { dryRun: true })).toEqual({ rows: 2 });
-      expect(await store.erase(bob, { dryRun: false })).toEqual({ rows: 2 });
+      expect(await store.erase(bob, { dryRun: true })).toEqual({ rows: 2, keys: 0 });
+      expect(await store.erase(bob, { dryRun: false })).toEqual({ rows: 2, keys: 0 });
       expect(ids(await list())).toEqual(['left', 'other']);
-      expect(await store.erase({ tenantId: 'acme' }, { dryRun: false })).toEqual({ rows: 1 });
+      expect(await store.erase({ tenantId: 'acme' }, { dryRun: false })).toEqual({ rows: 1, keys: 0 });
       expect(ids(await list())).toEqual(['other']);
       await store.close();
     });
@@ -255,8 +343,26 @@ afterAll(() => {
 conformance('SQLite', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-records-'));
   folders.push(folder);
-  const reopen = () => opened(new CallStore(sqliteDialect(join(folder, 'records.db'))));
-  return { store: await reopen(), reopen };
+  const dialect = () => sqliteDialect(join(folder, 'records.db'));
+  const reopen = (seal = SEAL) => opened(new CallStore(dialect(), seal));
+  return { store: await reopen(), reopen, dialect };
+});
+
+it('keeps no text of a body in its files, and nothing without a secret key', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'toolfleet-records-'));
+  folders.push(folder);
+  const file = join(folder, 'records.db');
+  for (const seal of [SEAL, undefined]) {
+    const store = await opened(new CallStore(sqliteDialect(file), seal));
+    const body = { arguments: { text: SECRET } };
+    await store.append(randomUUID(), [call(`id-of-${seal ? 'sealed' : 'open'}`, { body, body_bytes: 40 })], NOON);
+    await store.close();
+  }
+  const bytes = Buffer.concat(readdirSync(folder).map((name) => readFileSync(join(folder, name))));
+  expect([bytes.includes('id-of-sealed'), bytes.includes(SECRET)]).toEqual([true, false]);
+  const store = await opened(new CallStore(sqliteDialect(file), SEAL));
+  expect((await store.list({ limit: 9 })).calls.map((one) => one.body_bytes)).toEqual([40, undefined]);
+  await store.close();
 });
 
 // A machine without PostgreSQL shows this suite as skipped.
@@ -270,8 +376,9 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
 
   conformance('PostgreSQL', async () => {
     const url = await server.createDatabase(`records_${(databases += 1)}`);
-    const reopen = () => opened(new CallStore(postgresDialect(url)));
-    return { store: await reopen(), reopen };
+    const dialect = () => postgresDialect(url);
+    const reopen = (seal = SEAL) => opened(new CallStore(dialect(), seal));
+    return { store: await reopen(), reopen, dialect };
   });
 
   it('loses no call and stores none twice when the database is killed between and during batches', async () => {

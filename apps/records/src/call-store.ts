@@ -19,6 +19,8 @@ import {
   type RawBuilder,
   type Transaction,
 } from 'kysely';
+import type { BodySeal } from './body-seal.js';
+import { BodyStore, type BodyTables } from './body-store.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 
 /** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
@@ -60,9 +62,10 @@ interface CallTable {
   rest_ms: number;
   micro_usd: number;
   tokens: number;
+  body_bytes: number | null;
 }
 
-interface RecordTables {
+interface RecordTables extends BodyTables {
   call_record: CallTable;
   call_batch: { batch_id: string; stored_at: number };
 }
@@ -79,7 +82,8 @@ const PER_MS = 1_000;
 /** Any numbers that no other program uses for advisory locks in this database. */
 const PARTITION_LOCK = 7_305_991_204_419;
 const APPEND_LOCK = 7_305_991_204_420;
-/** Rows per INSERT; statements are compiled once per size. 64 rows of 37 columns stay far below SQLite's limit of 32,766 parameters. */
+const BODY_PARTITION_LOCK = 7_305_991_204_421;
+/** Rows per INSERT; statements are compiled once per size. 64 rows of 38 columns stay far below SQLite's limit of 32,766 parameters. */
 const INSERT_SIZES = [64, 8, 1] as const;
 /** Rows that one statement searches or deletes. SQLite blocks the event loop meanwhile: some milliseconds, or tens of them. */
 const STRETCH = 5_000;
@@ -106,17 +110,22 @@ type IsOver = () => boolean;
  */
 export class CallStore {
   readonly #db: Kysely<RecordTables>;
-  readonly #partitions: DayPartitions | undefined;
+  /** Arguments and results of the calls, in the same database. */
+  readonly bodies: BodyStore;
+  /** Of calls and of their bodies; none on SQLite. */
+  readonly #partitions: readonly DayPartitions[];
   readonly #inserts = new Map<number, CompiledQuery>();
 
-  constructor(dialect: Dialect) {
+  /** @param seal absent: arguments and results are not kept */
+  constructor(dialect: Dialect, seal?: BodySeal) {
     this.#db = new Kysely<RecordTables>({ dialect });
-    if (this.#db.getExecutor().adapter instanceof PostgresAdapter)
-      this.#partitions = new DayPartitions(this.#db as unknown as Kysely<unknown>, {
-        name: 'call_record',
-        unitsPerDay: DAY_MS * PER_MS,
-        lock: PARTITION_LOCK,
-      });
+    this.bodies = new BodyStore(this.#db as unknown as Kysely<never>, seal);
+    const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
+    const isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;
+    this.#partitions = Object.entries(isPostgres ? partitioned : {}).map(
+      ([name, lock]) =>
+        new DayPartitions(this.#db as unknown as Kysely<unknown>, { name, unitsPerDay: DAY_MS * PER_MS, lock }),
+    );
   }
 
   /**
@@ -147,9 +156,10 @@ export class CallStore {
 
   async #append(batchId: string, calls: readonly FinishedCall[], now: EpochMs): Promise<boolean> {
     // Tomorrow's as well, for a position that is later than this clock.
-    await this.#partitions?.prepare(new Set([epochDay(now), epochDay(now) + 1]));
+    const days = new Set([epochDay(now), epochDay(now) + 1]);
+    for (const partitions of this.#partitions) await partitions.prepare(days);
     return this.#db.transaction().execute(async (tx) => {
-      if (this.#partitions) await sql`select pg_advisory_xact_lock(${APPEND_LOCK})`.execute(tx);
+      if (this.#partitions.length > 0) await sql`select pg_advisory_xact_lock(${APPEND_LOCK})`.execute(tx);
       const { numInsertedOrUpdatedRows: isNew } = await tx
         .insertInto('call_batch')
         .values({ batch_id: batchId, stored_at: now })
@@ -161,10 +171,13 @@ export class CallStore {
         .select((row) => row.fn.max('position').as('last'))
         .executeTakeFirstOrThrow();
       const first = Math.max(now * PER_MS, Number(last ?? 0) + 1);
+      const hasBodies = this.bodies.isOn;
       await this.#insert(
         tx,
-        calls.map((call, index) => toRow(call, first + index)),
+        calls.map((call, index) => toRow(call, first + index, hasBodies)),
       );
+      const placed = calls.map((call, index) => ({ call, position: first + index }));
+      await this.bodies.insert(tx as unknown as Transaction<never>, placed, now);
       return true;
     });
   }
@@ -305,19 +318,21 @@ export class CallStore {
 
   /**
    * Deletes the calls of a tenant or user after the position `after`, or counts them, the oldest first, until `isOver`.
+   * The keys of a tenant go first, so that no body of it can be read from then on.
    * @returns how many, and the position to go on after unless that were all
    */
   async erase(
     scope: CallScope,
     { after, dryRun, isOver = () => false }: { after?: string | undefined; dryRun: boolean; isOver?: IsOver },
-  ): Promise<{ rows: number; next?: string }> {
+  ): Promise<{ rows: number; keys: number; next?: string }> {
     let rows = 0;
+    const keys = after === undefined ? await this.bodies.eraseOwner(scope, dryRun) : 0;
     const bounds = after === undefined ? EVERYTHING : { ...EVERYTHING, from: Number(after) + 1 };
     for await (const stretch of this.#stretches(scope.tenantId, true, bounds)) {
       rows += await (dryRun ? this.#countIn(stretch, belongsTo(scope)) : this.#deleteIn(stretch, belongsTo(scope)));
-      if (stretch.to < bounds.to && isOver()) return { rows, next: String(stretch.to - 1) };
+      if (stretch.to < bounds.to && isOver()) return { rows, keys, next: String(stretch.to - 1) };
     }
-    return { rows };
+    return { rows, keys };
   }
 
   /** Deletes what was recorded before `at`, of one tenant or of all except some. @returns the number of calls */
@@ -340,7 +355,9 @@ export class CallStore {
 
   /** Drops the partitions of days before that of `at`, whatever they hold. PostgreSQL only. */
   async dropBefore(at: EpochMs): Promise<number> {
-    return (await this.#partitions?.dropBefore(epochDay(at))) ?? 0;
+    const [calls = 0] = await Promise.all(this.#partitions.map((partitions) => partitions.dropBefore(epochDay(at))));
+    await this.bodies.forgetReadings(epochDay(at) * DAY_MS * PER_MS);
+    return calls;
   }
 
   /** Forgets batches that were stored before `at`; they are not delivered again. */
@@ -357,6 +374,7 @@ export class CallStore {
   }
 
   async #deleteIn({ from, to }: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {
+    await this.bodies.deleteIn({ from, to }, condition);
     const { numDeletedRows } = await this.#db
       .deleteFrom('call_record')
       .where('position', '>=', from)
@@ -450,7 +468,7 @@ const storable = (value: unknown): unknown =>
   typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
 
 /** A stored row, with all keys always in the same order: INSERT statements are compiled once. */
-function toRow(call: FinishedCall, position: number): CallTable {
+function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTable {
   return {
     position,
     call_id: call.call_id,
@@ -485,6 +503,7 @@ function toRow(call: FinishedCall, position: number): CallTable {
     ...call.stages,
     micro_usd: call.micro_usd,
     tokens: call.tokens,
+    body_bytes: hasBodies && call.body ? (call.body_bytes ?? 0) : null,
   };
 }
 

@@ -70,9 +70,51 @@ const calls: Migration = {
   },
 };
 
+/**
+ * `call_body` has the sealed arguments and results of calls, by the position of the call; `body_key` the sealed keys of tenants;
+ * `body_reading` who read a body other than the caller. They are apart from `call_record`, so that searches do not read them.
+ */
+const bodies: Migration = {
+  async up(db) {
+    const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
+    await db.schema.alterTable('call_record').addColumn('body_bytes', 'integer').execute();
+    const body = db.schema
+      .createTable('call_body')
+      .addColumn('position', isPostgres ? 'bigint' : 'integer', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('key_id', 'text', (column) => column.notNull())
+      .addColumn('sealed', isPostgres ? 'bytea' : 'blob', (column) => column.notNull());
+    await (isPostgres ? body.modifyEnd(sql`partition by range (position)`) : body).execute();
+    await db.schema
+      .createTable('body_key')
+      .addColumn('key_id', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('sealed', 'text', (column) => column.notNull())
+      .addColumn('made_at', 'bigint', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('body_key_tenant').on('body_key').columns(['tenant_id']).execute();
+    await db.schema
+      .createTable('body_reading')
+      .addColumn('reading_id', 'text', (column) => column.primaryKey())
+      .addColumn('position', 'bigint', (column) => column.notNull())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('reader_tenant_id', 'text', (column) => column.notNull())
+      .addColumn('reader_user_id', 'text', (column) => column.notNull())
+      .addColumn('reader_key_id', 'text')
+      .addColumn('read_at', 'bigint', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('body_reading_position').on('body_reading').columns(['position']).execute();
+    await db.schema
+      .createIndex('body_reading_reader')
+      .on('body_reading')
+      .columns(['reader_tenant_id', 'reader_user_id'])
+      .execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
   table: 'records_migration',
-  all: { '0001-calls': calls },
+  all: { '0001-calls': calls, '0002-bodies': bodies },
 };

@@ -3,6 +3,7 @@ import {
   durationMs,
   integer,
   list,
+  MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   path,
   secret,
@@ -34,6 +35,11 @@ export const recordsConfig = defineConfig('records', {
     min: 50,
     max: 30_000,
     help: 'Longest wait for the store before a list of calls fails with SERVICE_UNAVAILABLE',
+  }),
+  RECORDS_SECRET_KEY: secret({
+    optional: true,
+    minLength: MIN_SECRET_KEY_LENGTH,
+    help: 'Seals the keys of tenants, which seal arguments and results of calls; unset: the service keeps none, whatever call_bodies says',
   }),
   RECORDS_RETENTION_DAYS: integer({
     default: 30,

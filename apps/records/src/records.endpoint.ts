@@ -3,14 +3,18 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import {
   RECORDS_APPEND,
+  RECORDS_BODY,
   RECORDS_LIST,
   type RecordsAppend,
   type RecordsAppendReply,
+  type RecordsBody,
+  type RecordsBodyReply,
   type RecordsList,
   type RecordsListReply,
 } from '@toolfleet/contracts/records';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock, withTimeout } from '@toolfleet/resilience';
+import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
 import { CallStore } from './call-store.js';
 
@@ -26,10 +30,15 @@ export class RecordsEndpoint {
     private readonly store: CallStore,
     private readonly clock: Clock,
     private readonly timeout: StoreTimeout,
+    private readonly faults: ServiceFaults,
   ) {}
 
   @Endpoint(SUBJECTS.recordsAppend, { schema: RECORDS_APPEND })
   async append({ batch_id, calls }: RecordsAppend): Promise<RecordsAppendReply> {
+    if (!this.store.bodies.isOn && calls.some((call) => call.body))
+      this.faults.set('secret RECORDS_SECRET_KEY', [
+        'is not set: arguments and results of calls, which gateways send by call_bodies, are not kept',
+      ]);
     return { stored: await orUnavailable(this.store.append(batch_id, calls, this.clock.now())) };
   }
 
@@ -40,12 +49,18 @@ export class RecordsEndpoint {
     return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query, isOver)));
   }
 
+  @Endpoint(SUBJECTS.recordsBody, { schema: RECORDS_BODY })
+  body(question: RecordsBody): Promise<RecordsBodyReply> {
+    const read = () => this.store.bodies.read(question, this.clock.now());
+    return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, read));
+  }
+
   @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE })
   async purge({ tenant_id, user_id, key_ids, dry_run, after }: PurgeMessage): Promise<PurgeReply> {
     const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
     const turn = { after, dryRun: dry_run, isOver: this.#after(PURGE_TURN_MS) };
-    const { rows, next } = await orUnavailable(this.store.erase(scope, turn));
-    return { counts: { call_records: rows }, more: next !== undefined, next };
+    const { rows, keys, next } = await orUnavailable(this.store.erase(scope, turn));
+    return { counts: { call_records: rows, body_keys: keys }, more: next !== undefined, next };
   }
 
   #after(ms: Milliseconds): () => boolean {

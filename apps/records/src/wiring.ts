@@ -1,8 +1,9 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { Clock } from '@toolfleet/resilience';
-import { microserviceComponent, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { microserviceComponent, ServiceFaults, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
+import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
 import type { RecordsConfig } from './records.config.js';
@@ -12,13 +13,14 @@ import { readTenantDays } from './tenant-days.js';
 /** The Nest module of the endpoint. */
 @Module({})
 class RecordsModule {
-  static with(store: CallStore, clock: Clock, storeTimeoutMs: number): DynamicModule {
+  static with(store: CallStore, { clock, faults }: ServiceHost, storeTimeoutMs: number): DynamicModule {
     return {
       module: RecordsModule,
       controllers: [RecordsEndpoint],
       providers: [
         { provide: CallStore, useValue: store },
         { provide: Clock, useValue: clock },
+        { provide: ServiceFaults, useValue: faults },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
       ],
     };
@@ -29,7 +31,9 @@ class RecordsModule {
 export function recordsComponents(settings: RecordsConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics, faults, exchange } = host;
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics, exchange });
-  const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH));
+  const secretKey = settings.RECORDS_SECRET_KEY;
+  const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
+  const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH), seal);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
@@ -51,7 +55,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     new CallRetention(store, kept, { clock, logger }),
     microserviceComponent({
       name: 'door',
-      module: RecordsModule.with(store, clock, settings.RECORDS_STORE_TIMEOUT_MS),
+      module: RecordsModule.with(store, host, settings.RECORDS_STORE_TIMEOUT_MS),
       strategy,
       logger,
     }),

@@ -83,10 +83,14 @@ export class CallAccess {
   }
 }
 
-/** Whether the caller made a call, or has the right to all calls of the tenant that did. */
-export function isOwnCall(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
-  if (hasRight(caller, 'all_calls', tenantId)) return true;
+/** Whether the caller itself made a call. */
+export function isMaker(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
   return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
+}
+
+/** Whether the caller made a call, or has the right to all calls of the tenant that did. */
+export function isOwnCall(caller: Principal, call: OwnedCall): boolean {
+  return hasRight(caller, 'all_calls', call.tenantId) || isMaker(caller, call);
 }
 
 /** The decision of the engine's `authorize`, without what depends on arguments or origin. */

@@ -15,6 +15,6 @@ export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { RequestLimits, type ShowAllowance, withTiers } from './key-limits.js';
 export { toKeySpec } from './key-rights.js';
-export { type AccessRule, CallAccess, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
+export { type AccessRule, CallAccess, isMaker, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
 export { type Authenticate, authenticateRequest, LOCAL_OPERATOR, makeAuthenticate } from './authenticate.js';
 export { type JwksFetch, JwksKeys, remoteJwks } from './jwks.js';

@@ -28,6 +28,7 @@ export type {
   FinishedCall,
   CallOutcome as FinishedCallStatus,
   FinishedCallDetail,
+  KeptBody,
   RefusedTool,
   RouteAnswer,
   RouteKey,

@@ -64,6 +64,7 @@ export const SUBJECTS = {
   budgetThreshold: 'budget.threshold',
   recordsAppend: 'records.append',
   recordsList: 'records.list',
+  recordsBody: 'records.body',
   recordsPurge: 'records.purge',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',

@@ -45,6 +45,9 @@ interface TierSettings {
   requests_per_day?: number;
 }
 
+/** Of which calls arguments and results are kept. */
+type BodyMode = 'off' | 'failures' | 'all';
+
 /** Sections that are read as a whole. */
 interface Sections {
   tool_settings: SettingsByPattern;
@@ -54,6 +57,15 @@ interface Sections {
   rate_limits: { tiers?: { [tier: string]: TierSettings } };
   /** Rights by name of the role. */
   roles: { [role: string]: readonly Right[] };
+  /** Of the first rule that matches; a rule without tenants or tools matches all. */
+  call_bodies: {
+    keep?: BodyMode;
+    rules?: { tenants?: string[]; tools?: string[]; keep: BodyMode }[];
+    /** Names of members, or the last names of their paths, by name pattern of tools. */
+    redact?: { [tool: string]: string[] };
+    /** Of one call. */
+    max_bytes?: number;
+  };
   /** Project id by tenant; `*` for all other tenants. */
   default_projects: { [tenant: string]: string };
   code_execution: {

@@ -229,6 +229,23 @@ export const SECTIONS = {
     ),
     maxProperties: 100,
   },
+  call_bodies: record({
+    keep: choice('off', 'failures', 'all'),
+    rules: {
+      type: 'array',
+      maxItems: 100,
+      items: record({ tenants: texts, tools: globs, keep: choice('off', 'failures', 'all') }, { required: ['keep'] }),
+    },
+    redact: mapOf(
+      {
+        type: 'array',
+        maxItems: 100,
+        items: pattern('^[^.\\s]{1,100}([.][^.\\s]{1,100}){0,9}$', 'a name, or names with dots between them'),
+      },
+      toolPattern,
+    ),
+    max_bytes: integer(1_024, 262_144),
+  }),
   default_projects: mapOf(pattern('^[^*\\x00-\\x1f\\x7f]{1,255}$', 'a project id of 1 to 255 characters without "*"')),
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
@@ -259,6 +276,10 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
   },
   roles: {
     help: '[roles](#roles): rights by name: `support: [all_calls, all_tenants]`',
+    restart: 'gateway',
+  },
+  call_bodies: {
+    help: 'which [arguments and results](security.md#arguments-and-results-of-calls) of finished calls are kept, and what is redacted',
     restart: 'gateway',
   },
   default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: 'gateway' },

@@ -3,6 +3,7 @@ import { ToolError, type CallRequest } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord } from '@toolfleet/engine';
 import { FakeClock } from '@toolfleet/testing';
+import { CallBodies } from './call-bodies.js';
 import { CallRecorder } from './call-recorder.js';
 import type { FinishedCall, RecordsAppend } from '@toolfleet/contracts/records';
 
@@ -18,7 +19,8 @@ class Memory {
   async append({ batch_id: id, calls }: RecordsAppend) {
     if (this.away === 'before') throw new Error('away');
     await this.hanging;
-    if (calls.some((call) => call.call_id === this.refused)) throw new ToolError('REQUEST_INVALID');
+    if (calls.some((call) => call.call_id === this.refused || (this.refused === 'with a body' && call.body)))
+      throw new ToolError('REQUEST_INVALID');
     const stored = !this.stored.has(id);
     this.stored.set(id, calls);
     if (this.away === 'after') throw new Error('the answer was lost');
@@ -199,7 +201,7 @@ describe('CallRecorder', () => {
     expect(ids()).not.toContain('old');
   });
 
-  it('holds no arguments and results while a batch is on its way', async () => {
+  it('holds no ended calls while a batch is on its way', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = recorderFor(store, clock);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -213,6 +215,54 @@ describe('CallRecorder', () => {
     record.microUsd = 7;
     resolve();
     await expect.poll(() => store.batches.flat()).toMatchObject([{ call_id: 'c1' }, { micro_usd: 1_500 }]);
+  });
+
+  it('sends arguments and results within the size of a message, and the row alone where they are refused or too many', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    let bodiesDropped = 0;
+    const recorder = new CallRecorder({
+      records: store,
+      clock,
+      maxSpooled: 10_000,
+      onDropped: (calls) => void (dropped += calls),
+      bodies: new CallBodies({ keep: 'all', max_bytes: 262_144 }),
+      onBodyDropped: () => void (bodiesDropped += 1),
+    });
+    dropped = 0;
+    const large = (id: string) => {
+      const record = aRecord(id, 'acme');
+      record.call.request.rawArguments = { text: 'x'.repeat(100_000) };
+      recorder.finished(record);
+    };
+    for (let index = 0; index < 9; index += 1) large(`a${index}`);
+    await recorder.flush();
+    expect(store.batches.map((batch) => batch.length)).toEqual([3, 3, 3]);
+    expect(store.batches[0]![0]).toMatchObject({
+      body: { arguments: { text: expect.stringMatching(/^x{100000}$/) } },
+      body_bytes: expect.any(Number),
+    });
+    store.refused = 'with a body';
+    large('refused');
+    await recorder.flush();
+    expect([store.batches.at(-1), dropped, bodiesDropped]).toEqual([
+      [expect.not.objectContaining({ body: expect.anything() })],
+      0,
+      1,
+    ]);
+    store.refused = undefined;
+    store.away = 'before';
+    for (let index = 0; index < 400; index += 1) large(`b${index}`);
+    await recorder.flush();
+    expect(bodiesDropped).toBeGreaterThan(1);
+    const kept = 401 - bodiesDropped;
+    store.away = undefined;
+    await recorder.flush();
+    const rows = store.batches.flat().filter((row) => row.call_id.startsWith('b'));
+    expect([rows.length, rows.filter((row) => row.body).length, dropped]).toEqual([400, kept, 0]);
+    // The room is free again.
+    for (let index = 0; index < 10; index += 1) large(`c${index}`);
+    await recorder.flush();
+    expect(bodiesDropped).toBe(401 - kept);
   });
 
   it('gives up on a service that is unavailable when the process ends', async () => {

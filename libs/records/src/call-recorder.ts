@@ -18,6 +18,7 @@ import {
 } from '@toolfleet/engine';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
+import type { CallBodies } from './call-bodies.js';
 import { toOutcomes } from './call-outcomes.js';
 import type { CallRecords } from './call-records.js';
 
@@ -26,6 +27,10 @@ const BATCH_WINDOW_MS = 250;
 /** Time between two deliveries of a batch that the service did not confirm. */
 const RESEND_MS = 1_000;
 const MAX_ERROR_CHARS = 300;
+/** Arguments and results in one message, within what a NATS server takes by default (1 MB). */
+const MAX_BATCH_BODY_BYTES = 400_000;
+/** Arguments and results that wait for the service; of further calls only the row is recorded. */
+const MAX_SPOOLED_BODY_BYTES = 32 * 1024 * 1024;
 /** Running calls whose failed attempts are remembered; of further ones only the number of attempts is recorded. */
 const MAX_RETRYING = 1_000;
 
@@ -43,10 +48,14 @@ interface RecorderDeps {
   maxSpooled: number;
   /** Counts calls that were not recorded. */
   onDropped: (calls: number) => void;
+  /** Decides of which calls arguments and results are kept; absent: of none. */
+  bodies?: CallBodies | undefined;
+  /** Counts calls whose arguments and results were not kept although they should be. */
+  onBodyDropped?: () => void;
 }
 
 /**
- * Sends finished calls, without dry runs, to the service `records`. A call only appends to a list; a timer turns the list into rows and
+ * Sends finished calls, without dry runs, to the service `records`, with what is kept of their arguments and results. A call only appends to a list; a timer turns the list into rows and
  * sends them. While the service is unavailable, rows wait in memory up to a bound and are sent again, each batch under the same id, so that it is
  * stored once. A batch that is refused for what it holds is sent in smaller ones, until the one call that causes it is dropped. Calls
  * never wait.
@@ -58,6 +67,8 @@ export class CallRecorder extends Audit {
   /** The batch that is on its way. */
   #sending: RecordsAppend | undefined;
   #maxBatch = MAX_APPENDED_CALLS;
+  /** Bytes of arguments and results in `#spool` and `#sending`. */
+  #bodyBytes = 0;
   /** Failed attempts of running calls by call id. */
   readonly #retried = new Map<string, RetriedAttempt[]>();
   #timer: CancelTimer | undefined;
@@ -100,33 +111,67 @@ export class CallRecorder extends Audit {
   flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
-    // Also while a batch is on its way, which may take seconds: rows hold no arguments and results.
-    for (const call of this.#buffer.splice(0)) this.#spool.push(toRow(call));
+    // Also while a batch is on its way, which may take seconds: results may be large, and what rows keep of them has a bound.
+    for (const call of this.#buffer.splice(0)) this.#spool.push(this.#withBody(toRow(call), call.record));
     this.#delivery ??= this.#deliver().finally(() => (this.#delivery = undefined));
     return this.#delivery;
+  }
+
+  #withBody(row: FinishedCall, record: AuditRecord): FinishedCall {
+    const kept = this.deps.bodies?.of(record);
+    if (!kept) return row;
+    if (this.#bodyBytes + kept.bytes > MAX_SPOOLED_BODY_BYTES) this.deps.onBodyDropped?.();
+    else {
+      this.#bodyBytes += kept.bytes;
+      row.body = kept.body;
+      row.body_bytes = kept.bytes;
+    }
+    return row;
+  }
+
+  /** The next rows, as many as one message takes. */
+  #nextBatch(): FinishedCall[] {
+    let bytes = 0;
+    const size = this.#spool.findIndex((row) => (bytes += row.body_bytes ?? 0) > MAX_BATCH_BODY_BYTES);
+    return this.#spool.splice(0, Math.min(this.#maxBatch, size < 0 ? this.#spool.length : Math.max(1, size)));
   }
 
   async #deliver(): Promise<void> {
     for (;;) {
       if (!this.#sending) {
         if (this.#spool.length === 0) return;
-        this.#sending = { batch_id: randomUUID(), calls: this.#spool.splice(0, this.#maxBatch) };
+        this.#sending = { batch_id: randomUUID(), calls: this.#nextBatch() };
       }
       const { calls } = this.#sending;
       try {
         if (this.oldestMs > MAX_RECORDING_MS) this.deps.onDropped(calls.length);
         else await this.deps.records.append(this.#sending);
         this.#maxBatch = Math.min(MAX_APPENDED_CALLS, this.#maxBatch * 2);
+        this.#forgetBodies(calls);
       } catch (error) {
         if (!isRefused(error)) return this.#schedule(RESEND_MS);
-        if (calls.length === 1) this.deps.onDropped(1);
-        else {
-          this.#maxBatch = Math.ceil(calls.length / 2);
-          this.#spool.unshift(...calls);
-        }
+        this.#divide(calls);
       }
       this.#sending = undefined;
     }
+  }
+
+  /** Sends a refused batch in halves, a refused call without its body, and drops one that is refused even then. */
+  #divide(calls: FinishedCall[]): void {
+    if (calls.length > 1) {
+      this.#maxBatch = Math.ceil(calls.length / 2);
+      this.#spool.unshift(...calls);
+      return;
+    }
+    this.#forgetBodies(calls);
+    const { body, body_bytes: _bytes, ...row } = calls[0]!;
+    if (!body) return this.deps.onDropped(1);
+    this.deps.onBodyDropped?.();
+    this.#spool.unshift(row);
+  }
+
+  #forgetBodies(calls: readonly FinishedCall[]): void {
+    for (const { body_bytes: bytes = 0 } of calls) this.#bodyBytes -= bytes;
   }
 
   /** Milliseconds for which the oldest call has waited for the service; 0 when none waits. */

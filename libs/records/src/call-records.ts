@@ -1,5 +1,12 @@
 import { ToolError } from '@toolfleet/contracts';
-import type { RecordsAppend, RecordsAppendReply, RecordsList, RecordsListReply } from '@toolfleet/contracts/records';
+import type {
+  RecordsAppend,
+  RecordsAppendReply,
+  RecordsBody,
+  RecordsBodyReply,
+  RecordsList,
+  RecordsListReply,
+} from '@toolfleet/contracts/records';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
@@ -9,11 +16,13 @@ export abstract class CallRecords {
   abstract append(batch: RecordsAppend): Promise<RecordsAppendReply>;
   /** @throws ToolError SERVICE_UNAVAILABLE */
   abstract list(query: RecordsList): Promise<RecordsListReply>;
+  /** @throws ToolError SERVICE_UNAVAILABLE */
+  abstract body(question: RecordsBody): Promise<RecordsBodyReply>;
 }
 
 /** A batch that the store takes longer to commit is sent again. */
 const APPEND_TIMEOUT_MS = 10_000;
-const LIST_TIMEOUT_MS = 10_000;
+const ASK_TIMEOUT_MS = 10_000;
 
 /** Asks the service over NATS. */
 export class NatsCallRecords extends CallRecords {
@@ -26,13 +35,19 @@ export class NatsCallRecords extends CallRecords {
   }
 
   override list(query: RecordsList): Promise<RecordsListReply> {
-    return this.nats
-      .request<RecordsListReply>(SUBJECTS.recordsList, query, { timeoutMs: LIST_TIMEOUT_MS })
-      .catch((cause: unknown) => {
-        throw new ToolError('SERVICE_UNAVAILABLE', {
-          message: 'The record of calls is unavailable; calls run, and are recorded later. Retry later',
-          cause,
-        });
+    return this.#ask(SUBJECTS.recordsList, query);
+  }
+
+  override body(question: RecordsBody): Promise<RecordsBodyReply> {
+    return this.#ask(SUBJECTS.recordsBody, question);
+  }
+
+  #ask<T>(subject: string, question: object): Promise<T> {
+    return this.nats.request<T>(subject, question, { timeoutMs: ASK_TIMEOUT_MS }).catch((cause: unknown) => {
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'The record of calls is unavailable; calls run, and are recorded later. Retry later',
+        cause,
       });
+    });
   }
 }

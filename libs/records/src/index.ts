@@ -1,3 +1,5 @@
+export { CallBodies, type BodySettings } from './call-bodies.js';
+export { bodyAccess, CallBodyReader } from './call-body-reader.js';
 export { CallFeed } from './call-feed.js';
 export { CallRecorder } from './call-recorder.js';
 export { NatsCallRecords } from './call-records.js';

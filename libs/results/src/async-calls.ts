@@ -14,7 +14,7 @@ import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { hasRight, isOwnCall, toMaker, type CallAccess } from '@toolfleet/access';
+import { hasRight, isMaker, toMaker, type CallAccess } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { isFinal, type AsyncCallJob, type CallEvent, type CallStore, type StoredCall } from './call-store.js';
 import type { LostCalls } from './lost-calls.js';
@@ -107,7 +107,7 @@ export class AsyncCalls {
   }
 
   /**
-   * The call with its result, and with its arguments for the caller that made it and administrators.
+   * The call with its result, and with its arguments for the caller that made it.
    * @param session the caller's session, for results that are bound to one
    * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
    */
@@ -145,7 +145,7 @@ export class AsyncCalls {
   ): Promise<StoredCall> {
     const call = await this.find(caller, callId, session);
     const stored = (await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) ?? call;
-    return isOwnCall(caller, stored) ? stored : { ...stored, arguments: undefined };
+    return isMaker(caller, stored) ? stored : { ...stored, arguments: undefined };
   }
 
   /**

@@ -228,6 +228,12 @@ export const METRICS = {
     labels: [],
     help: 'Finished calls that no record was kept of, because the service records was unavailable for too long',
   }),
+  bodiesUnrecorded: entry({
+    name: 'toolfleet_call_bodies_unrecorded_total',
+    type: 'counter',
+    labels: [],
+    help: 'Recorded calls whose arguments and results were not kept although they should be: too many waited for the service records, or it refused them',
+  }),
   outcomeUnknown: entry({
     name: 'toolfleet_outcome_unknown_total',
     type: 'counter',

@@ -51,7 +51,7 @@ function compile(): RegExp {
 }
 
 /** Fields whose values are removed, whatever their value: lower case. */
-const SECRET_FIELDS: ReadonlySet<string> = new Set([
+export const SECRET_FIELDS: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
   'cookie',

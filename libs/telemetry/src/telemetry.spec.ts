@@ -130,6 +130,7 @@ describe('metrics', () => {
         'toolfleet_worker_slots',
         'toolfleet_tools',
         'toolfleet_call_spool_age_seconds',
+        'toolfleet_call_bodies_unrecorded_total',
         'toolfleet_calls_unrecorded_total',
         'toolfleet_component_ready',
         'toolfleet_event_streams',

@@ -24,6 +24,7 @@ const SWITCHES = new Set([
   'operator',
   'force',
   'watch',
+  'show-body',
   'no-wait',
 ]);
 const SHORT: Readonly<Record<string, string>> = {

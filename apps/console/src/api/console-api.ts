@@ -82,6 +82,9 @@ export class ConsoleApi {
     this.#client.request('GET /api/v1/calls', { query, signal });
   finishedCall = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/calls/{id}/record', { path: { id }, signal });
+  /** Arguments and result of a finished call. The reading of another caller's is recorded. */
+  callBody = async (id: string, signal?: AbortSignal) =>
+    (await this.#client.request('GET /api/v1/calls/{id}/body', { path: { id }, signal })).body;
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;
   limits = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/limits', { signal })).tools;
   budgets = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/budgets', { signal })).budgets;

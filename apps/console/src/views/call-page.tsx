@@ -7,6 +7,7 @@ import { Empty, ErrorNotice, Facts, Head } from '../ui/components.js';
 import { CopyButton } from '../ui/copy-button.js';
 import { useQuery } from '../use-query.js';
 import { Attempts, CallFailure, CallTimeline } from './call-record.js';
+import { BodyNotes, BodySection, useBody, WhyNoBody, type Body } from './call-body.js';
 import { CallOutcome } from './call-outcome.js';
 import { CallStatusBadge } from './call-status.js';
 import { toCallState, useFollowedCall } from './follow-call.js';
@@ -28,6 +29,8 @@ export function CallPage({ id, list }: { id: string; list: string }) {
   const detail = useRecord(id, isRunning);
   const recent = detail.data?.call;
   const tool = recent?.tool ?? kept?.tool;
+  const body = useBody(id, detail.data?.body);
+  const args = kept?.arguments ?? body.data?.arguments;
   const isUnknown = followed.error?.code === 'NOT_FOUND' && detail.error?.code === 'NOT_FOUND';
   const error = [followed.error, detail.error].find((one) => one && one.code !== 'NOT_FOUND');
   return (
@@ -45,7 +48,7 @@ export function CallPage({ id, list }: { id: string; list: string }) {
       >
         {isRunning && <button onClick={() => void api.cancelCall(id).catch(() => undefined)}>Cancel</button>}
         {tool !== undefined && (
-          <a className="button" href={toAddress('tools', tool, kept?.arguments && id)}>
+          <a className="button" href={toAddress('tools', tool, args && id)}>
             Run again
           </a>
         )}
@@ -58,19 +61,14 @@ export function CallPage({ id, list }: { id: string; list: string }) {
         </Empty>
       )}
       {detail.data && <Record {...detail.data} />}
-      {tool !== undefined && <Arguments tool={tool} args={kept?.arguments} />}
+      {tool !== undefined && <Arguments tool={tool} args={args} body={body} />}
       {kept ? (
         <CallOutcome state={toCallState(followed)} tool={kept.tool} withTiming={!recent} isPage />
       ) : (
-        recent && (
-          <section className="card stack" aria-labelledby="result">
-            <h2 id="result">Result</h2>
-            <p className="soft">
-              Not kept: results are kept of calls in the background, with an idempotency key, and of tools with effects.
-            </p>
-          </section>
-        )
+        recent && <BodySection title="Result" part="result" body={body} />
       )}
+      {body.data?.upstream && <BodySection title="Answer of the upstream" part="upstream" body={body} />}
+      {body.data?.errors && <BodySection title="Errors" part="errors" body={body} />}
       {recent && <Logs call={recent} logs={detail.data?.logs} />}
     </>
   );
@@ -158,7 +156,7 @@ const PROVENANCE: Readonly<Record<string, string>> = {
 };
 const REACHED = { not_sent: 'not asked', delivered: 'yes', failed: 'no', unknown: 'unknown' } as const;
 
-function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined }) {
+function Arguments({ tool, args, body }: { tool: string; args: JsonObject | undefined; body: Body }) {
   return (
     <section className="card stack" aria-labelledby="arguments">
       <h2 id="arguments">Arguments</h2>
@@ -167,13 +165,12 @@ function Arguments({ tool, args }: { tool: string; args: JsonObject | undefined 
           <pre tabIndex={0} aria-label="Arguments">
             {pretty(args)}
           </pre>
+          <BodyNotes part="arguments" body={body} />
           <Command label="As curl" text={toCurl(location.origin, tool, args)} />
         </>
       ) : (
         <>
-          <p className="soft">
-            Not kept: arguments up to 16 KiB are kept of calls in the background, for their caller and administrators.
-          </p>
+          <WhyNoBody body={body} />
           <Command label="As curl, without its arguments" text={toCurl(location.origin, tool, {})} />
         </>
       )}

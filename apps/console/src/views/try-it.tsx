@@ -21,7 +21,7 @@ import { useCall, type CallMode } from './use-call.js';
 
 /**
  * A form generated from a tool's schema, and the outcome of the call. A call in the background is part of the address (`call`), so
- * that it is shown again after a reload; the form starts with its arguments.
+ * that it is shown again after a reload; the form starts with its arguments, also with those that are kept of any other call.
  */
 export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | undefined }) {
   const { api } = useSigned();
@@ -35,7 +35,9 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
   const [session, setSession] = useState('');
   const [faults, setFaults] = useState<Record<string, string>>({});
   const { state, run, cancel } = useCall(tool.name);
-  const followed = toCallState(useFollowedCall(call));
+  const kept = useFollowedCall(call);
+  // Of a call that waited for its result only the arguments are known, which the form shows.
+  const followed = kept.error?.code === 'NOT_FOUND' ? ({ phase: 'idle' } as const) : toCallState(kept);
   const shown = state.phase === 'idle' ? followed : state;
   const busy = shown.phase === 'running';
   const fill = (args: JsonObject) => {
@@ -43,16 +45,21 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
     setJson(pretty(args));
   };
 
+  const keptArguments = async (id: string) => (await api.callBody(id)).arguments;
+
   // Once, because later calls come from this form.
   const first = useRef(call);
   useEffect(() => {
     if (first.current === undefined) return undefined;
     const controller = new AbortController();
     const { signal } = controller;
-    api.asyncCall(first.current, signal).then(
-      ({ arguments: args }) => args && !signal.aborted && fill(args),
-      () => undefined, // what is wrong is shown with the outcome
-    );
+    const id = first.current;
+    api
+      .asyncCall(id, signal)
+      .then(({ arguments: args }) => args ?? keptArguments(id))
+      .catch(() => keptArguments(id))
+      .then((args) => args && !signal.aborted && fill(args))
+      .catch(() => undefined); // what is wrong is shown with the outcome
     return () => controller.abort();
   }, [api]);
 

@@ -6,7 +6,7 @@ import { Clock } from '@toolfleet/resilience';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { CallFeed } from '@toolfleet/records';
+import { bodyAccess, CallBodyReader, CallFeed } from '@toolfleet/records';
 import { hasRight } from '@toolfleet/access';
 import { parseInstant } from './instants.js';
 import { LogLinks } from './log-links.js';
@@ -24,6 +24,7 @@ const KEEP_ALIVE_MS = 15_000;
 export class FinishedCallsController {
   constructor(
     private readonly feed: CallFeed,
+    private readonly bodies: CallBodyReader,
     private readonly links: LogLinks,
     private readonly streams: EventStreams,
     private readonly readiness: Readiness,
@@ -46,7 +47,22 @@ export class FinishedCallsController {
     if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
     const made = found.filter((other) => other !== call).map(shown);
     // The logs are those of the whole fleet.
-    return { call: shown(call), made, logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined };
+    const body = bodyAccess(caller, call);
+    return {
+      call: shown(call),
+      body,
+      made,
+      logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined,
+    };
+  }
+
+  /** Arguments, result, upstream answer and errors of a call. @throws ToolError as `CallBodyReader` */
+  @Serves('GET /api/v1/calls/{id}/body')
+  async body(@Caller() caller: Principal, @Param('id') id: string) {
+    requirePlainId('call_id', id);
+    const { body, readings } = await this.bodies.read(caller, id);
+    const shownReadings = readings.map((reading) => ({ ...reading, at: new Date(reading.at).toISOString() }));
+    return { call_id: id, body, readings: shownReadings };
   }
 
   /** Server-sent events `call` after `Last-Event-ID`, else from the last calls. */

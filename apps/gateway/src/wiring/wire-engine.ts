@@ -29,7 +29,7 @@ import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@tool
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
-import { CallRecorder, NatsCallRecords } from '@toolfleet/records';
+import { CallBodies, CallRecorder, NatsCallRecords, type BodySettings } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
 import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
@@ -51,6 +51,8 @@ interface EngineDeps {
   python: PythonJobPolicy;
   /** Section `guards` of the configuration file. */
   guards: FleetFile['guards'];
+  /** Of which calls arguments and results are kept. */
+  bodies: BodySettings;
   /** Number of live gateways, this one included. */
   gateways: () => number;
   /** What the calls of programs need. */
@@ -83,6 +85,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     onLocalDecision: limiterFallback(metrics, clock),
   });
   const callRecords = settings.GATEWAY_CALL_SPOOL > 0 ? new NatsCallRecords(nats) : undefined;
+  const bodies = new CallBodies(deps.bodies);
   const recorder =
     callRecords &&
     new CallRecorder({
@@ -90,6 +93,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
       clock,
       maxSpooled: settings.GATEWAY_CALL_SPOOL,
       onDropped: (calls) => metrics.callsUnrecorded.inc(calls),
+      bodies: bodies.isOn ? bodies : undefined,
+      onBodyDropped: () => metrics.bodiesUnrecorded.inc(),
     });
   if (recorder) metrics.onScrape(() => metrics.callSpoolAge.set(recorder.oldestMs / 1_000));
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);

@@ -34,7 +34,7 @@ import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import { CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
+import { CallBodyReader, CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**
@@ -56,6 +56,8 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     brokers,
     python,
     guards: file.guards,
+    // On a developer's machine nothing is to be hidden from the developer.
+    bodies: { keep: settings.TOOLFLEET_LOCAL ? 'all' : 'off', ...file.call_bodies },
     tokens: auth.tokens,
     credentials: auth.watch,
     definitions: catalog.definitions,
@@ -207,7 +209,7 @@ type FleetState = ReturnType<typeof wireFleetState>;
 
 /** What the console and operators see besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
-  { clock, metrics, faults }: ServiceHost,
+  { clock, metrics, faults, logger }: ServiceHost,
   deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
 ) {
   const { catalog, engine, calls, watch, own } = deps;
@@ -224,10 +226,12 @@ function wireFleetState(
     new QueueMetrics(queues, metrics, clock),
     new RedisState(redis, metrics, clock),
   ];
+  const finishedCalls = new CallFeed(engine.callRecords, catalog.access, clock);
   return {
     view: new FleetView(watch, queues, catalog.list),
     limits: new ToolLimits(catalog.list, engine.rateLimiter),
-    finishedCalls: new CallFeed(engine.callRecords, catalog.access, clock),
+    finishedCalls,
+    bodies: new CallBodyReader(finishedCalls, engine.callRecords, logger),
     queues,
     components,
   };
@@ -284,6 +288,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.view,
       fleet.limits,
       fleet.finishedCalls,
+      fleet.bodies,
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,

@@ -1,4 +1,5 @@
 import { choice, integer, list, maybe, number, object, record, text, type Schema, type Value } from '../json-schema.js';
+import type { BodyReading as ShownReading, KeptBody } from '../resources/call-bodies.js';
 import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/operations.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
@@ -7,10 +8,12 @@ export interface FinishedCall extends Omit<ShownCall, 'cursor' | 'ended_at' | 'c
   /** Instant of its end by the clock of its gateway. */
   ended_at: EpochMs;
   micro_usd: MicroUsd;
+  /** Arguments and result, from gateways only: the service seals them and stores them apart. */
+  body?: KeptBody;
 }
 
 /** A stored call and its position in the order of recording, a number as text. */
-export interface StoredCall extends FinishedCall {
+export interface StoredCall extends Omit<FinishedCall, 'body'> {
   cursor: string;
 }
 
@@ -33,6 +36,27 @@ export type RecordsAppend = Value<typeof RECORDS_APPEND>;
 export interface RecordsAppendReply {
   /** False: an earlier delivery of the batch was stored. */
   stored: boolean;
+}
+
+/** A reading of a body by another than the call's maker. */
+export interface BodyReading extends Omit<ShownReading, 'at'> {
+  at: EpochMs;
+}
+
+/** `records.body`: arguments and result of a call. With a reader, the reading is stored before the answer. */
+export const RECORDS_BODY = record({
+  tenant_id: ID,
+  call_id: ID,
+  /** Absent: the maker of the call reads. */
+  reader: maybe(record({ tenant_id: ID, user_id: text(undefined, { maxLength: 255 }), key_id: maybe(ID) })),
+});
+export type RecordsBody = Value<typeof RECORDS_BODY>;
+export interface RecordsBodyReply {
+  /** Absent: nothing is kept, or its key was deleted. */
+  body?: KeptBody;
+  /** It was sealed with another `RECORDS_SECRET_KEY` than the service has. */
+  is_unreadable?: true;
+  readings: BodyReading[];
 }
 
 export type CallGroup = (typeof CALL_GROUPS)[number];

@@ -128,7 +128,7 @@ const CALL = named(
     call_id: text(),
     tool: text(),
     status: STATE,
-    arguments: maybe(object('As sent, up to 16 KiB; for the caller that made it and administrators of its tenant')),
+    arguments: maybe(object('As sent, up to 16 KiB; for the caller that made it')),
     accepted_at: maybe(instant()),
     finished_at: maybe(instant()),
     result: maybe(CALL_RESULT),

@@ -1,4 +1,5 @@
 import type { Flat, Schema } from '../json-schema.js';
+import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
@@ -9,6 +10,7 @@ import { USAGE_ROUTES } from './usage.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
+export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './operations.js';
 export type * from './sources.js';
@@ -18,6 +20,7 @@ export type * from './usage.js';
 /** Every route of the HTTP API, by method and path. */
 export const ROUTES = {
   ...CALL_ROUTES,
+  ...BODY_ROUTES,
   ...SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
   ...OPERATION_ROUTES,

@@ -18,6 +18,7 @@ import {
 } from '../json-schema.js';
 import { MCP_MODES } from '../principal.js';
 import { RIGHT_NAMES } from '../roles.js';
+import { BODY_ACCESS } from './call-bodies.js';
 import { answer, empty, events, type Routes } from './route.js';
 
 const ME = named(
@@ -169,6 +170,7 @@ const FINISHED_CALL = named(
       cost_usd: number(),
       tokens: integer(),
       trace_id: maybe(text()),
+      body_bytes: maybe(integer('Size of its arguments and result, where they are kept')),
     },
     'A finished call, without arguments and results',
   ),
@@ -177,6 +179,7 @@ const FINISHED_CALL = named(
 export type FinishedCall = Value<typeof FINISHED_CALL>;
 const FINISHED_CALL_DETAIL = record({
   call: FINISHED_CALL,
+  body: BODY_ACCESS,
   made: list(FINISHED_CALL, 'Calls that its tool made'),
   logs: maybe(
     record(

@@ -1,4 +1,4 @@
-import type { FinishedCall, FinishedCallDetail, RouteRequest } from '@toolfleet/client';
+import type { FinishedCall, FinishedCallDetail, RouteAnswer, RouteRequest } from '@toolfleet/client';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
@@ -8,6 +8,7 @@ import { Refused, type Gateway } from '../gateway.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 
+type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
 type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
 
 /** Options that filter calls, with their parameter of the HTTP API and their help. */
@@ -39,7 +40,7 @@ const AGAIN_MS = 1_000;
 /** `fleetctl calls`: what happened to calls, and those that run in the background. */
 export const calls: Command = {
   usage:
-    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
+    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
   summary: 'Find, show, follow and export calls; cancel one that runs in the background',
   options: [
     ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, export: ${help}`] as const),
@@ -48,10 +49,14 @@ export const calls: Command = {
     ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
     ['--format <ndjson|csv>', 'export: one JSON object a line, or a table with a head; default ndjson'],
     ['--watch', 'show: follow it until it ends, then show its result'],
+    [
+      '--show-body',
+      'show: also arguments and result of the call of another, which is recorded; those of your own are always shown',
+    ],
     OUTPUT_OPTION,
   ],
   verbs: ['list', 'sum', 'show', 'cancel', 'tail', 'export'],
-  known: [...FILTERS.map(([name]) => name), 'by', 'limit', 'before', 'format', 'watch', 'output'],
+  known: [...FILTERS.map(([name]) => name), 'by', 'limit', 'before', 'format', 'watch', 'show-body', 'output'],
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
     const run = VERBS[verb];
@@ -151,7 +156,10 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
     orAbsent(fleet.request('GET /api/v1/calls/{id}/record', { path: { id } })),
   ]);
   if (state instanceof Refused && record instanceof Refused) throw record;
-  const found = { state: unlessRefused(state), record: unlessRefused(record) };
+  const read = unlessRefused(record);
+  const isRead = read?.body === 'own' || (read?.body === 'recorded' && hasSwitch(line, 'show-body'));
+  const kept = isRead ? await orAbsent(fleet.request('GET /api/v1/calls/{id}/body', { path: { id } })) : undefined;
+  const found = { state: unlessRefused(state), record: read, kept: kept && unlessRefused(kept) };
   const result = found.state?.result;
   if (output && !result)
     throw new CliError(`The call has no result to write (${stateOf(found.state)}); --watch waits until it ends`);
@@ -160,7 +168,10 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
     terminal.out(`${jsonText(found, 2)}\n`);
     return EXIT.ok;
   }
-  if (found.record) (result ? terminal.error : terminal.out)(describeCall(terminal, found.record));
+  if (found.record)
+    (result ? terminal.error : terminal.out)(
+      describeCall(terminal, found.record) + describeBody(found.record, found.kept),
+    );
   if (result) return showResult(terminal, result, { stem: found.state?.tool ?? id, json });
   const { progress } = found.state ?? {};
   if (!found.record)
@@ -212,6 +223,20 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
   const children = made.map((one) => `made      ${lineOf(terminal, one)}`);
   const head = `${call.call_id}  ${oneLine(call.tool)}  ${paint(terminal, tone, oneLine(call.code ?? call.status))}`;
   return `${[head, ...lines, ...children].join('\n')}\n`;
+}
+
+/** Arguments, errors, upstream answer and result, or why they are not shown. */
+function describeBody({ body: access }: FinishedCallDetail, kept: CallBodyAnswer | undefined): string {
+  if (access === 'recorded' && !kept) return 'arguments and result: --show-body shows them; your reading is recorded\n';
+  if (!kept) return access === 'denied' ? 'arguments and result: for the caller and the role auditor\n' : '';
+  const { body, readings } = kept;
+  const parts = (['arguments', 'errors', 'upstream', 'result'] as const).flatMap((part) => {
+    const marks = (['cut', 'redacted'] as const).filter((mark) => body[mark]?.includes(part));
+    const title = marks.length > 0 ? `${part} (${marks.join(', ')})` : part;
+    return body[part] === undefined ? [] : [`${title}\n${jsonText(body[part], 2).replaceAll(/^/gm, '  ')}`];
+  });
+  const readers = readings.map((one) => `read by   ${oneLine(one.user_id)} of ${oneLine(one.tenant_id)}, ${one.at}`);
+  return `${[...parts, ...readers].join('\n')}\n`;
 }
 
 const oneLine = (text: string): string => plain(text).replaceAll(/\s+/g, ' ');

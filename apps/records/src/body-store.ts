@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto';
+import type { EpochMs } from '@toolfleet/contracts';
+import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
+import type { KeptBody } from '@toolfleet/contracts/resources';
+import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { openBody, sealBody, type BodySeal } from './body-seal.js';
+
+/** Tables of arguments and results. Rows are inserted and deleted, never changed. */
+export interface BodyTables {
+  /** By the position of their call. */
+  call_body: { position: number; tenant_id: string; key_id: string; sealed: Buffer };
+  /** Keys of tenants, the newest of which seals. */
+  body_key: { key_id: string; tenant_id: string; sealed: string; made_at: number };
+  body_reading: {
+    reading_id: string;
+    position: number;
+    tenant_id: string;
+    reader_tenant_id: string;
+    reader_user_id: string;
+    reader_key_id: string | null;
+    read_at: number;
+  };
+}
+
+type Tables = BodyTables & {
+  call_record: { position: number; call_id: string; tenant_id: string; user_id: string; key_id: string | null };
+};
+
+/** The bodies of calls, their keys and who read them, in the database of the calls. */
+export class BodyStore {
+  readonly #db: Kysely<Tables>;
+
+  constructor(
+    db: Kysely<never>,
+    /** Absent: no bodies are kept. */
+    private readonly seal: BodySeal | undefined,
+  ) {
+    this.#db = db as unknown as Kysely<Tables>;
+  }
+
+  /** Whether bodies can be kept. */
+  get isOn(): boolean {
+    return this.seal !== undefined;
+  }
+
+  /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
+  async insert(
+    tx: Transaction<never>,
+    calls: readonly { call: FinishedCall; position: number }[],
+    now: EpochMs,
+  ): Promise<void> {
+    const db = tx as unknown as Transaction<Tables>;
+    const keys = new Map<string, { id: string; key: Buffer }>();
+    for (const { call, position } of calls) {
+      if (!call.body || !this.seal) continue;
+      const { tenant_id } = call;
+      const { id: key_id, key } = keys.get(tenant_id) ?? (await this.#sealingKey(db, tenant_id, now));
+      keys.set(tenant_id, { id: key_id, key });
+      const sealed = sealBody(key, JSON.stringify(call.body), place(tenant_id, position));
+      await db.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
+    }
+  }
+
+  async #sealingKey(db: Kysely<Tables>, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
+    const newest = await db
+      .selectFrom('body_key')
+      .select(['key_id', 'sealed'])
+      .where('tenant_id', '=', tenant_id)
+      .orderBy('made_at', 'desc')
+      .limit(1)
+      .executeTakeFirst();
+    const known = newest && this.seal!.openKey(newest.sealed, tenant_id);
+    if (known) return { id: newest.key_id, key: known };
+    const key_id = randomUUID();
+    const { key, sealed } = this.seal!.newKey(tenant_id);
+    await db.insertInto('body_key').values({ key_id, tenant_id, sealed, made_at }).execute();
+    return { id: key_id, key };
+  }
+
+  /**
+   * The body of a call, of its last record that has one, and who read it before. A reading by another than its maker is stored first.
+   */
+  async read({ tenant_id, call_id, reader }: RecordsBody, now: EpochMs): Promise<RecordsBodyReply> {
+    const found = await this.#db
+      .selectFrom('call_record')
+      .innerJoin('call_body', 'call_body.position', 'call_record.position')
+      .innerJoin('body_key', 'body_key.key_id', 'call_body.key_id')
+      .select(['call_body.position', 'call_body.sealed', 'body_key.sealed as key'])
+      .where('call_record.tenant_id', '=', tenant_id)
+      .where('call_record.call_id', '=', call_id)
+      .orderBy('call_body.position', 'desc')
+      .limit(1)
+      .executeTakeFirst();
+    if (!found) return { readings: [] };
+    const position = Number(found.position);
+    const key = this.seal?.openKey(found.key, tenant_id);
+    if (!key) return { readings: [], is_unreadable: true };
+    const readings = await this.#readings(position);
+    if (reader) await this.#note(position, tenant_id, reader, now);
+    return { body: JSON.parse(openBody(key, found.sealed, place(tenant_id, position))) as KeptBody, readings };
+  }
+
+  async #readings(position: number): Promise<BodyReading[]> {
+    const rows = await this.#db
+      .selectFrom('body_reading')
+      .selectAll()
+      .where('position', '=', position)
+      .orderBy('read_at')
+      .limit(1_000)
+      .execute();
+    return rows.map((row) => ({
+      tenant_id: row.reader_tenant_id,
+      user_id: row.reader_user_id,
+      ...(row.reader_key_id !== null && { key_id: row.reader_key_id }),
+      at: Number(row.read_at),
+    }));
+  }
+
+  async #note(
+    position: number,
+    tenant_id: string,
+    reader: NonNullable<RecordsBody['reader']>,
+    read_at: EpochMs,
+  ): Promise<void> {
+    const reading = {
+      reading_id: randomUUID(),
+      position,
+      tenant_id,
+      reader_tenant_id: reader.tenant_id,
+      reader_user_id: reader.user_id,
+      reader_key_id: reader.key_id ?? null,
+      read_at,
+    };
+    await this.#db.insertInto('body_reading').values(reading).execute();
+  }
+
+  /** Deletes what belongs to the calls between two positions that match a condition on `call_record`. */
+  async deleteIn({ from, to }: { from: number; to: number }, condition: RawBuilder<boolean>): Promise<void> {
+    for (const table of ['call_body', 'body_reading'] as const)
+      await this.#db
+        .deleteFrom(table)
+        .where('position', '>=', from)
+        .where('position', '<', to)
+        .where('position', 'in', (calls) =>
+          calls
+            .selectFrom('call_record')
+            .select('position')
+            .where('position', '>=', from)
+            .where('position', '<', to)
+            .where(condition),
+        )
+        .execute();
+  }
+
+  /** Deletes readings of calls before a position, which were dropped with their partition. */
+  async forgetReadings(before: number): Promise<void> {
+    await this.#db.deleteFrom('body_reading').where('position', '<', before).execute();
+  }
+
+  /**
+   * Deletes the keys of a tenant, and with them every body, also one in a backup; of a user the readings that it made. Counts in a dry run.
+   * @returns the number of keys
+   */
+  async eraseOwner(
+    { tenantId, userId }: { tenantId: string; userId?: string | undefined },
+    dryRun: boolean,
+  ): Promise<number> {
+    if (userId !== undefined) {
+      if (!dryRun)
+        await this.#db
+          .deleteFrom('body_reading')
+          .where('reader_tenant_id', '=', tenantId)
+          .where('reader_user_id', '=', userId)
+          .execute();
+      return 0;
+    }
+    if (dryRun) {
+      const { keys } = await this.#db
+        .selectFrom('body_key')
+        .select(sql<number>`count(*)`.as('keys'))
+        .where('tenant_id', '=', tenantId)
+        .executeTakeFirstOrThrow();
+      return Number(keys);
+    }
+    const { numDeletedRows } = await this.#db
+      .deleteFrom('body_key')
+      .where('tenant_id', '=', tenantId)
+      .executeTakeFirstOrThrow();
+    await this.#db.deleteFrom('body_reading').where('reader_tenant_id', '=', tenantId).execute();
+    return Number(numDeletedRows);
+  }
+}
+
+const place = (tenantId: string, position: number): string => `${tenantId}/${position}`;

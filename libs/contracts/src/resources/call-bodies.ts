@@ -1,0 +1,73 @@
+/** Arguments and results that are kept of finished calls. */
+import {
+  anything,
+  choice,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  object,
+  record,
+  text,
+  type Value,
+} from '../json-schema.js';
+import { answer, type Routes } from './route.js';
+
+export const BODY_ACCESS = choice(
+  ['not_kept', 'own', 'recorded', 'denied'],
+  'Whether arguments and result can be read: `own` calls, calls of others where each reading is `recorded` (right read_bodies)',
+);
+/** Whether the arguments and result of a call can be read. */
+export type BodyAccess = Value<typeof BODY_ACCESS>;
+const BODY_PART = choice(['arguments', 'result', 'upstream', 'errors']);
+const KEPT_BODY = named(
+  'KeptBody',
+  record(
+    {
+      arguments: maybe(object('As sent')),
+      result: maybe(
+        record({
+          output: maybe(anything('Any JSON')),
+          text: maybe(text('Where there is no output')),
+          content: maybe(list(object(), 'As in MCP')),
+        }),
+      ),
+      upstream: maybe(
+        record(
+          { http_status: maybe(integer()), answer: maybe(anything('Any JSON')) },
+          'What the server behind the tool answered to a call that failed',
+        ),
+      ),
+      errors: maybe(
+        list(
+          record({ code: maybe(text()), message: text(), details: maybe(object()) }),
+          'The failure, and what it replaced or followed from',
+        ),
+      ),
+      cut: maybe(list(BODY_PART, 'Parts that were too large to be kept whole')),
+      redacted: maybe(list(BODY_PART, 'Parts in which values were replaced by "[redacted]"')),
+    },
+    'Arguments and result of a call, redacted and within a size',
+  ),
+);
+/** Arguments and result of a finished call. */
+export type KeptBody = Value<typeof KEPT_BODY>;
+const BODY_READING = record({ tenant_id: text(), user_id: text(), key_id: maybe(text()), at: instant() });
+/** A reading of a kept body by somebody else than its caller. */
+export type BodyReading = Value<typeof BODY_READING>;
+export const BODY_ROUTES = {
+  'GET /api/v1/calls/{id}/body': {
+    id: 'getCallBody',
+    tag: 'calls',
+    summary:
+      'Arguments, result, upstream answer and errors of a finished call, for its caller and with the right read_bodies, which is recorded',
+    answers: {
+      200: answer(
+        'What is kept of the call',
+        record({ call_id: text(), body: KEPT_BODY, readings: list(BODY_READING, 'Who else has read it') }),
+      ),
+    },
+    errors: ['PERMISSION_DENIED', 'SERVICE_UNAVAILABLE'],
+  },
+} as const satisfies Routes;

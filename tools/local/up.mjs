@@ -94,13 +94,13 @@ function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, ser
   Files      ${config}  .env  ${join(stateDir, 'logs')}
   Metrics    ${metrics.join('\n             ')}
 
-In another terminal: a builtin tool, Python in the sandbox, an operation of an OpenAPI service, a tool of an MCP server, and your own API
+In another terminal: a builtin tool, Python in the sandbox, an operation of an OpenAPI service, a tool of an MCP server, and your own API or MCP server
   . ${environmentFile}
   tool calculator '{"expression": "2 * (3 + 4)"}'
   tool execute_python '{"code": "sum(range(10))"}'
   tool parcels_getParcel '{"parcel_id": "P-1001"}'
   tool sample_add '{"a": 2, "b": 40}'
-  npx fleetctl sources add openapi NAME URL-OR-FILE
+  npx fleetctl sources add URL-OR-FILE --allow
 `;
 }
 

@@ -17,6 +17,7 @@ const SWITCHES = new Set([
   'json',
   'help',
   'async',
+  'allow',
   'dry-run',
   'no-retry',
   'version',

@@ -1,37 +1,37 @@
-import { readFileSync } from 'node:fs';
-import type { RouteAnswer, RouteRequest, SourceStatus } from '@toolfleet/client';
-import type { JsonObject } from '@toolfleet/contracts';
+import type { RouteRequest, SourceStatus } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { optionValue, optionValues } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
-import { readJsonObject } from '../tool-arguments.js';
+import { addSource } from './add-source.js';
+import { showFindings } from './source-findings.js';
 
 /** `fleetctl sources`. */
 export const sources: Command = {
   usage:
-    'sources [list] | sources show <source> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
+    'sources [list] | sources show <source> | sources add <url|file> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
   summary: 'Manage sources of tools: administrators of their tenant, operators of all',
   options: [
+    ['--name <name>', 'add <url|file>: instead of a name made from the file or the host'],
+    ['--allow', 'add: lets the fleet that npm start runs here connect to the source'],
     ['--header <"Name: value">', 'add: sent with every request to the source; may be repeated'],
     ['--prefix <text>', 'add: names the tools <text>_<tool>; by default the name of the source, "" for none'],
     ['--fields <JSON>', 'add: further fields of the registration; @file reads a file, - standard input'],
     ['--visibility <fleet>', 'add: shares the tools with all tenants (operators)'],
   ],
   verbs: ['list', 'show', 'add', 'refresh', 'remove'],
-  known: ['header', 'prefix', 'fields', 'visibility'],
+  known: ['name', 'allow', 'header', 'prefix', 'fields', 'visibility'],
   async complete([verb, ...given], gateway) {
     if (verb === 'add') return given.length === 0 ? ['mcp', 'openapi'] : [];
     return verb === 'list' || given.length > 0 ? [] : (await listSources(gateway)).map(({ id }) => id);
   },
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
-    const most = { list: 0, show: 1, add: 3, refresh: 1, remove: 1 }[verb];
-    if (most === undefined || rest.length !== most) throw new CliError(`usage: fleetctl ${sources.usage}`, EXIT.usage);
+    const counts = { list: [0], show: [1], add: [1, 3], refresh: [1], remove: [1] }[verb];
+    if (!counts?.includes(rest.length)) throw new CliError(`usage: fleetctl ${sources.usage}`, EXIT.usage);
     if (verb === 'list') return list(context);
-    if (verb === 'add') return add(context, rest as [string, string, string]);
+    if (verb === 'add') return addSource(context, rest);
     const gateway = context.gateway();
     const source = await findSource(gateway, rest[0] as string);
     if (verb === 'remove') return remove(context, gateway, source);
@@ -44,12 +44,6 @@ export const sources: Command = {
     return verb === 'refresh' && body.state !== 'ok' ? EXIT.failed : EXIT.ok;
   },
 };
-
-/** Longest `name_prefix` of a document. */
-const MAX_PREFIX = 40;
-
-/** The answer to a registration. */
-type Registered = Pick<RouteAnswer<'POST /api/v1/sources/openapi'>, 'message' | 'quarantined' | 'refused' | 'warnings'>;
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const found = await listSources(gateway());
@@ -70,55 +64,6 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
     terminal.out(table(head, rows, terminal.width));
   }
   return EXIT.ok;
-}
-
-async function add({ gateway, json, terminal, line }: CommandContext, [kind, name, where]: [string, string, string]) {
-  if (kind !== 'mcp' && kind !== 'openapi')
-    throw new CliError(`The kind of a source must be mcp or openapi, not ${JSON.stringify(kind)}`, EXIT.usage);
-  const visibility = optionValue(line, 'visibility');
-  const fields = await readJsonObject(optionValue(line, 'fields'), '--fields', () => terminal.readInput());
-  const headers = Object.fromEntries(optionValues(line, 'header').map(toHeader));
-  const location = kind === 'mcp' ? { url: where } : readDocument(where);
-  const body: JsonObject = { ...fields, ...location, name };
-  if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
-  if (visibility !== undefined) body['visibility'] = visibility;
-  Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
-  const made: Registered = await gateway().request(`POST /api/v1/sources/${kind}`, { body });
-  if (json)
-    terminal.out(`${jsonText(made, 2)}
-`);
-  else {
-    terminal.out(`${plain(made.message)}
-`);
-    showFindings(terminal, { ...made, notes: made.warnings });
-    if (made.refused?.length)
-      terminal.out(`  after a correction: fleetctl sources refresh ${name}
-`);
-  }
-  return EXIT.ok;
-}
-
-/** Servers have the name of the source as their prefix by default. */
-function mcpPrefix(line: CommandContext['line']): JsonObject {
-  const prefix = optionValue(line, 'prefix');
-  return prefix === undefined ? {} : { prefix };
-}
-
-/**
- * The API names the tools of a document like its operations, which many documents share. The tools of a source that is registered
- * again keep the names that callers know.
- */
-async function openApiPrefix(
-  line: CommandContext['line'],
-  name: string,
-  fields: JsonObject,
-  gateway: Gateway,
-): Promise<JsonObject> {
-  const prefix = optionValue(line, 'prefix');
-  if (prefix !== undefined) return { name_prefix: prefix && `${prefix}_` };
-  if (fields['name_prefix'] !== undefined) return {};
-  const known = (await listSources(gateway)).some((source) => source.kind === 'openapi' && source.name === name);
-  return known ? {} : { name_prefix: `${name.slice(0, MAX_PREFIX - 1)}_` };
 }
 
 async function remove({ json, terminal }: CommandContext, gateway: Gateway, source: SourceStatus): Promise<number> {
@@ -153,18 +98,6 @@ function protocolRows({ protocol_version: version, protocol_switch: change }: So
   return [['protocol', change ? `${version} (${change.from} until ${shortTime(change.at)})` : version]];
 }
 
-/** What a registration left to do: tools that await approval, those refused, and notes. */
-function showFindings(
-  terminal: Terminal,
-  source: Partial<Pick<SourceStatus, 'quarantined' | 'refused' | 'notes'>>,
-): void {
-  for (const { name, reason } of source.quarantined ?? [])
-    terminal.out(`  quarantined  ${plain(`${name}: ${reason} (fleetctl approvals show ${name})`)}\n`);
-  for (const { name, code, message } of source.refused ?? [])
-    terminal.out(`  refused      ${plain(`${name}: ${message} (${code})`)}\n`);
-  for (const note of source.notes ?? []) terminal.out(`  note         ${plain(note)}\n`);
-}
-
 function listSources(gateway: Gateway): Promise<SourceStatus[]> {
   return gateway.request('GET /api/v1/sources');
 }
@@ -187,23 +120,6 @@ async function findSource(gateway: Gateway, name: string): Promise<SourceStatus>
 function target({ id, kind, tenant }: SourceStatus): RouteRequest<'GET /api/v1/sources/{kind}/{name}'> {
   const name = id.slice(kind.length + 1);
   return { path: { kind, name }, query: tenant === null ? { visibility: 'fleet' } : {} };
-}
-
-/** A document on the web is read by the fleet, and read again when it changes; a local file is sent in the registration. */
-function readDocument(where: string): JsonObject {
-  if (/^https?:\/\//i.test(where)) return { spec_url: where };
-  try {
-    return { spec_inline: readFileSync(where, 'utf8') };
-  } catch (error) {
-    throw new CliError(`Cannot read ${where}: ${(error as Error).message}`, EXIT.usage);
-  }
-}
-
-function toHeader(text: string): [string, string] {
-  const [, name, value] = /^([^:\s]+):\s*(.*)$/s.exec(text) ?? [];
-  if (name === undefined || value === undefined)
-    throw new CliError(`--header must be "Name: value", not ${JSON.stringify(text)}`, EXIT.usage);
-  return [name, value];
 }
 
 function shortTime(instant: string | null): string {

@@ -102,8 +102,7 @@ export const describe: Command = {
         ? 'No arguments\n'
         : table(['ARGUMENT', 'TYPE', 'DEFAULT', 'DESCRIPTION'], rows, Number.POSITIVE_INFINITY),
     );
-    const inToolset = toolset === undefined ? '' : ` --toolset ${shellWord(toolset)}`;
-    terminal.out(`\nfleetctl call ${shellWord(tool.name)}${inToolset}${exampleFlags(tool.parameters)}\n`);
+    terminal.out(`\n${exampleCall(tool, toolset)}\n`);
     return 0;
   },
 };
@@ -145,7 +144,9 @@ function typeText(property: JsonObject): string {
   return text === 'array' && items?.['type'] ? `array of ${String(items['type'])}` : text;
 }
 
-function exampleFlags(schema: JsonObject): string {
-  const required = (schema['required'] ?? []) as string[];
-  return required.map((name) => ` ${shellWord(`--${name}`)} …`).join('');
+/** The command that calls a tool, with its required arguments. */
+export function exampleCall(tool: { name: string; parameters: JsonObject }, toolset?: string): string {
+  const required = (tool.parameters['required'] ?? []) as string[];
+  const inToolset = toolset === undefined ? '' : ` --toolset ${shellWord(toolset)}`;
+  return `fleetctl call ${shellWord(tool.name)}${inToolset}${required.map((name) => ` ${shellWord(`--${name}`)} …`).join('')}`;
 }

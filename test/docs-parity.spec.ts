@@ -91,6 +91,7 @@ const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
   authorize: [['quarantine, dangerous, role', '403 TOOL_QUARANTINED · TOOL_DANGEROUS · PERMISSION_DENIED']],
   arguments: [
     ['unwrap, coerce, check', '400 ARGUMENTS_INVALID   all violations together'],
+    ['in a child if costly', '503 SERVICE_UNAVAILABLE'],
     ['select compiles', '400 REQUEST_INVALID     with the position of the error'],
     ['dangerous values', '403 TOOL_DANGEROUS'],
   ],

@@ -1,3 +1,4 @@
+export { ArgumentPool } from './argument-pool.js';
 export { Audits, CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
 export { BudgetClient } from './budget-client.js';
 export { CallSpans } from './call-spans.js';

@@ -8,14 +8,14 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { type Fault, toParameterName } from '@toolfleet/schema';
+import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/schema';
 import { hasRequiredRole, mayUse } from './access.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
 import { step, type Step } from './step.js';
 import { budgetScopes, payer } from './steps/budget.js';
 import { readSelection } from './steps/select.js';
-import { callsTools, rateKey, ToolPlans, type ToolPlan } from './tool-plan.js';
+import { callsTools, rateKey, ToolPlans } from './tool-plan.js';
 
 /** Clients match this message. */
 const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
@@ -54,14 +54,28 @@ export function permission(): Step<ResolvedCall> {
   });
 }
 
-/** Reads arguments and selection. @throws ToolError ARGUMENTS_INVALID, REQUEST_INVALID, TOOL_DANGEROUS */
-export function readArguments({ settings }: Pick<EnginePorts, 'settings'>): Step<ResolvedCall, Call> {
+/**
+ * Reads arguments and selection.
+ * @throws ToolError ARGUMENTS_INVALID, REQUEST_INVALID, TOOL_DANGEROUS, and as `CostlyArguments`
+ */
+export function readArguments({
+  settings,
+  costlyArguments,
+}: Pick<EnginePorts, 'settings' | 'costlyArguments'>): Step<ResolvedCall, Call> {
   return step('arguments', (call, next) => {
-    const { active, tool, plan } = call;
-    const args = parseArguments(plan, tool, active);
-    const selection = readSelection(plan, active.request);
-    authorizeArguments(active.request.origin, tool, args);
-    return next(buildCall(call, args, selection, settings));
+    const { active, tool, plan, signal } = call;
+    const { rawArguments: raw, view, principal, origin } = active.request;
+    const go = (read: ReadArguments) => {
+      const args = acceptArguments(read, tool, active);
+      const selection = readSelection(plan, active.request);
+      authorizeArguments(origin, tool, args);
+      return next(buildCall(call, args, selection, settings));
+    };
+    const { reader } = plan;
+    const read = reader.read(raw, view);
+    if (read.ok || !read.tooCostly) return go(read);
+    const { schema, rules } = reader;
+    return costlyArguments.read({ schema, rules, raw, view }, { tenantId: principal.tenantId, signal }).then(go);
   });
 }
 
@@ -114,11 +128,10 @@ function deny(message: string): never {
 }
 
 /**
- * Coerces and validates the arguments of a call, and records conversions and dropped names for the metadata.
+ * Records conversions and dropped names of arguments for the metadata.
  * @throws ToolError ARGUMENTS_INVALID with every violation in `details.faults`
  */
-function parseArguments(plan: ToolPlan, tool: RegisteredTool, active: ActiveCall): JsonObject {
-  const read = plan.reader.read(active.request.rawArguments, active.request.view);
+function acceptArguments(read: ReadArguments, tool: RegisteredTool, active: ActiveCall): JsonObject {
   if (!read.ok) throw argumentsInvalid(tool.name, read.faults);
   active.coercions = read.coercions;
   active.dropped = read.dropped;

@@ -25,6 +25,7 @@ import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definiti
 import type { ToolView } from '@toolfleet/contracts/toolset';
 import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
+import type { ArgumentRules, ReadArguments } from '@toolfleet/schema';
 import type { SelectExpression } from '@toolfleet/schema/select';
 import type { ActiveCall, Call, CacheVersion } from './call.js';
 import type { KeptHandle } from './result-handle.js';
@@ -60,6 +61,7 @@ export interface EnginePorts {
   tracer: Tracer;
   meter: Meter;
   sessionResults: SessionResults;
+  costlyArguments: CostlyArguments;
   selector: ResultSelector;
   shelf: ResultShelf;
   clock: Clock;
@@ -176,6 +178,20 @@ export abstract class ResultCache {
 export abstract class SessionResults {
   abstract get(sessionKey: string, resultKey: string): MaybePromise<Succeeded | undefined>;
   abstract put(sessionKey: string, resultKey: string, result: Succeeded, ttlMs: Milliseconds): void;
+}
+
+/** Arguments with the schema and the rules of their tool. */
+export interface ArgumentJob {
+  schema: JsonObject;
+  rules: ArgumentRules;
+  raw: JsonObject;
+  view?: ToolView;
+}
+
+/** Reads arguments that take longer to check than an event loop may be held, in bounded time and memory. */
+export abstract class CostlyArguments {
+  /** @throws ToolError SERVICE_UNAVAILABLE or QUEUE_FULL when they exceed the bounds; the signal's reason when it is aborted */
+  abstract read(job: ArgumentJob, bounds: { tenantId: string; signal: AbortSignal }): Promise<ReadArguments>;
 }
 
 /** What an expression selects. */

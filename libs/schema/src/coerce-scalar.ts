@@ -1,6 +1,6 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { BODY_EXCESS, inexactNumber, jsonShape, shapeExcess, significantDigits } from '@toolfleet/contracts/json-text';
-import { chargeSteps, StepsExhausted } from './step-budget.js';
+import { chargeText, StepsExhausted, TextRefused } from './step-budget.js';
 
 /** JSON Schema's names of types. */
 export type TypeName = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
@@ -78,20 +78,16 @@ function toText(value: number | boolean): string {
   return typeof value === 'number' && Math.abs(value) >= 1e21 ? BigInt(value).toString() : String(value);
 }
 
-/** Steps of a name or value of JSON text, and how many UTF-16 units are scanned in one step (as a power of two). */
-const NODE_STEPS = 2;
-const SCAN_SHIFT = 5;
-
 /**
  * Parses JSON text that was sent as an argument. Its names and values count like those of a body.
- * @throws StepsExhausted before anything is parsed; SyntaxError, also for text that is nested too deep
+ * @throws StepsExhausted or TextRefused before anything is parsed; SyntaxError, also for text that is nested too deep
  */
 export function parseArgument(text: string): Json {
   const shape = jsonShape(Buffer.from(text));
   const excess = shapeExcess(shape);
   if (excess === 'depth') throw new SyntaxError(BODY_EXCESS.depth);
-  if (excess) throw new StepsExhausted();
-  chargeSteps(NODE_STEPS * shape.nodes + (text.length >> SCAN_SHIFT));
+  if (excess) throw new TextRefused(BODY_EXCESS[excess].replace('The body', 'JSON text'));
+  chargeText(shape.nodes, text.length);
   return JSON.parse(text) as Json;
 }
 

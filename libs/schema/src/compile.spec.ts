@@ -177,6 +177,7 @@ test('validation that would take exponential time stops with an error', () => {
     faults: [
       expect.objectContaining({ kind: 'invalid', message: expect.stringContaining('takes too long') as string }),
     ],
+    tooCostly: true,
   });
 });
 

@@ -160,9 +160,11 @@ function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction 
   }
 }
 
-/** The error for a value whose check used up its steps. */
+/** The keyword of the error of a value whose check used up its steps. */
+export const STEPS_KEYWORD = 'steps';
+
 function tooCostly(error: StepsExhausted): ErrorObject {
-  return { keyword: 'steps', instancePath: '', schemaPath: '#', params: {}, message: error.message };
+  return { keyword: STEPS_KEYWORD, instancePath: '', schemaPath: '#', params: {}, message: error.message };
 }
 
 /**

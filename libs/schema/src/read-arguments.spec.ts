@@ -235,7 +235,10 @@ describe('JSON text', () => {
     const items = { ...list.properties.list, items: { type: 'array' } };
     const each = new ArgumentReader({ ...list, properties: { list: items } }, { toolName: 'tool' });
     for (const reads of Array.isArray(raw.list) ? [each] : [reader])
-      expect(reads.read(raw)).toMatchObject({ ok: false, faults: [{ message: expect.stringContaining('too long') }] });
+      expect(reads.read(raw)).toEqual({
+        ok: false,
+        faults: [expect.objectContaining({ message: expect.stringContaining('50000') })],
+      });
   });
 
   test('within the limits becomes a value; text that is nested too deep stays text', () => {

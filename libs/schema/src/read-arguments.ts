@@ -1,13 +1,13 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { countNodes, inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
 import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
-import { compileSchema, type CompiledSchema } from './compile.js';
+import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
 import { escapePointer, schemaAt } from './subschemas.js';
 import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
-import { chargeSteps, StepsExhausted, withinSteps } from './step-budget.js';
+import { chargeSteps, StepsExhausted, TextRefused, withinSteps } from './step-budget.js';
 
 /** How the arguments of one tool are read. */
 export interface ArgumentRules {
@@ -21,7 +21,8 @@ export interface ArgumentRules {
 /** Arguments that are ready for the tool, or all their faults. */
 export type ReadArguments =
   | { ok: true; arguments: JsonObject; coercions: readonly Coercion[]; dropped: readonly string[] }
-  | { ok: false; faults: Fault[] };
+  /** `tooCostly`: they take longer to check than an event loop may be held, and nothing else is known of them. */
+  | { ok: false; faults: Fault[]; tooCostly?: true };
 
 /** One top-level argument. */
 interface Parameter {
@@ -62,8 +63,8 @@ export class ArgumentReader {
 
   /** @throws ToolError SPEC_INVALID when the schema does not compile */
   constructor(
-    schema: JsonObject,
-    private readonly rules: ArgumentRules,
+    readonly schema: JsonObject,
+    readonly rules: ArgumentRules,
   ) {
     this.#compiled = compileSchema(schema);
     const required = new Set(Array.isArray(schema.required) ? schema.required : []);
@@ -77,8 +78,9 @@ export class ArgumentReader {
   /**
    * Returns the arguments for the tool, or all faults together. Never throws.
    * @param view how the caller's toolset shows the tool: arguments that it hides are unknown to the caller
+   * @param steps limit of the check; by default that of an event loop
    */
-  read(raw: JsonObject, view?: ToolView): ReadArguments {
+  read(raw: JsonObject, view?: ToolView, steps?: number): ReadArguments {
     const tooMany = this.#tooManyNames(raw);
     if (tooMany) return tooMany;
     if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH)
@@ -87,10 +89,12 @@ export class ArgumentReader {
     if (countNodes(raw, MAX_BODY_NODES) > MAX_BODY_NODES)
       return refuseAll(`Arguments have more than ${MAX_BODY_NODES} values`);
     try {
-      return withinSteps(() => this.#readNested(raw, view));
+      return withinSteps(() => this.#readNested(raw, view), steps);
     } catch (error) {
       if (!(error instanceof StepsExhausted)) throw error;
-      return refuseAll(`${error.message}: send smaller or simpler arguments`);
+      if (error instanceof TextRefused) return refuseAll(error.message);
+      const message = `${error.message}: send smaller or simpler arguments`;
+      return { ok: false, faults: [faultAt('', 'invalid', message)], tooCostly: true };
     }
   }
 
@@ -147,7 +151,10 @@ export class ArgumentReader {
 
     if (!this.#compiled.check(args)) {
       const reported = new Set(faults.map((fault) => fault.param));
-      for (const fault of explainErrors(this.#compiled.errors(args), this.#compiled.checked))
+      const errors = this.#compiled.errors(args);
+      // Not known to be wrong: the check stopped before its end.
+      if (errors[0]?.keyword === STEPS_KEYWORD) throw new StepsExhausted();
+      for (const fault of explainErrors(errors, this.#compiled.checked))
         if (!reported.has(fault.param)) faults.push(fault);
     }
     if (faults.length > 0) return { ok: false, faults: faults.slice(0, MAX_FAULTS) };

@@ -1,6 +1,6 @@
 import { _, Name, type Ajv, type CodeKeywordDefinition } from 'ajv';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { countNodes } from '@toolfleet/contracts/json-text';
+import { countNodes, MAX_BODY_NODES } from '@toolfleet/contracts/json-text';
 import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './subschemas.js';
 
 /**
@@ -12,6 +12,8 @@ import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './su
  */
 let left = Number.POSITIVE_INFINITY;
 let errorsLeft = Number.POSITIVE_INFINITY;
+/** Names and values that JSON texts in the value may still have together. */
+let textNodesLeft = Number.POSITIVE_INFINITY;
 let counting = false;
 
 /**
@@ -19,6 +21,8 @@ let counting = false;
  * An array of 20,000 objects with two members fits.
  */
 const LOOP_STEPS = 200_000;
+/** Steps of a validation in a process of its own: two seconds, and five on a slow core. */
+export const CHILD_STEPS = 100 * LOOP_STEPS;
 /** Error objects of a validation that reports all errors. A failed union has several for each of its forms. */
 const MAX_ERRORS = 1_000;
 /** Steps of an error object. It takes about 300 bytes, so its share of the garbage collection counts as well. */
@@ -26,10 +30,23 @@ const ERROR_STEPS = 10;
 
 /** A validation has used up its steps. */
 export class StepsExhausted extends Error {
-  constructor() {
-    super('The value takes too long to check against its schema');
+  constructor(message = 'The value takes too long to check against its schema') {
+    super(message);
   }
 }
+
+/** JSON text in a value exceeds the limits of a body: no number of steps would be enough. */
+export class TextRefused extends StepsExhausted {}
+
+/** Counts the names and values of a JSON text that is about to be parsed. @throws TextRefused, StepsExhausted */
+export function chargeText(nodes: number, length: number): void {
+  textNodesLeft -= nodes;
+  if (textNodesLeft < 0) throw new TextRefused(`JSON texts have more than ${MAX_BODY_NODES} names and values`);
+  chargeSteps(NODE_STEPS * nodes + (length >> TEXT_SHIFT));
+}
+
+/** Steps of parsing a name or value of JSON text. */
+const NODE_STEPS = 2;
 
 /** Charges work to the running validation; does nothing outside one. @throws StepsExhausted */
 export function chargeSteps(steps: number): void {
@@ -46,11 +63,13 @@ export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
   if (counting) return work();
   counting = true;
   left = limit;
+  textNodesLeft = MAX_BODY_NODES;
   try {
     return work();
   } finally {
     counting = false;
     left = Number.POSITIVE_INFINITY;
+    textNodesLeft = Number.POSITIVE_INFINITY;
   }
 }
 

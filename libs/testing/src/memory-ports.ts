@@ -11,7 +11,9 @@ import {
   MemorySessionResults,
   Meter,
   PolicyPort,
+  CostlyArguments,
   ResultSelector,
+  type ArgumentJob,
   ResultShelf,
   ToolCatalog,
   Tracer,
@@ -25,6 +27,7 @@ import {
   type PolicyResult,
   type ResolvedTool,
 } from '@toolfleet/engine';
+import { ArgumentReader, CHILD_STEPS, type ReadArguments } from '@toolfleet/schema';
 import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
 import type { Acceptance, Journal, JournalEntry, JournalRequest, KeyedCall } from '@toolfleet/journal';
 
@@ -40,6 +43,13 @@ export class MemoryCatalog extends ToolCatalog {
   override resolve(name: string, { tenantId }: Principal): ResolvedTool | undefined {
     const tool = this.tools.get(name);
     return tool && (tool.tenant === undefined || tool.tenant === tenantId) ? { tool } : undefined;
+  }
+}
+
+/** Reads all arguments in this process. */
+export class LocalArguments extends CostlyArguments {
+  override async read({ schema, rules, raw, view }: ArgumentJob): Promise<ReadArguments> {
+    return new ArgumentReader(schema, rules).read(raw, view, CHILD_STEPS);
   }
 }
 
@@ -247,6 +257,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
     tracer: new NoTracer(),
     meter: new NoMeter(),
     sessionResults: new MemorySessionResults(clock),
+    costlyArguments: new LocalArguments(),
     selector: new LocalSelector(),
     shelf: new MemoryShelf(),
     settings: DEFAULT_SETTINGS,

@@ -1,6 +1,7 @@
 import type { ExecResponse, NewExecJob, PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import {
+  ArgumentPool,
   LeasedBudget,
   configuredGuards,
   policyComponent,
@@ -99,6 +100,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   if (recorder) metrics.onScrape(() => metrics.callSpoolAge.set(recorder.oldestMs / 1_000));
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
+  const costlyArguments = new ArgumentPool(clock);
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(deps.definitions, deps.toolsets, deps.list),
     policy: policy.policy,
@@ -113,6 +115,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     tracer: new CallSpans(settings.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT),
     meter: callMetrics,
     sessionResults: new MemorySessionResults(clock),
+    costlyArguments,
     selector,
     shelf,
     clock,
@@ -124,6 +127,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers.asComponent(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),
+    costlyArguments,
     selector,
     { name: 'records of calls', drain: async () => recorder?.drain(settings.DRAIN_TIMEOUT_MS / 2) },
     {

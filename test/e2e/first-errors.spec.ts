@@ -53,7 +53,7 @@ describe('a URL near the right one', () => {
     const url = new URL(`${fleet.url()}/mcp/`);
     const old = new ClientV1({ name: 'v1', version: '1' });
     await old.connect(new TransportV1(url, { requestInit: requestInit() }));
-    expect(old.getServerCapabilities()?.tools).toEqual({ listChanged: false });
+    expect(old.getServerCapabilities()?.tools).toEqual({ listChanged: true });
     expect(JSON.stringify(await old.listTools())).toContain('calculator');
     await old.close();
     const modern = new Client({ name: 'v2', version: '1' }, { versionNegotiation: { mode: 'auto' } });

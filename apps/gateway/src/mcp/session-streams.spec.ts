@@ -1,5 +1,8 @@
 /** Streams of 2025 clients at two replicas. The whole way from a server to its clients is in test/e2e/mcp-endpoint.spec.ts. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { ResourceLease } from '@toolfleet/contracts/execution';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -132,6 +135,23 @@ it('tells a client of the resources that it subscribes to at any replica, until 
   await eventually('leased again', () => leases.at(-1)?.uris.length === 1);
   await client.close();
   await eventually('given up with its stream', () => leases.at(-1)?.uris.length === 0);
+});
+
+it('tells a client of the SDK 1.x', async () => {
+  const { url } = await replica();
+  const client = new ClientV1({ name: 'spec', version: '1' });
+  const heard: string[] = [];
+  const errors: Error[] = [];
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.push(params.uri));
+  client.onerror = (error) => errors.push(error);
+  const requestInit = { headers: { Authorization: 'Bearer alice' } };
+  await client.connect(new TransportV1(new URL(url), { requestInit }));
+  await client.subscribeResource({ uri: NOTES });
+  await eventually('leased', () => leases.some(({ uris }) => uris.includes('x://notes')));
+  executor.publish(SUBJECTS.mcpUpdated, { source: leases.at(-1)!.source, uri: 'x://notes' });
+  await eventually('told', () => heard.length > 0);
+  await client.close();
+  expect([new Set(heard), errors]).toEqual([new Set([NOTES]), []]);
 });
 
 it('takes a stream that opens again for the only one, and reports what may have changed', async () => {

@@ -151,7 +151,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
       expect(await found({ from: NOON + 1 })).toEqual(['dear']);
       expect(await found({ from: NOON, to: NOON + 1, tenant_id: 'globex' })).toEqual(['other']);
       const { groups } = await list({ tenant_id: 'acme', limit: 1, group_by: ['status', 'day'] });
-      const none = { failures: 0, tokens: 0, micro_usd: 0, mean_ms: 20, max_ms: 20 };
+      const none = { failures: 0, tokens: 0, micro_usd: 0, mean_ms: 20, p50_ms: 20, p95_ms: 20, max_ms: 20 };
       expect(groups).toEqual({
         rows: [
           {
@@ -162,10 +162,21 @@ function conformance(name: string, make: () => Promise<Opened>): void {
             tokens: 28,
             micro_usd: 54_500,
             mean_ms: 240,
+            p95_ms: 900,
             max_ms: 900,
           },
           { ...none, status: 'refused', day: '2026-11-21', calls: 1, failures: 1, tokens: 7, micro_usd: 1_500 },
         ],
+        total: {
+          calls: 5,
+          failures: 1,
+          tokens: 35,
+          micro_usd: 56_000,
+          mean_ms: 196,
+          p50_ms: 20,
+          p95_ms: 900,
+          max_ms: 900,
+        },
       });
       const byKey = await list({ limit: 1, group_by: ['tenant', 'key'], tool: 'calculator' });
       expect(byKey.groups!.rows).toEqual([
@@ -180,6 +191,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
       const { store } = await make();
       const made = Array.from({ length: 12_000 }, (_, index) =>
         call(`c${index}`, {
+          duration_ms: (index * 7) % 2_000,
           user_id: index % 4_000 === 0 ? 'bob' : 'ann',
           tenant_id: index % 3 === 0 ? 'acme' : 'globex',
         }),
@@ -203,6 +215,8 @@ function conformance(name: string, make: () => Promise<Opened>): void {
         }
         expect([found.toSorted(), next]).toEqual([['c0', 'c4000', 'c8000'], undefined]);
       }
+      const { groups } = await store.list({ limit: 1, group_by: ['tenant'] });
+      expect(groups!.total).toMatchObject({ calls: 12_000, p50_ms: 1_000, p95_ms: 1_900, max_ms: 1_999 });
       const all = await store.list({ tenant_id: 'acme', limit: 4_000 });
       expect([all.calls.length, (await store.list({ tenant_id: 'acme', limit: 10, before: all.next })).next]).toEqual([
         4_000,

@@ -21,6 +21,7 @@ import {
 } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { BodyStore, type BodyTables } from './body-store.js';
+import { Durations, ROUNDED_MS } from './durations.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 
 /** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
@@ -235,7 +236,7 @@ export class CallStore {
     groups: readonly CallGroup[],
     isOver: IsOver,
   ): Promise<CallGroups> {
-    const sums = new Map<string, CallSum & { total_ms: number }>();
+    const sums = new Map<string, OpenSum>();
     const bounds = toBounds(query);
     let since: EpochMs | undefined;
     for await (const stretch of this.#stretches(query.tenant_id, false, bounds)) {
@@ -248,8 +249,9 @@ export class CallStore {
           sql<number>`sum(tokens)`.as('tokens'),
           sql<number>`sum(duration_ms)`.as('total_ms'),
           sql<number>`max(duration_ms)`.as('max_ms'),
+          ROUNDED_MS.as('rounded_ms'),
         ])
-        .groupBy(groups.map((group) => GROUP[group].of))
+        .groupBy([...groups.map((group) => GROUP[group].of), ROUNDED_MS])
         .execute();
       for (const row of rows) addTo(sums, groups, row);
       if (stretch.from > bounds.from && (sums.size > MAX_GROUPS || isOver())) {
@@ -257,10 +259,10 @@ export class CallStore {
         break;
       }
     }
-    const rows = [...sums.values()]
-      .toSorted((one, other) => other.calls - one.calls)
-      .map(({ total_ms: total, ...sum }) => ({ ...sum, mean_ms: Math.round((total / sum.calls) * 10) / 10 }));
-    return since === undefined ? { rows } : { rows, since };
+    const total = emptySum();
+    for (const sum of sums.values()) addSum(total, sum);
+    const rows = [...sums.values()].toSorted((one, other) => other.calls - one.calls).map(toCallSum);
+    return { rows, total: toCallSum(total), ...(since !== undefined && { since }) };
   }
 
   /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
@@ -402,12 +404,31 @@ const GROUP: Readonly<Record<CallGroup, { name: string; of: RawBuilder<unknown> 
   code: { name: 'code', of: sql.ref('code') },
 };
 
-/** Adds the sum of a group in one stretch. PostgreSQL returns sums as text. */
-function addTo(
-  sums: Map<string, CallSum & { total_ms: number }>,
-  groups: readonly CallGroup[],
-  row: Record<string, unknown>,
-): void {
+/** A sum to which stretches are added. */
+interface OpenSum extends Omit<CallSum, 'mean_ms' | 'p50_ms' | 'p95_ms'> {
+  total_ms: number;
+  durations: Durations;
+}
+
+const ADDED = ['calls', 'failures', 'micro_usd', 'tokens', 'total_ms'] as const;
+const emptySum = (): OpenSum => ({
+  ...{ calls: 0, failures: 0, micro_usd: 0, tokens: 0, total_ms: 0, max_ms: 0 },
+  durations: new Durations(),
+});
+
+function addSum(sum: OpenSum, other: OpenSum): void {
+  for (const name of ADDED) sum[name] += other[name];
+  sum.max_ms = Math.max(sum.max_ms, other.max_ms);
+  sum.durations.addAll(other.durations);
+}
+
+function toCallSum({ total_ms: total, durations, ...sum }: OpenSum): CallSum {
+  const [p50_ms = 0, p95_ms = 0] = durations.percentiles([0.5, 0.95]);
+  return { ...sum, mean_ms: sum.calls === 0 ? 0 : Math.round((total / sum.calls) * 10) / 10, p50_ms, p95_ms };
+}
+
+/** Adds the calls of a group and rounded duration in one stretch. PostgreSQL returns sums as text. */
+function addTo(sums: Map<string, OpenSum>, groups: readonly CallGroup[], row: Record<string, unknown>): void {
   const members = groups.map((group) => [GROUP[group].name, row[GROUP[group].name]] as const);
   const key = JSON.stringify(members.map(([, value]) => value));
   let sum = sums.get(key);
@@ -415,10 +436,10 @@ function addTo(
     const shown = members
       .filter(([, value]) => value !== null)
       .map(([name, value]) => [name, name === 'day' ? dayText(Number(value)) : value]);
-    const none = { calls: 0, failures: 0, micro_usd: 0, tokens: 0, total_ms: 0, mean_ms: 0, max_ms: 0 };
-    sums.set(key, (sum = { ...(Object.fromEntries(shown) as object), ...none }));
+    sums.set(key, (sum = { ...(Object.fromEntries(shown) as object), ...emptySum() }));
   }
-  for (const name of ['calls', 'failures', 'micro_usd', 'tokens', 'total_ms'] as const) sum[name] += Number(row[name]);
+  for (const name of ADDED) sum[name] += Number(row[name]);
+  sum.durations.add(Number(row['rounded_ms']), Number(row['calls']));
   sum.max_ms = Math.max(sum.max_ms, Number(row['max_ms']));
 }
 

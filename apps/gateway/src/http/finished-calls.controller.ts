@@ -1,6 +1,6 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
-import type { CallGroups, RecordsList, StoredCall } from '@toolfleet/contracts/records';
+import type { CallGroups, CallSum, RecordsList, StoredCall } from '@toolfleet/contracts/records';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
 import type { RouteInput } from '@toolfleet/contracts/resources';
@@ -103,8 +103,11 @@ const shown = ({ ended_at: endedAt, micro_usd: microUsd, ...call }: StoredCall) 
   cost_usd: toUsd(microUsd),
 });
 
-const shownGroups = ({ rows, since }: CallGroups) => ({
-  rows: rows.map(({ micro_usd: microUsd, ...sum }) => ({ ...sum, cost_usd: toUsd(microUsd) })),
+const shownSum = ({ micro_usd: microUsd, ...sum }: CallSum) => ({ ...sum, cost_usd: toUsd(microUsd) });
+
+const shownGroups = ({ rows, total, since }: CallGroups) => ({
+  rows: rows.map(shownSum),
+  total: shownSum(total),
   since: since === undefined ? undefined : new Date(since).toISOString(),
 });
 

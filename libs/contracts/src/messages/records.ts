@@ -102,6 +102,8 @@ export interface RecordsListReply {
 /** Sums of calls: those with the most calls first. */
 export interface CallGroups {
   rows: CallSum[];
+  /** The sum of all rows. */
+  total: CallSum;
   /** Calls that were recorded before it are not in the sums, because the search took too long or there were too many groups. */
   since?: EpochMs;
 }

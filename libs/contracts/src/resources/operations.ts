@@ -401,6 +401,8 @@ const CALL_SUM = named(
       cost_usd: number(),
       tokens: integer(),
       mean_ms: number(),
+      p50_ms: number('Median, with two significant digits'),
+      p95_ms: number('95 of 100 calls took at most as long, with two significant digits'),
       max_ms: number(),
     },
     'Sum of the calls of one group; it has the members that were grouped by and that its calls have',
@@ -510,6 +512,7 @@ export const OPERATION_ROUTES = {
           groups: maybe(
             record({
               rows: list(CALL_SUM, 'Those with the most calls first'),
+              total: maybe(CALL_SUM),
               since: maybe(
                 instant('Calls that were recorded before are not in the sums: there are too many for one request'),
               ),

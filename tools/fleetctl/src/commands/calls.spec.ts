@@ -52,15 +52,25 @@ describe('calls', () => {
   });
 
   it('are summed', async () => {
-    const sum = { tool: 'calculator', calls: 12, failures: 3, cost_usd: 0.5, tokens: 7, mean_ms: 20.5, max_ms: 900 };
+    const sum = {
+      tool: 'calculator',
+      calls: 12,
+      failures: 3,
+      cost_usd: 0.5,
+      tokens: 7,
+      mean_ms: 20.5,
+      p50_ms: 18,
+      p95_ms: 250,
+      max_ms: 900,
+    };
     const groups = { rows: [sum, { ...sum, tool: 'crm_get', calls: 2 }], since: '2026-01-30T00:00:00.000Z' };
     routes.set('GET /api/v1/calls', answer({ ...page([CALL], '7'), groups }));
     expect(await run(['calls', 'sum', '--by', 'tool', '--status', 'failure'])).toEqual({
       code: 0,
       out: [
-        'TOOL        CALLS  FAILED  USD  TOKENS  MEAN MS  MAX MS',
-        'calculator     12       3  0.5       7     20.5     900',
-        'crm_get         2       3  0.5       7     20.5     900',
+        'TOOL        CALLS  FAILED  USD  TOKENS  MEAN MS  P50 MS  P95 MS  MAX MS',
+        'calculator     12       3  0.5       7     20.5      18     250     900',
+        'crm_get         2       3  0.5       7     20.5      18     250     900',
         '',
       ].join('\n'),
       error: 'Only calls since 2026-01-30T00:00:00.000Z: older ones are too many for one request\n',

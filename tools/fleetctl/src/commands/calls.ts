@@ -103,8 +103,8 @@ async function sumCalls({ line, json, terminal, gateway }: CommandContext): Prom
   const by = optionValue(line, 'by');
   if (by === undefined) throw new CliError('--by names what to sum by, such as tool,day', EXIT.usage);
   const { groups } = await readCalls(gateway(), { ...filtersOf(line), group_by: by, limit: 1 });
-  const { rows = [], since } = groups ?? {};
-  if (json) terminal.out(`${jsonText({ rows, since }, 2)}\n`);
+  const { rows = [], total, since } = groups ?? {};
+  if (json) terminal.out(`${jsonText({ rows, total, since }, 2)}\n`);
   else if (rows.length === 0) terminal.out('No calls\n');
   else {
     const names = (
@@ -117,6 +117,8 @@ async function sumCalls({ line, json, terminal, gateway }: CommandContext): Prom
       'USD',
       'TOKENS',
       'MEAN MS',
+      'P50 MS',
+      'P95 MS',
       'MAX MS',
     ];
     const cells = rows.map((row) => [
@@ -126,6 +128,8 @@ async function sumCalls({ line, json, terminal, gateway }: CommandContext): Prom
       row.cost_usd,
       row.tokens,
       row.mean_ms,
+      row.p50_ms,
+      row.p95_ms,
       row.max_ms,
     ]);
     terminal.out(table(head, cells, terminal.width));

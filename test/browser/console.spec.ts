@@ -22,6 +22,8 @@ const VIEWS = [
   ['faults', 'Faults'],
   ['breakers', 'Breakers and limits'],
   ['budgets', 'Budgets and cost'],
+  ['tenants', 'Tenants'],
+  ['tenants/acme', 'acme'],
   ['sources', 'Sources'],
   ['sources/mcp%2Fcrm', 'crm'],
   ['toolsets', 'Toolsets'],
@@ -447,6 +449,53 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
       expect(await tab.overflow(), place).toBeLessThanOrEqual(0);
       expect(await tab.brokenWords(), place).toEqual([]);
     }
+  });
+
+  it('leads from the overview to what is slow, who spent it and why calls failed, and limits who spends', async () => {
+    const call = (expression: string) => fleet.call('calculator', { expression });
+    for (const expression of ['1 + 1', '2 + 2', '1 / 0']) await call(expression);
+    const tab = await tabOf(fleet.operatorKey);
+    const { page } = tab;
+    await tab.go('overview', 'Overview');
+    const tools = page.getByRole('region', { name: 'By tool' });
+    await expect
+      .poll(async () => {
+        await page.reload();
+        await tools.waitFor();
+        return tools.textContent();
+      })
+      .toContain('calculator');
+    for (const head of ['Not successful', 'Median', '95 %', 'Cost'])
+      expect(await tools.getByRole('columnheader', { name: head }).count()).toBe(1);
+    await tools.getByRole('link', { name: 'calculator', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'calculator' }).waitFor();
+    await page.getByText(/^95 % within/).waitFor();
+    const callers = page.getByRole('region', { name: 'By key' });
+    expect(await callers.getByRole('link').count()).toBeGreaterThan(0);
+    await page
+      .getByRole('region', { name: 'By error code' })
+      .getByRole('link', { name: 'TOOL_ERROR', exact: true })
+      .click();
+    await page.getByRole('heading', { level: 1, name: 'Calls' }).waitFor();
+    expect(page.url()).toContain('code=TOOL_ERROR');
+
+    await tab.go('tenants', 'Tenants');
+    await page.getByRole('link', { name: 'acme', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'acme' }).waitFor();
+    await page.getByText('Forecast for its end').waitFor();
+    await page.getByRole('region', { name: 'By user' }).waitFor();
+
+    const admin = await tabOf(fleet.adminKey);
+    await admin.go('budgets', 'Budgets and cost');
+    await admin.page.getByText(/if it goes on as in the last/).waitFor();
+    await admin.page.getByLabel('Id of the user').fill('ada');
+    await admin.page.getByLabel('USD', { exact: true }).fill('20');
+    await admin.page.getByRole('button', { name: 'Set', exact: true }).click();
+    const card = admin.page.getByRole('region', { name: /^Budget of the user ada in \d{4}-\d{2}$/ });
+    await card.getByText('of $20.00').waitFor();
+    await card.getByRole('button', { name: /^Remove/ }).click();
+    await card.getByRole('button', { name: 'Yes' }).click();
+    await card.waitFor({ state: 'detached' });
   });
 
   it('opens its menu on a phone and leads on from it', async () => {

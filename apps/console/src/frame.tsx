@@ -9,6 +9,7 @@ import { OverviewView } from './views/overview.js';
 import { ApprovalsProvider, QuarantineView, WaitingApprovals } from './views/quarantine.js';
 import { QueuesView } from './views/queues.js';
 import { SourcesView } from './views/sources.js';
+import { TenantsView } from './views/tenants.js';
 import { ToolsView } from './views/tools.js';
 import { ToolsetsView } from './views/toolsets.js';
 import { useSigned } from './session.js';
@@ -56,6 +57,13 @@ const VIEWS: readonly View[] = [
   },
   { name: 'breakers', title: 'Breakers and limits', Component: BreakersView },
   { name: 'budgets', title: 'Budgets and cost', Component: BudgetsView },
+  {
+    name: 'tenants',
+    title: 'Tenants',
+    Component: TenantsView,
+    needs: 'operate_fleet',
+    why: 'It shows what every tenant spends.',
+  },
   {
     name: 'sources',
     title: 'Sources',

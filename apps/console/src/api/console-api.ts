@@ -88,6 +88,15 @@ export class ConsoleApi {
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;
   limits = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/limits', { signal })).tools;
   budgets = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/budgets', { signal })).budgets;
+  setBudget = (body: RouteRequest<'PUT /api/v1/budgets'>['body']) =>
+    this.#client.request('PUT /api/v1/budgets', { body });
+  removeBudget = (query: RouteRequest<'DELETE /api/v1/budgets'>['query']) =>
+    this.#client.request('DELETE /api/v1/budgets', { query });
+  tenants = (signal?: AbortSignal) => this.#client.request('GET /api/v1/tenants', { signal });
+  tenant = (id: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/tenants/{id}', { path: { id }, signal });
+  /** What this month has cost, and will have cost at its end, by tool. */
+  forecast = (signal?: AbortSignal) => this.#client.request('GET /api/v1/usage/forecast', { signal });
   /** Usage per day and tool, from and to the days (`2026-01-31`) inclusive. */
   usage = async (from: string, to: string, signal?: AbortSignal) =>
     (await this.#client.request('GET /api/v1/usage', { query: { group_by: 'day,tool', from, to }, signal })).rows;

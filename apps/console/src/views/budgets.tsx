@@ -1,12 +1,13 @@
 import { useState } from 'react';
-import type { Budget, UsageRow } from '@toolfleet/client';
+import type { Budget, ToolCallError, UsageRow } from '@toolfleet/client';
 import { dayBefore, daysBetween, stackUsage, type Measure } from '../chart/stack-usage.js';
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
 import { useSigned } from '../session.js';
 import { compact, count, money } from '../format.js';
-import { Choice, Empty, Head, Loaded, Segments } from '../ui/components.js';
+import { Choice, ConfirmButton, Empty, ErrorNotice, Head, Loaded, Segments } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
-import { useQuery } from '../use-query.js';
+import { asToolError, useQuery } from '../use-query.js';
+import { SetBudgetForm } from './set-budget-form.js';
 
 const MEASURES: readonly (readonly [Measure, string])[] = [
   ['cost_usd', 'Cost'],
@@ -21,6 +22,7 @@ export function BudgetsView() {
   const to = dayBefore(Date.now(), 0);
   const from = dayBefore(Date.now(), Number(days) - 1);
   const budgets = useQuery('budgets', api.budgets);
+  const forecast = useQuery('forecast', api.forecast);
   const usage = useQuery(`usage ${from} ${to}`, (signal) => api.usage(from, to, signal));
   return (
     <>
@@ -34,7 +36,10 @@ export function BudgetsView() {
           Refresh
         </button>
       </Head>
-      <Loaded query={budgets}>{(found) => <BudgetCards budgets={found} />}</Loaded>
+      <Loaded query={budgets}>
+        {(found) => <BudgetCards budgets={found} tenant={me.tenant_id} onChange={budgets.refresh} />}
+      </Loaded>
+      {me.rights.includes('manage_budgets') && <SetBudgetForm onSet={budgets.refresh} />}
       <section className="card stack" aria-labelledby="over-time">
         <div className="row spread">
           <h2 id="over-time">Over time</h2>
@@ -49,29 +54,84 @@ export function BudgetsView() {
             ]}
           />
         </div>
+        <Loaded query={forecast}>
+          {({ month, observed_days: observed, rows }) => (
+            <p className="small">
+              {money(sumOf(rows.map((row) => row.spent_usd)))} spent in {month}; at its end{' '}
+              <strong>{money(sumOf(rows.map((row) => row.forecast_usd)))}</strong>, if it goes on as in the last{' '}
+              {observed === 1 ? 'day' : `${observed} days`}.
+            </p>
+          )}
+        </Loaded>
         <Loaded query={usage}>{(rows) => <OverTime rows={rows} days={daysBetween(from, to)} />}</Loaded>
       </section>
     </>
   );
 }
 
-/** What is spent and held of each budget. */
-export function BudgetCards({ budgets }: { budgets: readonly Budget[] }) {
+const sumOf = (amounts: readonly number[]): number => amounts.reduce((sum, one) => sum + one, 0);
+
+/** What is spent and held of each budget; with `onChange`, those that were set over the API can be removed. */
+export function BudgetCards({
+  budgets,
+  tenant,
+  onChange,
+}: {
+  budgets: readonly Budget[];
+  tenant?: string;
+  onChange?: () => void;
+}) {
+  const { api, me } = useSigned();
+  const [error, setError] = useState<ToolCallError>();
+  const remove = async ({ subject, subject_id: id, period }: Budget) => {
+    setError(undefined);
+    try {
+      await api.removeBudget({ subject, id, period, tenant_id: tenant });
+      onChange?.();
+    } catch (thrown) {
+      setError(asToolError(thrown));
+    }
+  };
+  const mayRemove = ({ subject }: Budget): boolean =>
+    onChange !== undefined &&
+    subject !== undefined &&
+    me.rights.includes(subject === 'tenant' ? 'operate_fleet' : 'manage_budgets');
   return (
-    <div className="cards">
-      {budgets.map((budget) => (
-        <BudgetCard key={budget.scope} budget={budget} />
-      ))}
-    </div>
+    <>
+      {error && <ErrorNotice error={error} />}
+      <div className="cards">
+        {budgets.map((budget) => (
+          <BudgetCard
+            key={budget.scope}
+            budget={budget}
+            onRemove={mayRemove(budget) ? () => void remove(budget) : undefined}
+          />
+        ))}
+      </div>
+    </>
   );
 }
 
-function BudgetCard({ budget }: { budget: Budget }) {
+/** `user ada in 2026-11`, `day 2026-11-21`, `tenant in total`. */
+function describeScope({ scope, subject, subject_id: id }: Budget): string {
+  if (subject === undefined) return scope.replace(':', ' ');
+  const period = scope.slice(subject.length + 1).split(':')[0];
+  return [subject, id, 'in', period].filter(Boolean).join(' ');
+}
+
+function BudgetCard({ budget, onRemove }: { budget: Budget; onRemove: (() => void) | undefined }) {
   const { limit_usd: limit, spent_usd: spent, held_usd: held } = budget;
-  const scope = budget.scope.replace(':', ' ');
+  const scope = describeScope(budget);
   return (
     <section className="card stack" aria-label={`Budget of the ${scope}`}>
-      <h2>{scope}</h2>
+      <div className="row spread">
+        <h2 className="wrap">{scope}</h2>
+        {onRemove && (
+          <ConfirmButton danger question={`Remove the budget of ${scope}?`} onConfirm={onRemove}>
+            Remove<span className="visually-hidden"> the budget of {scope}</span>
+          </ConfirmButton>
+        )}
+      </div>
       <div className="stack tight">
         <span className="row spread small">
           <span>

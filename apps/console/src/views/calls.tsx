@@ -163,7 +163,11 @@ function CallRow({ call, depth, scaleMs }: { call: FinishedCall; depth: number; 
       <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
         {isToday(call.ended_at) ? clockTime(call.ended_at) : dateTime(call.ended_at)}
       </td>
-      {me.operator && <td className="desk-only">{call.tenant_id}</td>}
+      {me.operator && (
+        <td className="desk-only">
+          <a href={toAddress('tenants', call.tenant_id)}>{call.tenant_id}</a>
+        </td>
+      )}
       <td data-label="User" className="caller">
         {call.user_id}
       </td>

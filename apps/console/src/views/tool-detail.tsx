@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { useState, type ReactNode } from 'react';
 import type { CatalogToolDetail, CatalogTool } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { count, money, pretty } from '../format.js';
@@ -6,6 +6,7 @@ import { toAddress, toFilteredAddress } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
 import { Facts, Badge, Empty, Head, Loaded, Segments } from '../ui/components.js';
 import { useQuery } from '../use-query.js';
+import { CallFigures, PeriodChoice, type Period } from './call-figures.js';
 import { KIND_NAMES } from './tool-filter.js';
 import { TryIt } from './try-it.js';
 
@@ -27,29 +28,48 @@ export function ToolDetailView({ name, call }: { name: string; call: string | un
                 Calls of this tool
               </a>
             </Head>
-            <div className="columns">
-              {/* Comes first on narrow screens, and next to the properties on wide ones. */}
-              <div className="second-column">
-                <TryIt key={tool.revision} tool={tool} call={call} />
-              </div>
-              <div className="stack">
-                <section className="card stack" aria-labelledby="facts">
-                  <h2 id="facts">Properties</h2>
-                  <Properties tool={tool} />
-                </section>
-                <section className="card stack" aria-labelledby="takes">
-                  <SchemaSection title="Arguments" id="takes" schema={tool.parameters} />
-                </section>
-                {tool.output_schema && (
-                  <section className="card stack" aria-labelledby="gives">
-                    <SchemaSection title="Output" id="gives" schema={tool.output_schema} />
+            <ToolCalls name={tool.name}>
+              <div className="columns">
+                {/* Comes first on narrow screens, and next to the properties on wide ones. */}
+                <div className="second-column">
+                  <TryIt key={tool.revision} tool={tool} call={call} />
+                </div>
+                <div className="stack">
+                  <section className="card stack" aria-labelledby="facts">
+                    <h2 id="facts">Properties</h2>
+                    <Properties tool={tool} />
                   </section>
-                )}
+                  <section className="card stack" aria-labelledby="takes">
+                    <SchemaSection title="Arguments" id="takes" schema={tool.parameters} />
+                  </section>
+                  {tool.output_schema && (
+                    <section className="card stack" aria-labelledby="gives">
+                      <SchemaSection title="Output" id="gives" schema={tool.output_schema} />
+                    </section>
+                  )}
+                </div>
               </div>
-            </div>
+            </ToolCalls>
           </>
         )}
       </Loaded>
+    </>
+  );
+}
+
+/** Figures of the calls of a tool above `children` and its callers below, for those who see all calls. */
+function ToolCalls({ name, children }: { name: string; children: ReactNode }) {
+  const { me } = useSigned();
+  const [period, setPeriod] = useState<Period>('24h');
+  if (!me.rights.includes('all_calls')) return children;
+  return (
+    <>
+      <div>
+        <PeriodChoice value={period} onChange={setPeriod} />
+      </div>
+      <CallFigures filter={{ tool: name }} period={period} by={['user', 'key', 'code']}>
+        {children}
+      </CallFigures>
     </>
   );
 }

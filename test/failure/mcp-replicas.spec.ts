@@ -1,10 +1,12 @@
 /**
  * Real MCP clients of both protocol revisions on two gateways behind a load balancer: every kind of tool is listed and called. One
- * gateway is killed midway: no call fails but those it had in work, and each of these gets an error.
+ * gateway is killed midway: no call fails but those it had in work, and each of these gets an error. Then many users answer questions of
+ * many servers at the same time, with kills: no answer reaches another user.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually, startRoundRobin, type RoundRobin } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { askUsers, startAskingSources, type AskingSources } from '../fleet/asked-users.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { ofEach, TestFleet } from '../fleet/test-fleet.js';
 
@@ -16,22 +18,35 @@ const KINDS: readonly (readonly [tool: string, args: (n: number) => Record<strin
   ['parcels_getParcel', () => ({ parcel_id: 'P-1001' })],
   ['execute_python', (n) => ({ code: `result = ${n} + 1` })],
 ];
+const ALL = process.env['FAILURE_SEEDS'] === 'all';
+/** Users, the servers that ask them, and the gateways that are killed meanwhile. */
+const ASKED = ALL
+  ? { users: 1_000, sources: 20, kills: 6, lanes: 200, spreadMs: 4_000 }
+  : { users: 40, sources: 4, kills: 1, lanes: 40, spreadMs: 1_500 };
+const SEED = Number(process.env['FAILURE_SEED'] ?? 7);
 const BEFORE = 60;
 const AFTER = 60;
 const LANES = 6;
 
 let samples: SampleServices;
+let asking: AskingSources;
 let fleet: TestFleet;
 let robin: RoundRobin;
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  samples = await startSampleServices();
+  [samples, asking] = await Promise.all([startSampleServices(), startAskingSources(ASKED.sources)]);
+  const { mcp_servers: servers } = samples.config as { mcp_servers: object };
   fleet = await TestFleet.start({
     services: { ...ofEach(1), gateway: 2 },
-    config: samples.config,
-    env: samples.env,
-    tools: KINDS.map(([tool]) => tool),
+    config: { ...samples.config, mcp_servers: { ...servers, ...asking.entries } },
+    env: {
+      ...samples.env,
+      EGRESS_ALLOWED_ENDPOINTS: [samples.env['EGRESS_ALLOWED_ENDPOINTS'], ...asking.origins].join(','),
+      GATEWAY_ASYNC_TIMEOUT_MS: '60000',
+      GATEWAY_ASYNC_CONCURRENCY: '200',
+    },
+    tools: [...KINDS.map(([tool]) => tool), ...Object.keys(asking.entries).map((name) => `${name}_ask`)],
   });
   robin = await startRoundRobin([port(0), port(1)]);
   for (const mode of ['auto', 'legacy'] as const) {
@@ -46,6 +61,7 @@ afterAll(async () => {
   await robin?.stop();
   await fleet?.stop();
   await samples?.stop();
+  await asking?.stop();
 });
 
 const port = (gateway: number): number => Number(fleet.process('gateway', gateway).facts['port']);
@@ -92,11 +108,10 @@ it('clients of both protocol revisions lose only the calls in progress on the ki
   await eventually('the gateway has slow calls in work', () =>
     robin.underWay(port(0)).some((body) => body.includes('sample_count_slowly')),
   );
-  const killed = fleet.process('gateway', 0);
   const killedPort = port(0);
   robin.takeOut(killedPort);
   const inWork = new Set(robin.underWay(killedPort).map(idOf));
-  await killed.kill();
+  await fleet.kill('gateway', 0);
 
   const outcomes = [...(await flow), ...(await Promise.all(slow))];
   const failed = outcomes.filter((outcome) => !isGood(outcome));
@@ -110,3 +125,23 @@ it('clients of both protocol revisions lose only the calls in progress on the ki
   }
   expect((await callAll(KINDS.length * 2)).filter((outcome) => !isGood(outcome))).toEqual([]);
 });
+
+it('no user gets a question, a result or an answer of another user', async () => {
+  await fleet.restore();
+  const { findings, end } = askUsers(fleet, { ...ASKED, seed: SEED });
+  const done = () => Object.values(findings.done).reduce((sum, count) => sum + count, 0);
+  for (let kill = 1; kill <= ASKED.kills; kill += 1) {
+    const share = (ASKED.users * kill) / (ASKED.kills + 1);
+    await eventually('users have their results', () => done() + findings.failed.length >= share, {
+      timeoutMs: 240_000,
+    });
+    await fleet.kill('gateway', kill % 2);
+    await fleet.launch('gateway');
+  }
+  await end;
+  console.info(`${JSON.stringify(findings)}, ${asking.answers()} answers`);
+  expect([...findings.wrong, ...asking.wrong]).toEqual([]);
+  expect(findings.failed).toEqual([]);
+  expect(done()).toBe(ASKED.users);
+  expect(findings.intrusions).toBeGreaterThan(0);
+}, 900_000);

@@ -7,7 +7,7 @@ import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { ResourceLease } from '@toolfleet/contracts/execution';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
-import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
+import { eventually, FakeClock, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { closeAll, closing, serveEndpoint, success, tool } from '../../spec/mcp-endpoint.fixture.js';
@@ -57,7 +57,7 @@ async function replica() {
   const connection = await NatsClient.connect({ url: nats.url, name: 'gateway' });
   closing(() => connection.close());
   const subscriptions = new ResourceSubscriptions(connection, clock, onFault);
-  const stored = new RedisSessionSubscriptions(redis.client());
+  const stored = new RedisSessionSubscriptions(redis.client(), clock);
   const voids = new Set<() => void>();
   const watch = (_caller: Principal, onVoid: () => void) => (voids.add(onVoid), () => void voids.delete(onVoid));
   const memory = new MemoryAccount({ maxBodyBytes: 1, maxBytes: 1_000_000 });
@@ -183,6 +183,8 @@ it('refuses what its client may not read, too many resources, and requests witho
   for (const uri of many) await client.subscribeResource({ uri });
   await client.subscribeResource({ uri: many[0]! });
   await expect(client.subscribeResource({ uri: NOTES })).rejects.toThrow('may subscribe to 100 resources');
+  const long = `${NOTES}/${'x'.repeat(1_000)}`;
+  await expect(client.subscribeResource({ uri: long })).rejects.toThrow('may have 1000 characters');
   const answer = await fetch(url, {
     method: 'POST',
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: NOTES } }),
@@ -195,6 +197,24 @@ it('refuses what its client may not read, too many resources, and requests witho
   expect(await answer.text()).toContain('Subscriptions need the Mcp-Session-Id of initialize');
   const others: Record<string, string>[] = [{}, { 'mcp-session-id': 'x' }, { 'mcp-protocol-version': '2026-07-28' }];
   for (const headers of others) expect((await open(url, headers)).status).toBe(405);
+});
+
+it('keeps the subscriptions of the 500 sessions of a tenant that were used last', async () => {
+  const time = new FakeClock();
+  const stored = new RedisSessionSubscriptions(redis.client(), time);
+  const session = (index: number) => ({
+    principal: { tenantId: 'many', userId: 'u' } as Principal,
+    id: `session-${index}`,
+  });
+  for (let index = 0; index < 500; index += 1) {
+    await stored.add(session(index), NOTES);
+    await time.run(1);
+  }
+  expect(await stored.list(session(0))).toEqual([NOTES]);
+  await time.run(1);
+  await stored.add(session(500), NOTES);
+  const kept = [0, 1, 2, 500].map((index) => stored.list(session(index)));
+  expect(await Promise.all(kept)).toEqual([[NOTES], [], [NOTES], [NOTES]]);
 });
 
 it('leaves half of the streams of a tenant to others, and ends with its credential', async () => {

@@ -42,6 +42,7 @@ interface OpenStream {
  * the resources that it subscribes to.
  */
 export class SessionStreams {
+  readonly #gateway = randomUUID();
   readonly #open = new Map<string, OpenStream>();
   #isListening = false;
 
@@ -100,7 +101,9 @@ export class SessionStreams {
     this.#open.set(key, stream);
     this.#tell({ session: key, stream: stream.id });
     try {
-      for (const address of await refresh()) onUpdated(address);
+      const addresses = await refresh();
+      this.subscriptions.check(principal, 0);
+      addresses.forEach(onUpdated);
     } catch (error) {
       stream.end();
       throw error;
@@ -146,13 +149,16 @@ export class SessionStreams {
   #tell(notice: { session: string; stream?: string }): void {
     this.#listen();
     this.#heard(notice);
-    if (this.nats.connected) this.nats.publish(SUBJECTS.mcpSession, notice);
+    if (this.nats.connected) this.nats.publish(SUBJECTS.mcpSession, { ...notice, gateway: this.#gateway });
   }
 
   #listen(): void {
     if (this.#isListening || !this.nats.connected) return;
     this.#isListening = true;
-    this.nats.subscribe(SUBJECTS.mcpSession, ({ body }) => isJsonObject(body) && this.#heard(body));
+    this.nats.subscribe(SUBJECTS.mcpSession, ({ body }) => {
+      // A notice of this gateway comes back: by then the session may have another stream here.
+      if (isJsonObject(body) && body['gateway'] !== this.#gateway) this.#heard(body);
+    });
   }
 
   #heard({ session, stream }: JsonObject): void {

@@ -87,7 +87,13 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       elicitation: new ElicitationRelay(deps.nats),
       cancellations: new CallCancellations(clock, deps.nats),
       subscriptions,
-      sessions: new SessionStreams(new RedisSessionSubscriptions(deps.redis), subscriptions, deps.nats, clock, onFault),
+      sessions: new SessionStreams(
+        new RedisSessionSubscriptions(deps.redis, clock),
+        subscriptions,
+        deps.nats,
+        clock,
+        onFault,
+      ),
       projects: deps.projects,
       readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
       requestState: {

@@ -5,7 +5,7 @@
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AbusedFleet, scaled } from './abused-fleet.js';
+import { AbusedFleet, FULL_LENGTH, scaled } from './abused-fleet.js';
 
 const HEAP_MB = 512;
 const NONE = { type: 'object', properties: {} };
@@ -14,8 +14,14 @@ const many = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index));
 const names = (count: number): string[] => many(count, (index) => `name${index}`);
 
-/** Tools of a hostile MCP server: schemas, and the result of `give`. */
+/** Tools of a hostile MCP server: schemas, and the results of `give` and `large`. */
 const TOOLS = [
+  {
+    name: 'large',
+    description: 'Gives a large text.',
+    inputSchema: { type: 'object', properties: { salt: { type: 'integer' } } },
+    annotations: { readOnlyHint: true },
+  },
   {
     name: 'give',
     description: 'Gives many objects.',
@@ -45,7 +51,7 @@ async function startHostileServer(): Promise<Server> {
     request.on('data', (chunk) => (body += String(chunk)));
     request.on('end', () => {
       if (request.method !== 'POST') return void response.writeHead(405).end();
-      const { id, method } = JSON.parse(body) as { id?: number; method: string };
+      const { id, method, params } = JSON.parse(body) as { id?: number; method: string; params?: { name?: string } };
       if (id === undefined) return void response.writeHead(202).end();
       const results: Record<string, unknown> = {
         initialize: {
@@ -54,7 +60,10 @@ async function startHostileServer(): Promise<Server> {
           serverInfo: { name: 'hostile', version: '1' },
         },
         'tools/list': { tools: TOOLS },
-        'tools/call': { content: [], structuredContent: { items: many(9_000, () => ({})) } },
+        'tools/call':
+          params?.name === 'large'
+            ? { content: [{ type: 'text', text: 'x'.repeat(2_400_000) }] }
+            : { content: [], structuredContent: { items: many(9_000, () => ({})) } },
       };
       const result = results[method];
       const answer = result === undefined ? { error: { code: -32601, message: 'none' } } : { result };
@@ -74,7 +83,7 @@ beforeAll(async () => {
   abused = await AbusedFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     config: { mcp_servers: { hostile: { url, trusted: true } } },
-    tools: ['calculator', 'text_process', 'hostile_give', 'hostile_take'],
+    tools: ['calculator', 'text_process', 'hostile_give', 'hostile_large', 'hostile_take'],
     env: { BUILTIN_TOOLSETS: 'compute', EGRESS_ALLOWED_ENDPOINTS: new URL(url).origin },
     envOf: { gateway: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MB}` } },
   });
@@ -186,6 +195,26 @@ describe('requests that cost more than they weigh', () => {
       for (let round = 0; round < scaled(20); round += 1) {
         for (const status of await Promise.all(many(6, send))) expect([expected, 429, 503]).toContain(status);
       }
+    });
+  });
+});
+
+describe.runIf(FULL_LENGTH)('150 calls at once whose results have megabytes', () => {
+  it('make no call of another tenant fail, once their size is known', async () => {
+    const path = execute('hostile_large');
+    expect((await abused.attack({ path, body: { arguments: { salt: -1 } } })).text.length).toBeGreaterThan(4_000_000);
+    const { port, hostname } = new URL(abused.fleet.url());
+    const request = (salt: number): string => {
+      const body = JSON.stringify({ arguments: { salt } });
+      const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${abused.fleet.keys['globex']!}\r\n`;
+      return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    };
+    // Not read: this process also measures the victim.
+    await abused.withoutLoss(async () => {
+      const sockets = many(150, () => connect(Number(port), hostname).on('error', () => undefined));
+      for (const [salt, socket] of sockets.entries()) socket.pause().write(request(salt));
+      await new Promise((resolve) => setTimeout(resolve, 15_000));
+      for (const socket of sockets) socket.destroy();
     });
   });
 });

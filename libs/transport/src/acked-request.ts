@@ -20,6 +20,8 @@ import { noResponders, subjectClass, type ClientInternals, type PendingRequest }
 
 /** Wait for an acknowledgement before the message is sent again; a healthy executor acknowledges in about 1 ms. */
 const ACK_TIMEOUT_MS = 250;
+/** Larger results are parsed in turns of their tenants. Errors are smaller. */
+const LARGE_REPLY = 256 * 1024;
 
 /** The fields of an exec message that this protocol reads; the others are passed through. */
 export interface AckedMessage {
@@ -27,6 +29,7 @@ export interface AckedMessage {
   attempt: number;
   fence: number;
   journalled: boolean;
+  context?: { tenant_id: string };
 }
 
 /** Callbacks and context of one call. */
@@ -105,6 +108,12 @@ export class AckedRequest implements PendingRequest {
       return;
     }
     if (!isCurrent && this.message.journalled) return;
+    if (message.data.length > LARGE_REPLY) {
+      // Nothing is sent again for a result that has arrived and waits for its turn.
+      this.#end();
+      const turn = this.client.turns.next(this.message.context?.tenant_id ?? '');
+      return void turn.then(() => this.resolve(decodeReply(message))).catch(this.reject);
+    }
     try {
       const value = decodeReply(message);
       this.#end();

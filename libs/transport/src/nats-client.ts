@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, progressSubject } from '@toolfleet/contracts/subjects';
-import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
 import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-request.js';
 import { encode, NO_HEADERS, parseLenient, type IncomingHeaders, type OutgoingHeaders } from './codec.js';
@@ -223,6 +223,7 @@ export class NatsClient {
       link: this.link,
       clock: this.#clock,
       pending: this.#pending,
+      turns: new CostlyTurns(this.#clock),
       replySubject: (token) => this.#inbox + token,
       progressSubject: (token) => this.#progressSubject(token),
       headers: (remainingMs, own) => this.#headers(remainingMs, own),

@@ -1,6 +1,6 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { Clock } from '@toolfleet/resilience';
+import type { Clock, CostlyTurns } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import { decodeReply, type IncomingMessage, type OutgoingHeaders } from './codec.js';
 import type { NatsLink } from './nats-connection.js';
@@ -23,6 +23,8 @@ export interface ClientInternals {
   readonly link: NatsLink;
   readonly clock: Clock;
   readonly pending: PendingRequests;
+  /** Turns at parsing large results. */
+  readonly turns: CostlyTurns;
   readonly metrics: Metrics | undefined;
   replySubject(token: string): string;
   /** Where progress reports for this token arrive; the client subscribes at the first call. */

@@ -130,6 +130,36 @@ describe('limits', () => {
     expect(await Promise.all([...greedy, modest, other])).toHaveLength(8);
   });
 
+  test('limits the bytes that the results of a tenant in flight are expected to have', async () => {
+    const large = okReply(null, { text: 'x'.repeat(4 * 1024 * 1024) });
+    const { ports, clock } = anEngine(
+      { rate_limit: 0, cache_ttl_seconds: 0 },
+      new ScriptedExecutor(() => large, hangs),
+    );
+    const execute = makeExecuteCall(ports);
+    const abort = new AbortController();
+    let serial = 0;
+    const call = (tenantId: string) =>
+      execute(
+        aRequest(clock, {
+          signal: abort.signal,
+          rawArguments: { a: (serial += 1) },
+          principal: { tenantId, userId: 'u', roles: [], tools: ['*'], via: 'api_key' },
+        }),
+      ).catch((error: ToolError) => error.code);
+    expect(await call('greedy')).toMatchObject({ ok: true });
+    // Results of 8 MiB with their text: eight fit into 64 MiB.
+    const running = Array.from({ length: 8 }, () => call('greedy'));
+    await clock.run(1);
+    expect(await call('greedy')).toBe('QUEUE_FULL');
+    // Another tenant has not seen results of this tool.
+    const others = Array.from({ length: 10 }, () => call('modest'));
+    await clock.run(1);
+    abort.abort();
+    const ends = await Promise.all([...running, ...others]);
+    expect(ends).not.toContain('QUEUE_FULL');
+  });
+
   test('load shedding: refuses calls with less time than their tool usually takes, except for probes', async () => {
     const { call, clock, executor } = anEngine(
       { cache_ttl_seconds: 0 },

@@ -9,12 +9,14 @@ import { sessionKey, type McpSession, type RedisSessionSubscriptions } from './r
 import type { ResourceSubscriptions, Subscriber } from './resource-subscriptions.js';
 
 /** Keeps idle connections through proxies alive. */
-const KEEP_ALIVE = ': open\n\n';
+const KEEP_ALIVE = Buffer.from(': open\n\n');
 const KEEP_ALIVE_MS = 15_000;
 /** How often the subscriptions of an open stream are read again: they expire, and a notice of a change may be lost. */
 const REFRESH_MS = 60_000;
 /** When clients connect again: SDKs try twice, so that a gateway has twice this time to restart. */
 const RETRY_MS = 3_000;
+/** Makes clients send `Last-Event-ID` when they connect again. */
+const FIRST_EVENT = Buffer.from(`id: 0\nretry: ${RETRY_MS}\ndata: \n\n`);
 const LISTS = ['tools', 'prompts', 'resources'] as const;
 
 /** What a stream needs besides its session. */
@@ -112,15 +114,15 @@ export class SessionStreams {
     if (headers['last-event-id'] !== undefined) for (const list of LISTS) notify(`notifications/${list}/list_changed`);
 
     const { clock, onFault } = this;
-    const read = async function* (): AsyncGenerator<string> {
+    const read = async function* (): AsyncGenerator<Uint8Array> {
       // Revisions before 2025-11-25 do not know events without data.
-      yield headers['mcp-protocol-version'] === '2025-11-25' ? `id: 0\nretry: ${RETRY_MS}\ndata: \n\n` : KEEP_ALIVE;
+      yield headers['mcp-protocol-version'] === '2025-11-25' ? FIRST_EVENT : KEEP_ALIVE;
       let refreshedAt = clock.monotonic();
       while (!stop.aborted) {
         const [next] = due;
         if (next) {
           due.delete(next[0]);
-          yield next[1];
+          yield Buffer.from(next[1]);
           continue;
         }
         const { promise, resolve } = Promise.withResolvers<void>();
@@ -135,7 +137,7 @@ export class SessionStreams {
         await refresh().catch(onFault);
       }
     };
-    return new Response(ReadableStream.from(read()).pipeThrough(new TextEncoderStream()), {
+    return new Response(ReadableStream.from(read()), {
       headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
     });
   }

@@ -261,7 +261,7 @@ describe('budget service', () => {
     expect(await settle(settlement('lost', 1))).toEqual({ settled: 0 });
   });
 
-  it('fails closed while Redis hangs, and gives back what is granted too late', async () => {
+  it('fails closed while Redis hangs, and gives back what is granted too late and released', async () => {
     await start();
     await reserve(ask('a', 1));
     redis.pause();
@@ -271,13 +271,32 @@ describe('budget service', () => {
       'BUDGET_UNAVAILABLE',
     ]);
     await expect(settle(settlement('a', 1))).rejects.toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
+    const releases = ['b', 'c'].map((call_id) => ({ call_id, scopes }));
+    await expect(client.request(SUBJECTS.budgetRelease, { releases })).rejects.toMatchObject({
+      code: 'BUDGET_UNAVAILABLE',
+    });
     redis.resume();
-    // The settlement that was on its way arrives, the late leases go back.
+    // The settlement and the release that were on their way arrive.
     await eventually('nothing is held', async () => {
       const [tenant] = await limits().catch(() => []);
       return tenant?.held_micro_usd === 0 && tenant.spent_micro_usd === 1;
     });
     expect((await reserve(ask('d', 1)))[0]?.admitted).toBe(true);
+  });
+
+  it('keeps a lease that a repeated request was answered with, after the first one was late', async () => {
+    await start({ MAX_COST_PER_REQUEST: '0.001' });
+    await reserve(ask('a', 1));
+    redis.pause();
+    expect(await reserve(ask('b', 600))).toMatchObject([{ code: 'BUDGET_UNAVAILABLE' }]);
+    const again = reserve(ask('b', 600));
+    // Gives the request a chance to wait in Redis next to the first one. The outcome is the same if it comes later.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    redis.resume();
+    expect(await again).toEqual([{ admitted: true, call_id: 'b' }]);
+    // All that the first request left behind has been done when a later request is answered.
+    await reserve(ask('c', 1, { scopes: { tenant_id: 'acme', request_id: 'other' } }));
+    expect(await reserve(ask('d', 600))).toMatchObject([{ admitted: false, scope: 'request:r1', used: 601 }]);
   });
 
   it('fails closed while Redis is gone, and goes on with what was acknowledged', async () => {

@@ -16,7 +16,7 @@ import type {
 import { ToolError } from '@toolfleet/contracts';
 import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
 import { toCamelCase } from '@toolfleet/contracts/wire';
-import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
+import { withTimeout, type Clock } from '@toolfleet/resilience';
 import { checkLimit, crossesThreshold, noCounters, type ScopeLimit } from './counters.js';
 import {
   countedScopes,
@@ -155,20 +155,10 @@ export class Budget {
       const admissions = await withTimeout(this.clock, withinMs, undefined, () => reserving);
       this.events.active(tenantId);
       return admissions;
-    } catch (error) {
-      if (error instanceof TimedOut) this.undo(tenantId, requests, reserving);
+    } catch {
+      // Leases that are granted after all are released by the caller. Only it knows whether a repeated request got them.
       return [];
     }
-  }
-
-  /** Releases leases granted after the caller was refused. If that fails too, they are charged when they expire. */
-  private undo(tenantId: string, requests: ReserveRequest[], reserving: Promise<Admission[]>): void {
-    void reserving
-      .then((admissions) => {
-        const granted = requests.filter((_, index) => admissions[index]?.admitted).map((request) => request.call_id);
-        return granted.length > 0 ? this.store.release(tenantId, granted) : 0;
-      })
-      .catch(() => undefined);
   }
 
   /**

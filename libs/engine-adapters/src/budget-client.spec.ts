@@ -61,7 +61,21 @@ describe('BudgetClient', () => {
     expect(await answers).toEqual([down('a'), admitted('b')]);
     reserves[1]?.resolve({ answers: [admitted('a'), admitted('b')] });
     await clock.run(25);
-    expect(released).toEqual(['a']);
+    expect(released).toEqual(['a', 'a']);
+  });
+
+  it('releases what may have been granted to calls that are refused without a decision', async () => {
+    const answers = Promise.all([client.reserve(ask('a')), client.reserve(ask('b')), client.reserve(ask('c'))]);
+    await clock.run(1);
+    const exceeded = { ...down('c'), code: 'BUDGET_EXCEEDED', scope: 'tenant' } as const;
+    reserves[0]?.resolve({ answers: [down('a'), admitted('b'), exceeded] });
+    await answers;
+    const failing = client.reserve(ask('d')).catch((error: unknown) => error);
+    await clock.run(500);
+    for (const { reject } of reserves.slice(1)) reject(new Error('no reply'));
+    expect(await failing).toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
+    await clock.run(25);
+    expect(released).toEqual(['a', 'd']);
   });
 
   it('reports refused settlements only', async () => {

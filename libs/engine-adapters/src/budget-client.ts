@@ -107,20 +107,25 @@ export class BudgetClient extends BudgetPort {
   private async reserveBatch(batch: PendingReserve[]): Promise<void> {
     try {
       const { answers } = await this.sendReserve({ asks: batch.map(({ request }) => request) });
-      batch.forEach(({ resolve, reject }, index) => {
+      batch.forEach(({ request, resolve, reject }, index) => {
         const answer = answers[index];
+        if (!answer || isUndecided(answer)) this.release(request.call_id, request.scopes);
         if (answer) resolve(answer);
         else reject(unavailable());
       });
     } catch (cause) {
-      for (const { reject } of batch) reject(unavailable(cause));
+      for (const { request, reject } of batch) {
+        this.release(request.call_id, request.scopes);
+        reject(unavailable(cause));
+      }
     }
   }
 
   /**
    * Sends a reserve, and once more when no reply arrives in time; the first reply counts. Reserving is idempotent by call id.
    * The replies may differ: a lease that only the late one grants belongs to a call that was refused already, and is released
-   * so that it is not charged when it expires.
+   * so that it is not charged when it expires. Leases are released here and not by the budget service, which does not know whether the
+   * other message admitted the call.
    */
   private sendReserve(body: BudgetReserve): Promise<BudgetReserveReply> {
     const { promise, resolve, reject } = Promise.withResolvers<BudgetReserveReply>();
@@ -203,4 +208,9 @@ function unavailable(cause?: unknown): ToolError {
     message: 'The budget service does not answer; the call was not run. Retry later',
     cause,
   });
+}
+
+/** Whether the service gave up waiting for its store, so that a lease may have been granted. */
+function isUndecided(answer: ReserveAnswer): boolean {
+  return !answer.admitted && answer.code === 'BUDGET_UNAVAILABLE' && answer.scope === 'store';
 }

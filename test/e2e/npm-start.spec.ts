@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort } from '@toolfleet/testing';
+import { eventually, freePort } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -176,6 +176,16 @@ describe('npm start', () => {
     const missing = await call('parcels_getParcel', { parcel_id: 'P-9999' });
     expect(missing).toMatchObject({ status: 200, body: { success: false, metadata: { http_status: 404 } } });
     expect((await call('parcels.getParcel', { parcel_id: 'P-1001' })).body.success).toBe(true);
+    let kept: Answer | undefined;
+    await eventually('arguments and answer of the failed call are kept', async () => {
+      kept = await http('GET', `/api/v1/calls/${missing.body.call_id}/body`);
+      return kept.status === 200;
+    });
+    expect(kept!.body.body).toMatchObject({
+      arguments: { parcel_id: 'P-9999' },
+      errors: [{ code: 'UPSTREAM_ERROR' }],
+      upstream: { http_status: 404, answer: expect.anything() },
+    });
   });
 
   it('calls a tool of an MCP server and a plain function endpoint', async () => {

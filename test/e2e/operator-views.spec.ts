@@ -34,9 +34,26 @@ beforeAll(async () => {
       inputSchema: { type: 'object' }, handler: () => ok(1),
     });`,
   );
+  writeFileSync(
+    join(plugins, 'notes.tool.mjs'),
+    `const runs = new Map();
+    const count = (key) => runs.set(key, (runs.get(key) ?? 0) + 1).get(key);
+    export default ({ defineTool, ok, fail }) => [
+      defineTool({
+        name: 'visits', description: 'Counts its runs', category: 'custom', rateLimit: 0, idempotent: true,
+        inputSchema: { type: 'object', properties: { page: { type: 'string' } } },
+        handler: ({ page }) => ok({ page, runs: count(page) }, page),
+      }),
+      defineTool({
+        name: 'post_note', description: 'Posts a note', category: 'custom', rateLimit: 0,
+        inputSchema: { type: 'object', properties: { text: { type: 'string' }, code: { type: 'string' } } },
+        handler: ({ text, code }) => count(text) === 1 && code ? fail('The board is full', { code }) : ok({ runs: runs.get(text) }, text),
+      }),
+    ];`,
+  );
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
-    tools: ['calculator', 'file_read', 'crm_find'],
+    tools: ['calculator', 'file_read', 'crm_find', 'visits', 'post_note'],
     config: {
       mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { url: 'ftp://crm.example' } },
       call_bodies: {
@@ -222,6 +239,77 @@ describe('finished calls', () => {
       });
       expect(await accessOf(fine, fleet.keys['acme']!)).toBe('not_kept');
       expect(await read(fine, fleet.keys['acme']!)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND' } });
+    });
+
+    describe('run again', () => {
+      const replay = (id: string, body: object, key = memberKey()) =>
+        fleet.ask({ path: `/api/v1/calls/${id}/replay`, body, key, gateway: 1 });
+      const made = async (tool: string, args: JsonObject, key = memberKey()): Promise<string> => {
+        const { body } = await fleet.call(tool, args, { key });
+        await accessOf(body.call_id, key);
+        return body.call_id;
+      };
+      const refusal = (reason: string) => ({ status: 400, body: { code: 'REQUEST_INVALID', details: { reason } } });
+
+      it('dry: with a new id that names its origin, and what has changed', async () => {
+        const id = await made('visits', { page: 'home' });
+        const { status, body } = await replay(id, { mode: 'dry' });
+        expect([status, body]).toMatchObject([
+          200,
+          {
+            replay_of: id,
+            tool: 'visits',
+            changes: [{ path: '/runs', before: 1, after: 2 }],
+            result: { success: true },
+          },
+        ]);
+        expect(body.revision.now).toBe(body.revision.before);
+        expect(body.call_id).not.toBe(id);
+        await accessOf(body.call_id, memberKey());
+        const { call: recorded } = (await fleet.ask({ path: `/api/v1/calls/${body.call_id}/record`, key: memberKey() }))
+          .body;
+        expect(recorded).toMatchObject({ replay_of: id, provenance: 'live', outcomes: { tool: 'ok' } });
+        const calculated = await made('calculator', { expression: '2^10' });
+        expect((await fleetctl(memberKey(), 'calls', 'replay', calculated)).out).toMatch(
+          /succeeded\n {2}same result\n$/,
+        );
+      });
+
+      it('only with whole arguments, and only by those who may read them', async () => {
+        const redacted = await made('calculator', { expression: '1', precision: 'p' });
+        expect(await replay(redacted, { mode: 'run' })).toMatchObject(refusal('arguments_not_kept'));
+        const id = await made('calculator', { expression: '7*7' });
+        const admin = await keyOf({ client: 'admin', tenant_id: 'globex', roles: ['admin'] });
+        expect((await replay(id, { mode: 'dry' }, admin)).status).toBe(403);
+        expect((await replay(id, { mode: 'dry' }, fleet.keys['acme'])).status).toBe(404);
+      });
+
+      it('for real, never an effect that happened, and one that may have happened only on request', async () => {
+        const posted = await made('post_note', { text: 'fine' });
+        expect(await replay(posted, { mode: 'dry' })).toMatchObject(refusal('has_effects'));
+        expect(await replay(posted, { mode: 'run' })).toMatchObject(refusal('effect_happened'));
+        const failed = await made('post_note', { text: 'full', code: 'UPSTREAM_ERROR' });
+        const auditor = await keyOf({ client: 'auditor', tenant_id: 'globex', roles: ['auditor'] });
+        expect(await replay(failed, { mode: 'run' }, auditor)).toMatchObject(refusal('not_own'));
+        const again = await replay(failed, { mode: 'run' });
+        expect(again.body, again.text).toMatchObject({ result: { success: true, output: { runs: 2 } } });
+        // However often it is asked for, it runs once.
+        const third = await replay(failed, { mode: 'run' });
+        expect(third.body).toMatchObject({ call_id: again.body.call_id, result: { output: { runs: 2 } } });
+        const unknown = await made('post_note', { text: 'lost', code: 'OUTCOME_UNKNOWN' });
+        expect(await replay(unknown, { mode: 'run' })).toMatchObject(refusal('outcome_unknown'));
+        expect((await replay(unknown, { mode: 'run', include_unknown: true })).body.result.output).toEqual({ runs: 2 });
+      });
+
+      it('in bulk, by filters', async () => {
+        for (const text of ['bulk-1', 'bulk-2']) await made('post_note', { text, code: 'EXECUTION_FAILED' });
+        const filters = ['--tool', 'post_note', '--code', 'EXECUTION_FAILED'];
+        const dry = await fleetctl(memberKey(), 'calls', 'replay', ...filters, '--rate', '100');
+        expect(dry).toMatchObject({ code: 1, error: expect.stringContaining('0 of 2 replays succeeded') });
+        const run = await fleetctl(memberKey(), 'calls', 'replay', ...filters, '--rate', '100', '--for-real');
+        expect(run, run.error).toMatchObject({ code: 0, error: '2 of 2 replays succeeded, at 0 USD\n' });
+        expect(run.out.match(/ -> .*post_note {2}succeeded/g)).toHaveLength(2);
+      });
     });
 
     it('are gone with the key of their tenant after a purge', async () => {

@@ -69,6 +69,8 @@ export interface CallRequest {
   /** Aborted when the caller goes away or cancels. */
   signal: AbortSignal;
   requestId?: string;
+  /** The finished call that this one runs again. */
+  repeats?: string;
   agentId?: string;
   taskId?: string;
   idempotencyKey?: string;

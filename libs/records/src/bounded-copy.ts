@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { HiddenNames } from './hidden-names.js';
 
 /** In place of a hidden value. */
-const REDACTED = '[redacted]';
+export const REDACTED = '[redacted]';
 /** Shorter values would also match ordinary words. */
 const MIN_HIDDEN_CHARS = 6;
 const MAX_DEPTH = 64;

@@ -15,9 +15,11 @@ const FAILED: CallOutcomes = { transport: 'delivered', protocol: 'ok', tool: 'fa
  * replaced, the outcomes are those of the failure.
  */
 export function toOutcomes({ result, attempts, code, isExecutorFault }: AuditRecord): CallOutcomes {
-  if (attempts === 0 || result?.replayOf !== undefined || result?.provenance === 'cache') return NOT_SENT;
   const failure = result?.failure ?? result?.replaced;
   const failed = failure?.code ?? code;
+  // Also of a call that goes on after its gateway was lost, and began before.
+  if (failed === 'OUTCOME_UNKNOWN') return UNKNOWN;
+  if (attempts === 0 || result?.replayOf !== undefined || result?.provenance === 'cache') return NOT_SENT;
   if (failed === undefined) return SUCCEEDED;
   if (failure?.facts?.begun === 'no' || failure?.facts?.noResponders) return UNREACHED;
   if (failed === 'NETWORK_ERROR' || failed === 'EGRESS_REFUSED') return failure?.facts?.delivered ? UNKNOWN : UNREACHED;

@@ -205,7 +205,7 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     parent_call_id: principal.parentCallId,
     request_id: request.requestId === request.callId ? undefined : request.requestId,
     idempotency_key: request.idempotencyKey,
-    replay_of: record.result?.replayOf,
+    replay_of: record.result?.replayOf ?? request.repeats,
     ended_at: endedAt,
     tenant_id: principal.tenantId,
     user_id: actingUserId(request),

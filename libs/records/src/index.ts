@@ -1,5 +1,7 @@
 export { CallBodies, type BodySettings } from './call-bodies.js';
 export { bodyAccess, CallBodyReader } from './call-body-reader.js';
+export { REDACTED } from './bounded-copy.js';
+export { jsonChanges } from './json-changes.js';
 export { CallFeed } from './call-feed.js';
 export { CallRecorder } from './call-recorder.js';
 export { NatsCallRecords } from './call-records.js';

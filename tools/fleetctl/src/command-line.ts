@@ -26,6 +26,8 @@ const SWITCHES = new Set([
   'force',
   'watch',
   'show-body',
+  'for-real',
+  'include-unknown',
   'no-wait',
 ]);
 const SHORT: Readonly<Record<string, string>> = {

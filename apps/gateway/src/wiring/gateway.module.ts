@@ -13,6 +13,7 @@ import { PurgesController } from '../http/purges.controller.js';
 import { PythonModulesController } from '../http/python-modules.controller.js';
 import { ResultsController } from '../http/results.controller.js';
 import { FinishedCallsController } from '../http/finished-calls.controller.js';
+import { ReplayController } from '../http/replay.controller.js';
 import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
 import {
   QuarantineController,
@@ -42,6 +43,7 @@ const CONTROLLERS = [
   MeController,
   CatalogController,
   FinishedCallsController,
+  ReplayController,
   FleetController,
   SourcesController,
   QuarantineController,

@@ -2,6 +2,8 @@
 import {
   anything,
   choice,
+  closed,
+  flag,
   instant,
   integer,
   list,
@@ -12,6 +14,7 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
+import { CALL_RESULT } from './calls.js';
 import { answer, type Routes } from './route.js';
 
 export const BODY_ACCESS = choice(
@@ -69,5 +72,40 @@ export const BODY_ROUTES = {
       ),
     },
     errors: ['PERMISSION_DENIED', 'SERVICE_UNAVAILABLE'],
+  },
+  'POST /api/v1/calls/{id}/replay': {
+    id: 'replayCall',
+    tag: 'calls',
+    summary: 'Runs a finished call again with its kept arguments, as a new call of the caller that names its origin',
+    body: closed({
+      mode: choice(
+        ['dry', 'run'],
+        'dry: runs a tool without effects and compares the results; run: for real, never an effect that happened',
+      ),
+      include_unknown: maybe(flag('Also a call with effects whose outcome is unknown')),
+      timeout_ms: maybe(integer(undefined, { minimum: 1 })),
+    }),
+    example: { mode: 'dry' },
+    answers: {
+      200: answer(
+        'The tool ran; `success` of the result says whether it succeeded',
+        record({
+          call_id: text('Of the new call'),
+          replay_of: text(),
+          mode: choice(['dry', 'run']),
+          tool: text(),
+          revision: record({ before: maybe(text()), now: maybe(text()) }, 'Of the definition of the tool'),
+          result: CALL_RESULT,
+          changes: maybe(
+            list(
+              record({ path: text('JSON pointer'), before: maybe(anything()), after: maybe(anything()) }),
+              'Where the results differ, at most 100; without redacted values',
+            ),
+          ),
+          not_compared: maybe(text('Why there are no changes')),
+        }),
+      ),
+    },
+    errors: 'call',
   },
 } as const satisfies Routes;

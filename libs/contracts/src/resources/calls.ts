@@ -74,7 +74,7 @@ const SHANNON_RESULT = {
   execution_time_ms: integer(),
 };
 const SHANNON_CALL = named('ShannonResult', record(SHANNON_RESULT));
-const CALL_RESULT = named(
+export const CALL_RESULT = named(
   'CallResult',
   record(
     {

@@ -144,7 +144,9 @@ const FINISHED_CALL = named(
       parent_call_id: maybe(text('The call of the tool that made this one')),
       request_id: maybe(text()),
       idempotency_key: maybe(text()),
-      replay_of: maybe(text('The call with the same idempotency key that it repeats the outcome of')),
+      replay_of: maybe(
+        text('The call that it repeats: the one with the same idempotency key, or the one that it ran again'),
+      ),
       ended_at: instant(),
       tenant_id: text(),
       user_id: text(),

@@ -5,6 +5,7 @@ import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
 import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
 import { Refused, type Gateway } from '../gateway.js';
+import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 
@@ -40,10 +41,10 @@ const AGAIN_MS = 1_000;
 /** `fleetctl calls`: what happened to calls, and those that run in the background. */
 export const calls: Command = {
   usage:
-    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
+    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls replay <call_id or filters> [--for-real] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
   summary: 'Find, show, follow and export calls; cancel one that runs in the background',
   options: [
-    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, export: ${help}`] as const),
+    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, replay, export: ${help}`] as const),
     ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
     ['--limit <n>', 'list: number of calls, the newest; default 100'],
     ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
@@ -53,26 +54,39 @@ export const calls: Command = {
       '--show-body',
       'show: also arguments and result of the call of another, which is recorded; those of your own are always shown',
     ],
+    ...REPLAY_OPTIONS,
     OUTPUT_OPTION,
   ],
-  verbs: ['list', 'sum', 'show', 'cancel', 'tail', 'export'],
-  known: [...FILTERS.map(([name]) => name), 'by', 'limit', 'before', 'format', 'watch', 'show-body', 'output'],
+  verbs: ['list', 'sum', 'show', 'replay', 'cancel', 'tail', 'export'],
+  known: [
+    ...FILTERS.map(([name]) => name),
+    'by',
+    'limit',
+    'before',
+    'format',
+    'watch',
+    'show-body',
+    'output',
+    ...REPLAY_KNOWN,
+  ],
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
     const run = VERBS[verb];
-    if (!run || rest.length !== run.words) throw new CliError(`usage: fleetctl ${calls.usage}`, EXIT.usage);
+    if (!run || !run.words.includes(rest.length)) throw new CliError(`usage: fleetctl ${calls.usage}`, EXIT.usage);
     return run.run(context, rest[0] ?? '');
   },
 };
 
-const VERBS: Readonly<Record<string, { words: number; run(context: CommandContext, id: string): Promise<number> }>> = {
-  list: { words: 0, run: listCalls },
-  sum: { words: 0, run: sumCalls },
-  show: { words: 1, run: showCall },
-  cancel: { words: 1, run: cancelCall },
-  tail: { words: 0, run: tailCalls },
-  export: { words: 0, run: exportCalls },
-};
+const VERBS: Readonly<Record<string, { words: number[]; run(context: CommandContext, id: string): Promise<number> }>> =
+  {
+    list: { words: [0], run: listCalls },
+    sum: { words: [0], run: sumCalls },
+    show: { words: [1], run: showCall },
+    cancel: { words: [1], run: cancelCall },
+    replay: { words: [0, 1], run: replayCalls },
+    tail: { words: [0], run: tailCalls },
+    export: { words: [0], run: exportCalls },
+  };
 
 async function listCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {
   const limit = numberOption(line, 'limit');
@@ -265,6 +279,21 @@ async function cancelCall({ json, terminal, gateway }: CommandContext, id: strin
   else terminal.out(`${id}  ${UNFINISHED.has(state) ? `cancellation requested (${state})` : state}\n`);
   return EXIT.ok;
 }
+
+/** Repeats one call, or those that match the filters: failures unless a status is named. */
+async function replayCalls(context: CommandContext, id: string): Promise<number> {
+  if (id !== '') return replayAll(context, [{ call_id: id }]);
+  const query = { ...filtersOf(context.line), limit: numberOption(context.line, 'limit') };
+  const { calls: found } = await readCalls(context.gateway(), { status: 'failure', ...withoutAbsent(query) });
+  // A replay that failed is repeated by its id: with its origin, it would be the same call twice.
+  return replayAll(
+    context,
+    found.filter((call) => call.replay_of === undefined),
+  );
+}
+
+const withoutAbsent = <T extends object>(members: T): Partial<T> =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>;
 
 /** Shows the last calls, and further ones as they end, until Ctrl-C. */
 async function tailCalls({ json, terminal, gateway, signal }: CommandContext): Promise<number> {

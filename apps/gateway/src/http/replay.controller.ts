@@ -1,0 +1,165 @@
+import { Controller, Req, Res } from '@nestjs/common';
+import { ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { StoredCall } from '@toolfleet/contracts/records';
+import type { KeptBody, RouteAnswer, RouteInput } from '@toolfleet/contracts/resources';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { DefinitionCache, originalOf, ToolList } from '@toolfleet/catalog';
+import { callsTools, hasEffects } from '@toolfleet/engine';
+import { DEFAULT_RETENTION } from '@toolfleet/journal';
+import { bodyAccess, CallBodyReader, CallFeed, jsonChanges, REDACTED } from '@toolfleet/records';
+import { Clock } from '@toolfleet/resilience';
+import type { FastifyReply } from 'fastify';
+import { ToolCalls } from '../calls/tool-calls.js';
+import { Caller } from '../server/guards.js';
+import { Input, Serves } from '../server/routes.js';
+import { HttpCalls, type HttpRequest } from './http-call.js';
+
+type Replayed = RouteAnswer<'POST /api/v1/calls/{id}/replay'>;
+type ReplayBody = RouteInput<'POST /api/v1/calls/{id}/replay'>['body'];
+
+/** What may not be repeated, as `details.reason` names it. */
+type Reason =
+  | 'arguments_not_kept'
+  | 'other_tenant'
+  | 'other_toolset'
+  | 'has_effects'
+  | 'not_own'
+  | 'effect_happened'
+  | 'outcome_unknown'
+  | 'too_old';
+
+/** So long an idempotency key proves that a call was not repeated before; less a minute for the time that the replay takes. */
+const REPEATABLE_MS = DEFAULT_RETENTION.keyedMs - 60_000;
+
+/** Runs a finished call again, with the arguments that are kept of it, for the caller of the replay and at its cost. */
+@Controller()
+export class ReplayController {
+  constructor(
+    private readonly feed: CallFeed,
+    private readonly bodies: CallBodyReader,
+    private readonly definitions: DefinitionCache,
+    private readonly list: ToolList,
+    private readonly calls: ToolCalls,
+    private readonly http: HttpCalls,
+    private readonly clock: Clock,
+  ) {}
+
+  /** @throws ToolError NOT_FOUND, PERMISSION_DENIED as for reading its body; REQUEST_INVALID with a reason; those of a call */
+  @Serves('POST /api/v1/calls/{id}/replay')
+  replay(
+    @Caller() caller: Principal,
+    @Input() { path: { id }, body: wanted }: RouteInput<'POST /api/v1/calls/{id}/replay'>,
+    @Req() request: HttpRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<Replayed> {
+    return this.http.traced(request, async () => {
+      const call = (await this.feed.find(caller, id)).find(({ call_id: callId }) => callId === id);
+      if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
+      if (call.tenant_id !== caller.tenantId)
+        refuse(
+          'other_tenant',
+          `Call '${id}' is of tenant ${call.tenant_id}; only a credential of that tenant repeats it`,
+        );
+      const { body } = await this.bodies.read(caller, id);
+      const args = wholeArguments(id, body);
+      const tool = await this.definitions.get(call.tool, caller.tenantId);
+      if (tool && (hasEffects(tool) || callsTools(tool))) this.#checkEffects(caller, call, tool, wanted);
+      const name = await this.#shownName(caller, call);
+      const isDry = wanted.mode === 'dry';
+      const made = this.http.toCallRequest(request, reply, name, args, {
+        // A result that is there already would answer for the tool.
+        cache: isDry ? 'no-store' : 'reload',
+        timeout_ms: wanted.timeout_ms,
+        idempotency_key: `replay-of-${id}`,
+      });
+      const { body: result } = await this.calls.run({ ...made, keyForEffects: true, repeats: id });
+      return {
+        call_id: result.call_id,
+        replay_of: id,
+        mode: wanted.mode,
+        tool: call.tool,
+        revision: { before: call.revision, now: tool?.revision },
+        result,
+        ...(isDry && compared(body, result)),
+      };
+    });
+  }
+
+  /** The name by which the caller's toolset shows the tool of a call. @throws ToolError REQUEST_INVALID for another toolset than the call's */
+  async #shownName(caller: Principal, { tool, toolset }: StoredCall): Promise<string> {
+    const own = caller.toolset?.name;
+    if (toolset?.split('@')[0] !== own)
+      refuse(
+        'other_toolset',
+        toolset === undefined
+          ? `The call was made without a toolset, and this request has ${own}; send it without one`
+          : `The call was made through toolset ${toolset}; repeat the request with X-Toolset: ${toolset}`,
+      );
+    if (own === undefined) return tool;
+    const { tools } = await this.list.all(caller);
+    return tools.find((shown) => originalOf(shown).name === tool)?.name ?? tool;
+  }
+
+  /**
+   * A call of a tool with effects never runs dry, and not again if its effect happened. An idempotency key, which is of a user, proves that it was
+   * not repeated before.
+   * @throws ToolError REQUEST_INVALID
+   */
+  #checkEffects(
+    caller: Principal,
+    call: StoredCall,
+    definition: RegisteredTool,
+    { mode, include_unknown: includesUnknown }: ReplayBody,
+  ): void {
+    if (mode === 'dry')
+      refuse('has_effects', `Tool '${call.tool}' has effects, so it does not run dry; mode "run" runs it`);
+    if (bodyAccess(caller, call) !== 'own')
+      refuse(
+        'not_own',
+        `Tool '${call.tool}' has effects: only the key or user that made call '${call.call_id}' repeats it`,
+      );
+    const { transport, tool: outcome } = call.outcomes;
+    if (call.status === 'success' || outcome === 'ok')
+      refuse('effect_happened', `Call '${call.call_id}' succeeded, and its tool has effects; it is not repeated`);
+    // The calls that a program made have effects of which its own outcome says nothing.
+    const isUnknown = transport === 'unknown' || (callsTools(definition) && transport !== 'not_sent');
+    if (isUnknown && !includesUnknown)
+      refuse(
+        'outcome_unknown',
+        `It is not known whether call '${call.call_id}' had its effect; look at the target, then send include_unknown`,
+      );
+    if (this.clock.now() - call.ended_at > REPEATABLE_MS)
+      refuse(
+        'too_old',
+        `Call '${call.call_id}' ended more than 24 hours ago, and may have been repeated since; call the tool instead`,
+      );
+  }
+}
+
+/** @throws ToolError REQUEST_INVALID unless all arguments of the call are kept as they were */
+function wholeArguments(id: string, { arguments: args, cut, redacted }: KeptBody): JsonObject {
+  const missing = cut?.includes('arguments')
+    ? 'too large to be kept'
+    : redacted?.includes('arguments')
+      ? 'redacted'
+      : undefined;
+  if (args && !missing) return args;
+  return refuse(
+    'arguments_not_kept',
+    `Arguments of call '${id}' were ${missing ?? 'not kept'}; call the tool with all of them instead`,
+  );
+}
+
+/** How the result differs from the kept one, or why that is not known. */
+function compared(kept: KeptBody, now: CallBody): Pick<Replayed, 'changes' | 'not_compared'> {
+  if (!kept.result || kept.errors) return { not_compared: 'The call failed' };
+  if (kept.cut?.includes('result')) return { not_compared: 'The result of the call was too large to be kept whole' };
+  if (!now.success) return { not_compared: 'The replay failed' };
+  const { output, text } = kept.result;
+  const [before, after] = output === undefined ? [text ?? '', now.text] : [output, now.output];
+  return { changes: jsonChanges(before, after, (value) => value === REDACTED) };
+}
+
+function refuse(reason: Reason, message: string): never {
+  throw new ToolError('REQUEST_INVALID', { message, details: { reason } });
+}

@@ -569,6 +569,32 @@ describe('a server that answers with tasks', () => {
     await eventually('the abandoned one is cancelled', () => stateOf('left')?.status === 'cancelled');
   });
 
+  it('shows the page of an app as it was approved', async () => {
+    const client = await connect('auto', { extensions: { 'io.modelcontextprotocol/ui': {} } });
+    const tools = async () => (await client.listTools(undefined, { cacheMode: 'refresh' })).tools;
+    const { ui } = (await tools()).find(({ name }) => name === 'oven_show')!._meta as { ui: { resourceUri: string } };
+    const read = () => client.readResource({ uri: ui.resourceUri }, { cacheMode: 'bypass' });
+    expect(await read()).toMatchObject({ contents: [{ text: '<p>hot</p>' }] });
+    baking.page = '<p>type your password</p>';
+    await expect(read()).rejects.toMatchObject({ data: { code: 'TOOL_QUARANTINED' } });
+    const refresh = async () => {
+      const path = '/api/v1/sources/mcp/oven/refresh?visibility=fleet';
+      const answer = await fetch(new URL(path, url), { method: 'POST', headers: { authorization: `Bearer ${KEY}` } });
+      return ((await answer.json()) as { quarantined: object[] }).quarantined;
+    };
+    expect(await refresh()).toMatchObject([{ name: 'oven_show', reason: 'changed: listing' }]);
+    await eventually('it is not listed', async () => !(await tools()).some(({ name }) => name === 'oven_show'));
+    await expect(read()).rejects.toMatchObject({ data: { code: 'TOOL_QUARANTINED' } });
+    baking.page = '<p>hot</p>';
+    expect(await refresh()).toEqual([]);
+    await eventually('what was approved is read again', () =>
+      read().then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
   it('keeps an asynchronous call waiting for the result', async () => {
     const accepted = await post('/api/v1/tools/oven_bake/execute', { arguments: { what: 'async' }, mode: 'async' });
     const { call_id: id } = (await accepted.json()) as { call_id: string };

@@ -12,6 +12,8 @@ export interface TaskMcpServer {
   readonly origin: string;
   /** The tasks by the name of what they bake, each with what clients did to it. */
   readonly tasks: ReadonlyMap<string, BakingTask>;
+  /** The page that the tool `show` shows as an MCP App. */
+  page: string;
   stop(): Promise<void>;
 }
 
@@ -39,6 +41,7 @@ const QUESTION = {
 /** Starts the server on a free loopback port. */
 export async function startTaskMcpServer(): Promise<TaskMcpServer> {
   const tasks = new Map<string, BakingTask>();
+  const shown = { page: '<p>hot</p>' };
   const now = new Date().toISOString();
   const times = { createdAt: now, lastUpdatedAt: now, ttlMs: 600_000, pollIntervalMs: 100 };
   const find = (taskId: string): BakingTask => {
@@ -64,7 +67,7 @@ export async function startTaskMcpServer(): Promise<TaskMcpServer> {
   const server = (): McpServer => {
     const made = new McpServer(
       { name: 'tasks', version: '1.0.0' },
-      { capabilities: { tools: {}, extensions: { [EXTENSION]: {} } } },
+      { capabilities: { tools: {}, resources: {}, extensions: { [EXTENSION]: {} } } },
     );
     const inputSchema = z.object({
       what: z.string(),
@@ -75,6 +78,12 @@ export async function startTaskMcpServer(): Promise<TaskMcpServer> {
       tasks.set(what, { status: how as BakingTask['status'], polls, polled: 0, answers: {} });
       return { resultType: 'task', ...times, taskId: what, status: 'working' } as never;
     });
+    const ui = { resourceUri: 'ui://oven/page' };
+    const show = { description: 'Shows the oven.', inputSchema: z.object({}), _meta: { ui } };
+    made.registerTool('show', show, () => ({ content: [{ type: 'text', text: 'hot' }] }));
+    made.registerResource('page', ui.resourceUri, {}, ({ href }) => ({
+      contents: [{ uri: href, mimeType: 'text/html;profile=mcp-app', text: shown.page }],
+    }));
     const { server: low } = made;
     low.setRequestHandler('tasks/get', { params: NAMES }, ({ taskId }) => poll(taskId));
     low.setRequestHandler('tasks/cancel', { params: NAMES }, ({ taskId }) => {
@@ -91,12 +100,12 @@ export async function startTaskMcpServer(): Promise<TaskMcpServer> {
   };
   const http = createServer(toNodeHandler(createMcpHandler(server)));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
-  return {
+  return Object.assign(shown, {
     origin: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     tasks,
     stop: async () => {
       http.closeAllConnections();
       await new Promise<void>((resolve) => http.close(() => resolve()));
     },
-  };
+  });
 }

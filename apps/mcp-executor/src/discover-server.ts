@@ -1,4 +1,6 @@
-import { isJsonObject, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { RequestOptions } from '@modelcontextprotocol/client';
+import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { appPage, PAGE_DIGEST, pageDigest } from '@toolfleet/contracts/app-page';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
@@ -11,6 +13,8 @@ import { ownMeta } from './tool-result.js';
 
 /** Most tools of one server; more are a mistake, or an attack on the model's context window. */
 const MAX_TOOLS = 5_000;
+/** Most pages of MCP Apps of one server; others are not pinned. */
+const MAX_PAGES = 100;
 
 /** Reads the target of a discovery. @throws ToolError REQUEST_INVALID, AUTH_NOT_CONFIGURED */
 export function readDiscoveryTarget(message: DiscoverMessage): McpTarget {
@@ -69,14 +73,37 @@ async function listAll(
     });
   }
   const ttl = (listed as { ttlMs?: unknown }).ttlMs;
+  const options = { signal, timeout: timeoutMs + 5_000 };
+  const features = await listFeatures(session.client, options);
+  const tools = listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject));
+  if (features.resources) await addPageDigests(tools, session, options);
   return {
     server,
     protocol_version: session.client.getNegotiatedProtocolVersion() ?? 'unknown',
     prior: session.prior,
     ttl_ms: typeof ttl === 'number' && ttl > 0 ? ttl : 0,
-    tools: listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject)),
-    ...(await listFeatures(session.client, { signal, timeout: timeoutMs + 5_000 })),
+    tools,
+    ...features,
   };
+}
+
+/** Reads the pages that tools show as MCP Apps, each once, and notes their digests. A page that cannot be read has none. */
+async function addPageDigests(tools: RemoteTool[], { client }: McpSession, options: RequestOptions): Promise<void> {
+  const pages = new Set(tools.flatMap(({ listing }) => appPage(listing) ?? []));
+  const digests = new Map<string, string>();
+  // One after another: an exchange ends when the stream of its last request does.
+  for (const uri of [...pages].slice(0, MAX_PAGES)) {
+    const page = await client.readResource({ uri }, { ...options, cacheMode: 'bypass' }).catch((error: unknown) => {
+      if (options.signal?.aborted) throw error;
+      return undefined;
+    });
+    if (page) digests.set(uri, pageDigest(page.contents as unknown as Json));
+  }
+  for (const tool of tools) {
+    const digest = digests.get(appPage(tool.listing) ?? '');
+    if (digest === undefined) continue;
+    tool.listing = { ...tool.listing, _meta: { ...(tool.listing?.['_meta'] as JsonObject), [PAGE_DIGEST]: digest } };
+  }
 }
 
 /** The fields a definition is made of. */

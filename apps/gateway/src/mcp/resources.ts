@@ -2,6 +2,7 @@ import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } 
 import { isJsonObject, isToolError, toToolError } from '@toolfleet/contracts';
 import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
+import { requireApprovedPage } from './app-pages.js';
 import { callFeature, openFeatures, pageOf, SERVER_ERROR, type FeatureCaller } from './features.js';
 import { findSubscribable } from './listen.js';
 import type { McpSession } from './redis-session-subscriptions.js';
@@ -49,6 +50,7 @@ export function installResources(server: Server, caller: FeatureCaller): void {
     const resource = (await openFeatures(deps, principal)).resource(uri);
     if (!resource) throw new ResourceNotFoundError(uri);
     const result = await callFeature(caller, resource.definition, { uri: resource.uri }, context, { address: uri });
+    await requireApprovedPage(caller, resource, result);
     return { ...UNCACHED, ...result } as never;
   });
 }

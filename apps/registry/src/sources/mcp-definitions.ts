@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, toMicroUsd, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
+import { PAGE_DIGEST } from '@toolfleet/contracts/app-page';
 import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
-import { authorityOf, toFeatureDefinitions, type ServerDefinition } from './mcp-features.js';
+import { authorityOf, pinsPages, toFeatureDefinitions, type ServerDefinition } from './mcp-features.js';
 import { MAX_LISTING_CHARS, readListing } from './mcp-listing.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
@@ -122,10 +123,18 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, server: ServerDefin
     },
     idempotent: promised,
     annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
-    listing: readListing(tool).listing,
+    listing: readListing(pinsPages(entry) ? tool : withoutPageDigest(tool)).listing,
     ...declaredLimits(entry),
   };
   return withEntrySettings(definition, entry);
+}
+
+/** A tool of a server that may change its pages without approval. */
+function withoutPageDigest({ listing }: RemoteTool): Pick<RemoteTool, 'listing'> {
+  const meta = listing?.['_meta'];
+  if (!isJsonObject(meta)) return { listing };
+  const { [PAGE_DIGEST]: _digest, ...own } = meta;
+  return { listing: { ...listing, _meta: own } };
 }
 
 /**

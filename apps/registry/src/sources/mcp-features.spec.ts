@@ -1,4 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
+import { PAGE_DIGEST } from '@toolfleet/contracts/app-page';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { describe, expect, it } from 'vitest';
@@ -25,6 +26,26 @@ const entry: McpEntry = { name: 'docs', url: 'https://mcp.example.com/mcp' };
 const definitions = (more: Partial<McpEntry> = {}, reply = found()) =>
   toServerDefinitions({ ...entry, ...more }, reply);
 const names = (more: Partial<McpEntry>, reply?: DiscoverReply) => definitions(more, reply).map(({ name }) => name);
+
+it('pages of MCP Apps are pinned with their tools, where changes need an approval', () => {
+  const reply = (digest: string): DiscoverReply => {
+    const ui = { resourceUri: 'ui://docs/page' };
+    const listing = { _meta: { ui, [PAGE_DIGEST]: digest } };
+    return { ...found(), tools: [{ name: 'find', description: 'd', input_schema: { type: 'object' }, listing }] };
+  };
+  const [tool, , resource] = definitions({}, reply('aa'));
+  expect([tool?.listing, resource?.listing]).toMatchObject([
+    { _meta: { [PAGE_DIGEST]: 'aa' } },
+    { pages: ['ui://docs/page'] },
+  ]);
+  const [changed] = definitions({}, reply('bb'));
+  expect(quarantineReason(changed!, tool!, {})).toBe('changed: listing');
+  for (const more of [{ trusted: true }, { pin: 'off' as const }]) {
+    const [free, , resources] = definitions(more, reply('aa'));
+    expect(free?.listing).toEqual({ _meta: { ui: { resourceUri: 'ui://docs/page' } } });
+    expect(resources?.listing).not.toHaveProperty('pages');
+  }
+});
 
 describe('prompts and resources', () => {
   it('are definitions with names of their own, which the registry accepts', () => {

@@ -1,6 +1,7 @@
 /** Definitions of the prompts and resources of MCP servers. Like tools, they are owned, pinned, quarantined and selected by name. */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
+import { appPage, pinnedPage } from '@toolfleet/contracts/app-page';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { sha256Hex } from '@toolfleet/schema';
@@ -93,7 +94,7 @@ export function toFeatureDefinitions(
       description: `Resources of the MCP server ${entry.name}`,
       input_schema: RESOURCE_INPUT,
       binding: { ...server.binding, remoteName: entry.name, method: 'resources/read' },
-      listing: listedResources(entry, found.resources),
+      listing: listedResources(entry, found.resources, found.tools),
     });
   }
   return definitions.map((definition) => withEntrySettings(definition, entry));
@@ -103,7 +104,11 @@ export function toFeatureDefinitions(
  * The resources that clients list. They change all the time, so they are not pinned; those with a suspicious text are left out, unless
  * the server is trusted.
  */
-function listedResources(entry: McpEntry, found: NonNullable<DiscoverReply['resources']>): JsonObject {
+function listedResources(
+  entry: McpEntry,
+  found: NonNullable<DiscoverReply['resources']>,
+  tools: DiscoverReply['tools'],
+): JsonObject {
   const accepts = (item: JsonObject) =>
     entry.trusted === true || textsIn(item).every((text) => findSuspicions(text).size === 0);
   const addresses = { resources: 'uri', resourceTemplates: 'uriTemplate' } as const;
@@ -115,7 +120,17 @@ function listedResources(entry: McpEntry, found: NonNullable<DiscoverReply['reso
         .map((item) => readListing({ listing: item }).listing ?? {}),
     ]),
   );
-  return found.subscribe === true ? { ...lists, subscribe: true } : lists;
+  const pages = pinsPages(entry) ? tools.flatMap(({ listing }) => (pinnedPage(listing) ? appPage(listing)! : [])) : [];
+  return {
+    ...lists,
+    ...(found.subscribe === true && { subscribe: true }),
+    ...(pages.length > 0 && { pages: [...new Set(pages)] }),
+  };
+}
+
+/** Whether pages of MCP Apps that change await an approval, as tools do. */
+export function pinsPages({ trusted, pin = 'refuse' }: McpEntry): boolean {
+  return trusted !== true && pin === 'refuse';
 }
 
 function textsIn(value: Json | undefined): string[] {

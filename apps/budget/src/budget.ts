@@ -60,6 +60,8 @@ interface BudgetEvents {
  */
 export class Budget {
   private readonly budgets = new SetBudgets();
+  /** Reservations of each tenant that the store works on, also after their callers were refused. */
+  private readonly reserving = new Map<string, Set<Promise<Admission[]>>>();
 
   constructor(
     private readonly store: ReservationStore,
@@ -151,6 +153,7 @@ export class Budget {
         budgets: this.scopesFor(tenantId, request.user_id, request.key_id),
       })),
     );
+    this.trackReserving(tenantId, reserving);
     try {
       const admissions = await withTimeout(this.clock, withinMs, undefined, () => reserving);
       this.events.active(tenantId);
@@ -200,7 +203,7 @@ export class Budget {
     const released = await Promise.all(
       [...perTenant].map(([tenantId, releases]) =>
         this.orUnavailable(
-          this.store.release(
+          this.releaseIn(
             tenantId,
             releases.map((one) => one.call_id),
           ),
@@ -209,6 +212,22 @@ export class Budget {
       ),
     );
     return released.reduce((sum, one) => sum + one, 0);
+  }
+
+  private trackReserving(tenantId: string, reserving: Promise<Admission[]>): void {
+    const all = this.reserving.get(tenantId) ?? new Set();
+    this.reserving.set(tenantId, all.add(reserving));
+    const forget = (): void => {
+      all.delete(reserving);
+      if (all.size === 0) this.reserving.delete(tenantId);
+    };
+    reserving.then(forget, forget);
+  }
+
+  /** Releases after the reservations that are under way, which may be about to grant these leases. */
+  private async releaseIn(tenantId: string, callIds: readonly string[]): Promise<number> {
+    await Promise.allSettled(this.reserving.get(tenantId) ?? []);
+    return this.store.release(tenantId, callIds);
   }
 
   /** Sums of the ledger. Usage that was settled in the last second may be missing. */

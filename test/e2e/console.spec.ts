@@ -55,7 +55,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await timeline.getByText('checks', { exact: true }).waitFor();
     expect(await tab.accessibilityFaults()).toEqual([]);
     await tab.go('overview', 'Overview');
-    await page.getByRole('region', { name: 'By error code' }).getByRole('link', { name: 'ARGUMENTS_INVALID' }).click();
+    await page
+      .getByRole('region', { name: 'By error code' })
+      .getByRole('link', { name: 'ARGUMENTS_INVALID', exact: true })
+      .click();
     await page.getByRole('link', { name: `calculator call ${refused.body.call_id}` }).waitFor();
     expect(page.url()).toMatch(/#\/calls\?from=1h&code=ARGUMENTS_INVALID$/);
     expect(tab.troubles).toEqual([]);

@@ -143,7 +143,7 @@ describe('npm start', () => {
     });
     expect(stdout).toContain('toolfleet already runs here');
     expect(stdout.slice(stdout.indexOf('Console'))).toBe(
-      output.slice(output.indexOf('Console'), output.indexOf('URL-OR-FILE\n') + 12),
+      output.slice(output.indexOf('Console'), output.indexOf('URL-OR-FILE --allow\n') + 20),
     );
   });
 

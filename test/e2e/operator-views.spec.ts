@@ -709,7 +709,7 @@ describe('sources and approvals from a terminal', () => {
     const file = join(fleet.folder, 'pets.json');
     expect(await operator('sources', 'add', 'openapi', 'pets', file, '--visibility', 'fleet')).toMatchObject({
       code: 0,
-      out: 'Registered 1 operations\n',
+      out: 'Registered 1 operations\n\nfleetctl call pets_listPets\n',
     });
     expect((await operator('sources', 'show', 'pets')).out).toMatch(/visible to +all tenants[^]*tools +pets_listPets/);
     expect((await operator('sources', 'remove', 'pets', '--json')).out).toContain('pets_listPets');

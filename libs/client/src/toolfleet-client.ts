@@ -49,7 +49,7 @@ const READ_TIMEOUT_MS = 15_000;
  * or is unreachable. A failure of the tool itself is a normal response with `success: false`. With the interface that
  * `fleetctl tools types` prints, `new ToolfleetClient<Tools>(…)`, calls know the arguments and outputs of their tools.
  */
-export class ToolfleetClient<T extends ToolTypes<T> = AnyTools> {
+export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   readonly #base: string;
   readonly #headers: Record<string, string>;
   readonly #toolset: string | undefined;
@@ -81,12 +81,12 @@ export class ToolfleetClient<T extends ToolTypes<T> = AnyTools> {
   }
 
   /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
-  async call<K extends keyof T & string>(
+  async call<K extends keyof Tools & string>(
     name: K,
-    args: T[K]['arguments'],
+    args: Tools[K]['arguments'],
     options: CallOptions = {},
-  ): Promise<CallResult<T[K]['output']>> {
-    return (await this.#execute(name, args, options)) as CallResult<T[K]['output']>;
+  ): Promise<CallResult<Tools[K]['output']>> {
+    return (await this.#execute(name, args, options)) as CallResult<Tools[K]['output']>;
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
@@ -102,9 +102,9 @@ export class ToolfleetClient<T extends ToolTypes<T> = AnyTools> {
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
-  async callAsync<K extends keyof T & string>(
+  async callAsync<K extends keyof Tools & string>(
     name: K,
-    args: T[K]['arguments'],
+    args: Tools[K]['arguments'],
     options: CallOptions = {},
   ): Promise<AcceptedBody> {
     return (await this.#execute(
@@ -227,7 +227,7 @@ export class ToolfleetClient<T extends ToolTypes<T> = AnyTools> {
       throw this.#unanswered(cause, signal);
     }
     const { headers, status } = response;
-    const isText = /^text\/(?:csv|x-python)\b/.test(headers.get('content-type') ?? '');
+    const isText = /^text\//.test(headers.get('content-type') ?? '');
     const body = isText ? text : parse(text);
     if (!response.ok) throw errorOfBody(status, body, headers.get('retry-after'));
     if (body === undefined && text !== '')

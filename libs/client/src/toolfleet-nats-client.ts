@@ -37,16 +37,16 @@ type Verb = 'call' | 'batch' | 'list' | 'cancel';
 const READ_TIMEOUT_MS = 15_000;
 
 /** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes; types of tools are those of `ToolfleetClient`. */
-export class ToolfleetNatsClient<T extends ToolTypes<T> = AnyTools> {
+export class ToolfleetNatsClient<Tools extends ToolTypes<Tools> = AnyTools> {
   private constructor(
     private readonly connection: NatsConnection,
     private readonly options: ToolfleetNatsOptions,
   ) {}
 
   /** Connects; rejects with CONNECTION_FAILED when no server answers. */
-  static async connect<T extends ToolTypes<T> = AnyTools>(
+  static async connect<Tools extends ToolTypes<Tools> = AnyTools>(
     options: ToolfleetNatsOptions,
-  ): Promise<ToolfleetNatsClient<T>> {
+  ): Promise<ToolfleetNatsClient<Tools>> {
     try {
       const connection = await connect({
         servers: options.url.split(','),
@@ -57,7 +57,7 @@ export class ToolfleetNatsClient<T extends ToolTypes<T> = AnyTools> {
         maxReconnectAttempts: -1,
         noAsyncTraces: true,
       });
-      return new ToolfleetNatsClient<T>(connection, options);
+      return new ToolfleetNatsClient<Tools>(connection, options);
     } catch (cause) {
       throw new ToolCallError('CONNECTION_FAILED', `NATS is unreachable: ${(cause as Error).message}`, { cause });
     }
@@ -69,14 +69,14 @@ export class ToolfleetNatsClient<T extends ToolTypes<T> = AnyTools> {
   }
 
   /** Runs a tool and waits for its result. */
-  call<K extends keyof T & string>(
+  call<K extends keyof Tools & string>(
     name: K,
-    args: T[K]['arguments'],
+    args: Tools[K]['arguments'],
     options: CallOptions = {},
-  ): Promise<CallResult<T[K]['output']>> {
+  ): Promise<CallResult<Tools[K]['output']>> {
     const { fields, waitMs: timeoutMs, signal, toolset } = splitOptions(options);
     const body = { name, arguments: args as JsonObject, ...fields };
-    return this.#request<CallResult<T[K]['output']>>('call', body, { timeoutMs, signal, toolset });
+    return this.#request<CallResult<Tools[K]['output']>>('call', body, { timeoutMs, signal, toolset });
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */
@@ -87,9 +87,9 @@ export class ToolfleetNatsClient<T extends ToolTypes<T> = AnyTools> {
   }
 
   /** Starts an asynchronous call. Its result is published on `tool.result.<tenant>.<call_id>` and available over HTTP. */
-  callAsync<K extends keyof T & string>(
+  callAsync<K extends keyof Tools & string>(
     name: K,
-    args: T[K]['arguments'],
+    args: Tools[K]['arguments'],
     options: CallOptions = {},
   ): Promise<AcceptedBody> {
     const { fields, signal, toolset } = splitOptions(options);

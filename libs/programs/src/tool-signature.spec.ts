@@ -1,5 +1,4 @@
 import type { JsonObject } from '@toolfleet/contracts';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bootGuest } from '../../../apps/python-sandbox/spec/guest.js';
 import { BUILTIN, ENUMS, GROWING, HOSTILE, hostile, NAMES, ORDER, tool } from '../spec/sample-tools.js';

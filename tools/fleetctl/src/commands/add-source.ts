@@ -8,7 +8,7 @@ import { hasSwitch, optionValue, optionValues } from '../command-line.js';
 import type { Connection } from '../connection.js';
 import type { CommandContext } from '../command.js';
 import { getTool, type Gateway } from '../gateway.js';
-import { jsonText, plain, shellWord } from '../terminal.js';
+import { jsonText, plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 import { exampleCall } from './tools.js';
 import { showFindings } from './source-findings.js';

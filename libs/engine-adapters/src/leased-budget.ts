@@ -215,7 +215,8 @@ export class LeasedBudget extends BudgetPort {
     const share = this.takeShare(callId);
     if (!share) return this.budget.release(callId, scopes);
     const back = share.lease.settle(share.microUsd, 0, 0);
-    if (back) this.budget.settle({ call_id: callId, scopes, micro_usd: 0, tokens: 0, lease: back });
+    // Under another id: a call that waits for input is reserved again, and the service takes a settled id for a call that was charged.
+    if (back) this.budget.settle({ call_id: randomUUID(), scopes, micro_usd: 0, tokens: 0, lease: back });
   }
 
   override limits(asked: BudgetLimits, signal: AbortSignal): BudgetLimitsReply | Promise<BudgetLimitsReply> {

@@ -254,12 +254,10 @@ it('a call that a service makes for a user is in that user’s name, in the ledg
   await connection.close();
   const { call_id: callId } = reply.json<{ call_id: string }>();
   expect(await rowOf(callId)).toMatchObject({ user_id: 'ann' });
-  const line = fleet
-    .process('gateway')
-    .log()
-    .split('\n')
-    .find((text) => text.includes(callId) && text.includes('finished'));
-  expect(JSON.parse(line!)).toMatchObject({ user_id: 'ann', key_id: expect.any(String) });
+  const lines = () => fleet.process('gateway').log().split('\n');
+  const logged = () => lines().find((text) => text.includes(callId) && text.includes('finished'));
+  await eventually('the call is logged', async () => logged() !== undefined);
+  expect(JSON.parse(logged()!)).toMatchObject({ user_id: 'ann', key_id: expect.any(String) });
   await eventually('the call is listed', async () => {
     const { body } = await fleet.ask({ path: '/api/v1/calls', key: fleet.operatorKey });
     return (body.calls as { call_id: string; user_id: string }[]).some(

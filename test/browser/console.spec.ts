@@ -190,7 +190,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const timeline = page.getByRole('region', { name: 'Timeline' });
     await timeline.getByText('checks', { exact: true }).waitFor();
     await timeline.getByText('tool', { exact: true }).waitFor();
-    await page.getByText(/^Not kept: results/).waitFor();
+    await page
+      .getByText(/^Not kept: call_bodies/)
+      .first()
+      .waitFor();
     await page.getByText(/^grep [0-9a-f]{32} logs$/).waitFor();
     await tab.go('calls/no-such-call', 'Call');
     await page.getByText(/^This fleet does not know this call/).waitFor();

@@ -3,7 +3,6 @@ import type { RecordsBodyReply, StoredCall } from '@toolfleet/contracts/records'
 import type { BodyAccess } from '@toolfleet/contracts/resources';
 import { hasRight, isMaker, toMaker } from '@toolfleet/access';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
-import type { CallFeed } from './call-feed.js';
 import type { CallRecords } from './call-records.js';
 
 /** Whether a caller may read the arguments and result of a call that it sees. */
@@ -20,7 +19,6 @@ export function bodyAccess(
 /** Arguments and results of finished calls, for their makers and for callers with the right to read them. */
 export class CallBodyReader {
   constructor(
-    private readonly feed: Pick<CallFeed, 'find'>,
     /** Undefined: no calls are recorded. */
     private readonly records: Pick<CallRecords, 'body'> | undefined,
     private readonly logger: Pick<Logger, 'info'>,
@@ -28,11 +26,12 @@ export class CallBodyReader {
 
   /**
    * The body of a call and who read it. Reading the call of another is in the audit log and in the record before it is answered.
+   * @param call one that the caller sees
    * @throws ToolError NOT_FOUND, PERMISSION_DENIED, SERVICE_UNAVAILABLE
    */
-  async read(caller: Principal, callId: string): Promise<Required<Pick<RecordsBodyReply, 'body' | 'readings'>>> {
-    const call = (await this.feed.find(caller, callId)).find(({ call_id: id }) => id === callId);
-    if (!call || !this.records) throw new ToolError('NOT_FOUND', { message: `No finished call '${callId}'` });
+  async read(caller: Principal, call: StoredCall): Promise<Required<Pick<RecordsBodyReply, 'body' | 'readings'>>> {
+    const { call_id: callId } = call;
+    if (!this.records) throw new ToolError('NOT_FOUND', { message: `No finished call '${callId}'` });
     const access = bodyAccess(caller, call);
     if (access === 'denied')
       throw new ToolError('PERMISSION_DENIED', {

@@ -64,9 +64,15 @@ describe('feed of calls', () => {
       { ...call('g1', 'globex'), parent_call_id: 'a1' },
     ]);
     expect(ids(await read(feed, principal('acme'), 10))).toEqual(['a2', 'a1']);
-    expect(await feed.find(principal('acme'), 'a1')).toMatchObject([{ call_id: 'a1', attempts: 2 }, { call_id: 'a2' }]);
-    expect(await feed.find(principal('globex'), 'a1')).toMatchObject([{ call_id: 'g1' }]);
-    expect(await feed.find({ ...principal('acme'), tools: ['rare'], keyId: 'other' }, 'a1')).toEqual([]);
+    const own = principal('acme');
+    expect(await feed.one(own, 'a1')).toMatchObject({ call_id: 'a1', attempts: 2 });
+    expect(await feed.withMade(own, 'a1')).toMatchObject({
+      call: { call_id: 'a1', attempts: 2 },
+      made: [{ call_id: 'a2' }],
+    });
+    for (const other of [principal('globex'), { ...own, tools: ['rare'], keyId: 'other' }])
+      for (const found of [feed.one(other, 'a1'), feed.withMade(other, 'a1')])
+        await expect(found).rejects.toMatchObject({ code: 'NOT_FOUND', message: "No finished call 'a1'" });
   });
 
   it('follows new calls of the caller’s scope', async () => {

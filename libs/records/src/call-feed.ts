@@ -1,4 +1,4 @@
-import type { Principal } from '@toolfleet/contracts';
+import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
 import type { Clock } from '@toolfleet/resilience';
 import { EVERY_TENANT, hasRight, requireRight, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
@@ -53,16 +53,31 @@ export class CallFeed {
   }
 
   /**
-   * The record of a call, and those of the calls that its tool made; oldest first, each once. Empty when it is not recorded or the
-   * caller has no access to it.
-   * @throws ToolError SERVICE_UNAVAILABLE
+   * The record of a call.
+   * @throws ToolError NOT_FOUND when it is not recorded or the caller has no access to it; SERVICE_UNAVAILABLE
    */
-  async find(caller: Principal, callId: string): Promise<StoredCall[]> {
-    const [{ calls: own }, { calls: made }] = await Promise.all([
-      this.read(caller, { call_id: callId, limit: MAX_MADE }),
+  async one(caller: Principal, callId: string): Promise<StoredCall> {
+    const [call] = await this.#recordsOf(caller, callId);
+    return call;
+  }
+
+  /**
+   * The record of a call, and its later ones with those of the calls that its tool made; oldest first, each once.
+   * @throws ToolError as `one`
+   */
+  async withMade(caller: Principal, callId: string): Promise<{ call: StoredCall; made: StoredCall[] }> {
+    const [[call, ...later], { calls: made }] = await Promise.all([
+      this.#recordsOf(caller, callId),
       this.read(caller, { parent_call_id: callId, limit: MAX_MADE }),
     ]);
-    return [...own.filter((call) => call.call_id === callId), ...made];
+    return { call, made: [...later, ...made] };
+  }
+
+  async #recordsOf(caller: Principal, callId: string): Promise<[StoredCall, ...StoredCall[]]> {
+    const { calls } = await this.read(caller, { call_id: callId, limit: MAX_MADE });
+    const [first, ...later] = calls.filter((call) => call.call_id === callId);
+    if (!first) throw new ToolError('NOT_FOUND', { message: `No finished call '${callId}'` });
+    return [first, ...later];
   }
 
   /**

@@ -1,5 +1,5 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
-import { toUsd, ToolError, type Principal } from '@toolfleet/contracts';
+import { toUsd, type Principal } from '@toolfleet/contracts';
 import type { CallGroups, CallSum, RecordsList, StoredCall } from '@toolfleet/contracts/records';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
@@ -42,16 +42,13 @@ export class FinishedCallsController {
   @Serves('GET /api/v1/calls/{id}/record')
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
-    const found = await this.feed.find(caller, id);
-    const call = found.find(({ call_id: callId }) => callId === id);
-    if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
-    const made = found.filter((other) => other !== call).map(shown);
+    const { call, made } = await this.feed.withMade(caller, id);
     // The logs are those of the whole fleet.
     const body = bodyAccess(caller, call);
     return {
       call: shown(call),
       body,
-      made,
+      made: made.map(shown),
       logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined,
     };
   }
@@ -60,7 +57,7 @@ export class FinishedCallsController {
   @Serves('GET /api/v1/calls/{id}/body')
   async body(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
-    const { body, readings } = await this.bodies.read(caller, id);
+    const { body, readings } = await this.bodies.read(caller, await this.feed.one(caller, id));
     const shownReadings = readings.map((reading) => ({ ...reading, at: new Date(reading.at).toISOString() }));
     return { call_id: id, body, readings: shownReadings };
   }

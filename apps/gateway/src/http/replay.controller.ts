@@ -53,14 +53,13 @@ export class ReplayController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Replayed> {
     return this.http.traced(request, async () => {
-      const call = (await this.feed.find(caller, id)).find(({ call_id: callId }) => callId === id);
-      if (!call) throw new ToolError('NOT_FOUND', { message: `No finished call '${id}'` });
+      const call = await this.feed.one(caller, id);
       if (call.tenant_id !== caller.tenantId)
         refuse(
           'other_tenant',
           `Call '${id}' is of tenant ${call.tenant_id}; only a credential of that tenant repeats it`,
         );
-      const { body } = await this.bodies.read(caller, id);
+      const { body } = await this.bodies.read(caller, call);
       const args = wholeArguments(id, body);
       const tool = await this.definitions.get(call.tool, caller.tenantId);
       if (tool && (hasEffects(tool) || callsTools(tool))) this.#checkEffects(caller, call, tool, wanted);

@@ -231,7 +231,7 @@ function wireFleetState(
     view: new FleetView(watch, queues, catalog.list),
     limits: new ToolLimits(catalog.list, engine.rateLimiter),
     finishedCalls,
-    bodies: new CallBodyReader(finishedCalls, engine.callRecords, logger),
+    bodies: new CallBodyReader(engine.callRecords, logger),
     queues,
     components,
   };

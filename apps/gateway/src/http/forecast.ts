@@ -1,7 +1,6 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
-
-export type UsageGroup = BudgetUsage['group_by'][number];
+import type { UsageSum } from '@toolfleet/contracts/budget';
+import type { UsageGroup } from '@toolfleet/contracts/resources';
 
 const DAY_MS = 86_400_000;
 /** Days that the mean is of. */

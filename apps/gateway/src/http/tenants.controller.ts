@@ -9,7 +9,7 @@ import type {
   BudgetUsage,
   BudgetUsageReply,
 } from '@toolfleet/contracts/budget';
-import type { RouteInput } from '@toolfleet/contracts/resources';
+import type { RouteInput, UsageGroup } from '@toolfleet/contracts/resources';
 import { ADMIN_ROLE } from '@toolfleet/contracts/roles';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { orUnavailable } from '@toolfleet/queue/redis';
@@ -18,7 +18,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
 import { toBudget, toBudgetSet } from './budgets.controller.js';
-import { forecastMonth, type UsageGroup } from './forecast.js';
+import { forecastMonth } from './forecast.js';
 import { requireTier, toKeyBody } from './keys.controller.js';
 
 const ASK_TIMEOUT_MS = 10_000;

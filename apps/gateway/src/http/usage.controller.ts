@@ -8,25 +8,15 @@ import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
-import type { RouteInput } from '@toolfleet/contracts/resources';
+import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
-import { forecastMonth, monthOf, type UsageGroup } from './forecast.js';
+import { forecastMonth, monthOf } from './forecast.js';
 import { parseInstant } from './instants.js';
 
 const ASK_TIMEOUT_MS = 10_000;
 const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */
 const MAX_BILLED_DAYS = 92;
-/** Member of a sum for each group, in the order of the columns of CSV. */
-const MEMBERS = {
-  tenant: 'tenant_id',
-  day: 'day',
-  tool: 'tool_name',
-  source: 'source',
-  user: 'user_id',
-  key: 'key_id',
-  agent: 'agent_id',
-} as const satisfies Record<UsageGroup, keyof UsageSum>;
 
 /** What the caller's tenant has used, and for operators what the tenants have used. */
 @Controller()
@@ -53,7 +43,7 @@ export class UsageController {
     });
     const rows = sums.map(toShownSum);
     if (format !== 'csv') return { tenant_id: tenantId, rows };
-    return toCsv(reply, [...Object.values(MEMBERS), 'calls', 'tokens', 'cost_usd'], rows);
+    return toCsv(reply, [...Object.values(USAGE_MEMBERS), 'calls', 'tokens', 'cost_usd'], rows);
   }
 
   /** The month so far and its end, by the same groups and rights as usage. */

@@ -10,6 +10,7 @@ import { USAGE_ROUTES } from './usage.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
+export { USAGE_MEMBERS } from './usage.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './operations.js';

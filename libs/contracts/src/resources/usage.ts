@@ -98,8 +98,18 @@ const BILL_ROW = record(
 
 const SCOPE_ID = { maxLength: 255 };
 const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
-/** What usage can be summed by. */
-export const USAGE_GROUPS = ['tenant', 'day', 'tool', 'source', 'user', 'key', 'agent'] as const;
+/** What usage can be summed by, and the member of a sum that names it, in the order of columns. */
+export const USAGE_MEMBERS = {
+  tenant: 'tenant_id',
+  day: 'day',
+  tool: 'tool_name',
+  source: 'source',
+  user: 'user_id',
+  key: 'key_id',
+  agent: 'agent_id',
+} as const;
+export type UsageGroup = keyof typeof USAGE_MEMBERS;
+export const USAGE_GROUPS = Object.keys(USAGE_MEMBERS) as UsageGroup[];
 const listOf = (names: readonly string[]) => ({
   pattern: `^(${names.join('|')})(,(${names.join('|')}))*$`,
   title: `a comma list of ${names.join(', ')}`,

@@ -1,19 +1,9 @@
+import { USAGE_MEMBERS, type UsageGroup } from '@toolfleet/contracts/resources';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
 import { budgetTable } from './budgets.js';
-
-const GROUPS = {
-  tenant: 'tenant_id',
-  day: 'day',
-  tool: 'tool_name',
-  source: 'source',
-  user: 'user_id',
-  key: 'key_id',
-  agent: 'agent_id',
-} as const;
-type Group = keyof typeof GROUPS;
 
 /** `fleetctl usage`. */
 export const usage: Command = {
@@ -58,7 +48,7 @@ async function sums({ line, json, terminal, gateway }: CommandContext): Promise<
     return EXIT.ok;
   }
   const rows = used.rows.map((row) => [
-    ...groups.map((group) => row[GROUPS[group]] ?? '-'),
+    ...groups.map((group) => row[USAGE_MEMBERS[group]] ?? '-'),
     row.calls,
     row.tokens,
     row.cost_usd,
@@ -78,7 +68,7 @@ async function forecast({ line, json, terminal, gateway }: CommandContext): Prom
     return EXIT.ok;
   }
   const rows = body.rows.map((row) => [
-    ...groups.map((group) => (group === 'day' ? '-' : (row[GROUPS[group]] ?? '-'))),
+    ...groups.map((group) => (group === 'day' ? '-' : (row[USAGE_MEMBERS[group]] ?? '-'))),
     row.spent_usd,
     row.per_day_usd,
     row.forecast_usd,
@@ -114,12 +104,13 @@ async function bill({ line, json, terminal, gateway }: CommandContext): Promise<
   return EXIT.ok;
 }
 
-function readGroups(by: string): { by: string; groups: Group[] } {
+function readGroups(by: string): { by: string; groups: UsageGroup[] } {
   const groups = by.split(',').map((group) => {
-    if (!Object.hasOwn(GROUPS, group)) throw new CliError(`--by accepts ${Object.keys(GROUPS).join(', ')}`, EXIT.usage);
-    return group as Group;
+    if (!Object.hasOwn(USAGE_MEMBERS, group))
+      throw new CliError(`--by accepts ${Object.keys(USAGE_MEMBERS).join(', ')}`, EXIT.usage);
+    return group as UsageGroup;
   });
   return { by, groups };
 }
 
-const heads = (groups: readonly Group[]): string[] => groups.map((group) => group.toUpperCase());
+const heads = (groups: readonly UsageGroup[]): string[] => groups.map((group) => group.toUpperCase());

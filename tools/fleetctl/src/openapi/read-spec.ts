@@ -45,26 +45,35 @@ export async function readSpec(source: string, maxBytes: number): Promise<string
 }
 
 async function fetchSpec(url: string, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
   try {
     const response = await fetch(url, {
       signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
       headers: { accept: 'application/json, application/yaml, */*;q=0.5' },
     });
     if (!response.ok) throw new Error(`HTTP ${response.status}`);
-    for await (const chunk of response.body ?? []) {
-      size += chunk.byteLength;
-      if (size > maxBytes) throw tooLarge(maxBytes);
-      chunks.push(chunk);
-    }
+    return await readSpecBody(response, maxBytes);
   } catch (error) {
     if (error instanceof ToolError) throw error;
-    const cause = (error as Error).cause;
-    const why = cause instanceof Error ? cause.message : (error as Error).message;
-    throw new ToolError('SPEC_INVALID', { message: `SPEC_FETCH_REFUSED: cannot fetch ${url}: ${why}` });
+    throw new ToolError('SPEC_INVALID', { message: `SPEC_FETCH_REFUSED: cannot fetch ${url}: ${fetchFailure(error)}` });
+  }
+}
+
+/** The text of a response. @throws ToolError SPEC_INVALID when it has more than `maxBytes` bytes; Error when it breaks off */
+export async function readSpecBody(response: Response, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw tooLarge(maxBytes);
+    chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Why `fetch` failed: the message of the cause, because `fetch failed` alone is useless. */
+export function fetchFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
 function tooLarge(maxBytes: number): ToolError {

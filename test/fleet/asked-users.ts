@@ -45,7 +45,7 @@ export interface AskingSources {
   entries: Record<string, object>;
   /** Answers to a question that were meant for another one. */
   readonly wrong: readonly string[];
-  /** Answers in all. */
+  /** Answers of all users. */
   answers(): number;
   stop(): Promise<void>;
 }

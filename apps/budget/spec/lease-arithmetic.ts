@@ -1,5 +1,5 @@
 /** What the scripts compute in Lua, as the model of the specs computes it. */
-import type { Amount, Counters } from '../src/counters.js';
+import type { Amount, Counters } from '@toolfleet/resilience';
 
 /** Holds an admitted amount. */
 export function hold(counters: Counters, amount: Amount): void {

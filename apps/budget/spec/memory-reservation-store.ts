@@ -1,10 +1,8 @@
 import { epochDay } from '@toolfleet/database';
 import type { EpochMs } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
-import { checkLimit, noCounters, type Amount, type Counters } from '../src/counters.js';
+import { checkLimit, noCounters, periodName, type Amount, type Clock, type Counters } from '@toolfleet/resilience';
 import { countedScopes, limitOf, type NamedScope, type TenantLimits } from '../src/limits.js';
 import { ReservationStore, UsageOutbox } from '../src/reservation-store.js';
-import { periodName } from '../src/set-budgets.js';
 import type {
   Admission,
   ReservationRequest,

@@ -16,8 +16,14 @@ import type {
 import { ToolError } from '@toolfleet/contracts';
 import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
 import { toCamelCase } from '@toolfleet/contracts/wire';
-import { withTimeout, type Clock } from '@toolfleet/resilience';
-import { checkLimit, crossesThreshold, noCounters, type ScopeLimit } from './counters.js';
+import {
+  checkLimit,
+  crossesThreshold,
+  noCounters,
+  withTimeout,
+  type Clock,
+  type ScopeLimit,
+} from '@toolfleet/resilience';
 import {
   countedScopes,
   limitOf,

@@ -1,7 +1,7 @@
 import { DAY_MS } from '@toolfleet/database';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { FleetFile, LimitSettings } from '@toolfleet/fleet-file';
-import type { ScopeLimit } from './counters.js';
+import type { ScopeLimit } from '@toolfleet/resilience';
 
 /** Kinds of scopes that have limits, in the order in which they are checked; set budgets come after tasks. */
 export type ScopeKind = 'request' | 'agent' | 'task' | 'day' | 'tenant';

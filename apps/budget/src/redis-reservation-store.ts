@@ -1,10 +1,10 @@
 import { ToolError } from '@toolfleet/contracts';
 import { defineScript, type Script, type ScriptArguments } from '@toolfleet/queue/redis';
+import { periodName } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { countedScopes, limitOf, type NamedScope, type TenantLimits } from './limits.js';
 import { budgetKeys, REBUILD, RELEASE, RESERVE, SETTLE, SWEEP, TENANTS_KEY } from './redis-scripts.js';
 import { ReservationStore } from './reservation-store.js';
-import { periodName } from './set-budgets.js';
 import type {
   Admission,
   ReservationRequest,

@@ -1,6 +1,6 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
-import type { Amount, Counters, Refusal } from './counters.js';
+import type { Amount, Counters, Refusal } from '@toolfleet/resilience';
 import type { NamedScope, SetScope, TenantLimits } from './limits.js';
 
 /** Request to lease the amount that one call may cost, or a shared lease that many calls of one gateway draw on. */

@@ -1,7 +1,7 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BudgetPeriod, BudgetSubject } from '@toolfleet/contracts/budget';
+import { periodName, type ScopeLimit } from '@toolfleet/resilience';
 import { sql, type Kysely } from 'kysely';
-import type { ScopeLimit } from './counters.js';
 import type { SetScope } from './limits.js';
 
 /** A limit on what a tenant, one of its users or one of its keys spends in a period, as it was set over the API. */
@@ -17,17 +17,6 @@ export interface SetBudget extends ScopeLimit {
 
 /** Names a budget; two with the same name replace each other. */
 export type BudgetName = Pick<SetBudget, 'tenantId' | 'subject' | 'id' | 'period'>;
-
-/** The UTC day `2026-11-21` or month `2026-11` of an instant, or `total`. */
-export function periodName(period: BudgetPeriod, at: EpochMs): string {
-  if (period === 'total') return 'total';
-  return new Date(at).toISOString().slice(0, period === 'month' ? '2026-11'.length : '2026-11-21'.length);
-}
-
-/** Start of the current period; 0 for `total`. */
-export function periodStart(period: BudgetPeriod, at: EpochMs): EpochMs {
-  return period === 'total' ? 0 : Date.parse(periodName(period, at));
-}
 
 /** Name of the counters of a budget in its current period: `user/2026-11:ada`, `tenant/total`. `lua/sweep.lua` reads the period. */
 export function scopeName({ subject, id, period }: BudgetName, at: EpochMs): string {

@@ -1,11 +1,12 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import { migrate, DAY_MS, epochDay } from '@toolfleet/database';
+import { periodStart } from '@toolfleet/resilience';
 import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
 import { LEDGER_MIGRATIONS } from './migrations.js';
 import type { LedgerSum } from './reservation-store.js';
-import { budgetScope, periodStart, StoredBudgets, type SetBudget } from './set-budgets.js';
+import { budgetScope, StoredBudgets, type SetBudget } from './set-budgets.js';
 
 /** A ledger row: the usage of a call as it was charged. */
 export interface LedgerRow extends UsageRow {

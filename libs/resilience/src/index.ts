@@ -5,6 +5,18 @@ export { type Backoff } from './retry.js';
 export { retry, type RetryVerdict } from './retry.js';
 export { RetryBudget } from './retry.js';
 export { peekTokens, takeToken, takeTokens, type GrantedTokens, type Rate, type RateDecision } from './token-bucket.js';
+export {
+  checkLimit,
+  crossesThreshold,
+  isOver,
+  noCounters,
+  periodName,
+  periodStart,
+  type Amount,
+  type Counters,
+  type Refusal,
+  type ScopeLimit,
+} from './spending-limit.js';
 export { CostlyTurns } from './costly-turns.js';
 export { Semaphore } from './concurrency.js';
 export { KeyedMutex } from './concurrency.js';

@@ -1,4 +1,5 @@
-import type { MicroUsd } from '@toolfleet/contracts';
+import type { EpochMs, MicroUsd } from '@toolfleet/contracts';
+import type { BudgetPeriod } from '@toolfleet/contracts/budget';
 
 /** An amount in both currencies: integer micro-USD and integer tokens. */
 export interface Amount {
@@ -63,4 +64,15 @@ export function crossesThreshold(limit: number | null, before: number, after: nu
   if (limit === null || limit <= 0) return false;
   const threshold = limit * THRESHOLD_RATIO;
   return before < threshold && after >= threshold;
+}
+
+/** The UTC day `2026-11-21` or month `2026-11` of an instant, or `total`. */
+export function periodName(period: BudgetPeriod, at: EpochMs): string {
+  if (period === 'total') return 'total';
+  return new Date(at).toISOString().slice(0, period === 'month' ? '2026-11'.length : '2026-11-21'.length);
+}
+
+/** Start of the current period; 0 for `total`. */
+export function periodStart(period: BudgetPeriod, at: EpochMs): EpochMs {
+  return period === 'total' ? 0 : Date.parse(periodName(period, at));
 }

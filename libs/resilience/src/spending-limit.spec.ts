@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkLimit, crossesThreshold, isOver, noCounters } from './counters.js';
-import { settledAmount } from '../spec/lease-arithmetic.js';
+import { checkLimit, crossesThreshold, isOver, noCounters } from './spending-limit.js';
 
 describe('isOver', () => {
   it.each([
@@ -33,16 +32,6 @@ describe('checkLimit', () => {
       used: 10,
     });
     expect(checkLimit({ microUsd: 10, tokens: null }, counters, { microUsd: 3, tokens: 9 })).toBeNull();
-  });
-});
-
-describe('settledAmount', () => {
-  it('never takes more money than was leased, and caps tokens only where some were', () => {
-    expect(settledAmount({ microUsd: 10, tokens: 0 }, { microUsd: 12, tokens: 7 })).toEqual({
-      microUsd: 10,
-      tokens: 7,
-    });
-    expect(settledAmount({ microUsd: 10, tokens: 5 }, { microUsd: 2, tokens: 7 })).toEqual({ microUsd: 2, tokens: 5 });
   });
 });
 

@@ -11,5 +11,6 @@ export { ToolLabels } from './tool-labels.js';
 export { executorTable, QueueExecutor, RemoteExecutor } from './executors.js';
 export { configuredGuards } from './guards/configured-guards.js';
 export { policyComponent } from './policy/engine-policy.js';
+export { RecordedPolicy, UnknownFact, type PastCall } from './policy/recorded-policy.js';
 export { pythonPolicy, withPythonDefaults } from './python-policy.js';
 export { redisProbeLease } from './redis-probe-lease.js';

@@ -26,6 +26,16 @@ export interface PolicyDecision {
   ask?: string[];
 }
 
+/** A fact of `PolicyInput` that is not known. Getters of an input may throw it for `RegoPolicy.judge`. */
+export class UnknownFact extends Error {
+  override readonly name = 'UnknownFact';
+
+  /** @param fact path in the input, such as `user.roles` */
+  constructor(readonly fact: string) {
+    super(`${fact} is not known`);
+  }
+}
+
 /** Decides whether a call may run. Errors in rules, in their evaluation or of a sidecar are denials with a reason. */
 export abstract class PolicyEngine {
   abstract decide(input: PolicyInput): PolicyDecision | Promise<PolicyDecision>;

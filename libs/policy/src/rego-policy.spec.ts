@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '@toolfleet/testing';
-import type { PolicyInput } from './policy-engine.js';
+import { UnknownFact, type PolicyInput } from './policy-engine.js';
 import { RegoPolicy } from './rego-policy.js';
 
 const INPUT: PolicyInput = {
@@ -134,5 +134,44 @@ describe('loading', () => {
     expect(hash([a, b])).toBe(hash([b, a]));
     expect(hash([a, b])).not.toBe(hash([a]));
     expect(hash([a])).not.toBe(hash([{ ...a, text: `${a.text} ` }]));
+  });
+});
+
+describe('judge', () => {
+  const unknown = (fact: string): never => {
+    throw new UnknownFact(fact);
+  };
+  const input = (tool: string): PolicyInput => ({
+    ...INPUT,
+    tool,
+    user: {
+      ...INPUT.user,
+      get roles() {
+        return unknown('user.roles');
+      },
+    },
+    get arguments() {
+      return unknown('arguments');
+    },
+  });
+  const now = () => unknown('time');
+  const judge = (rules: string, tool: string) => policy(`package tools\n${rules}`).judge(input(tool), now);
+  const RULES = `
+deny contains "admins" if { input.tool == "write"; not "admin" in input.user.roles }
+deny contains "closed" if input.tool == "old"
+deny contains "big" if { input.tool in {"old", "sum"}; input.arguments.n > 3 }
+ask contains "Really?" if { input.tool == "late"; time.now_ns() > 0 }`;
+
+  it('decides where no rule needs an unknown fact, or one that needs none denies', () => {
+    expect(judge(RULES, 'read')).toEqual({ deny: [] });
+    expect(judge(RULES, 'old')).toEqual({ deny: ['closed'] });
+  });
+
+  it.each([
+    ['write', 'user.roles'],
+    ['sum', 'arguments'],
+    ['late', 'time'],
+  ])('throws for %s, which depends on %s', (tool, fact) => {
+    expect(() => judge(RULES, tool)).toThrow(expect.objectContaining({ fact }));
   });
 });

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  type Evaluation,
   isArray,
   isObject,
   objectKeys,
@@ -14,7 +15,7 @@ import {
   formatValue,
 } from '@toolfleet/rego';
 import type { Clock } from '@toolfleet/resilience';
-import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
+import { PolicyEngine, UnknownFact, type PolicyDecision, type PolicyInput } from './policy-engine.js';
 
 /** One file of a policy. */
 export interface PolicyFile {
@@ -81,17 +82,44 @@ export class RegoPolicy extends PolicyEngine {
 
   /** Never throws. If the evaluation fails, the call is denied with the reason. */
   override decide(input: PolicyInput): PolicyDecision {
+    return this.#decide(input, new DecisionRun(() => this.clock.now()), (node, evaluation) =>
+      toMessages(evaluation.evaluate(node)),
+    );
+  }
+
+  /**
+   * Decides on a call of the past whose input may have getters that throw `UnknownFact`. A rule that needs no such fact decides alone;
+   * the list of messages may then lack those of others.
+   * @param nowMs the instant of the call; it may throw `UnknownFact`, too
+   * @throws UnknownFact when the decision depends on a fact that is not known
+   */
+  judge(input: PolicyInput, nowMs: () => number): PolicyDecision {
+    return this.#decide(input, new DecisionRun(nowMs), (node, evaluation) => {
+      let unknown: UnknownFact | undefined;
+      const isUnknown = (error: unknown): boolean => {
+        if (!(error instanceof UnknownFact)) return false;
+        unknown ??= error;
+        return true;
+      };
+      const messages = toMessages(this.program.members(node, evaluation, isUnknown) ?? evaluation.evaluate(node));
+      if (messages.length === 0 && unknown) throw unknown;
+      return messages;
+    });
+  }
+
+  #decide(
+    input: PolicyInput,
+    run: DecisionRun,
+    messagesOf: (rule: Node, evaluation: Evaluation) => string[],
+  ): PolicyDecision {
     try {
-      const evaluation = this.program.start(
-        new DecisionRun(this.clock.now()),
-        input as unknown as PlainObject,
-        this.data,
-      );
-      const deny = toMessages(evaluation.evaluate(this.deny));
+      const evaluation = this.program.start(run, input as unknown as PlainObject, this.data);
+      const deny = messagesOf(this.deny, evaluation);
       if (deny.length > 0 || !this.ask) return { deny };
-      const ask = toMessages(evaluation.evaluate(this.ask));
+      const ask = messagesOf(this.ask, evaluation);
       return ask.length > 0 ? { deny, ask } : { deny };
     } catch (error) {
+      if (error instanceof UnknownFact) throw error;
       // Any other error is a stack overflow on deeply nested arguments.
       const reason = error instanceof RegoError ? error.message : 'the arguments are nested too deeply';
       return { deny: [`the policy could not be evaluated: ${reason}`] };
@@ -114,7 +142,14 @@ class DecisionRun implements Run {
   readonly strict = true;
   private left = MAX_STEPS;
 
-  constructor(readonly nowMs: number) {}
+  private now: number | undefined;
+
+  constructor(private readonly readNow: () => number) {}
+
+  /** The same for the whole decision. */
+  get nowMs(): number {
+    return (this.now ??= this.readNow());
+  }
 
   spend(units: number): void {
     this.left -= units;

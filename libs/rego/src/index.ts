@@ -1,6 +1,6 @@
 export { parseModule } from './parse.js';
 export { Program } from './program.js';
-export type { Run } from './evaluation.js';
+export type { Evaluation, Run } from './evaluation.js';
 export type { Node } from './rule-tree.js';
 export { formatValue } from './builtins/sprintf.js';
 export { RegoError } from './rego-error.js';

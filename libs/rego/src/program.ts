@@ -92,6 +92,24 @@ export class Program {
     return this.single(rules, fallback, evaluation, [], 'complete rules must not produce multiple outputs');
   }
 
+  /**
+   * The members of a set, rule by rule: an error that `isSkipped` accepts leaves out the members of its rule only.
+   * @returns undefined unless rules define the node as a set
+   */
+  members(node: Node, evaluation: Evaluation, isSkipped: (error: unknown) => boolean): RegoSet | undefined {
+    const { rules, dynamic } = this.compiled[node.id]!;
+    if (dynamic.length > 0 || !node.rules[0]!.rule.member) return undefined;
+    const set = new RegoSet();
+    for (const rule of rules) {
+      try {
+        solve(rule, evaluation, set);
+      } catch (error) {
+        if (!isSkipped(error)) throw error;
+      }
+    }
+    return set;
+  }
+
   /** The result of a function. */
   call(node: Node, evaluation: Evaluation, args: readonly Value[]): Value | undefined {
     const { rules, fallback } = this.compiled[node.id]!;

@@ -121,6 +121,7 @@ const GATEWAY_RANKS: Record<string, number> = {
   server: 0,
   calls: 0,
   operator: 0,
+  rules: 0,
   http: 1,
   mcp: 1,
   nats: 1,

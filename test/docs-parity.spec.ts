@@ -367,6 +367,7 @@ describe('reference pages', () => {
       recordsAppend: 'finished calls in batches, each stored once',
       recordsList: 'finished calls by filters, with counts',
       recordsBody: 'arguments and result of one call; the reading of another than its maker is stored',
+      recordsFacts: 'facts of all calls that match, equal ones once with their number; rules are tested with them',
       recordsPurge: 'removes the calls of a tenant or a user',
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:

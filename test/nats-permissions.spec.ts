@@ -122,6 +122,7 @@ const RIGHTS: Record<string, Rights> = {
       'records.append',
       'records.list',
       'records.body',
+      'records.facts',
       'records.purge',
       'workspace.purge',
       'tool.result.acme.c1',
@@ -194,7 +195,10 @@ const RIGHTS: Record<string, Rights> = {
       'budget.purge',
     ],
   },
-  records: { publish: ['fleet.status'], read: ['records.append', 'records.list', 'records.body', 'records.purge'] },
+  records: {
+    publish: ['fleet.status'],
+    read: ['records.append', 'records.list', 'records.body', 'records.facts', 'records.purge'],
+  },
   'mcp-executor': EXECUTORS(
     [
       'exec.mcp',

@@ -412,6 +412,56 @@ describe('finished calls', () => {
     expect(calls.every((one) => one.tenant_id === 'globex' && one.status !== 'success')).toBe(true);
   });
 
+  it('test rules before they are saved', async () => {
+    const visits = await Promise.all(
+      ['a', 'b'].map((page) => fleet.call('visits', { page: `rule-${page}` }, { key: memberKey() })),
+    );
+    const ids = visits.map(({ body }) => body.call_id);
+    await eventually('both are recorded', async () => {
+      const recorded = (await recentCalls()).map(({ call_id: id }) => id);
+      return ids.every((id) => recorded.includes(id));
+    });
+    const draft = join(fleet.folder, 'draft.rego');
+    const rules = (condition: string) =>
+      `package tools\ndeny contains "no visits" if { input.tool == "visits"; ${condition} }\n`;
+    const test = async (key: string, ...words: string[]) => {
+      const { code, out, error } = await fleetctl(key, 'rules', 'test', ...words, '--tool', 'visits', '--json');
+      return code === 0 ? JSON.parse(out) : error;
+    };
+    await writeFile(draft, rules('not "admin" in input.user.roles'));
+    const byRole = await test(fleet.operatorKey, 'policy', draft, '--from', '1h');
+    expect(byRole).toMatchObject({ rule: 'policy', undecidable: 0, is_partial: false });
+    expect(byRole.refused).toBeGreaterThanOrEqual(2);
+    expect(byRole.reasons).toEqual([{ reason: 'no visits', calls: byRole.refused }]);
+    expect(await test(fleet.adminKey, 'policy', draft)).toContain('PERMISSION_DENIED');
+    await writeFile(draft, rules('input.arguments.page == "rule-a"'));
+    expect(await test(fleet.operatorKey, 'policy', draft)).toMatchObject({ refused: 0, undecidable: byRole.calls });
+    const { body: auditor } = await fleet.ask({
+      path: '/api/v1/keys',
+      body: { client: 'rules', roles: ['operator', 'auditor'] },
+      key: fleet.operatorKey,
+    });
+    const read = await test(auditor.token, 'policy', draft, '--tenant', 'globex', '--read-arguments');
+    expect(read).toMatchObject({ refused: 1, examples: [{ call_id: ids[0], verdict: 'refused' }] });
+    const { body: kept } = await fleet.ask({ path: `/api/v1/calls/${ids[0]}/body`, key: memberKey() });
+    expect(kept.readings).toContainEqual(expect.objectContaining({ tenant_id: 'operator' }));
+
+    const admin = (
+      await fleet.ask({
+        path: '/api/v1/keys',
+        body: { client: 'rules', tenant_id: 'globex', roles: ['admin'] },
+        key: fleet.operatorKey,
+      })
+    ).body.token;
+    const { out } = await fleetctl(admin, 'rules', 'test', 'limit', 'visits', '1', '--from', '1h');
+    expect(out).toMatch(/^would have refused \d+ of \d+ calls of the last 1h: more than 1 calls a minute of a tenant/);
+    const toolset = await test(admin, 'toolset', 'few', '{"exclude": {"tools": ["visits"]}}', '--user', 'globex-user');
+    expect(toolset).toMatchObject({ rule: 'toolset', undecidable: 0 });
+    expect(await test(admin, 'budget', 'user', 'ann', '--usd', '0')).toMatchObject({ rule: 'budget' });
+    expect(await test(memberKey(), 'budget', 'user', 'ann', '--usd', '0')).toContain('PERMISSION_DENIED');
+    expect(await test(admin, 'toolset', 'few', '{"exclude": {"tool": ["visits"]}}')).toContain('tool');
+  });
+
   it('are followed by fleetctl until Ctrl-C', async () => {
     let out = '';
     const following = fleetctl({ key: memberKey(), onOut: (text) => (out += text) }, 'calls', 'tail');

@@ -170,7 +170,7 @@ async function bodyMicros() {
 
 /** A builtin call as the engine records it. */
 function endedCall(index) {
-  const principal = { tenantId: 'acme', userId: 'ann', keyId: 'key1' };
+  const principal = { tenantId: 'acme', userId: 'ann', keyId: 'key1', via: 'api_key', roles: ['dev'] };
   const request = {
     callId: `01a20901-dba4-70b3-b158-${index}`,
     requestId: `request-${index}`,

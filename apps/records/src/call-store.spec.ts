@@ -65,6 +65,26 @@ function conformance(name: string, make: () => Promise<Opened>): void {
       };
     };
 
+    it('tells the facts of calls, equal ones once with their number', async () => {
+      const { store } = await filled(
+        call('a', { roles: ['admin'], via: 'api_key', toolset: 'support@2' }),
+        call('b', { roles: ['admin'], via: 'api_key', toolset: 'support' }),
+        call('c', { parent_call_id: 'a', toolset: 'support2@1', micro_usd: 7 }),
+        call('d', { tenant_id: 'globex', tool: 'file_read' }),
+      );
+      const facts = ['tool', 'roles', 'via', 'has_parent'] as const;
+      const { rows, next } = await store.facts({ tenant_id: 'acme', facts: [...facts] });
+      expect(next).toBeUndefined();
+      expect(rows.toSorted((one, other) => Number(other[4]) - Number(one[4]))).toEqual([
+        ['calculator', ['admin'], 'api_key', false, 2, 'a'],
+        ['calculator', null, null, true, 1, 'c'],
+      ]);
+      const each = { facts: ['micro_usd', 'ended_at'] as ('micro_usd' | 'ended_at')[], each: true };
+      expect((await store.facts({ ...each, toolset: 'support' })).rows.map((row) => row[3])).toEqual(['b', 'a']);
+      expect((await store.facts({ ...each, tool: 'file_read' })).rows).toEqual([[1_500, NOON, 1, 'd']]);
+      await store.close();
+    });
+
     it('stores a call as it was sent, also after it was opened again', async () => {
       const sent = call('a', {
         parent_call_id: 'p',

@@ -5,6 +5,8 @@ import {
   type CallGroups,
   type CallSum,
   type FinishedCall,
+  type RecordsFacts,
+  type RecordsFactsReply,
   type RecordsList,
   type RecordsListReply,
   type StoredCall,
@@ -21,6 +23,7 @@ import {
 } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { BodyStore, type BodyTables } from './body-store.js';
+import { FactRows } from './fact-rows.js';
 import { Durations, ROUNDED_MS } from './durations.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 
@@ -36,6 +39,9 @@ interface CallTable {
   tenant_id: string;
   user_id: string;
   key_id: string | null;
+  via: string | null;
+  /** A JSON list. */
+  roles: string | null;
   agent_id: string | null;
   task_id: string | null;
   tool: string;
@@ -84,7 +90,7 @@ const PER_MS = 1_000;
 const PARTITION_LOCK = 7_305_991_204_419;
 const APPEND_LOCK = 7_305_991_204_420;
 const BODY_PARTITION_LOCK = 7_305_991_204_421;
-/** Rows per INSERT; statements are compiled once per size. 64 rows of 38 columns stay far below SQLite's limit of 32,766 parameters. */
+/** Rows per INSERT; statements are compiled once per size. 64 rows of 40 columns stay far below SQLite's limit of 32,766 parameters. */
 const INSERT_SIZES = [64, 8, 1] as const;
 /** Rows that one statement searches or deletes. SQLite blocks the event loop meanwhile: some milliseconds, or tens of them. */
 const STRETCH = 5_000;
@@ -265,6 +271,21 @@ export class CallStore {
     return { rows, total: toCallSum(total), ...(since !== undefined && { since }) };
   }
 
+  /** Facts of all matching calls, stretch by stretch from the newest, until there are many rows or `isOver`. */
+  async facts(
+    { facts, each = false, ...query }: RecordsFacts,
+    isOver: IsOver = () => false,
+  ): Promise<RecordsFactsReply> {
+    const found = new FactRows(facts, each);
+    const bounds = toBounds(query);
+    for await (const stretch of this.#stretches(query.tenant_id, false, bounds)) {
+      await found.read(this.#matching(query, stretch));
+      if (stretch.from > bounds.from && (found.isFull || isOver()))
+        return { rows: found.rows, next: String(stretch.from) };
+    }
+    return { rows: found.rows };
+  }
+
   /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
   #searched(query: RecordsList, isForward: boolean, bounds: Stretch): Iterable<Stretch> | AsyncIterable<Stretch> {
     return isIndexed(query) ? [bounds] : this.#stretches(query.tenant_id, isForward, bounds);
@@ -288,7 +309,7 @@ export class CallStore {
     }
   }
 
-  #matching(query: Partial<RecordsList>, { from, to }: Stretch) {
+  #matching(query: Partial<RecordsList> & { toolset?: string | undefined }, { from, to }: Stretch) {
     let select = this.#db.selectFrom('call_record');
     if (from > EVERYTHING.from) select = select.where('position', '>=', from);
     if (to < EVERYTHING.to) select = select.where('position', '<', to);
@@ -306,6 +327,7 @@ export class CallStore {
       if (value !== undefined) select = select.where(column, '=', value);
     if (query.call_id !== undefined)
       select = select.where('call_id', '>=', query.call_id).where('call_id', '<', `${query.call_id}\u{10ffff}`);
+    if (query.toolset !== undefined) select = select.where(isToolset(query.toolset));
     if (query.from !== undefined) select = select.where('ended_at', '>=', query.from);
     if (query.to !== undefined) select = select.where('ended_at', '<', query.to);
     if (query.min_duration_ms !== undefined) select = select.where('duration_ms', '>=', query.min_duration_ms);
@@ -459,6 +481,10 @@ function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
   };
 }
 
+/** Whether a call came through a toolset, which is recorded as `name` or `name@version`. */
+const isToolset = (name: string) =>
+  sql<boolean>`(toolset = ${name} or substr(toolset, 1, ${sql.lit(name.length + 1)}) = ${`${name}@`})`;
+
 /** Whether an index gives the calls that match in their order, or there are few, so that one statement takes little time. */
 function isIndexed(query: Partial<RecordsList>): boolean {
   const { limit: _limit, after: _after, before: _before, group_by: _groupBy, from: _from, ...filters } = query;
@@ -501,6 +527,8 @@ function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTa
     tenant_id: call.tenant_id,
     user_id: call.user_id,
     key_id: call.key_id ?? null,
+    via: call.via ?? null,
+    roles: call.roles ? JSON.stringify(call.roles) : null,
     agent_id: call.agent_id ?? null,
     task_id: call.task_id ?? null,
     tool: call.tool,
@@ -529,13 +557,14 @@ function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTa
 }
 
 function toCall(row: CallTable): StoredCall {
-  const { position, transport, protocol, tool_outcome: tool, retried, ...columns } = row;
+  const { position, transport, protocol, tool_outcome: tool, retried, roles, ...columns } = row;
   const { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms, ended_at, micro_usd, tokens, ...same } = columns;
   const known = Object.fromEntries(Object.entries(same).filter(([, value]) => value !== null));
   return {
     ...(known as unknown as FinishedCall),
     cursor: String(position),
     outcomes: { transport, protocol, tool } as FinishedCall['outcomes'],
+    ...(roles !== null && { roles: JSON.parse(roles) as string[] }),
     ...(retried !== null && { retried: JSON.parse(retried) as NonNullable<FinishedCall['retried']> }),
     ended_at: Number(ended_at),
     stages: { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms },

@@ -112,9 +112,17 @@ const bodies: Migration = {
   },
 };
 
+/** What policies decide by besides: how the caller authenticated, and its roles as a JSON list. Null in rows of earlier releases. */
+const caller: Migration = {
+  async up(db) {
+    await db.schema.alterTable('call_record').addColumn('via', 'text').execute();
+    await db.schema.alterTable('call_record').addColumn('roles', 'text').execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
   table: 'records_migration',
-  all: { '0001-calls': calls, '0002-bodies': bodies },
+  all: { '0001-calls': calls, '0002-bodies': bodies, '0003-caller': caller },
 };

@@ -4,11 +4,14 @@ import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolf
 import {
   RECORDS_APPEND,
   RECORDS_BODY,
+  RECORDS_FACTS,
   RECORDS_LIST,
   type RecordsAppend,
   type RecordsAppendReply,
   type RecordsBody,
   type RecordsBodyReply,
+  type RecordsFacts,
+  type RecordsFactsReply,
   type RecordsList,
   type RecordsListReply,
 } from '@toolfleet/contracts/records';
@@ -53,6 +56,12 @@ export class RecordsEndpoint {
   body(question: RecordsBody): Promise<RecordsBodyReply> {
     const read = () => this.store.bodies.read(question, this.clock.now());
     return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, read));
+  }
+
+  @Endpoint(SUBJECTS.recordsFacts, { schema: RECORDS_FACTS })
+  facts(query: RecordsFacts): Promise<RecordsFactsReply> {
+    const isOver = this.#after(this.timeout.ms / 2);
+    return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.facts(query, isOver)));
   }
 
   @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE })

@@ -8,5 +8,5 @@ export { ToolSearch } from './tool-search.js';
 export { Toolsets } from './toolsets.js';
 export { briefTool, type CallersTools, findTools, MAX_NAMES, namedTools } from './find-tools.js';
 export { formatTool, HANDLE, SELECTION, TOOL_FORMATS, toolMetadata } from './format-tool.js';
-export { originalOf } from './toolset-view.js';
+export { originalOf, ToolsetView } from './toolset-view.js';
 export { wireSearch } from './wire-search.js';

@@ -33,6 +33,7 @@ export type {
   RouteAnswer,
   RouteKey,
   RouteRequest,
+  RuleTestResult,
   ShownToolset,
   SlotStatus,
   SourceState,

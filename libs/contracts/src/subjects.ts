@@ -65,6 +65,7 @@ export const SUBJECTS = {
   recordsAppend: 'records.append',
   recordsList: 'records.list',
   recordsBody: 'records.body',
+  recordsFacts: 'records.facts',
   recordsPurge: 'records.purge',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',

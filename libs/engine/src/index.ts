@@ -42,7 +42,15 @@ export {
   withHandle,
   type KeptHandle,
 } from './result-handle.js';
-export { callsTools, hasEffects, isSafeMethod, rateKey, toolRate } from './tool-plan.js';
+export {
+  argumentReader,
+  callsTools,
+  hasEffects,
+  isSafeMethod,
+  rateKey,
+  reservedMicroUsd,
+  toolRate,
+} from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';
 export type { Guard, GuardedCall, GuardedResult, ResultVerdict } from './guard.js';
 export { toCallStatus } from './call-status.js';

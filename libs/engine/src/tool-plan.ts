@@ -68,11 +68,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const microUsd = tool.cost_per_use_micro_usd ?? 0;
   const cacheMs = idempotent ? cacheTtlMs(tool, settings) : 0;
   return {
-    reader: new ArgumentReader(tool.input_schema, {
-      toolName: tool.name,
-      refuseUnknown: !idempotent,
-      bodyProperty: tool.binding.kind === 'openapi' ? 'body' : undefined,
-    }),
+    reader: argumentReader(tool),
     outputSchema: compileOutputSchema(tool),
     idempotent,
     callsTools: callsTools(tool),
@@ -87,8 +83,25 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     rate: toolRate(tool),
     waitsForRate: tool.rate_limit_mode === 'wait',
     microUsd,
-    reserveMicroUsd: Math.max(tool.cost_cap_micro_usd ?? 0, microUsd),
+    reserveMicroUsd: reservedMicroUsd(tool),
   };
+}
+
+/** Reads the arguments of a tool's calls. @throws ToolError SPEC_INVALID when the input schema does not compile */
+export function argumentReader({ name, input_schema: schema, idempotent, binding }: RegisteredTool): ArgumentReader {
+  return new ArgumentReader(schema, {
+    toolName: name,
+    refuseUnknown: idempotent !== true,
+    bodyProperty: binding.kind === 'openapi' ? 'body' : undefined,
+  });
+}
+
+/** What is reserved before a call of a tool. */
+export function reservedMicroUsd({
+  cost_cap_micro_usd: cap = 0,
+  cost_per_use_micro_usd: price = 0,
+}: Pick<RegisteredTool, 'cost_cap_micro_usd' | 'cost_per_use_micro_usd'>): MicroUsd {
+  return Math.max(cap, price);
 }
 
 /** The declared TTL; without one, remote tools are cached only as their upstream allows, because only it knows what changes. */

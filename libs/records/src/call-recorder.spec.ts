@@ -50,7 +50,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
     callId,
     toolName: 'calc',
     rawArguments: { expression: 'secret-argument' },
-    principal: { tenantId, userId: 'ann' },
+    principal: { tenantId, userId: 'ann', via: 'api_key', roles: ['dev'] },
     context: {},
     door: 'http',
     origin: 'public',

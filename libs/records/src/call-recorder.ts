@@ -210,6 +210,8 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     tenant_id: principal.tenantId,
     user_id: actingUserId(request),
     key_id: principal.keyId,
+    via: principal.via,
+    roles: [...principal.roles],
     agent_id: request.agentId,
     task_id: request.taskId,
     tool: recordedTool(record.call),

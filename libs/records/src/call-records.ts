@@ -4,6 +4,8 @@ import type {
   RecordsAppendReply,
   RecordsBody,
   RecordsBodyReply,
+  RecordsFacts,
+  RecordsFactsReply,
   RecordsList,
   RecordsListReply,
 } from '@toolfleet/contracts/records';
@@ -18,6 +20,8 @@ export abstract class CallRecords {
   abstract list(query: RecordsList): Promise<RecordsListReply>;
   /** @throws ToolError SERVICE_UNAVAILABLE */
   abstract body(question: RecordsBody): Promise<RecordsBodyReply>;
+  /** @throws ToolError SERVICE_UNAVAILABLE */
+  abstract facts(query: RecordsFacts): Promise<RecordsFactsReply>;
 }
 
 /** A batch that the store takes longer to commit is sent again. */
@@ -40,6 +44,10 @@ export class NatsCallRecords extends CallRecords {
 
   override body(question: RecordsBody): Promise<RecordsBodyReply> {
     return this.#ask(SUBJECTS.recordsBody, question);
+  }
+
+  override facts(query: RecordsFacts): Promise<RecordsFactsReply> {
+    return this.#ask(SUBJECTS.recordsFacts, query);
   }
 
   #ask<T>(subject: string, question: object): Promise<T> {

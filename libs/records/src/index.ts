@@ -4,7 +4,7 @@ export { REDACTED } from './bounded-copy.js';
 export { jsonChanges } from './json-changes.js';
 export { CallFeed } from './call-feed.js';
 export { CallRecorder } from './call-recorder.js';
-export { NatsCallRecords } from './call-records.js';
+export { NatsCallRecords, type CallRecords } from './call-records.js';
 export { Purges, type PurgeCounts, type PurgeRecord, type PurgeStep } from './purges.js';
 export { scannedKeys } from './redis-purge-scan.js';
 export { RedisPurgeStore } from './redis-purge-store.js';

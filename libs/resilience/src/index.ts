@@ -8,7 +8,6 @@ export { peekTokens, takeToken, takeTokens, type GrantedTokens, type Rate, type 
 export {
   checkLimit,
   crossesThreshold,
-  isOver,
   noCounters,
   periodName,
   periodStart,

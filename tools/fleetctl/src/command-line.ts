@@ -28,6 +28,8 @@ const SWITCHES = new Set([
   'show-body',
   'for-real',
   'include-unknown',
+  'read-arguments',
+  'replay',
   'no-wait',
 ]);
 const SHORT: Readonly<Record<string, string>> = {
@@ -107,4 +109,11 @@ function parseOption(word: string): { name: string; value?: string } | undefined
 /** False for negative numbers. */
 function looksLikeOption(word: string): boolean {
   return /^--?[A-Za-z]/.test(word) || word === '--';
+}
+
+/** The non-negative integer of an option; undefined without it. @throws CliError */
+export function numberOption(line: CommandLine, name: string): number | undefined {
+  const text = optionValue(line, name);
+  if (text !== undefined && !/^\d{1,9}$/.test(text)) throw new CliError(`--${name} must be a number`, EXIT.usage);
+  return text === undefined ? undefined : Number(text);
 }

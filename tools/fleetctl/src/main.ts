@@ -13,6 +13,7 @@ import { health } from './commands/health.js';
 import { keys } from './commands/keys.js';
 import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
+import { rules } from './commands/rules.js';
 import { sources } from './commands/sources.js';
 import { toolsets } from './commands/toolsets.js';
 import { toolNew } from './commands/tool-new.js';
@@ -38,6 +39,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['sources', sources],
   ['approvals', approvals],
   ['toolsets', toolsets],
+  ['rules', rules],
   ['tenants', tenants],
   ['user purge', userPurge],
   ['python-modules', pythonModules],

@@ -12,6 +12,7 @@ import { KeysController, MeController } from '../http/keys.controller.js';
 import { PurgesController } from '../http/purges.controller.js';
 import { PythonModulesController } from '../http/python-modules.controller.js';
 import { ResultsController } from '../http/results.controller.js';
+import { RulesController } from '../http/rules.controller.js';
 import { FinishedCallsController } from '../http/finished-calls.controller.js';
 import { ReplayController } from '../http/replay.controller.js';
 import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
@@ -44,6 +45,7 @@ const CONTROLLERS = [
   CatalogController,
   FinishedCallsController,
   ReplayController,
+  RulesController,
   FleetController,
   SourcesController,
   QuarantineController,

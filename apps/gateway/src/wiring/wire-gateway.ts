@@ -22,6 +22,7 @@ import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
 import { RedisState } from '../operator/redis-state.js';
+import { RuleTests } from '../rules/rule-tests.js';
 import { GatewayServer } from '../server/gateway-server.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
@@ -227,11 +228,14 @@ function wireFleetState(
     new RedisState(redis, metrics, clock),
   ];
   const finishedCalls = new CallFeed(engine.callRecords, catalog.access, clock);
+  const bodies = new CallBodyReader(engine.callRecords, logger);
+  const { definitions, toolsets } = catalog;
   return {
     view: new FleetView(watch, queues, catalog.list),
     limits: new ToolLimits(catalog.list, engine.rateLimiter),
     finishedCalls,
-    bodies: new CallBodyReader(engine.callRecords, logger),
+    bodies,
+    ruleTests: new RuleTests(engine.callRecords, definitions, toolsets, finishedCalls, bodies, clock),
     queues,
     components,
   };
@@ -289,6 +293,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.limits,
       fleet.finishedCalls,
       fleet.bodies,
+      fleet.ruleTests,
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,

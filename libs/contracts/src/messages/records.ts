@@ -1,6 +1,19 @@
-import { choice, integer, list, maybe, number, object, record, text, type Schema, type Value } from '../json-schema.js';
+import {
+  choice,
+  flag,
+  integer,
+  list,
+  maybe,
+  number,
+  object,
+  record,
+  text,
+  type Schema,
+  type Value,
+} from '../json-schema.js';
 import type { BodyReading as ShownReading, KeptBody } from '../resources/call-bodies.js';
 import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/operations.js';
+import type { Json } from '../json.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 /** A finished call as gateways send it and the service `records` stores it. Absent members are unknown, or do not apply. */
@@ -111,4 +124,57 @@ export interface CallGroups {
 /** The sum of one group, with the members that were grouped by. */
 export interface CallSum extends Omit<ShownSum, 'cost_usd'> {
   micro_usd: MicroUsd;
+}
+
+/** What `records.facts` tells of calls; absent facts are null. `has_parent` is whether another call made it. */
+const CALL_FACTS = [
+  'tenant_id',
+  'user_id',
+  'key_id',
+  'agent_id',
+  'via',
+  'roles',
+  'tool',
+  'source',
+  'toolset',
+  'origin',
+  'door',
+  'has_parent',
+  'parent_call_id',
+  'status',
+  'code',
+  'transport',
+  'ended_at',
+  'duration_ms',
+  'admit_ms',
+  'wait_ms',
+  'micro_usd',
+  'tokens',
+] as const;
+export type CallFact = (typeof CALL_FACTS)[number];
+
+/**
+ * `records.facts`: some facts of all calls that match, the newest first. Calls with equal facts are one row, unless `each` is set. A
+ * request takes a bounded time; `next` goes on as `before`.
+ */
+export const RECORDS_FACTS = record({
+  facts: list(choice(CALL_FACTS)),
+  each: maybe(flag()),
+  before: maybe(CURSOR),
+  tenant_id: maybe(ID),
+  from: maybe(integer()),
+  to: maybe(integer()),
+  tool: maybe(ID),
+  source: maybe(ID),
+  user_id: maybe(ID),
+  key_id: maybe(ID),
+  agent_id: maybe(ID),
+  /** Name of a toolset, in any version. */
+  toolset: maybe(ID),
+});
+export type RecordsFacts = Value<typeof RECORDS_FACTS>;
+export interface RecordsFactsReply {
+  /** The facts in the order of the request, then the number of calls and the id of one of them. */
+  rows: Json[][];
+  next?: string;
 }

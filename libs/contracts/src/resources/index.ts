@@ -3,6 +3,7 @@ import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
+import { RULE_ROUTES } from './rules.js';
 import { SOURCE_ROUTES } from './sources.js';
 import { TENANT_ROUTES } from './tenants.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
@@ -14,6 +15,7 @@ export { USAGE_MEMBERS } from './usage.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './operations.js';
+export type * from './rules.js';
 export type * from './sources.js';
 export type * from './toolsets.js';
 export type * from './usage.js';
@@ -25,6 +27,7 @@ export const ROUTES = {
   ...SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
   ...OPERATION_ROUTES,
+  ...RULE_ROUTES,
   ...USAGE_ROUTES,
   ...TENANT_ROUTES,
 } as const satisfies Routes;

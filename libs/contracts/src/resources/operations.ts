@@ -151,6 +151,8 @@ const FINISHED_CALL = named(
       tenant_id: text(),
       user_id: text(),
       key_id: maybe(text('Id of the API key that made it')),
+      via: maybe(text('How its caller authenticated')),
+      roles: maybe(list(text(), 'Roles of its caller')),
       agent_id: maybe(text()),
       task_id: maybe(text()),
       tool: text(),
@@ -350,7 +352,8 @@ export type NewKey = Value<typeof NEW_KEY>;
 
 const ID = { minLength: 1, maxLength: 200 };
 const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
-const INSTANT = {
+/** An instant or a day in a request. */
+export const INSTANT = {
   pattern: String.raw`^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?Z)?$`,
   title: 'an instant such as 2026-01-31T12:00:00Z, or a day',
 };

@@ -94,8 +94,7 @@ function pastInput(call: PastCall): PolicyInput {
 function pastOrigin(parent: PastCall['parent'], toolset: string | null): NonNullable<PolicyInput['call']> {
   const call: NonNullable<PolicyInput['call']> = {};
   if (toolset !== null) call.toolset = toolset;
-  if (parent)
-    Object.defineProperty(call, 'parent', { enumerable: true, get: () => known('call.parent', parent.id) });
+  if (parent) Object.defineProperty(call, 'parent', { enumerable: true, get: () => known('call.parent', parent.id) });
   return call;
 }
 

@@ -1,8 +1,9 @@
-import type { FinishedCall, FinishedCallDetail, RouteAnswer, RouteRequest } from '@toolfleet/client';
+import type { FinishedCall, FinishedCallDetail, RouteAnswer } from '@toolfleet/client';
 import { csvRow } from '@toolfleet/contracts/csv';
+import { FILTERS, filtersOf, type CallQuery } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
-import { hasSwitch, optionValue, type CommandLine } from '../command-line.js';
+import { hasSwitch, numberOption, optionValue } from '../command-line.js';
 import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
 import { Refused, type Gateway } from '../gateway.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
@@ -10,27 +11,7 @@ import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
-type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
 
-/** Options that filter calls, with their parameter of the HTTP API and their help. */
-const FILTERS = [
-  ['from', 'from', '<when>', 'Ended then or later: 2026-01-31, 2026-01-31T12:00:00Z, or so long ago: 30m, 2h, 7d'],
-  ['to', 'to', '<when>', 'Ended before'],
-  ['tool', 'tool', '<tool>', 'Calls of this tool'],
-  ['source', 'source', '<source>', 'Calls of the tools of this source, such as mcp/crm'],
-  ['user', 'user_id', '<user>', 'Calls of this user'],
-  ['key-id', 'key_id', '<id>', 'Calls made with this API key'],
-  ['agent', 'agent_id', '<agent>', 'Calls of this agent'],
-  ['tenant', 'tenant_id', '<tenant>', 'Calls of this tenant (operators)'],
-  ['status', 'status', '<status,…>', 'success, tool_error, refused, cancelled, system_error; failure: all but success'],
-  ['code', 'code', '<code>', 'Calls with this error code'],
-  ['slower-than-ms', 'slower_than_ms', '<n>', 'Calls that took at least as long'],
-  ['dearer-than-usd', 'dearer_than_usd', '<amount>', 'Calls that cost at least as much'],
-  ['id', 'id', '<text>', 'Calls whose id begins so'],
-  ['parent', 'parent_id', '<id>', 'Calls that the tool of this call made'],
-] as const;
-
-const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 /** Calls of one page of an export. */
 const PAGE = 500;
 /** Calls that `tail` begins with. */
@@ -366,23 +347,3 @@ const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | numb
 ];
 
 const toCsv = (call: FinishedCall): string => `${csvRow(COLUMNS.map(([, read]) => read(call)))}\n`;
-
-/** The filters of a command line. @throws CliError */
-function filtersOf(line: CommandLine): CallQuery {
-  const texts = FILTERS.map(([name, parameter]) => [parameter, optionValue(line, name)] as const);
-  const { from, to, ...query } = Object.fromEntries(texts) as Partial<Record<string, string>>;
-  const slower = numberOption(line, 'slower-than-ms');
-  return { ...query, from: instant(from), to: instant(to), slower_than_ms: slower } as CallQuery;
-}
-
-/** `2h` as the instant two hours ago; the gateway checks every other text. */
-function instant(text: string | undefined): string | undefined {
-  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text ?? '') ?? [];
-  return count === undefined ? text : new Date(Date.now() - Number(count) * UNITS[unit]!).toISOString();
-}
-
-function numberOption(line: CommandLine, name: string): number | undefined {
-  const text = optionValue(line, name);
-  if (text !== undefined && !/^\d{1,9}$/.test(text)) throw new CliError(`--${name} must be a number`, EXIT.usage);
-  return text === undefined ? undefined : Number(text);
-}

@@ -52,6 +52,7 @@ const APPS = [
   'python-sandbox',
   'budget',
   'records-service',
+  'identity',
   'console',
 ];
 const TOOLS = ['autoscale', 'fleetctl', 'samples'];

@@ -22,6 +22,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SERVICES } from '../apps/standalone/src/standalone.config.js';
 
 type Service = (typeof SERVICES)[number];
+const WITHOUT_REDIS: readonly Service[] = ['records', 'identity'];
 
 let nats: NatsServer;
 let redis: RedisServer;
@@ -57,6 +58,8 @@ function start(service: Service, env: Record<string, string>): ServiceProcess {
       REDIS_URL: redis.url,
       BUDGET_DATABASE_PATH: ':memory:',
       RECORDS_DATABASE_PATH: ':memory:',
+      IDENTITY_DATABASE_PATH: ':memory:',
+      IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',
       WORKSPACES_DIR: folder,
       ENVIRONMENT: 'test',
       TOOLFLEET_LOCAL: '1',
@@ -102,6 +105,12 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       ['OPENAPI_ALLOWED_DOMAINS', ...ANY_HOST],
     ],
     ['registry', 'any host', () => ({ OPENAPI_ALLOWED_DOMAINS: '*' }), ['OPENAPI_ALLOWED_DOMAINS', ...ANY_HOST]],
+    [
+      'identity',
+      'a short key',
+      () => ({ IDENTITY_SECRET_KEYS: 'k1:hunter22' }),
+      ['IDENTITY_SECRET_KEYS', 'the key "k1" must have at least 32 characters', 'write <id>:<key>'],
+    ],
     ['builtin-executor', 'any host', () => ({ WEB_ALLOWED_DOMAINS: '*' }), ['WEB_ALLOWED_DOMAINS', ...ANY_HOST]],
     [
       'mcp-executor',
@@ -226,7 +235,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
   it.each(SERVICES)('%s: a login that a broker refuses', async (service) => {
     const wrong = redis.url.replace('redis://', 'redis://nobody:hunter22@');
     const [redisFault, natsFault] = await Promise.all([
-      service === 'records' ? undefined : outcome(service, { REDIS_URL: wrong }),
+      WITHOUT_REDIS.includes(service) ? undefined : outcome(service, { REDIS_URL: wrong }),
       service === 'python-sandbox'
         ? undefined
         : outcome(service, {

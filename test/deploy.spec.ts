@@ -165,6 +165,7 @@ const DRAINS: [name: string, seconds: number][] = [
   ['registry', 30],
   ['budget', 2],
   ['records', 5],
+  ['identity', 5],
 ];
 
 /** More faults that a rule finds, and those that only the other autoscalers can have. */

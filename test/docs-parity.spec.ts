@@ -369,6 +369,11 @@ describe('reference pages', () => {
       recordsBody: 'arguments and result of one call; the reading of another than its maker is stored',
       recordsFacts: 'facts of all calls that match, equal ones once with their number; rules are tested with them',
       recordsPurge: 'removes the calls of a tenant or a user',
+      sessionCreate: 'stores the sign-in of a browser',
+      sessionGet: 'the valid session of a browser',
+      sessionList: 'valid sessions of a tenant or a user',
+      sessionRevoke: 'ends sessions by browser, user, or session of the OpenID provider',
+      identityPurge: 'removes the sessions of a tenant or a user',
       budgetThreshold: 'published when a limit passes 80 %',
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',

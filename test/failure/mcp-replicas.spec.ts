@@ -38,7 +38,7 @@ beforeAll(async () => {
   [samples, asking] = await Promise.all([startSampleServices(), startAskingSources(ASKED.sources)]);
   const { mcp_servers: servers } = samples.config as { mcp_servers: object };
   fleet = await TestFleet.start({
-    services: { ...ofEach(1), gateway: 2 },
+    services: { ...ofEach(1), gateway: 2, identity: 0 },
     config: { ...samples.config, mcp_servers: { ...servers, ...asking.entries } },
     env: {
       ...samples.env,

@@ -323,8 +323,10 @@ export class TestFleet {
       TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),
       BUDGET_DATABASE_PATH: join(this.folder, 'budget.db'),
       RECORDS_DATABASE_PATH: join(this.folder, 'records.db'),
+      IDENTITY_DATABASE_PATH: join(this.folder, 'identity.db'),
       // A fleet without the service records no calls, and does not wait for it when it ends.
       ...(this.options.services.records ? {} : { GATEWAY_CALL_SPOOL: '0' }),
+      ...(this.options.services.identity ? { GATEWAY_IDENTITY: 'true' } : {}),
       WORKSPACES_DIR: join(this.folder, 'workspaces'),
       BUILTIN_TOOLSETS: 'compute',
       MCP_RATE_LIMIT_DEFAULT: '0',
@@ -333,6 +335,7 @@ export class TestFleet {
       GATEWAY_TOKEN_SECRET: 'a-token-secret-for-tests-0123456789abcdef',
       API_KEY_PEPPER: this.#pepper,
       REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
+      IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',
       RECORDS_SECRET_KEY: 'a-records-key-for-tests-0123456789abcdef',
       LOG_LEVEL: 'info',
       ...(BUNDLES ? { POLICY_DIR: join(ROOT, 'deploy/policies') } : {}),

@@ -36,7 +36,7 @@ export async function startEventfulFleet(): Promise<EventfulFleet> {
     rmSync(policies, { recursive: true });
   };
   const fleet = await TestFleet.start({
-    services: ofEach(1),
+    services: { ...ofEach(1), identity: 0 },
     tools: ['fetch_page', 'sample_add', 'execute_python', 'dead_end'],
     envOf: { 'builtin-executor': { BUILTIN_TOOLSETS: 'web' } },
     config: {

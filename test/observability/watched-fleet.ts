@@ -15,6 +15,7 @@ const PODS: Readonly<Record<string, number>> = {
   registry: 2,
   budget: 2,
   records: 2,
+  identity: 2,
   'builtin-compute': 2,
   'mcp-executor': 2,
   'openapi-executor': 2,

@@ -15,7 +15,7 @@ import { componentsOf, copyOverlay, overlayList, VARIANTS } from './variants.mjs
 
 const DIGEST = `sha256:${'1'.repeat(64)}`;
 /** Classes that no autoscaler sizes. */
-const FIXED = ['budget', 'records', 'registry'];
+const FIXED = ['budget', 'identity', 'records', 'registry'];
 
 /** Values that must be refused, with what the message has to name. */
 const REFUSED = [

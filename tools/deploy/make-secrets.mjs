@@ -30,6 +30,8 @@ const generated = [
 mkdirSync(folder, { recursive: true, mode: 0o700 });
 let made = 0;
 for (const name of generated) made += write(name, randomBytes(32).toString('hex'));
+// A ring of one key: <id>:<key>.
+made += write('identity_secret_keys', `k1:${randomBytes(32).toString('hex')}`);
 for (const name of ['weather_api_key', 'github_token', 'llm_api_key', 'web_search_api_key']) made += write(name, '');
 console.log(`${made} secret files made in ${folder}`);
 

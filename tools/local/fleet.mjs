@@ -78,13 +78,16 @@ export async function startFleet({
       LLM_API_KEY: 'key-of-the-sample-model',
       BUDGET_DATABASE_PATH: join(stateDir, 'data/budget.db'),
       RECORDS_DATABASE_PATH: join(stateDir, 'data/records.db'),
+      IDENTITY_DATABASE_PATH: join(stateDir, 'data/identity.db'),
       WORKSPACES_DIR: join(stateDir, 'workspaces'),
       CONSOLE_DIR: join(root, 'apps/console/dist/web'),
+      GATEWAY_IDENTITY: 'true',
       GATEWAY_LOG_SEARCH: `grep -h {trace_id} '${logDir}'/*.log`,
       GATEWAY_TOKEN_SECRET: secrets.token_secret,
       API_KEY_PEPPER: secrets.key_pepper,
       REGISTRY_SECRET_KEY: secrets.registry_key,
       RECORDS_SECRET_KEY: secrets.records_key,
+      IDENTITY_SECRET_KEYS: `k1:${secrets.identity_key}`,
       EGRESS_ENDPOINTS_FILE: join(stateDir, 'allowed-endpoints'),
       ...process.env,
       NATS_URL: natsUrl,
@@ -231,6 +234,7 @@ function localSecrets(path) {
   secret('key_pepper');
   secret('registry_key');
   secret('records_key');
+  secret('identity_key');
   writePrivate(path, kept);
   return kept;
 }

@@ -357,6 +357,10 @@ export const gatewayConfig = defineConfig(
       max: 1_000_000,
       help: 'Finished calls that a gateway keeps in memory (about 1 KB each) while the service records is unavailable; further ones are not recorded; 0 = no calls are recorded',
     }),
+    GATEWAY_IDENTITY: boolean({
+      default: false,
+      help: 'The service identity runs, which keeps sign-in sessions and the credentials of users',
+    }),
     GATEWAY_LOG_SEARCH: text({
       optional: true,
       help: 'Where operators find the log lines of a call, shown on its page in the console: an address or a command with {trace_id} or {call_id}',

@@ -1,8 +1,6 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { SecretBox } from '@toolfleet/service';
 
-const IV_BYTES = 12;
-const TAG_BYTES = 16;
 const KEY_BYTES = 32;
 
 /**
@@ -33,18 +31,3 @@ export class BodySeal {
 }
 
 const context = (tenantId: string): string => `key of bodies/${tenantId}`;
-
-/** Seals a text. It opens only with the same `place`, so that a stored body cannot be moved to another call. */
-export function sealBody(key: Buffer, text: string, place: string): Buffer {
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(place));
-  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-  return Buffer.concat([iv, cipher.getAuthTag(), sealed]);
-}
-
-/** @throws Error when it was changed, or sealed with another key or for another place */
-export function openBody(key: Buffer, sealed: Uint8Array, place: string): string {
-  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
-  decipher.setAAD(Buffer.from(place)).setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-  return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
-}

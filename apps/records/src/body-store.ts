@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
+import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
-import { openBody, sealBody, type BodySeal } from './body-seal.js';
+import type { BodySeal } from './body-seal.js';
 
 /** Tables of arguments and results. Rows are inserted and deleted, never changed. */
 export interface BodyTables {
@@ -56,7 +57,7 @@ export class BodyStore {
       const { tenant_id } = call;
       const { id: key_id, key } = keys.get(tenant_id) ?? (await this.#sealingKey(db, tenant_id, now));
       keys.set(tenant_id, { id: key_id, key });
-      const sealed = sealBody(key, JSON.stringify(call.body), place(tenant_id, position));
+      const sealed = sealBytes(key, JSON.stringify(call.body), place(tenant_id, position));
       await db.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
     }
   }
@@ -97,7 +98,7 @@ export class BodyStore {
     if (!key) return { readings: [], is_unreadable: true };
     const readings = await this.#readings(position);
     if (reader) await this.#note(position, tenant_id, reader, now);
-    return { body: JSON.parse(openBody(key, found.sealed, place(tenant_id, position))) as KeptBody, readings };
+    return { body: JSON.parse(openBytes(key, found.sealed, place(tenant_id, position))) as KeptBody, readings };
   }
 
   async #readings(position: number): Promise<BodyReading[]> {

@@ -4,6 +4,7 @@ import { SERVICES, standaloneConfig, type ServiceName } from './standalone.confi
 const LOAD: Record<ServiceName, () => Promise<{ default: Service }>> = {
   budget: () => import('@toolfleet/budget/service'),
   records: () => import('@toolfleet/records-service/service'),
+  identity: () => import('@toolfleet/identity/service'),
   registry: () => import('@toolfleet/registry/service'),
   'builtin-executor': () => import('@toolfleet/builtin-executor/service'),
   'mcp-executor': () => import('@toolfleet/mcp-executor/service'),

@@ -5,6 +5,7 @@ export const SERVICES = [
   'budget',
   'registry',
   'records',
+  'identity',
   'builtin-executor',
   'mcp-executor',
   'openapi-executor',

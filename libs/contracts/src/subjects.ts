@@ -67,6 +67,11 @@ export const SUBJECTS = {
   recordsBody: 'records.body',
   recordsFacts: 'records.facts',
   recordsPurge: 'records.purge',
+  sessionCreate: 'identity.session.create',
+  sessionGet: 'identity.session.get',
+  sessionList: 'identity.session.list',
+  sessionRevoke: 'identity.session.revoke',
+  identityPurge: 'identity.purge',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */

@@ -5,7 +5,16 @@ import yaml from 'js-yaml';
 import { excluding, including, present } from '../expectation.mjs';
 
 const read = (fleet, path) => readFileSync(join(fleet.root, path), 'utf8');
-const SERVICES = ['budget', 'gateway', 'mcp-executor', 'openapi-executor', 'python-sandbox', 'records', 'registry'];
+const SERVICES = [
+  'budget',
+  'gateway',
+  'identity',
+  'mcp-executor',
+  'openapi-executor',
+  'python-sandbox',
+  'records',
+  'registry',
+];
 
 export default {
   group: 'deployment',

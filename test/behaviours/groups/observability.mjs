@@ -258,12 +258,13 @@ export default {
     },
     {
       name: 'health and metrics of every service',
-      reliance: 'the eight services are ready and report their build',
+      reliance: 'the nine services are ready and report their build',
       expected: {
         services: [
           'budget',
           'builtin-executor',
           'gateway',
+          'identity',
           'mcp-executor',
           'openapi-executor',
           'python-sandbox',

@@ -14,6 +14,7 @@ const LONGEST_WORK = {
   registry: ['registry', 'OPENAPI_FETCH_TIMEOUT'],
   budget: ['budget', 'BUDGET_STORE_TIMEOUT_MS'],
   records: ['records', 'RECORDS_STORE_TIMEOUT_MS'],
+  identity: ['identity', 'IDENTITY_STORE_TIMEOUT_MS'],
 };
 /** Longest time in which a service closes its connections after the drain (`STOP_TIMEOUT_MS` of libs/service). */
 const STOP_SECONDS = 3;
@@ -39,7 +40,8 @@ const scaledNames = (model) =>
   );
 const PROBES = ['startupProbe', 'readinessProbe', 'livenessProbe'];
 const isEmbedded = ({ env }) =>
-  ['BUDGET_DATABASE_PATH', 'RECORDS_DATABASE_PATH'].some((path) => env.has(path)) && !env.has('DATABASE_URL');
+  ['BUDGET_DATABASE_PATH', 'IDENTITY_DATABASE_PATH', 'RECORDS_DATABASE_PATH'].some((path) => env.has(path)) &&
+  !env.has('DATABASE_URL');
 
 export const LIFE_RULES = {
   L17: every(({ pod }) => PROBES.filter((probe) => !pod.containers[0][probe]).map((probe) => `no ${probe}`)),

@@ -12,17 +12,20 @@ interface StepDeps {
   calls: PurgeStep;
   /** Whether calls are recorded, so that the service `records` runs. */
   recordsCalls: boolean;
+  /** Whether the service `identity` runs. */
+  hasIdentity: boolean;
   searches: Pick<SearchHistory, 'erase'> | undefined;
   results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
   largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
   nats: Pick<NatsClient, 'request'>;
 }
 
-/** The stores in the order in which they are purged: keys first, so that callers stop; ledger and records last, because calls end in them. */
+/** The stores in the order in which they are purged: keys and sessions first, so that callers stop; ledger and records last, because calls end in them. */
 export function purgeSteps({
   keys,
   calls,
   recordsCalls,
+  hasIdentity,
   searches,
   results,
   largeResults,
@@ -37,6 +40,8 @@ export function purgeSteps({
         await count('keys', found.filter((key) => userId === undefined || key.userId === userId).length);
       },
     },
+    // With the keys, so that users who are signed in stop as well.
+    ...(hasIdentity ? [servicePurge('identity', SUBJECTS.identityPurge, nats)] : []),
     servicePurge('definitions', SUBJECTS.registryPurge, nats),
     calls,
     {

@@ -33,6 +33,7 @@ export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: Pur
       keys,
       calls,
       recordsCalls: settings.GATEWAY_CALL_SPOOL > 0,
+      hasIdentity: settings.GATEWAY_IDENTITY,
       searches: catalog.searchHistory,
       results,
       largeResults,

@@ -3,7 +3,7 @@ import { flag, list, maybe, record, text, type Value } from '../json-schema.js';
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 
 /**
- * `registry.purge`, `workspace.purge`, `budget.purge`, `records.purge`: a service removes what it stores about a tenant or one of its users. A service
+ * `registry.purge`, `workspace.purge`, `budget.purge`, `records.purge`, `identity.purge`: a service removes what it stores about a tenant or one of its users. A service
  * works for some seconds per request; the caller repeats the request while `more` is true. Repeating it is always safe.
  */
 export const PURGE = record({

@@ -1,0 +1,44 @@
+import {
+  defineConfig,
+  durationMs,
+  keyRingFaults,
+  NATS_KEYS,
+  path,
+  secret,
+  url,
+  type SettingsOf,
+} from '@toolfleet/service';
+
+/** All environment variables of the service `identity`. */
+export const identityConfig = defineConfig(
+  'identity',
+  {
+    ...NATS_KEYS,
+    DATABASE_URL: url({
+      optional: true,
+      schemes: ['postgres', 'postgresql'],
+      help: 'PostgreSQL of sessions and grants; unset means the embedded SQLite, which allows one replica',
+    }),
+    DATABASE_PASSWORD: secret({ optional: true, help: 'Password for PostgreSQL; overrides the one in the URL' }),
+    DATABASE_TLS_CA: path({
+      optional: true,
+      must: 'file',
+      help: 'CA file of PostgreSQL; requires TLS with a verified host name',
+    }),
+    IDENTITY_DATABASE_PATH: path({
+      default: '.toolfleet/data/identity.db',
+      help: 'File of the embedded sessions and grants; not used with DATABASE_URL',
+    }),
+    IDENTITY_STORE_TIMEOUT_MS: durationMs({
+      default: 5_000,
+      min: 50,
+      max: 30_000,
+      help: 'Longest wait for the store before a request fails with SERVICE_UNAVAILABLE',
+    }),
+    IDENTITY_SECRET_KEYS: secret({
+      help: 'Keys that seal tokens of users: <id>:<key of at least 32 characters>, separated by commas; the first seals, all open',
+    }),
+  },
+  { check: ({ IDENTITY_SECRET_KEYS: keys }) => keyRingFaults('IDENTITY_SECRET_KEYS', keys) },
+);
+export type IdentityConfig = SettingsOf<(typeof identityConfig)['table']>;

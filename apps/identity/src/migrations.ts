@@ -1,0 +1,39 @@
+import type { Migration, Migrations } from '@toolfleet/database';
+
+/**
+ * `sign_in_session` has one row per sign-in of a browser, found by the SHA-256 of the secret in its cookie. `sealed` has the tokens of
+ * the OpenID provider, sealed with `IDENTITY_SECRET_KEYS`.
+ */
+const sessions: Migration = {
+  async up(db) {
+    await db.schema
+      .createTable('sign_in_session')
+      .addColumn('session_id', 'text', (column) => column.primaryKey())
+      .addColumn('digest', 'text', (column) => column.notNull().unique())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('roles', 'text', (column) => column.notNull())
+      .addColumn('groups', 'text', (column) => column.notNull())
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('expires_at', 'bigint', (column) => column.notNull())
+      .addColumn('revoked_at', 'bigint')
+      .addColumn('issuer', 'text')
+      .addColumn('subject', 'text')
+      .addColumn('sid', 'text')
+      .addColumn('sealed', 'text')
+      .execute();
+    const index = (name: string, columns: string[]) =>
+      db.schema.createIndex(`sign_in_session_${name}`).on('sign_in_session').columns(columns).execute();
+    await index('user', ['tenant_id', 'user_id']);
+    await index('subject', ['issuer', 'subject']);
+    await index('sid', ['issuer', 'sid']);
+    await index('end', ['expires_at']);
+  },
+};
+
+/** The migrations of the service. */
+export const IDENTITY_MIGRATIONS: Migrations = {
+  name: 'the store of sessions and grants',
+  table: 'identity_migration',
+  all: { '0001-sessions': sessions },
+};

@@ -1,0 +1,138 @@
+/** The store of sign-in sessions on both databases. */
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SessionCreate } from '@toolfleet/contracts/identity';
+import { postgresDialect, sqliteDialect } from '@toolfleet/database';
+import { KeyRing } from '@toolfleet/service';
+import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import type { Dialect } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { IdentityDatabase } from './identity-database.js';
+import { SessionStore } from './session-store.js';
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+const HOUR = 3_600_000;
+const KEYS = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
+const ID_TOKEN = 'header.an-id-token-of-the-provider.signature';
+const ISSUER = 'https://login.example.com';
+
+const digestOf = (secret: string) => createHash('sha256').update(secret).digest('base64url');
+const session = (secret: string, more: Partial<SessionCreate> = {}): SessionCreate => ({
+  digest: digestOf(secret),
+  tenant_id: 'acme',
+  user_id: 'ann',
+  roles: ['member'],
+  groups: ['staff'],
+  expires_at: NOON + HOUR,
+  ...more,
+});
+
+function conformance(name: string, open: () => Promise<{ dialect: Dialect; close(): Promise<void> }>): void {
+  describe(`store of sessions: ${name}`, () => {
+    let database: IdentityDatabase;
+    let store: SessionStore;
+    let close: () => Promise<void>;
+    beforeAll(async () => {
+      const { dialect, ...opened } = await open();
+      close = opened.close;
+      database = new IdentityDatabase(dialect);
+      await database.open();
+      store = new SessionStore(database.db, KEYS);
+    }, 60_000);
+    afterAll(async () => {
+      await database?.close();
+      await close?.();
+    });
+
+    it('gives a session by its digest until it expires, without tokens of the provider', async () => {
+      const provider = { issuer: ISSUER, subject: 'ann@example.com', sid: 's-1' };
+      const session_id = await store.create(session('one', { provider, tokens: { id_token: ID_TOKEN } }), NOON);
+      const found = await store.get(digestOf('one'), NOON + HOUR - 1);
+      expect(found).toEqual({
+        session_id,
+        tenant_id: 'acme',
+        user_id: 'ann',
+        roles: ['member'],
+        groups: ['staff'],
+        created_at: NOON,
+        expires_at: NOON + HOUR,
+        provider,
+      });
+      expect(await store.get(digestOf('one'), NOON + HOUR)).toBeUndefined();
+      expect(await store.get(digestOf('two'), NOON)).toBeUndefined();
+      await expect(store.create(session('one'), NOON)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    });
+
+    it('revokes by digest once, with the ID token for the logout at the provider', async () => {
+      await store.create(session('out', { user_id: 'out', tokens: { id_token: ID_TOKEN } }), NOON);
+      const scope = { digest: digestOf('out'), with_id_token: true };
+      expect(await store.revoke(scope, NOON)).toEqual({ revoked: 1, id_token: ID_TOKEN });
+      expect(await store.get(digestOf('out'), NOON)).toBeUndefined();
+      expect(await store.revoke(scope, NOON)).toEqual({ revoked: 0 });
+    });
+
+    it('revokes those of a user, of a session and of a subject at the provider, and no other', async () => {
+      const at = (sid: string, subject: string) => ({ provider: { issuer: ISSUER, subject, sid } });
+      const id = await store.create(session('a', { tenant_id: 'revoked', ...at('s-a', 'bob') }), NOON);
+      await store.create(session('b', { tenant_id: 'revoked', ...at('s-b', 'bob') }), NOON + 1);
+      await store.create(session('c', { tenant_id: 'revoked', user_id: 'cem', ...at('s-c', 'cem') }), NOON + 2);
+      await store.create(session('d', { tenant_id: 'other', user_id: 'cem', ...at('s-d', 'cem') }), NOON + 3);
+      const left = async () =>
+        (await store.list({ tenant_id: 'revoked' }, NOON)).map(({ provider }) => provider?.sid ?? '');
+      expect(await left()).toEqual(['s-c', 's-b', 's-a']);
+      expect(await store.revoke({ tenant_id: 'globex', session_id: id }, NOON)).toEqual({ revoked: 0 });
+      expect(await store.revoke({ tenant_id: 'revoked', session_id: id }, NOON)).toEqual({ revoked: 1 });
+      expect(await left()).toEqual(['s-c', 's-b']);
+      expect(await store.revoke({ issuer: ISSUER, sid: 's-b' }, NOON)).toEqual({ revoked: 1 });
+      expect(await store.revoke({ tenant_id: 'revoked', user_id: 'cem' }, NOON)).toEqual({ revoked: 1 });
+      expect(await left()).toEqual([]);
+      expect(await store.revoke({ issuer: ISSUER, subject: 'cem' }, NOON)).toEqual({ revoked: 1 });
+    });
+
+    it.each([[{}], [{ tenant_id: 'acme' }], [{ issuer: ISSUER }], [{ user_id: 'ann' }]])(
+      'refuses to revoke by %j alone',
+      async (scope) => {
+        await expect(store.revoke(scope, NOON)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      },
+    );
+
+    it('counts, then deletes those of a user or tenant; deletes ended ones', async () => {
+      for (const [secret, user_id] of [['p1', 'ann'] as const, ['p2', 'ann'] as const, ['p3', 'bob'] as const])
+        await store.create(session(secret, { tenant_id: 'purged', user_id }), NOON);
+      expect(await store.purge('purged', 'ann', true)).toBe(2);
+      expect(await store.purge('purged', 'ann', false)).toBe(2);
+      expect(await store.list({ tenant_id: 'purged' }, NOON)).toHaveLength(1);
+      expect(await store.purge('purged', undefined, false)).toBe(1);
+      const id = await store.create(session('ended', { tenant_id: 'ended' }), NOON);
+      await store.create(session('lives', { tenant_id: 'ended' }), NOON);
+      await store.revoke({ tenant_id: 'ended', session_id: id }, NOON);
+      await store.forgetEnded(NOON + 1);
+      expect(await store.purge('ended', undefined, true)).toBe(1);
+      await store.forgetEnded(NOON + HOUR + 1);
+      expect(await store.purge('ended', undefined, true)).toBe(0);
+    });
+  });
+}
+
+describe('on SQLite', () => {
+  let folder: string;
+  conformance('SQLite', async () => {
+    folder = mkdtempSync(join(tmpdir(), 'identity-'));
+    return { dialect: sqliteDialect(join(folder, 'identity.db')), close: async () => undefined };
+  });
+  afterAll(() => {
+    const bytes = readFileSync(join(folder, 'identity.db'));
+    expect(bytes.includes('s-1')).toBe(true);
+    expect(bytes.includes(ID_TOKEN)).toBe(false);
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
+  conformance('PostgreSQL', async () => {
+    const server: PostgresServer = await startPostgres();
+    return { dialect: postgresDialect(await server.createDatabase('identity')), close: () => server.stop() };
+  });
+});

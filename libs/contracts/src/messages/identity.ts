@@ -1,0 +1,81 @@
+import { flag, integer, list, maybe, record, text, type Value } from '../json-schema.js';
+import type { EpochMs } from '../units.js';
+
+const ID = text(undefined, { minLength: 1, maxLength: 255 });
+/** SHA-256 of the secret that a browser holds, base64url. The secret itself never reaches the service. */
+const DIGEST = text(undefined, { pattern: '^[A-Za-z0-9_-]{43}$' });
+const NAMES = list(ID, undefined, { maxItems: 1_000 });
+const URL_TEXT = text(undefined, { minLength: 1, maxLength: 2_000 });
+const TOKEN = text(undefined, { minLength: 1, maxLength: 65_536 });
+
+/** Who an OpenID provider says that the user is, and its session there (`sid`), for logouts that the provider begins. */
+const PROVIDER = record({ issuer: URL_TEXT, subject: ID, sid: maybe(ID) });
+
+/** Tokens of the provider. They are sealed, and no reply but that of `identity.session.revoke` has one. */
+const PROVIDER_TOKENS = record({ id_token: maybe(TOKEN), access_token: maybe(TOKEN), refresh_token: maybe(TOKEN) });
+
+/** `identity.session.create`: a user signed in. */
+export const SESSION_CREATE = record({
+  digest: DIGEST,
+  tenant_id: ID,
+  user_id: ID,
+  roles: NAMES,
+  groups: NAMES,
+  expires_at: integer(undefined, { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  provider: maybe(PROVIDER),
+  tokens: maybe(PROVIDER_TOKENS),
+});
+export type SessionCreate = Value<typeof SESSION_CREATE>;
+export interface SessionCreateReply {
+  session_id: string;
+}
+
+/** A sign-in session. It ends at `expires_at`, or earlier when it is revoked. */
+export interface SignInSession {
+  /** Public name of the session; the secret of its browser cannot be derived from it. */
+  session_id: string;
+  tenant_id: string;
+  user_id: string;
+  roles: string[];
+  groups: string[];
+  created_at: EpochMs;
+  expires_at: EpochMs;
+  provider?: Value<typeof PROVIDER>;
+}
+
+/** `identity.session.get`: the session of a browser, while it is valid. */
+export const SESSION_GET = record({ digest: DIGEST });
+export type SessionGet = Value<typeof SESSION_GET>;
+export interface SessionGetReply {
+  /** Absent: unknown, expired or revoked. */
+  session?: SignInSession;
+}
+
+/** `identity.session.list`: the valid sessions of a tenant or of one of its users, newest first, up to 1,000. */
+export const SESSION_LIST = record({ tenant_id: ID, user_id: maybe(ID) });
+export type SessionList = Value<typeof SESSION_LIST>;
+export interface SessionListReply {
+  sessions: SignInSession[];
+}
+
+/**
+ * `identity.session.revoke`: ends the valid sessions that match all members. At least one member is given: `digest` for a sign-out,
+ * `tenant_id` with `session_id` or `user_id` for people, `issuer` with `sid` or `subject` for a logout of the provider.
+ */
+export const SESSION_REVOKE = record({
+  digest: maybe(DIGEST),
+  tenant_id: maybe(ID),
+  session_id: maybe(ID),
+  user_id: maybe(ID),
+  issuer: maybe(URL_TEXT),
+  sid: maybe(ID),
+  subject: maybe(ID),
+  /** Reply with the ID token, for the logout at the provider. Only for one session, by its digest. */
+  with_id_token: maybe(flag()),
+});
+export type SessionRevoke = Value<typeof SESSION_REVOKE>;
+export interface SessionRevokeReply {
+  revoked: number;
+  /** `id_token_hint` of the revoked session (OpenID Connect RP-Initiated Logout 1.0). */
+  id_token?: string;
+}

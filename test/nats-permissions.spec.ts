@@ -22,6 +22,8 @@ import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
 
 const CONF = fileURLToPath(new URL('../deploy/nats.conf', import.meta.url));
+/** Served by records, for gateways. */
+const APPROVALS = ['ask', 'show', 'list', 'decide', 'begin', 'end', 'due'].map((verb) => `records.approval.${verb}`);
 const DOORS = ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel'] as const;
 const INBOXED = [
   'gateway',
@@ -124,6 +126,7 @@ const RIGHTS: Record<string, Rights> = {
       'records.list',
       'records.body',
       'records.facts',
+      ...APPROVALS,
       'records.purge',
       'identity.session.create',
       'identity.session.get',
@@ -203,7 +206,7 @@ const RIGHTS: Record<string, Rights> = {
   },
   records: {
     publish: ['fleet.status'],
-    read: ['records.append', 'records.list', 'records.body', 'records.facts', 'records.purge'],
+    read: ['records.append', 'records.list', 'records.body', 'records.facts', 'records.purge', ...APPROVALS],
   },
   identity: {
     publish: ['fleet.status'],

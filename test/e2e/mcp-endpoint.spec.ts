@@ -313,10 +313,13 @@ describe('an asynchronous call', () => {
     expect(result.content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
   });
 
-  it('is refused at once where a person would have to be asked', async () => {
+  it('waits where a person has to be asked', async () => {
     const body = JSON.stringify({ arguments: { text: 'hello' }, mode: 'async' });
-    const refused = await door('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });
-    expect([refused.status, await refused.json()]).toMatchObject([403, { code: 'APPROVAL_REQUIRED' }]);
+    const waiting = await door('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });
+    const accepted = (await waiting.json()) as { call_id: string };
+    expect([waiting.status, accepted]).toMatchObject([202, { status: 'awaiting_approval' }]);
+    const withdrawn = await door(`/api/v1/calls/${accepted.call_id}`, { method: 'DELETE' });
+    expect(await withdrawn.json()).toMatchObject({ status: 'cancelled' });
   });
 
   it('shows the progress of a remote MCP server in its events, and nothing after its end', async () => {

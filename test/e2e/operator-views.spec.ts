@@ -13,13 +13,14 @@ import { main } from '../../tools/fleetctl/src/main.js';
 import { terminalOn } from '../../tools/fleetctl/src/terminal.js';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { TestFleet, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+import { ASK_RULES, describeWaitingCalls } from './waiting-calls.js';
 
 let fleet: TestFleet;
 let crm: ChangingMcpServer;
 const policies = mkdtempSync(join(tmpdir(), 'toolfleet-policies-'));
 const plugins = join(policies, 'plugins');
 const POLICY = join(policies, 'tools.rego');
-const RULE = 'package tools\ndeny contains "never" if input.tool == "none"\n';
+const RULE = `package tools\ndeny contains "never" if input.tool == "none"\n${ASK_RULES}`;
 /** A port without a listener. */
 const AWAY = 'http://127.0.0.1:1';
 beforeAll(async () => {
@@ -710,6 +711,32 @@ describe('sources of tools', () => {
   });
 });
 
+describeWaitingCalls({
+  fleet: () => fleet,
+  fleetctl,
+  async changeTool(description) {
+    crm.describe(description);
+    const { body } = await fleet.ask({
+      method: 'POST',
+      path: '/api/v1/sources/mcp/crm/refresh?visibility=fleet',
+      key: fleet.operatorKey,
+    });
+    const [pending] = body.quarantined;
+    const path = '/api/v1/quarantine/crm_find/approve';
+    const approved = await fleet.ask({
+      path,
+      body: { pending_revision: pending.pending_revision },
+      key: fleet.operatorKey,
+    });
+    expect(approved.status, approved.text).toBe(200);
+    for (const gateway of [0, 1])
+      await eventually('both gateways have the new definition', async () => {
+        const { text } = await fleet.ask({ path: '/api/v1/tools/crm_find', key: memberKey(), gateway });
+        return text.includes(`"${description}"`);
+      });
+  },
+});
+
 describe('sources and approvals from a terminal', () => {
   const admin = (...argv: string[]) => fleetctl(fleet.adminKey, ...argv);
 
@@ -732,7 +759,7 @@ describe('sources and approvals from a terminal', () => {
     expect((await admin('approvals', 'reject', 'cli_find', revision)).code).toBe(0);
     expect((await admin('approvals')).out).toContain('rejected by acme/');
     expect((await admin('approvals', 'approve', 'cli_find', revision)).out).toBe('Approved cli_find\n');
-    expect((await admin('approvals')).out).toBe('No tool awaits a decision\n');
+    expect((await admin('approvals')).out).toBe('Nothing awaits a decision\n');
     expect(await admin('sources', 'refresh', 'cli')).toMatchObject({
       code: 0,
       out: expect.stringMatching(/tools +cli_find/),

@@ -117,7 +117,7 @@ async function engine(request: CallRequest): Promise<CallResult> {
     case 'careful':
       if (!request.approval?.given?.questions.includes(QUESTION)) {
         throw new ToolError('APPROVAL_REQUIRED', {
-          facts: { approval: { questions: [QUESTION], revision: REVISION } },
+          facts: { approval: { questions: [QUESTION], revision: REVISION, by: 'entry' } },
         });
       }
       return success('deleted', 'deleted');

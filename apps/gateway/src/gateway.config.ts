@@ -97,6 +97,12 @@ export const gatewayConfig = defineConfig(
       max: 86_400_000,
       help: 'Longest asynchronous call, queueing included',
     }),
+    GATEWAY_APPROVAL_SECONDS: integer({
+      default: 86_400,
+      min: 1,
+      max: 2_592_000,
+      help: 'Longest time in which people decide on a call; rules of the policy may shorten it',
+    }),
     GATEWAY_PROGRAMS_PER_TENANT: integer({
       default: 32,
       min: 0,

@@ -55,14 +55,16 @@ export class BodyStore {
     for (const { call, position } of calls) {
       if (!call.body || !this.seal) continue;
       const { tenant_id } = call;
-      const { id: key_id, key } = keys.get(tenant_id) ?? (await this.#sealingKey(db, tenant_id, now));
+      const { id: key_id, key } = keys.get(tenant_id) ?? (await this.sealingKey(tx, tenant_id, now));
       keys.set(tenant_id, { id: key_id, key });
       const sealed = sealBytes(key, JSON.stringify(call.body), place(tenant_id, position));
       await db.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
     }
   }
 
-  async #sealingKey(db: Kysely<Tables>, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
+  /** The newest key of a tenant, made if there is none. Only while `isOn`. */
+  async sealingKey(tx: Kysely<never>, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
+    const db = tx as unknown as Kysely<Tables>;
     const newest = await db
       .selectFrom('body_key')
       .select(['key_id', 'sealed'])
@@ -76,6 +78,16 @@ export class BodyStore {
     const { key, sealed } = this.seal!.newKey(tenant_id);
     await db.insertInto('body_key').values({ key_id, tenant_id, sealed, made_at }).execute();
     return { id: key_id, key };
+  }
+
+  /** A key by its id; undefined when it was deleted, or sealed with another `RECORDS_SECRET_KEY`. */
+  async openingKey(db: Kysely<never>, tenant_id: string, key_id: string): Promise<Buffer | undefined> {
+    const found = await (db as unknown as Kysely<Tables>)
+      .selectFrom('body_key')
+      .select('sealed')
+      .where('key_id', '=', key_id)
+      .executeTakeFirst();
+    return found && this.seal?.openKey(found.sealed, tenant_id);
   }
 
   /**

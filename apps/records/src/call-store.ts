@@ -22,6 +22,7 @@ import {
   type Transaction,
 } from 'kysely';
 import type { BodySeal } from './body-seal.js';
+import { ApprovalStore } from './approval-store.js';
 import { BodyStore, type BodyTables } from './body-store.js';
 import { FactRows } from './fact-rows.js';
 import { Durations, ROUNDED_MS } from './durations.js';
@@ -119,6 +120,8 @@ export class CallStore {
   readonly #db: Kysely<RecordTables>;
   /** Arguments and results of the calls, in the same database. */
   readonly bodies: BodyStore;
+  /** Calls that people decide on, in the same database. */
+  readonly approvals: ApprovalStore;
   /** Of calls and of their bodies; none on SQLite. */
   readonly #partitions: readonly DayPartitions[];
   readonly #inserts = new Map<number, CompiledQuery>();
@@ -127,6 +130,7 @@ export class CallStore {
   constructor(dialect: Dialect, seal?: BodySeal) {
     this.#db = new Kysely<RecordTables>({ dialect });
     this.bodies = new BodyStore(this.#db as unknown as Kysely<never>, seal);
+    this.approvals = new ApprovalStore(this.#db as unknown as Kysely<never>, this.bodies);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
     const isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;
     this.#partitions = Object.entries(isPostgres ? partitioned : {}).map(
@@ -362,6 +366,7 @@ export class CallStore {
   /** Deletes what was recorded before `at`, of one tenant or of all except some. @returns the number of calls */
   async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<number> {
     let erased = 0;
+    await this.approvals.eraseBefore(at, tenants);
     const bounds = { ...EVERYTHING, to: at * PER_MS };
     const [tenant_id, condition] =
       'only' in tenants

@@ -120,9 +120,63 @@ const caller: Migration = {
   },
 };
 
+/**
+ * `call_approval` has the questions that people answer before a call runs, with its arguments sealed; `approval_vote` their answers,
+ * one per user. `wake_at` is the next instant at which something has to happen.
+ */
+const approvals: Migration = {
+  async up(db) {
+    const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
+    await db.schema
+      .createTable('call_approval')
+      .addColumn('call_id', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('key_id', 'text')
+      .addColumn('acting_user_id', 'text', (column) => column.notNull())
+      .addColumn('tool', 'text', (column) => column.notNull())
+      .addColumn('revision', 'text', (column) => column.notNull())
+      .addColumn('fingerprint', 'text', (column) => column.notNull())
+      .addColumn('ask_key', 'text')
+      .addColumn('keyed', 'integer', (column) => column.notNull())
+      .addColumn('parked', 'integer', (column) => column.notNull())
+      .addColumn('state', 'text', (column) => column.notNull())
+      .addColumn('questions', 'text', (column) => column.notNull())
+      .addColumn('rule', 'text', (column) => column.notNull())
+      .addColumn('micro_usd', 'bigint', (column) => column.notNull())
+      .addColumn('door', 'text', (column) => column.notNull())
+      .addColumn('asked_at', 'bigint', (column) => column.notNull())
+      .addColumn('until', 'bigint', (column) => column.notNull())
+      .addColumn('wake_at', 'bigint')
+      .addColumn('ended_at', 'bigint')
+      .addColumn('code', 'text')
+      .addColumn('seal_key_id', 'text', (column) => column.notNull())
+      .addColumn('sealed', isPostgres ? 'bytea' : 'blob', (column) => column.notNull())
+      .execute();
+    const index = (name: string, columns: string[]) =>
+      db.schema.createIndex(`call_approval_${name}`).on('call_approval').columns(columns);
+    await index('key', ['tenant_id', 'ask_key']).unique().where(sql.ref('ask_key'), 'is not', null).execute();
+    await index('tenant', ['tenant_id', 'asked_at']).execute();
+    await index('time', ['asked_at']).execute();
+    await index('wake', ['wake_at']).where(sql.ref('wake_at'), 'is not', null).execute();
+    await db.schema
+      .createTable('approval_vote')
+      .addColumn('call_id', 'text', (column) => column.notNull())
+      .addColumn('voter', 'text', (column) => column.notNull())
+      .addColumn('decision', 'text', (column) => column.notNull())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('key_id', 'text')
+      .addColumn('note', 'text')
+      .addColumn('at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('approval_vote_key', ['call_id', 'voter'])
+      .execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
   table: 'records_migration',
-  all: { '0001-calls': calls, '0002-bodies': bodies, '0003-caller': caller },
+  all: { '0001-calls': calls, '0002-bodies': bodies, '0003-caller': caller, '0004-approvals': approvals },
 };

@@ -68,8 +68,10 @@ export class RecordsEndpoint {
   async purge({ tenant_id, user_id, key_ids, dry_run, after }: PurgeMessage): Promise<PurgeReply> {
     const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
     const turn = { after, dryRun: dry_run, isOver: this.#after(PURGE_TURN_MS) };
+    const isFirst = after === undefined;
+    const approvals = isFirst ? await orUnavailable(this.store.approvals.eraseOwner(scope, dry_run)) : 0;
     const { rows, keys, next } = await orUnavailable(this.store.erase(scope, turn));
-    return { counts: { call_records: rows, body_keys: keys }, more: next !== undefined, next };
+    return { counts: { call_records: rows, body_keys: keys, approvals }, more: next !== undefined, next };
   }
 
   #after(ms: Milliseconds): () => boolean {

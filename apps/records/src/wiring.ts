@@ -3,6 +3,7 @@ import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { Clock } from '@toolfleet/resilience';
 import { microserviceComponent, ServiceFaults, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
+import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
@@ -16,7 +17,7 @@ class RecordsModule {
   static with(store: CallStore, { clock, faults }: ServiceHost, storeTimeoutMs: number): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint],
+      controllers: [RecordsEndpoint, ApprovalEndpoint],
       providers: [
         { provide: CallStore, useValue: store },
         { provide: Clock, useValue: clock },

@@ -12,6 +12,7 @@ export type {
   ApiKey,
   Breaker,
   Budget,
+  CallApproval,
   CallStages,
   CallStatus,
   CallSum,

@@ -4,6 +4,7 @@ import type { ContextKey } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { FailureFacts, ToolError } from './errors/tool-error.js';
+import type { Approval } from './approval.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
@@ -91,26 +92,21 @@ export interface CallRequest {
   /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */
   resultReading?: ResultReading;
   mode: CallMode;
-  /** Whether a person is asked where the policy wants an approval, and what one approved. Set by MCP. */
+  /** Who is asked where the policy wants an approval, and what a person approved. */
   approval?: {
     /**
-     * The entry point asks a person and makes the call again with the answer. APPROVAL_REQUIRED is then not the end of the call, and
-     * nothing records it.
+     * The entry point asks the person of its client and makes the call again with the answer. APPROVAL_REQUIRED is then not the end of
+     * the call, and nothing records it. Set by MCP.
      */
     asks: boolean;
+    /** The caller can wait for a decision: the call is parked, and runs when it is approved. */
+    parks?: boolean;
     given?: Approval;
   };
   /** Input of a person, for servers that ask for it while they run a call. Absent: its caller cannot be asked. Set by MCP. */
   input?: CallInput;
   /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
-}
-
-/** A person's approval of questions raised by the policy. Valid only for the revision of the tool that the person was shown. */
-export interface Approval {
-  questions: readonly string[];
-  /** Revision of the tool's definition when the questions were asked. */
-  revision: string;
 }
 
 /** What a caller can tell a server that asks a person for input. */

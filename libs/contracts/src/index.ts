@@ -29,7 +29,6 @@ export {
   disclaimerOf,
   payloadOmitted,
   succeeded,
-  type Approval,
   type CallContext,
   type CallInput,
   type ServerTask,
@@ -47,5 +46,16 @@ export {
   type Succeeded,
   type Usage,
 } from './call.js';
+export {
+  APPROVAL_STATES,
+  APPROVAL_TRANSITIONS,
+  approvalAfter,
+  mayAskCaller,
+  type Approval,
+  type ApprovalEvent,
+  type ApprovalRule,
+  type ApprovalState,
+  type RequiredApproval,
+} from './approval.js';
 export type { CallMessage } from './call-fields.js';
 export type { AcceptedBody, CallBody, CallRecord, CallState } from './resources/calls.js';

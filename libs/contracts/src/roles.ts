@@ -8,6 +8,7 @@ export const RIGHTS = {
   all_calls: 'see and cancel every call of the tenant, with sums and budgets',
   read_bodies: 'read the arguments and results of the calls that it sees; each reading is recorded',
   approve_tools: 'approve and reject changed tools',
+  decide_calls: 'see calls that wait for a person with their arguments, approve and reject them; each look is logged',
   manage_sources: 'register, refresh and remove sources of tools; see hidden tools',
   manage_toolsets: 'change toolsets',
   manage_keys: 'create, list and revoke API keys',
@@ -27,6 +28,7 @@ export const FLEET_RIGHTS: readonly Right[] = ['all_tenants', 'operate_fleet'];
 const ADMIN = [
   'all_calls',
   'approve_tools',
+  'decide_calls',
   'manage_sources',
   'manage_toolsets',
   'manage_keys',
@@ -40,13 +42,13 @@ const ADMIN = [
  */
 export const ROLES: Readonly<Record<string, readonly Right[]>> = {
   member: [],
-  approver: ['approve_tools'],
+  approver: ['approve_tools', 'decide_calls'],
   auditor: ['all_calls', 'read_bodies'],
   admin: ADMIN,
   operator: [...ADMIN, ...FLEET_RIGHTS],
 };
 
-/** Administers one tenant: its keys, tool sources and approvals. It does not read the arguments and results of calls. */
+/** Administers one tenant: its keys, tool sources and approvals. Of calls it reads the arguments of those that wait for a decision only. */
 export const ADMIN_ROLE = 'admin';
 /** Operates the fleet: acts across tenants, shares tools with all of them, may use the fleet's `${VAR}` in definitions. */
 export const OPERATOR_ROLE = 'operator';

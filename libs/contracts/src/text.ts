@@ -28,6 +28,23 @@ export function requirePlainId(field: string, id: unknown): void {
   });
 }
 
+/** Characters that a model reads and a person does not see, or sees in another place: ignorable ones, bidirectional and other controls. */
+const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/gu;
+
+/**
+ * A text in which hidden characters are their code points, such as `‹U+202E›`; line breaks and tabs stay.
+ * @returns with the number of hidden characters
+ */
+export function markHidden(text: string): { text: string; count: number } {
+  let count = 0;
+  const marked = text.replace(HIDDEN, (hidden) => {
+    if (hidden === '\n' || hidden === '\t') return hidden;
+    count += 1;
+    return `‹U+${hidden.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}›`;
+  });
+  return { text: marked, count };
+}
+
 /** Up to this length `indexOf` is used. Its worst case is the product of both lengths, which is small here. */
 const SHORT_CHARS = 64;
 

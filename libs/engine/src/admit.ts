@@ -10,6 +10,7 @@ import {
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/schema';
 import { hasRequiredRole, mayUse } from './access.js';
+import { openQuestions, requireApproval } from './approval.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
 import { step, type Step } from './step.js';
@@ -79,12 +80,15 @@ export function readArguments({
   });
 }
 
-/** Asks the policy about the coerced arguments. @throws ToolError as `decidePolicy` */
-export function askPolicy({ policy }: Pick<EnginePorts, 'policy'>): Step {
+/** Asks the policy about the coerced arguments, and people where its rules ask for them. @throws ToolError as `decidePolicy` and `requireApproval` */
+export function askPolicy({ policy, approvals }: Pick<EnginePorts, 'policy' | 'approvals'>): Step {
   return step('policy', (call, next) => {
+    const go = (decision: Allowed) => {
+      const { questions, rule } = openQuestions(decision, call);
+      return questions.length === 0 ? next(call) : requireApproval(approvals, call, questions, rule, next);
+    };
     const undecided = decidePolicy(policy, call.active, call.tool, call.arguments);
-    const go = () => next(call);
-    return undecided ? undecided.then(go) : go();
+    return undecided instanceof Promise ? undecided.then(go) : go(undecided);
   });
 }
 
@@ -166,47 +170,38 @@ function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObje
   }
 }
 
+type Allowed = Extract<PolicyResult, { allowed: true }>;
+
 /**
  * Asks the policy about a call with its coerced arguments. A policy that fails denies the call. Synchronous when the policy is.
- * @throws ToolError POLICY_DENIED with the messages of the rules; APPROVAL_REQUIRED with the questions that are still open
+ * @throws ToolError POLICY_DENIED with the messages of the rules
  */
 function decidePolicy(
   policy: PolicyPort,
   active: ActiveCall,
   tool: RegisteredTool,
   args: JsonObject,
-): void | Promise<void> {
+): Allowed | Promise<Allowed> {
   let decision: PolicyResult | Promise<PolicyResult>;
   try {
     decision = policy.decide({ call: active, tool, arguments: args });
   } catch (error) {
     throw policyFailed(tool, error);
   }
-  if (!(decision instanceof Promise)) return enforce(decision, active, tool);
+  if (!(decision instanceof Promise)) return enforce(decision, tool);
   return decision.then(
-    (decided) => enforce(decided, active, tool),
+    (decided) => enforce(decided, tool),
     (error: unknown) => {
       throw policyFailed(tool, error);
     },
   );
 }
 
-function enforce(decision: PolicyResult, { request }: ActiveCall, tool: RegisteredTool): void {
-  if (!decision.allowed) {
-    throw new ToolError('POLICY_DENIED', {
-      message: decision.reasons.join('; ') || `A policy denies '${tool.name}'`,
-      details: { reasons: decision.reasons },
-    });
-  }
-  // An approval counts for the approved revision only: a changed definition may do something else.
-  const approved = request.approval?.given;
-  const answered = approved?.revision === tool.revision ? approved.questions : [];
-  const open = decision.ask?.filter((question) => !answered.includes(question)) ?? [];
-  if (open.length === 0) return;
-  throw new ToolError('APPROVAL_REQUIRED', {
-    message: `A person has to approve this call first: ${open.join('; ')}`,
-    details: { questions: open, revision: tool.revision },
-    facts: { approval: { questions: open, revision: tool.revision } },
+function enforce(decision: PolicyResult, tool: RegisteredTool): Allowed {
+  if (decision.allowed) return decision;
+  throw new ToolError('POLICY_DENIED', {
+    message: decision.reasons.join('; ') || `A policy denies '${tool.name}'`,
+    details: { reasons: decision.reasons },
   });
 }
 

@@ -114,6 +114,13 @@ export interface Call extends ResolvedCall {
   readonly select?: SelectExpression;
 }
 
+/** The same call with an idempotency key. */
+export function withIdempotencyKey(call: Call, idempotencyKey: string): Call {
+  const request = { ...call.request, idempotencyKey, keyForEffects: false };
+  call.active.request = request;
+  return { ...call, request, identity: new CallIdentity(call.input, request, call.identity.isShareable) };
+}
+
 /** Builds the first attempt of a call from its valid arguments. */
 export function buildCall(
   resolved: ResolvedCall,

@@ -1,6 +1,7 @@
 export { callSteps, makeExecuteCall } from './execute-call.js';
 export { chargedMicroUsd, type ActiveCall, type Call, type ExecuteCall } from './call.js';
 export {
+  ApprovalPort,
   Audit,
   BudgetPort,
   Executor,
@@ -10,6 +11,7 @@ export {
   ResultCache,
   CostlyArguments,
   ResultSelector,
+  type ApprovalRequest,
   type ArgumentJob,
   ResultShelf,
   ToolCatalog,

@@ -1,5 +1,7 @@
 import {
   ToolError,
+  type ApprovalRule,
+  type RequiredApproval,
   type CallRequest,
   type CallResult,
   type EpochMs,
@@ -46,6 +48,8 @@ type MaybePromise<T> = T | Promise<T>;
 export interface EnginePorts {
   catalog: ToolCatalog;
   policy: PolicyPort;
+  /** Absent: a call that needs an approval is refused, unless its entry point asks for it. */
+  approvals?: ApprovalPort | undefined;
   /** Steps of the operator's own, in their order. */
   guards: readonly Guard[];
   cache: ResultCache;
@@ -97,11 +101,33 @@ export interface PolicyRequest {
 }
 
 /** `ask`: questions that a person has to approve before the call runs. `reasons`: the message of each rule that denies. */
-export type PolicyResult = { allowed: true; ask?: string[] } | { allowed: false; reasons: string[] };
+export type PolicyResult =
+  | { allowed: true; ask?: string[]; approval?: ApprovalRule }
+  | { allowed: false; reasons: string[] };
 
 /** Decides on calls. The engine turns an error or a rejection into a denial. */
 export abstract class PolicyPort {
   abstract decide(request: PolicyRequest): MaybePromise<PolicyResult>;
+}
+
+/** A call that needs an approval, and what for. */
+export interface ApprovalRequest {
+  call: Call;
+  /** Bound to the call: its revision, arguments and context. */
+  required: RequiredApproval;
+  /** Refuses the call as if there were no stored approvals. */
+  refusal: ToolError;
+}
+
+/** Approvals by people other than the one at the client of the caller. They are stored, and outlive the request. */
+export abstract class ApprovalPort {
+  /**
+   * Asks, or finds what was decided since the same call asked.
+   * @returns the idempotency key under which the approved call runs, so that one approval runs one call
+   * @throws ToolError APPROVAL_REQUIRED: the question is stored (`facts.approval`); APPROVAL_DECLINED; SERVICE_UNAVAILABLE when it
+   *   cannot be stored
+   */
+  abstract ask(request: ApprovalRequest): Promise<{ idempotencyKey: string }>;
 }
 
 /** Token buckets by key, shared by all replicas. */

@@ -1,3 +1,4 @@
+import { readAsked } from './asked.js';
 import type { PolicyDecision, PolicyInput } from './policy-engine.js';
 
 /** The data API of Open Policy Agent (OPA): requests for decisions, and how to read the responses. */
@@ -21,19 +22,24 @@ export function opaRequestBody(input: PolicyInput): string {
  * rule. For `deny` this is a denial, because a server with a different policy must not allow calls; `ask` rules are optional.
  */
 export function opaDecision(denyResponse: OpaResponse, askResponse: OpaResponse): PolicyDecision {
-  const deny = readMessages(denyResponse);
+  const deny = readMembers(denyResponse)?.map(toMessage);
   if (!deny) return notEvaluated(denyResponse);
   if (deny.length > 0) return { deny };
-  const ask = askResponse.status === 200 && readResult(askResponse) === undefined ? [] : readMessages(askResponse);
+  const ask = askResponse.status === 200 && readResult(askResponse) === undefined ? [] : readMembers(askResponse);
   if (!ask) return notEvaluated(askResponse);
-  return ask.length > 0 ? { deny, ask } : { deny };
+  try {
+    return { deny, ...readAsked(ask, toMessage) };
+  } catch (error) {
+    return { deny: [`the policy could not be evaluated: ${(error as Error).message}`] };
+  }
 }
 
-function readMessages(response: OpaResponse): string[] | undefined {
+function readMembers(response: OpaResponse): unknown[] | undefined {
   const result = readResult(response);
-  if (response.status !== 200 || !Array.isArray(result)) return undefined;
-  return result.map((message) => (typeof message === 'string' ? message : JSON.stringify(message)));
+  return response.status === 200 && Array.isArray(result) ? result : undefined;
 }
+
+const toMessage = (member: unknown): string => (typeof member === 'string' ? member : JSON.stringify(member));
 
 function readResult({ body }: OpaResponse): unknown {
   return typeof body === 'object' && body !== null ? (body as { result?: unknown }).result : undefined;

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import type { ApprovalRule, JsonObject } from '@toolfleet/contracts';
 
 /** The `input` document of policy rules. `arguments` are coerced. docs/policy.md describes the fields. */
 export interface PolicyInput {
@@ -22,8 +22,10 @@ export interface PolicyInput {
 export interface PolicyDecision {
   /** Messages of all rules that deny; empty = allowed. */
   deny: string[];
-  /** Messages of all rules that require the approval of a user; only if none denies. */
+  /** Questions of all rules that require the approval of a person; only if none denies. */
   ask?: string[];
+  /** Who may answer them, and how; absent where every rule is a plain question. */
+  approval?: ApprovalRule;
 }
 
 /** A fact of `PolicyInput` that is not known. Getters of an input may throw it for `RegoPolicy.judge`. */

@@ -13,8 +13,10 @@ import {
   type Run,
   type Value,
   formatValue,
+  getField,
 } from '@toolfleet/rego';
 import type { Clock } from '@toolfleet/resilience';
+import { readAsked } from './asked.js';
 import { PolicyEngine, UnknownFact, type PolicyDecision, type PolicyInput } from './policy-engine.js';
 
 /** One file of a policy. */
@@ -83,7 +85,7 @@ export class RegoPolicy extends PolicyEngine {
   /** Never throws. If the evaluation fails, the call is denied with the reason. */
   override decide(input: PolicyInput): PolicyDecision {
     return this.#decide(input, new DecisionRun(() => this.clock.now()), (node, evaluation) =>
-      toMessages(evaluation.evaluate(node)),
+      toMembers(evaluation.evaluate(node)),
     );
   }
 
@@ -101,27 +103,27 @@ export class RegoPolicy extends PolicyEngine {
         unknown ??= error;
         return true;
       };
-      const messages = toMessages(this.program.members(node, evaluation, isUnknown) ?? evaluation.evaluate(node));
-      if (messages.length === 0 && unknown) throw unknown;
-      return messages;
+      const members = toMembers(this.program.members(node, evaluation, isUnknown) ?? evaluation.evaluate(node));
+      if (members.length === 0 && unknown) throw unknown;
+      return members;
     });
   }
 
   #decide(
     input: PolicyInput,
     run: DecisionRun,
-    messagesOf: (rule: Node, evaluation: Evaluation) => string[],
+    membersOf: (rule: Node, evaluation: Evaluation) => readonly Value[],
   ): PolicyDecision {
     try {
       const evaluation = this.program.start(run, input as unknown as PlainObject, this.data);
-      const deny = messagesOf(this.deny, evaluation);
+      const deny = membersOf(this.deny, evaluation).map(toMessage);
       if (deny.length > 0 || !this.ask) return { deny };
-      const ask = messagesOf(this.ask, evaluation);
-      return ask.length > 0 ? { deny, ask } : { deny };
+      return { deny, ...readAsked(membersOf(this.ask, evaluation).map(toJson), toMessage) };
     } catch (error) {
       if (error instanceof UnknownFact) throw error;
-      // Any other error is a stack overflow on deeply nested arguments.
-      const reason = error instanceof RegoError ? error.message : 'the arguments are nested too deeply';
+      // A stack overflow on deeply nested arguments.
+      const isOverflow = error instanceof RangeError;
+      const reason = isOverflow ? 'the arguments are nested too deeply' : (error as Error).message;
       return { deny: [`the policy could not be evaluated: ${reason}`] };
     }
   }
@@ -157,11 +159,20 @@ class DecisionRun implements Run {
   }
 }
 
-/** The messages of a rule: the members of a set or array, or the keys of an object. `deny := true` denies too. */
-function toMessages(value: Value | undefined): string[] {
+/** The members of a rule: those of a set or array, or the keys of an object. `deny := true` denies too. */
+function toMembers(value: Value | undefined): readonly Value[] {
   if (value === undefined || value === false) return [];
   if (value === true) return ['denied'];
-  const members =
-    value instanceof RegoSet ? value.values() : isArray(value) ? value : isObject(value) ? objectKeys(value) : [value];
-  return members.map((member) => (typeof member === 'string' ? member : formatValue(member)));
+  if (value instanceof RegoSet) return [...value.values()];
+  return isArray(value) ? value : isObject(value) ? objectKeys(value) : [value];
+}
+
+const toMessage = (member: unknown): string => (typeof member === 'string' ? member : formatValue(member as Value));
+
+/** A value as JSON: sets become lists. */
+function toJson(value: Value): unknown {
+  if (value instanceof RegoSet) return [...value.values()].map(toJson);
+  if (isArray(value)) return value.map(toJson);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(objectKeys(value).map((key) => [String(key), toJson(getField(value, key)!)]));
 }

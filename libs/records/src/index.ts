@@ -1,3 +1,4 @@
+export { NatsApprovalRecords } from './approval-records.js';
 export { CallBodies, type BodySettings } from './call-bodies.js';
 export { bodyAccess, CallBodyReader } from './call-body-reader.js';
 export { REDACTED } from './bounded-copy.js';

@@ -5,7 +5,7 @@
 -- @returns 1, or 0 when the call has ended or does not exist
 
 local state = redis.call('HGET', KEYS[1], 'state')
-if not state or (state ~= 'accepted' and state ~= 'claimed') then return 0 end
+if not state or (state ~= 'accepted' and state ~= 'claimed' and state ~= 'awaiting_approval') then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[1], 'result', ARGV[2], 'finished_at', ARGV[4])
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'object', ARGV[6]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[3])

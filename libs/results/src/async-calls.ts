@@ -54,9 +54,19 @@ interface AsyncCallsDeps {
   /** Ends a call whose worker is gone when it is looked at. */
   lost: Pick<LostCalls, 'settle'>;
   access: CallAccess;
+  /** Calls that wait for an approval, also those that the store does not know. Absent: none wait. */
+  parked?: ParkedLookup | undefined;
   clock: Clock;
   /** Longest call in ms, queueing included. */
   maxCallMs: number;
+}
+
+/** The calls that wait for an approval. */
+interface ParkedLookup {
+  /** Undefined when there is none. @throws ToolError SERVICE_UNAVAILABLE */
+  find(callId: string): Promise<StoredCall | undefined>;
+  /** Withdraws a call that waits. @returns false when it is decided already */
+  cancel(call: StoredCall, caller: Principal): Promise<boolean>;
 }
 
 /**
@@ -75,6 +85,25 @@ export class AsyncCalls {
    */
   accept(request: CallRequest): Promise<void> {
     return orUnavailable(STORE, this.enqueue(request));
+  }
+
+  /**
+   * Adds the job that runs or ends a parked call. Its deadline is counted from now. A call that waits for a worker or has ended does not
+   * change.
+   * @param again an earlier job was lost, and may have begun the call
+   * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL
+   */
+  wake(call: StoredCall, { again }: { again: boolean }): Promise<void> {
+    return orUnavailable(STORE, this.enqueueParked(call, again));
+  }
+
+  private async enqueueParked(call: StoredCall, again: boolean): Promise<void> {
+    const deadlineAt = this.deps.queue.time.now() + this.deps.maxCallMs;
+    const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
+    const [generation] = await Promise.all([this.deps.generation.read(), entered]);
+    const { callId: call_id, tenantId: tenant_id } = call;
+    const parked = { parked: true, ...(again && { again }), request: {} };
+    await this.deps.queue.add(call_id, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
@@ -163,7 +192,10 @@ export class AsyncCalls {
 
   private async find(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
     requirePlainId('call_id', callId);
-    const call = (await this.deps.store.getState(callId)) ?? (await this.journalled(callId));
+    const call =
+      (await this.deps.store.getState(callId)) ??
+      (await this.journalled(callId)) ??
+      (await this.deps.parked?.find(callId));
     if (!call || !isOfSession(call, caller, session) || !(await this.deps.access.may(caller, call))) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
@@ -183,6 +215,11 @@ export class AsyncCalls {
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
     if (isFinal(call.state)) return call.state;
+    if (call.state === 'awaiting_approval' && (await this.deps.parked?.cancel(call, caller))) {
+      await this.deps.store.enter(call);
+      await this.deps.store.finish(callId, 'cancelled');
+      return 'cancelled';
+    }
     // A running call ends with its own outcome; one that waited has none.
     if ((await this.deps.queue.cancel(callId)) === 'removed') await this.deps.store.finish(callId, 'cancelled');
     const until = this.deps.clock.monotonic() + STOP_WAIT_MS;
@@ -242,7 +279,8 @@ export type QueuedRequest = Omit<CallRequest, 'signal' | 'deadlineAt' | 'onProgr
   dryRun?: boolean;
 };
 
-function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject {
+/** A request as a job has it. */
+export function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject {
   const { signal: _signal, onProgress: _progress, deadlineAt: _deadline, mode, approval, ...rest } = request;
   const queued: QueuedRequest = {
     ...rest,

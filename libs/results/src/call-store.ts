@@ -41,6 +41,12 @@ export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Om
 export abstract class CallStore {
   /** Stores a new call. */
   abstract create(call: StoredCall): Promise<void>;
+  /**
+   * Stores a call that may be stored already: one that waits for an approval, or that was approved and waits for a worker.
+   * @param ttlSeconds how long it is kept if nothing else happens to it; default as for every call
+   * @returns false when it is stored in this state or a later one
+   */
+  abstract enter(call: StoredCall, ttlSeconds?: number): Promise<boolean>;
   /** The call of this id, of any tenant; null if there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
   /** Like `get`, but a large result stays text: it is sent on without being parsed, which takes 10 ms for each megabyte. */
@@ -71,6 +77,10 @@ export interface AsyncCallJob {
   /** Tenant whose share of the queue it counts against. */
   tenant_id: string;
   deadline_at: number;
+  /** A call that people decided on: its request is in the record of approvals, and this job only wakes it. */
+  parked?: boolean;
+  /** An earlier job of a parked call was lost, and may have begun it. */
+  again?: boolean;
   /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */
   generation?: string;
   /** The caller's span: the job's own trace is linked to it. */

@@ -6,6 +6,7 @@ import {
   type CallRequest,
   type CallResult,
   type CallState,
+  type ErrorCode,
   type EpochMs,
 } from '@toolfleet/contracts';
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
@@ -14,6 +15,7 @@ import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue'
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
 import type { QueuedRequest } from './async-calls.js';
+import type { ParkedCalls } from './parked-calls.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
@@ -30,7 +32,12 @@ interface CallWorkerDeps {
   generation: Pick<StoreGeneration, 'read'>;
   clock: Clock;
   publish: PublishBody;
+  /** The calls that people decide on; absent: there are none. */
+  parked?: Pick<ParkedCalls, 'begin' | 'end'> | undefined;
 }
+
+/** How a parked call ends that was not approved, where it is not `failed`. */
+const STATE_OF_REFUSAL: Partial<Record<ErrorCode, CallState>> = { APPROVAL_EXPIRED: 'expired', CANCELLED: 'cancelled' };
 
 /** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
 const KEEP_MS = 30_000;
@@ -45,14 +52,25 @@ const BEGIN_PAUSE_MS = 1_000;
 export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
   const { executeCall, store, clock } = deps;
   const ends = new CallEnds(store, deps.publish);
+  /** Ends a parked call without a request that could be run or recorded: it has ended before, or its seal cannot be opened. */
+  const endUnread = async ({ call_id: callId, tenant_id: tenantId }: AsyncCallJob, refusal: ToolError | undefined) => {
+    if (!refusal) return 'ended before';
+    const result = explainFailure('', failed(refusal));
+    await retryUntilStored(clock, () => ends.end({ callId, tenantId }, 'failed', callBody(callId, result, 0)));
+    await deps.parked?.end(callId, refusal.code).catch(() => undefined);
+    return 'failed';
+  };
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
-    const { acceptedAt, approved, dryRun, ...sent } = data.request as unknown as QueuedRequest;
-    const { callId } = sent;
     const retryLater = (): never => {
       throw new RetryLater(BEGIN_PAUSE_MS);
     };
-    const mayHaveBegun = isRepeated || (await isOlderThanStore(data, deps.generation).catch(retryLater));
-    const refusal = await findRefusal(deps, sent, mayHaveBegun).catch(retryLater);
+    const parked = data.parked ? await deps.parked?.begin(data.call_id).catch(retryLater) : undefined;
+    if (data.parked && !parked?.request) return endUnread(data, parked?.refusal);
+    const { acceptedAt, approved, dryRun, ...sent } = (parked?.request ?? data.request) as unknown as QueuedRequest;
+    const { callId } = sent;
+    const mayHaveBegun =
+      isRepeated || data.again === true || (await isOlderThanStore(data, deps.generation).catch(retryLater));
+    const refusal = parked?.refusal ?? (await findRefusal(deps, sent, mayHaveBegun).catch(retryLater));
     const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
     if (!isOpen) return 'ended before';
     const from = clock.monotonic();
@@ -79,13 +97,15 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       queuedMs,
     );
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
-    const state = toCallState(result, signal);
+    const state = parked?.refusal ? (STATE_OF_REFUSAL[parked.refusal.code] ?? 'failed') : toCallState(result, signal);
     const call = { callId, tenantId: request.principal.tenantId };
     const rpcCode = result.failure?.code === 'UPSTREAM_ERROR' ? result.failure.facts?.rpcCode : undefined;
     await retryUntilStored(clock, async () => {
       if (rpcCode !== undefined) await store.note(callId, { rpcCode });
       await ends.end(call, state, body);
     });
+    // If this fails, the end is noted when the call is woken again.
+    if (parked) await deps.parked?.end(callId, result.failure?.code).catch(() => undefined);
     // Not the result: it is in the store already.
     return state;
   };

@@ -24,6 +24,7 @@ const SMALL_BYTES = 64 * 1024;
 const PAYLOAD_IN_JOURNAL = Buffer.from('"payload":"journal"}');
 
 const BEGIN_CALL = readFileSync(new URL('../lua/begin-call.lua', import.meta.url), 'utf8');
+const ENTER_CALL = readFileSync(new URL('../lua/enter-call.lua', import.meta.url), 'utf8');
 const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.url), 'utf8');
 
 /**
@@ -32,6 +33,7 @@ const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.u
  */
 export class RedisCallStore extends CallStore {
   readonly #begin: Script<number>;
+  readonly #enter: Script<number>;
   readonly #finish: Script<number>;
 
   constructor(
@@ -45,32 +47,33 @@ export class RedisCallStore extends CallStore {
   ) {
     super();
     this.#begin = defineScript(redis, 'beginCall', 2, BEGIN_CALL);
+    this.#enter = defineScript(redis, 'enterCall', 2, ENTER_CALL);
     this.#finish = defineScript(redis, 'finishCall', 2, FINISH_CALL);
   }
 
   override async create(call: StoredCall): Promise<void> {
     const key = recordKey(call.callId);
-    const { deadlineAt } = call;
-    const noted = deadlineAt === undefined ? undefined : this.redis.zadd(OPEN_CALLS, deadlineAt, call.callId);
     const stored = this.redis
       .multi()
-      .hset(key, {
-        tenant: call.tenantId,
-        tool: call.tool,
-        // Redis would store the text 'undefined'.
-        ...(call.maker === undefined ? {} : { maker: call.maker }),
-        ...(call.session === undefined ? {} : { session: call.session }),
-        ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
-        user: call.userId ?? '',
-        state: call.state,
-        accepted_at: String(call.acceptedAt),
-        ...(deadlineAt === undefined ? {} : { deadline_at: String(deadlineAt) }),
-      })
+      .hset(key, { ...fieldsOf(call), state: call.state })
       .expire(key, this.ttlSeconds)
       .xadd(eventsKey(call.callId), '*', 'event', JSON.stringify({ type: 'accepted' }))
       .expire(eventsKey(call.callId), this.ttlSeconds)
       .exec();
-    await Promise.all([noted, stored]);
+    await Promise.all([this.#noteOpen(call), stored]);
+  }
+
+  override async enter(call: StoredCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
+    await this.#noteOpen(call);
+    const event = call.state === 'accepted' ? JSON.stringify({ type: 'accepted' } satisfies NewCallEvent) : '';
+    const fields = Object.entries(fieldsOf(call)).flat();
+    const [record, events] = [recordKey(call.callId), eventsKey(call.callId)];
+    return (await this.#enter(record, events, call.state, String(ttlSeconds), event, ...fields)) === 1;
+  }
+
+  /** Lets `overdue` find a call that has a deadline. */
+  async #noteOpen({ callId, deadlineAt }: StoredCall): Promise<void> {
+    if (deadlineAt !== undefined) await this.redis.zadd(OPEN_CALLS, deadlineAt, callId);
   }
 
   override async get(callId: string): Promise<StoredCall | null> {
@@ -237,6 +240,18 @@ export class RedisCallStore extends CallStore {
     };
   }
 }
+
+/** The fields of a new record besides its state. Redis would store the text 'undefined'. */
+const fieldsOf = (call: StoredCall): Record<string, string> => ({
+  tenant: call.tenantId,
+  tool: call.tool,
+  ...(call.maker === undefined ? {} : { maker: call.maker }),
+  ...(call.session === undefined ? {} : { session: call.session }),
+  ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
+  user: call.userId ?? '',
+  accepted_at: String(call.acceptedAt),
+  ...(call.deadlineAt === undefined ? {} : { deadline_at: String(call.deadlineAt) }),
+});
 
 /** Fields of a record without its result. */
 const STATE_FIELDS = [

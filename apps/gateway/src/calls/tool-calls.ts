@@ -23,7 +23,7 @@ import {
 } from '@toolfleet/engine/batch';
 import { CostlyTurns, type Clock } from '@toolfleet/resilience';
 import type { CallFields } from '@toolfleet/contracts/call-fields';
-import type { AsyncCalls } from '@toolfleet/results';
+import { readParked, type AsyncCalls } from '@toolfleet/results';
 import type { Toolsets } from '@toolfleet/catalog';
 import type { RequestLimits, ShowAllowance } from '@toolfleet/access';
 
@@ -58,15 +58,31 @@ export class ToolCalls {
     return { body, replayed: replayOf !== undefined };
   }
 
+  /** Like `run`; a call that is parked for an approval is answered at once. @throws ToolError when the call is refused */
+  runOrPark(request: CallRequest): Promise<CallAnswer | { waiting: AcceptedBody }> {
+    return this.run(request).catch((refusal: unknown) => ({ waiting: toWaiting(refusal) }));
+  }
+
   /** Stores a call for asynchronous execution; durable when this resolves. @throws ToolError when it is refused */
   async accept(request: CallRequest): Promise<AcceptedBody> {
     // Refuses at once what would fail later: unknown tool, permissions, arguments, policy.
     const mode: CallMode = request.mode.kind === 'refused' ? request.mode : { kind: 'admit' };
-    await this.executeCall({ ...request, mode });
+    try {
+      await this.executeCall({ ...request, mode, approval: { asks: false, ...request.approval, parks: true } });
+    } catch (refusal) {
+      return toWaiting(refusal);
+    }
     // The record of the call names the original tool, which decides who may see it.
     await this.async.accept(await this.toolsets.resolve(request));
     return { call_id: request.callId, status: 'accepted' };
   }
+}
+
+/** The answer to a call that waits for an approval. @throws any other refusal */
+function toWaiting(refusal: unknown): AcceptedBody {
+  const parked = readParked(refusal);
+  if (!parked) throw refusal;
+  return { call_id: parked.id, status: 'awaiting_approval', approval: parked.decision };
 }
 
 /** The sender of a batch, when the batch must have ended, and where to show what is left of the sender's request limits. */

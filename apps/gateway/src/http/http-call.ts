@@ -72,7 +72,11 @@ export class HttpCalls {
     } as const;
     const time = { beginsAt: this.sentAt(http), maxMs: this.maxCallMs };
     const request = callRequest({ id: callId, tool: toolName, arguments: args, fields }, caller, time);
-    return { ...request, idempotencyWaitMs: preferredWaitMs(readHeader(http, 'prefer')) };
+    const prefer = readHeader(http, 'prefer');
+    const waits = { idempotencyWaitMs: preferredWaitMs(prefer) };
+    return prefersAsync(prefer)
+      ? { ...request, ...waits, approval: { asks: false, parks: true } }
+      : { ...request, ...waits };
   }
 }
 
@@ -132,6 +136,10 @@ function readHeader(http: HttpRequest, name: string): string | undefined {
   const value = http.headers[name];
   return Array.isArray(value) ? value[0] : value;
 }
+
+/** `Prefer: respond-async` (RFC 7240 section 4.1): its sender takes 202 for an answer where a call has to wait for a person. */
+const prefersAsync = (prefer: string | undefined): boolean =>
+  /(?:^|[,;\s])respond-async(?:$|[,;\s])/i.test(prefer ?? '');
 
 /** `Prefer: wait=<seconds>` (RFC 7240 section 4.3). */
 function preferredWaitMs(prefer: string | undefined): number | undefined {

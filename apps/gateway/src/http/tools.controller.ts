@@ -1,4 +1,4 @@
-import { isJsonObject, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type AcceptedBody, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import {
   formatTool,
@@ -75,6 +75,12 @@ function sendText(reply: FastifyReply, format: keyof typeof TEXTS, tools: readon
   const { type, write } = TEXTS[format];
   void reply.header('Content-Type', `${type}; charset=utf-8`);
   return write(tools);
+}
+
+/** Answers 202 with the location of the call. */
+function toAccepted(reply: FastifyReply, accepted: AcceptedBody): AcceptedBody {
+  void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);
+  return accepted;
 }
 
 /** The Tools API. */
@@ -171,7 +177,10 @@ export class ToolsController {
     );
   }
 
-  /** Runs one call. `mode: async` answers 202 with the location of the call; a dry run is always answered at once. */
+  /**
+   * Runs one call. `mode: async` answers 202 with the location of the call, and so does a call that is parked for an approval; a dry run
+   * is always answered at once.
+   */
   @Serves('POST /api/v1/tools/{name}/execute')
   async execute(
     @Input() { path, body }: RouteInput<'POST /api/v1/tools/{name}/execute'>,
@@ -181,11 +190,10 @@ export class ToolsController {
     const fields = withHeaderFields(request, readExecuteToolBody(body));
     const call = this.http.toCallRequest(request, reply, path.name, fields.arguments, fields);
     if (fields.mode === 'async' && !fields.dry_run) {
-      const accepted = await this.http.traced(request, () => this.calls.accept(call));
-      void reply.status(202).header('Location', `/api/v1/calls/${accepted.call_id}`);
-      return accepted;
+      return toAccepted(reply, await this.http.traced(request, () => this.calls.accept(call)));
     }
-    const outcome = await this.http.traced(request, () => this.calls.run(call));
+    const outcome = await this.http.traced(request, () => this.calls.runOrPark(call));
+    if ('waiting' in outcome) return toAccepted(reply, outcome.waiting);
     if (outcome.replayed) void reply.header('X-Idempotency-Cached', 'true');
     return outcome.body;
   }

@@ -168,7 +168,7 @@ it.each(['auto', 'legacy'] as const)('approval of one question does not cover a 
     elicitation: await relay(),
     executeCall: async ({ approval }) => {
       throw new ToolError('APPROVAL_REQUIRED', {
-        facts: { approval: { questions: [approval?.given ? 'Twice?' : 'Once?'], revision: 'r1' } },
+        facts: { approval: { questions: [approval?.given ? 'Twice?' : 'Once?'], revision: 'r1', by: 'entry' } },
       });
     },
   });
@@ -186,7 +186,9 @@ it.each(['auto', 'legacy'] as const)('approval of one revision does not cover a 
     executeCall: async ({ approval }) => {
       sent.push(approval?.given);
       if (approval?.given?.revision === revision) throw new ToolError('INTERNAL', { message: 'ran' });
-      throw new ToolError('APPROVAL_REQUIRED', { facts: { approval: { questions: [QUESTION], revision } } });
+      throw new ToolError('APPROVAL_REQUIRED', {
+        facts: { approval: { questions: [QUESTION], revision, by: 'entry' } },
+      });
     },
   });
   const answers = [yes(), { action: 'decline' }];

@@ -18,7 +18,8 @@ const MAX_SHOWN = 1_000;
 
 /** What the policy wants a person to approve, and for which revision; undefined when the call was refused for another reason. */
 export function readRequiredApproval(refusal: unknown): Approval | undefined {
-  return isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
+  const approval = isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
+  return approval?.by === 'entry' ? { questions: approval.questions, revision: approval.revision } : undefined;
 }
 
 /**

@@ -134,14 +134,14 @@ export function toAsking(
   features: ClientFeatures,
   isModern: boolean,
   takesTasks = false,
-): { approval: { asks: boolean }; input: CallInput | undefined } {
+): { approval: { asks: boolean; parks: boolean }; input: CallInput | undefined } {
   const canAsk = isModern || elicitation !== undefined;
   const [forms, urls] = [canAsk && features.forms, canAsk && features.urls];
   const capabilities: JsonObject =
     forms || urls ? { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } : {};
   const takes = isModern && takesTasks && features.tasks && tasks !== undefined;
   const input = forms || urls || takes ? { capabilities, ...(takes && { tasks: 'take' as const }) } : undefined;
-  return { approval: { asks: forms }, input };
+  return { approval: { asks: forms, parks: takes }, input };
 }
 
 /** What the server of a tool asks for; undefined when the call was refused for another reason, or when the caller cannot be asked. */

@@ -15,6 +15,7 @@ import type { Task, TaskStatus, TaskStore } from './tasks.js';
 
 /** Call states as task states. A tool error is a completed task; `failed` means that something else went wrong. */
 const STATUS: Record<StoredCall['state'], TaskStatus> = {
+  awaiting_approval: 'working',
   accepted: 'working',
   claimed: 'working',
   succeeded: 'completed',
@@ -24,6 +25,7 @@ const STATUS: Record<StoredCall['state'], TaskStatus> = {
   outcome_unknown: 'failed',
 };
 const INTERNAL_ERROR = -32_603;
+const WAITS = 'Waits for the approval of a person';
 
 /**
  * Tasks as asynchronous calls. The task id is the call id, which is the job id in the `tool-calls` queue, so a task survives a
@@ -48,8 +50,11 @@ export class QueueTasks implements TaskStore {
   }
 
   async start(request: CallRequest): Promise<Task> {
-    await this.calls.accept({ ...request, input: request.input && { ...request.input, tasks: 'follow' } });
-    return this.toTask(await this.asyncCalls.get(request.principal, request.callId), request.resultReading);
+    const { call_id } = await this.calls.accept({
+      ...request,
+      input: request.input && { ...request.input, tasks: 'follow' },
+    });
+    return this.toTask(await this.asyncCalls.get(request.principal, call_id), request.resultReading);
   }
 
   async get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined> {
@@ -112,7 +117,7 @@ function toTask(call: StoredCall): Task {
     taskId: callId,
     tool,
     status,
-    statusMessage: (status === 'cancelled' && result?.error) || undefined,
+    statusMessage: (status === 'cancelled' && result?.error) || (state === 'awaiting_approval' ? WAITS : undefined),
     createdAt: new Date(acceptedAt).toISOString(),
     lastUpdatedAt: new Date(finishedAt ?? acceptedAt).toISOString(),
     result: status === 'completed' && result ? (renderStoredResult(result) as JsonObject) : undefined,

@@ -18,6 +18,7 @@ import { callRequest, readCallFields, type CallFieldsOn } from '@toolfleet/contr
 import { question } from '@toolfleet/contracts/text';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
+import { readParked } from '@toolfleet/results';
 import { readRequiredApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
 import { runAsking, toAsking, type AskedClient } from './input-request.js';
@@ -25,7 +26,7 @@ import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
-import { startTask, supportsTask } from './tasks.js';
+import { createTaskResult, startTask, supportsTask } from './tasks.js';
 
 /** Longest silence towards a client that asked for progress, while its call waits or runs. */
 const HEARTBEAT_MS = 10_000;
@@ -96,6 +97,8 @@ export async function callPlainTool(
     return renderResult(request.callId, await deps.executeCall(request));
   } catch (error) {
     if (request.approval.asks && readRequiredApproval(error)) return undefined;
+    const task = await waitingTask(deps, request, error);
+    if (task) return task;
     if (!call.exchange || !isToolError(error) || error.code !== 'INPUT_REQUIRED')
       return toRefusal(deps, request, error);
     call.exchange.begun = { request, refusal: error };
@@ -164,8 +167,25 @@ async function runOrStartTask(
   if (tool && deps.tasks && supportsTask(context, tool)) {
     return (await startTask(deps.tasks, request)) as CallToolResult;
   }
-  const result = renderResult(request.callId, await deps.executeCall(request));
-  return server.server.projectCallToolResult(result, undefined);
+  try {
+    const result = renderResult(request.callId, await deps.executeCall(request));
+    return server.server.projectCallToolResult(result, undefined);
+  } catch (error) {
+    const waiting = await waitingTask(deps, request, error);
+    if (waiting) return waiting;
+    throw error;
+  }
+}
+
+/** The task of a call that was parked for an approval; undefined when it was refused, or its client does not take tasks. */
+async function waitingTask(
+  { tasks }: McpServerDeps,
+  { approval, principal, resultReading }: CallRequest,
+  error: unknown,
+): Promise<CallToolResult | undefined> {
+  const parked = approval?.parks ? readParked(error) : undefined;
+  const task = parked && (await tasks?.get(principal, parked.id, resultReading));
+  return task && (createTaskResult(task, tasks!) as CallToolResult);
 }
 
 /** A refusal as a result. @throws ProtocolError -32602 for an unknown tool; protocol errors are thrown unchanged */

@@ -36,9 +36,9 @@ export class CallEndpoint {
   @Endpoint(SUBJECTS.toolCall, { schema: CALL_SCHEMA })
   async call(message: CallMessage, context: EndpointContext): Promise<CallBody | AcceptedBody> {
     const request = this.nats.toCallRequest(this.nats.caller(context), message, context);
-    return message.mode === 'async' && !message.dry_run
-      ? this.calls.accept(request)
-      : (await this.calls.run(request)).body;
+    if (message.mode === 'async' && !message.dry_run) return this.calls.accept(request);
+    const answer = await this.calls.runOrPark(request);
+    return 'waiting' in answer ? answer.waiting : answer.body;
   }
 
   @Endpoint(`${SUBJECTS.toolCall}.*`, { schema: CALL_SCHEMA })

@@ -4,6 +4,7 @@ import { Clock } from '@toolfleet/resilience';
 import { AuthGuard, KeyLimitGuard, ToolsetGuard } from '../server/guards.js';
 import type { Authenticate, RequestLimits } from '@toolfleet/access';
 import type { Toolsets } from '@toolfleet/catalog';
+import { ApprovalsController } from '../http/approvals.controller.js';
 import { CallsController } from '../http/calls.controller.js';
 import { ErrorFilter } from '../server/error.filter.js';
 import { FleetController } from '../http/fleet.controller.js';
@@ -34,6 +35,7 @@ const CONTROLLERS = [
   ShannonSourcesController,
   ShannonController,
   CallsController,
+  ApprovalsController,
   ResultsController,
   UsageController,
   BudgetsController,

@@ -104,6 +104,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const executeCall = makeExecuteCall({
     catalog: new RegistryResolver(deps.definitions, deps.toolsets, deps.list),
     policy: policy.policy,
+    approvals: deps.results.parked,
     guards: guards.guards,
     cache: new RedisResultCache(redis, clock, { results: kept }),
     rateLimiter,

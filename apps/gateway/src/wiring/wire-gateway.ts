@@ -188,16 +188,18 @@ function wireCalls(
       isIdempotent: async (name, tenantId) => (await catalog.definitions.get(name, tenantId))?.idempotent === true,
       clock,
       publish: results.publish,
+      parked: results.parked,
     }),
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
   });
   return {
     asyncCalls,
     results: results.reader,
+    decisions: results.decisions,
     toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
     batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, modelBytes(settings)),
     queue,
-    components: [worker, results.lost] satisfies LifecycleComponent[],
+    components: [worker, results.lost, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
   };
 }
 
@@ -288,6 +290,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       calls.toolCalls,
       calls.batches,
       calls.asyncCalls,
+      calls.decisions,
       calls.results,
       fleet.view,
       fleet.limits,

@@ -3,11 +3,16 @@ import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { DEFAULT_RETENTION, RedisJournal, type KeyHolders } from '@toolfleet/journal';
 import { JobQueue, StoreGeneration } from '@toolfleet/queue';
+import { NatsApprovalRecords } from '@toolfleet/records';
 import {
+  ApprovalDecisions,
+  ApprovalWakes,
   AsyncCalls,
   CallEnds,
   CallResultShelf,
   LostCalls,
+  ParkedCalls,
+  parkedLookup,
   RedisCallStore,
   RedisKeptResults,
   ResultReader,
@@ -49,6 +54,7 @@ export function wireResults(
     nats.connected
       ? nats.publish(subject, body)
       : logger.warn({ subject }, 'result not published: NATS is disconnected');
+  const approvals = settings.GATEWAY_CALL_SPOOL > 0 ? new NatsApprovalRecords(nats) : undefined;
   const lost = new LostCalls({ queue, store, journal, ends: new CallEnds(store, publish), clock });
   const asyncCalls = new AsyncCalls({
     queue,
@@ -58,9 +64,21 @@ export function wireResults(
     results: kept,
     lost,
     access,
+    parked: approvals && parkedLookup(approvals),
     clock,
     maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,
   });
+  const parked =
+    approvals &&
+    new ParkedCalls({
+      records: approvals,
+      asyncCalls,
+      store,
+      clock,
+      maxWaitMs: settings.GATEWAY_APPROVAL_SECONDS * 1_000,
+      keptSeconds: settings.CALL_RESULT_TTL_SECONDS,
+      publicUrl: settings.GATEWAY_PUBLIC_URL,
+    });
   const selector = new SelectPool(clock);
   return {
     kept,
@@ -74,6 +92,15 @@ export function wireResults(
     publish,
     lost,
     asyncCalls,
+    /** Calls that people decide on; undefined when no calls are recorded. */
+    parked,
+    decisions: new ApprovalDecisions({
+      records: approvals,
+      calls: parked,
+      logger,
+      publicUrl: settings.GATEWAY_PUBLIC_URL,
+    }),
+    wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock }),
     selector,
     reader: new ResultReader(asyncCalls, selector),
     shelf: new CallResultShelf(handles, kept, clock, handleTtlSeconds * 1_000),

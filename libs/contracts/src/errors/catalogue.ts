@@ -125,7 +125,7 @@ export const CATALOGUE = {
     403,
     'permission_denied',
     false,
-    'A person must approve this call: make it over MCP with a client that supports elicitation, and answer its question.',
+    'A person must approve this call. If the answer has an approval, make the same call again once it is approved; else send mode async, an idempotency key, or use an MCP client with elicitation.',
     NEVER,
   ),
   APPROVAL_DECLINED: request(
@@ -133,6 +133,27 @@ export const CATALOGUE = {
     'permission_denied',
     false,
     'A person declined this call; ask that person what to do instead.',
+    NEVER,
+  ),
+  APPROVAL_EXPIRED: request(
+    403,
+    'permission_denied',
+    false,
+    'Too few people approved this call in time; make it again to ask them again.',
+    NEVER,
+  ),
+  APPROVAL_INVALIDATED: request(
+    403,
+    'permission_denied',
+    false,
+    'The tool, the arguments or the policy changed after the approval; make the call again to ask again.',
+    NEVER,
+  ),
+  APPROVAL_DECIDED: request(
+    409,
+    'invalid_arguments',
+    false,
+    'The approval is decided already; look at its state.',
     NEVER,
   ),
   INPUT_REQUIRED: request(

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '../json.js';
+import type { RequiredApproval } from '../approval.js';
 import { CATALOGUE, type ErrorCode, type ErrorEntry } from './catalogue.js';
 
 /**
@@ -27,7 +28,7 @@ export interface FailureFacts {
   /** What the fleet tells apart within one code. */
   reason?: FailureReason;
   /** APPROVAL_REQUIRED: what a person has to approve, and for which revision of the tool. */
-  approval?: { questions: readonly string[]; revision: string };
+  approval?: RequiredApproval;
   /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
   input?: RequiredInput;
 }

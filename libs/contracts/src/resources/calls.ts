@@ -95,7 +95,33 @@ export const CALL_RESULT = named(
 /** A finished call as callers receive it over HTTP and NATS. */
 export type CallBody = Value<typeof CALL_RESULT>;
 
-const ACCEPTED = named('Accepted', record({ call_id: text(), status: choice(['accepted']) }));
+export const PENDING_DECISION = named(
+  'PendingDecision',
+  record(
+    {
+      id: text('Id of the approval'),
+      questions: list(text(), 'What the policy asks'),
+      until: instant('When it expires'),
+      quorum: integer('Number of users that must agree'),
+      right: maybe(choice(['decide_calls'], 'Right that decides')),
+      roles: maybe(list(list(text()), 'Who decides has one role of each list')),
+      not_requester: flag('No credential of the user that made the call decides, not only the one that made it'),
+      url: text('Page of the console, from the root of the gateway unless it has a public URL'),
+    },
+    'The decision that a call waits for',
+  ),
+);
+/** The decision that a call waits for, as its caller sees it. */
+export type PendingDecision = Value<typeof PENDING_DECISION>;
+
+const ACCEPTED = named(
+  'Accepted',
+  record({
+    call_id: text(),
+    status: choice(['accepted', 'awaiting_approval']),
+    approval: maybe(PENDING_DECISION),
+  }),
+);
 /** Body of a call accepted for asynchronous execution (HTTP 202). */
 export type AcceptedBody = Value<typeof ACCEPTED>;
 
@@ -118,7 +144,16 @@ const CALL_RECORD = named(
 /** One call of a batch as callers receive it. */
 export type CallRecord = Value<typeof CALL_RECORD>;
 
-const STATE = choice(['accepted', 'claimed', 'succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown']);
+const STATE = choice([
+  'awaiting_approval',
+  'accepted',
+  'claimed',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'outcome_unknown',
+]);
 /** States of an asynchronous or journalled call. */
 export type CallState = Value<typeof STATE>;
 
@@ -271,14 +306,18 @@ export const CALL_ROUTES = {
     headers: record({
       ...CALL_HEADERS,
       'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed for 24 h'),
-      Prefer: maybe(text('wait=<seconds>: a duplicate of an unfinished call waits for it')),
+      Prefer: maybe(
+        text(
+          'wait=<seconds>: a duplicate of an unfinished call waits for it; respond-async: a call that needs an approval is parked',
+        ),
+      ),
     }),
     body: EXECUTE,
     readsBody: true,
     example: { arguments: { expression: '6 * 7' } },
     answers: {
       200: answer(RAN, CALL_RESULT, { ...RESULT_EXAMPLE, usage: { tokens: 0, cost_usd: 0 }, call_id: '0d5f8f8e' }),
-      202: answer('Accepted (mode async); Location is the call', ACCEPTED),
+      202: answer('Accepted (mode async), or waits for an approval; Location is the call', ACCEPTED),
     },
     errors: 'call',
   },

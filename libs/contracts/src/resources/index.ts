@@ -1,4 +1,5 @@
 import type { Flat, Schema } from '../json-schema.js';
+import { APPROVAL_ROUTES } from './approvals.js';
 import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { OPERATION_ROUTES } from './operations.js';
@@ -12,6 +13,7 @@ import { USAGE_ROUTES } from './usage.js';
 export { TAGS, type Access, type Answer, type Route } from './route.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { USAGE_MEMBERS } from './usage.js';
+export type * from './approvals.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './operations.js';
@@ -24,6 +26,7 @@ export type * from './usage.js';
 export const ROUTES = {
   ...CALL_ROUTES,
   ...BODY_ROUTES,
+  ...APPROVAL_ROUTES,
   ...SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
   ...OPERATION_ROUTES,

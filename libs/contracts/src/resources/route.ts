@@ -7,6 +7,7 @@ import type { Right } from '../roles.js';
 export const TAGS = {
   tools: 'Tools that the caller may use',
   calls: 'Calls of tools, one or many, now or in the background',
+  approvals: 'Calls that wait for the decision of a person',
   results: 'Kept results and files',
   sources: 'Where tools come from: OpenAPI documents and MCP servers',
   toolsets: 'Selections of tools with names and texts of their own',

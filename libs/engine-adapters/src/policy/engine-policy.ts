@@ -104,8 +104,8 @@ class EnginePolicy extends PolicyPort {
     return decision.then((decided) => this.toResult(request, decided));
   }
 
-  private toResult(request: PolicyRequest, { deny, ask }: PolicyDecision): PolicyResult {
-    if (deny.length === 0) return ask ? { allowed: true, ask } : { allowed: true };
+  private toResult(request: PolicyRequest, { deny, ...asked }: PolicyDecision): PolicyResult {
+    if (deny.length === 0) return { allowed: true, ...asked };
     this.onDenied(request, deny);
     return { allowed: false, reasons: deny };
   }

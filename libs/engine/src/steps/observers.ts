@@ -5,9 +5,9 @@ import { step, type Step } from '../step.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** Whether a call goes on after this refusal: a person is asked. */
-const goesOn = ({ request }: ActiveCall, { code, facts }: ToolError): boolean =>
+const goesOn = ({ code, facts }: ToolError): boolean =>
   code === 'APPROVAL_REQUIRED'
-    ? request.approval?.asks === true
+    ? facts?.approval?.by !== undefined
     : code === 'INPUT_REQUIRED' && facts?.input !== undefined;
 
 /**
@@ -26,7 +26,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
       result = await next(active);
     } catch (thrown) {
       const error = toToolError(thrown);
-      if (!goesOn(active, error)) finished(active, error);
+      if (!goesOn(error)) finished(active, error);
       throw error;
     }
     if (active.request.mode.kind !== 'admit') finished(active, result);

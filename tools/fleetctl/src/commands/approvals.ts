@@ -1,8 +1,9 @@
-import type { Json, QuarantinedTool } from '@toolfleet/client';
+import type { CallApproval, Json, QuarantinedTool } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import type { Gateway } from '../gateway.js';
+import { decideCall, isCallId, printCalls, showCall, waitingCalls } from './call-approvals.js';
 import { jsonText, paint, plain, shellWord, table, type Terminal } from '../terminal.js';
 
 /** Equal lines shown before and after a change. */
@@ -11,33 +12,39 @@ const CONTEXT_LINES = 2;
 /** `fleetctl approvals`. */
 export const approvals: Command = {
   usage:
-    'approvals [list] | approvals show <tool> | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
-  summary: 'Decide on tools that changed or look suspicious: administrators of their tenant, operators of all',
+    'approvals [list] | approvals show <call|tool> | approvals approve <call> [--note <text>] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
+  summary: 'Decide on calls that wait for a person, and on tools that changed or look suspicious',
+  options: [
+    ['--note <text>', 'approve, reject: kept with the decision on a call; its caller sees why it was rejected'],
+  ],
   verbs: ['list', 'show', 'approve', 'reject'],
-  known: [],
+  known: ['note'],
   async complete([verb, tool, revision], gateway) {
     if (verb === 'list' || revision !== undefined) return [];
-    const waiting = await listWaiting(gateway);
-    if (tool === undefined) return waiting.map(({ name }) => name);
+    const { tools: waiting, calls } = await listAll(gateway);
+    if (tool === undefined) return [...waiting.map(({ name }) => name), ...calls.map(({ id }) => id)];
     return verb === 'show' ? [] : waiting.filter(({ name }) => name === tool).map((one) => one.pending_revision);
   },
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
-    const most = { list: 0, show: 1, approve: 2, reject: 2 }[verb];
+    const isCall = isCallId(rest[0] ?? '');
+    const most = { list: 0, show: 1, approve: isCall ? 1 : 2, reject: isCall ? 1 : 2 }[verb];
     if (most === undefined || rest.length !== most)
       throw new CliError(`usage: fleetctl ${approvals.usage}`, EXIT.usage);
     const [tool = '', revision] = rest;
     if (verb === 'list') return list(context);
-    if (verb === 'show') return show(context, tool);
+    if (verb === 'show') return isCall ? showCall(context, tool) : show(context, tool);
+    if (isCall) return decideCall(context, verb as 'approve' | 'reject', tool);
     return decide(context, verb as 'approve' | 'reject', tool, revision as string);
   },
 };
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const waiting = await listWaiting(gateway());
-  if (json) terminal.out(`${jsonText(waiting, 2)}\n`);
-  else if (waiting.length === 0) terminal.out('No tool awaits a decision\n');
-  else {
+  const { calls, tools: waiting } = await listAll(gateway());
+  if (json) terminal.out(`${jsonText({ calls, tools: waiting }, 2)}\n`);
+  else if (waiting.length + calls.length === 0) terminal.out('Nothing awaits a decision\n');
+  else if (calls.length > 0) printCalls(terminal, calls);
+  if (!json && waiting.length > 0) {
     const rows = waiting.map((tool) => [
       tool.name,
       `${tool.source.kind}/${tool.source.name}`,
@@ -78,6 +85,14 @@ async function decide(
   const body = await gateway().request(`POST /api/v1/quarantine/{name}/${decision}`, sent);
   terminal.out(json ? `${jsonText(body, 2)}\n` : `${decision === 'approve' ? 'Approved' : 'Rejected'} ${name}\n`);
   return EXIT.ok;
+}
+
+/** What waits: calls, and tools for those who may decide on them. */
+async function listAll(gateway: Gateway): Promise<{ calls: CallApproval[]; tools: QuarantinedTool[] }> {
+  const { rights } = await gateway.request('GET /api/v1/me');
+  const seesTools = rights.includes('approve_tools');
+  const [calls, tools] = await Promise.all([waitingCalls(gateway), seesTools ? listWaiting(gateway) : []]);
+  return { calls, tools };
 }
 
 function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {

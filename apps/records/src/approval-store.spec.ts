@@ -1,0 +1,286 @@
+/** Approvals of calls, on both databases. */
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { APPROVAL_TRANSITIONS, type ApprovalState } from '@toolfleet/contracts';
+import type { ApprovalAsk, ApprovalPerson, StoredApproval } from '@toolfleet/contracts/approvals';
+import { postgresDialect, sqliteDialect } from '@toolfleet/database';
+import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import type { Dialect } from 'kysely';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { BodySeal } from './body-seal.js';
+import { CallStore } from './call-store.js';
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+const HOUR = 3_600_000;
+const SEAL = new BodySeal('a-records-key-for-tests-0123456789abcdef');
+const SECRET = 'a-secret-argument-of-a-call';
+
+const asked = (callId: string, more: Partial<ApprovalAsk> = {}): ApprovalAsk => ({
+  call_id: callId,
+  requester: { tenant_id: 'acme', user_id: 'ann', key_id: 'k-ann' },
+  acting_user_id: 'ann',
+  tool: 'crm_delete',
+  revision: 'r1',
+  fingerprint: 'f1',
+  keyed: false,
+  questions: ['Delete it?'],
+  rule: {},
+  micro_usd: 1_500,
+  door: 'http',
+  until: NOON + HOUR,
+  arguments: { note: SECRET },
+  ...more,
+});
+const parked = (callId: string, more: Partial<ApprovalAsk> = {}) =>
+  asked(callId, { request: { callId, toolName: 'crm_delete' }, ...more });
+const person = (user: string): ApprovalPerson => ({ tenant_id: 'acme', user_id: user, key_id: `k-${user}` });
+
+/** @param newDatabase gives the connections of an empty database; undefined where one process owns it */
+function conformance(name: string, newDatabase: () => Promise<{ connect: () => Dialect; isShared?: boolean }>): void {
+  describe(`approvals: ${name}`, () => {
+    const opened: CallStore[] = [];
+    const open = async (
+      { seal, connect }: { seal?: BodySeal | undefined; connect?: () => Dialect } = { seal: SEAL },
+    ) => {
+      const store = new CallStore((connect ?? (await newDatabase()).connect)(), seal);
+      await store.open();
+      opened.push(store);
+      return store.approvals;
+    };
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((store) => store.close()));
+    });
+    const decide = (approvals: CallStore['approvals'], call_id: string, decision: 'approve' | 'reject', user: string) =>
+      approvals.decide({ call_id, decision, by: person(user) }, NOON + 1);
+
+    it('run a parked call once after one yes', async () => {
+      const approvals = await open();
+      const { approval } = await approvals.ask(parked('c1'), NOON);
+      expect(approval).toMatchObject({ state: 'pending', parked: true, votes: [], until: NOON + HOUR });
+      expect(await approvals.begin('c1', NOON)).toMatchObject({ ended: true });
+      expect(await decide(approvals, 'c1', 'approve', 'bob')).toMatchObject({ changed: true, due: true });
+      // A double click, and a colleague, later.
+      expect(await decide(approvals, 'c1', 'approve', 'bob')).toMatchObject({ changed: false, due: false });
+      expect(await decide(approvals, 'c1', 'reject', 'eve')).toMatchObject({ changed: false, due: false });
+      const begun = await approvals.begin('c1', NOON + 2);
+      expect(begun).toMatchObject({ approval: { state: 'executing' }, request: { callId: 'c1' } });
+      expect(await approvals.end({ call_id: 'c1', event: 'end' }, NOON + 3)).toEqual({ changed: true });
+      expect(await approvals.end({ call_id: 'c1', event: 'end' }, NOON + 3)).toEqual({ changed: false });
+      expect(await approvals.begin('c1', NOON + 4)).toMatchObject({ approval: { state: 'done' }, ended: true });
+      expect(await approvals.due(NOON + 24 * HOUR, 10)).toEqual([]);
+    });
+
+    it('let a parked call end that was rejected, with the reason', async () => {
+      const approvals = await open();
+      await approvals.ask(parked('c1'), NOON);
+      await approvals.decide({ call_id: 'c1', decision: 'reject', by: person('bob'), note: 'Not this one' }, NOON + 1);
+      const { approval, request } = await approvals.begin('c1', NOON + 2);
+      expect([approval?.state, approval?.votes[0]?.note, request?.['callId']]).toEqual([
+        'rejected',
+        'Not this one',
+        'c1',
+      ]);
+      await approvals.end({ call_id: 'c1', event: 'end', code: 'APPROVAL_DECLINED' }, NOON + 3);
+      expect((await approvals.show('c1', false)).approval).toMatchObject({
+        state: 'rejected',
+        code: 'APPROVAL_DECLINED',
+      });
+    });
+
+    it('need a quorum of different users, each with one vote', async () => {
+      const approvals = await open();
+      await approvals.ask(parked('c1', { rule: { quorum: 2 } }), NOON);
+      expect(await decide(approvals, 'c1', 'approve', 'bob')).toMatchObject({ changed: false, due: false });
+      expect(await decide(approvals, 'c1', 'approve', 'bob')).toMatchObject({ approval: { state: 'pending' } });
+      const both = await decide(approvals, 'c1', 'approve', 'eve');
+      expect(both).toMatchObject({ approval: { state: 'approved' }, changed: true, due: true });
+      expect(both.approval?.votes.map((vote) => vote.user_id).toSorted()).toEqual(['bob', 'eve']);
+    });
+
+    it('expire, and are woken until their call has ended', async () => {
+      const approvals = await open();
+      await approvals.ask(parked('c1', { until: NOON + 5 }), NOON);
+      await approvals.ask(asked('c2', { ask_key: 'q', until: NOON + 5 }), NOON);
+      await approvals.ask(parked('c3'), NOON);
+      expect(await decide(approvals, 'c3', 'approve', 'bob')).toMatchObject({ due: true });
+      expect(await approvals.due(NOON + 4, 10)).toEqual([]);
+      expect((await approvals.due(NOON + 6, 10)).map((one) => [one.call_id, one.state])).toEqual([['c1', 'expired']]);
+      expect((await approvals.show('c2', false)).approval?.state).toBe('expired');
+      expect(await approvals.due(NOON + 6, 10)).toEqual([]);
+      const later = await approvals.due(NOON + 20_000, 10);
+      expect(later.map((one) => one.call_id).toSorted()).toEqual(['c1', 'c3']);
+      expect(await decide(approvals, 'c2', 'approve', 'bob')).toMatchObject({ changed: false });
+    });
+
+    it('answer a call that is made again', async () => {
+      const approvals = await open();
+      const again = (callId: string, more: Partial<ApprovalAsk> = {}, now = NOON) =>
+        approvals.ask(asked(callId, { ask_key: 'q', keyed: true, ...more }), now);
+      await again('c1');
+      expect((await again('c2')).approval?.call_id).toBe('c1');
+      await expect(again('c3', { fingerprint: 'f2' })).rejects.toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
+      await decide(approvals, 'c1', 'approve', 'bob');
+      expect(await again('c4', {}, NOON + 2)).toMatchObject({
+        granted: true,
+        approval: { call_id: 'c1', state: 'done' },
+      });
+      // The journal replays the outcome of its key for a day.
+      expect(await again('c5', {}, NOON + 3)).toMatchObject({ granted: true, approval: { call_id: 'c1' } });
+      expect(await again('c6', {}, NOON + 25 * HOUR)).toMatchObject({ approval: { call_id: 'c6', state: 'pending' } });
+    });
+
+    it('grant one call of a question without a key, and none of another tool', async () => {
+      const approvals = await open();
+      const again = (callId: string, more: Partial<ApprovalAsk> = {}) =>
+        approvals.ask(asked(callId, { ask_key: 'q', ...more }), NOON + 2);
+      await again('c1');
+      await decide(approvals, 'c1', 'approve', 'bob');
+      expect(await again('c2', { revision: 'r2' })).toMatchObject({ approval: { call_id: 'c2', state: 'pending' } });
+      expect((await approvals.show('c1', false)).approval?.state).toBe('invalidated');
+      await decide(approvals, 'c2', 'approve', 'bob');
+      expect(await again('c3', { revision: 'r2' })).toMatchObject({ granted: true });
+      expect(await again('c4', { revision: 'r2' })).toMatchObject({ approval: { call_id: 'c4', state: 'pending' } });
+      await decide(approvals, 'c4', 'reject', 'bob');
+      expect((await again('c5', { revision: 'r2' })).approval).toMatchObject({ call_id: 'c4', state: 'rejected' });
+    });
+
+    it('show arguments on request only, and keep them sealed', async () => {
+      const approvals = await open();
+      await approvals.ask(asked('c1'), NOON);
+      expect((await approvals.show('c1', true)).arguments).toEqual({ note: SECRET });
+      expect((await approvals.show('c1', false)).arguments).toBeUndefined();
+      expect(JSON.stringify(await approvals.list({ limit: 10 }))).not.toContain(SECRET);
+      expect(await approvals.show('other', true)).toEqual({});
+    });
+
+    it('are not kept without a key that seals them', async () => {
+      const approvals = await open({ seal: undefined });
+      expect(await approvals.ask(asked('c1'), NOON)).toEqual({});
+    });
+
+    it('are listed by tenant, state and tool, page by page', async () => {
+      const approvals = await open();
+      const tenant_id = `tenant-${Math.random()}`;
+      const requester = { tenant_id, user_id: 'ann' };
+      for (const [index, id] of ['a', 'b', 'c', 'd'].entries())
+        await approvals.ask(asked(`${tenant_id}-${id}`, { requester, tool: id }), NOON + Math.floor(index / 2));
+      const page = await approvals.list({ tenant_id, limit: 3 });
+      expect(page.approvals.map((one) => one.tool)).toEqual(['d', 'c', 'b']);
+      const rest = await approvals.list({ tenant_id, limit: 3, before: page.next! });
+      expect(rest.approvals.map((one) => one.tool)).toEqual(['a']);
+      expect((await approvals.list({ tenant_id, states: ['approved'], limit: 3 })).approvals).toEqual([]);
+      expect((await approvals.list({ tenant_id, tool: 'b', limit: 3 })).approvals).toHaveLength(1);
+    });
+
+    it('go with their user, tenant and time', async () => {
+      const approvals = await open();
+      const tenant_id = `gone-${Math.random()}`;
+      const ask = (id: string, user_id: string) =>
+        approvals.ask(
+          asked(`${tenant_id}-${id}`, { requester: { tenant_id, user_id }, acting_user_id: user_id }),
+          NOON,
+        );
+      await Promise.all([ask('1', 'ann'), ask('2', 'ann'), ask('3', 'bob'), ask('4', 'bob')]);
+      expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'ann' }, true)).toBe(2);
+      expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'ann' }, false)).toBe(2);
+      await decide(approvals, `${tenant_id}-3`, 'reject', 'eve');
+      await approvals.eraseBefore(NOON + HOUR, { only: tenant_id });
+      const left = await approvals.list({ tenant_id, limit: 10 });
+      expect(left.approvals.map((one) => one.call_id)).toEqual([`${tenant_id}-4`]);
+      expect(await approvals.eraseOwner({ tenantId: tenant_id }, false)).toBe(1);
+    });
+
+    it.each([1, 2, 3, 4, 5])('move as the table says, whatever races (seed %i)', async (seed) => {
+      const { connect, isShared = false } = await newDatabase();
+      const one = await open({ seal: SEAL, connect });
+      // PostgreSQL serves two replicas of the service.
+      const stores = isShared ? [one, await open({ seal: SEAL, connect })] : [one];
+      const random = randomFrom(seed);
+      const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+      const ids = Array.from({ length: 6 }, (_, index) => `race-${seed}-${index}`);
+      for (const [index, id] of ids.entries())
+        await one.ask(parked(id, { rule: index % 2 === 0 ? {} : { quorum: 2 }, until: NOON + 40 }), NOON);
+      const seen = new Map<string, ApprovalState[]>(ids.map((id) => [id, ['pending']]));
+      const approvedBy = new Map<string, number>();
+      const note = (approval: StoredApproval | undefined) => {
+        if (!approval) return;
+        seen.get(approval.call_id)!.push(approval.state);
+        if (approval.state === 'executing') approvedBy.set(approval.call_id, approval.votes.length);
+      };
+      for (let now = NOON; now < NOON + 60; now += 1) {
+        const steps = Array.from({ length: 4 }, async () => {
+          const [store, id] = [pick(stores), pick(ids)];
+          const by = person(pick(['bob', 'eve', 'joe']));
+          const decision = pick(['approve', 'approve', 'approve', 'reject', 'cancel'] as const);
+          const event = pick(['end', 'end', 'invalidate'] as const);
+          switch (pick(['decide', 'decide', 'begin', 'end', 'due'])) {
+            case 'decide':
+              return note((await store.decide({ call_id: id, decision, by }, now)).approval);
+            case 'begin':
+              return note((await store.begin(id, now)).approval);
+            case 'end':
+              // Only a worker that has begun a call ends it.
+              if (!seen.get(id)!.includes('executing')) return;
+              await store.end({ call_id: id, event }, now);
+              return note((await store.show(id, false)).approval);
+            default:
+              for (const approval of await store.due(now, 10)) note(approval);
+          }
+        });
+        await Promise.all(steps);
+      }
+      for (const [id, states] of seen) {
+        expect(new Set(states.filter(isOver)).size, `${id}: ${states.join(' ')}`).toBeLessThanOrEqual(1);
+        const { approval } = await one.show(id, false);
+        const ran = states.includes('executing');
+        if (ran) expect(['executing', 'done', 'invalidated']).toContain(approval!.state);
+        if (ran) expect(approvedBy.get(id)).toBeGreaterThanOrEqual(approval!.rule.quorum ?? 1);
+        if (['rejected', 'expired', 'cancelled'].includes(approval!.state)) expect(ran).toBe(false);
+      }
+    });
+  });
+}
+
+/** Whether no event leads out of a state. */
+const isOver = (state: ApprovalState): boolean =>
+  Object.values(APPROVAL_TRANSITIONS).every(({ from }) => !from.includes(state));
+
+/** Pseudo-random numbers from 0 to 1 (mulberry32, public domain). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+conformance('SQLite', async () => ({ connect: () => sqliteDialect(':memory:') }));
+
+describe('on disk', () => {
+  it('no argument is readable', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'toolfleet-approvals-'));
+    const store = new CallStore(sqliteDialect(join(folder, 'records.db')), SEAL);
+    await store.open();
+    await store.approvals.ask(parked('c1', { request: { note: SECRET } }), NOON);
+    await store.close();
+    const bytes = readdirSync(folder).map((file) => readFileSync(join(folder, file), 'latin1'));
+    expect(bytes.join('')).not.toContain(SECRET);
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL (needs postgres)', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+  let databases = 0;
+  conformance('PostgreSQL', async () => {
+    const url = await server.createDatabase(`approvals_${(databases += 1)}`);
+    return { connect: () => postgresDialect(url), isShared: true };
+  });
+});

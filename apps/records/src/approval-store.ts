@@ -1,0 +1,479 @@
+import {
+  approvalAfter,
+  ToolError,
+  type ApprovalEvent,
+  type ApprovalRule,
+  type ApprovalState,
+} from '@toolfleet/contracts';
+import type { EpochMs, ErrorCode, JsonObject } from '@toolfleet/contracts';
+import {
+  MAX_PENDING_APPROVALS,
+  type ApprovalAsk,
+  type ApprovalAskReply,
+  type ApprovalBeginReply,
+  type ApprovalDecide,
+  type ApprovalDecideReply,
+  type ApprovalEnd,
+  type ApprovalEndReply,
+  type ApprovalList,
+  type ApprovalListReply,
+  type ApprovalPerson,
+  type ApprovalShowReply,
+  type ApprovalVote,
+  type StoredApproval,
+} from '@toolfleet/contracts/approvals';
+import { openBytes, sealBytes } from '@toolfleet/service';
+import { sql, type Kysely, type Transaction } from 'kysely';
+
+import type { BodyStore } from './body-store.js';
+
+/** PostgreSQL returns bigint as text, so values are converted where they are read. */
+interface ApprovalTable {
+  call_id: string;
+  tenant_id: string;
+  user_id: string;
+  key_id: string | null;
+  acting_user_id: string;
+  tool: string;
+  revision: string;
+  fingerprint: string;
+  /** Null: the question is not found by its key any more. */
+  ask_key: string | null;
+  keyed: number;
+  parked: number;
+  state: ApprovalState;
+  questions: string;
+  rule: string;
+  micro_usd: number;
+  door: string;
+  asked_at: number;
+  until: number;
+  /** When the approval expires, or its call is woken again; null: nothing is left to do. */
+  wake_at: number | null;
+  ended_at: number | null;
+  code: ErrorCode | null;
+  seal_key_id: string;
+  sealed: Buffer;
+}
+
+interface VoteTable {
+  call_id: string;
+  voter: string;
+  decision: 'approve' | 'reject';
+  tenant_id: string;
+  user_id: string;
+  key_id: string | null;
+  note: string | null;
+  at: number;
+}
+
+interface Tables {
+  call_approval: ApprovalTable;
+  approval_vote: VoteTable;
+}
+type Tx = Transaction<Tables>;
+
+/** What is sealed of a call. */
+interface SealedCall {
+  arguments: JsonObject;
+  request?: JsonObject;
+}
+
+/** A decided call that has not begun by then is woken again. */
+const WAKE_AGAIN_MS = 10_000;
+/** So is a call that runs; the queue and the journal decide whether it still does. */
+const RUN_AGAIN_MS = 30_000;
+/** So long the journal replays the outcome of an idempotency key (24 h), less a minute for the call itself. */
+const REPLAYED_MS = 86_400_000 - 60_000;
+
+/**
+ * Questions to people about calls, in the database of the calls. The state of each moves as `APPROVAL_TRANSITIONS` says, in a transaction
+ * that holds its row, so that of several requests that race one wins. Database failures reject.
+ */
+export class ApprovalStore {
+  readonly #db: Kysely<Tables>;
+
+  constructor(
+    db: Kysely<never>,
+    private readonly bodies: BodyStore,
+  ) {
+    this.#db = db as unknown as Kysely<Tables>;
+  }
+
+  /**
+   * Stores a question, or answers one that is known by its key.
+   * @throws ToolError IDEMPOTENCY_MISMATCH for a key that was used for another call, CALL_IN_PROGRESS while its call runs in another
+   *   form, QUEUE_FULL when too many questions of the tenant wait
+   */
+  async ask(asked: ApprovalAsk, now: EpochMs): Promise<ApprovalAskReply> {
+    if (!this.bodies.isOn) return {};
+    return this.#db.transaction().execute(async (tx) => {
+      const known = (await this.#find(tx, asked)) ?? undefined;
+      const answer = known && (await this.#answerKnown(tx, known, asked, now));
+      if (answer) return answer;
+      await this.#requireRoom(tx, asked.requester.tenant_id);
+      await this.#insert(tx, asked, now);
+      // Another request may have inserted the same question meanwhile.
+      const stored = await this.#find(tx, asked);
+      return { approval: await this.#shown(tx, stored!) };
+    });
+  }
+
+  /** The question of this key or call, with its row locked. */
+  async #find(tx: Tx, { requester, ask_key, call_id }: ApprovalAsk): Promise<ApprovalTable | undefined> {
+    const found = tx.selectFrom('call_approval').select('call_id').where('tenant_id', '=', requester.tenant_id);
+    const row = await (
+      ask_key === undefined ? found.where('call_id', '=', call_id) : found.where('ask_key', '=', ask_key)
+    ).executeTakeFirst();
+    return row && this.#locked(tx, row.call_id);
+  }
+
+  /** How a question that was asked before answers the call now; undefined: it is asked anew. */
+  async #answerKnown(
+    tx: Tx,
+    known: ApprovalTable,
+    asked: ApprovalAsk,
+    now: EpochMs,
+  ): Promise<ApprovalAskReply | undefined> {
+    if (known.fingerprint !== asked.fingerprint)
+      throw new ToolError('IDEMPOTENCY_MISMATCH', {
+        message: 'This idempotency key was used with another tool, other arguments or another context',
+        details: { first_call_id: known.call_id },
+      });
+    const holds = known.revision === asked.revision && known.questions === JSON.stringify(asked.questions);
+    const isOpen = Number(known.until) > now;
+    const again = async (event?: ApprovalEvent): Promise<undefined> => {
+      if (event) await this.#move(tx, known, event, now);
+      await this.#forgetKey(tx, known.call_id);
+    };
+    const granted = async (): Promise<ApprovalAskReply> => ({ approval: await this.#shown(tx, known), granted: true });
+    switch (known.state) {
+      case 'pending':
+        if (!isOpen) return again('expire');
+        return holds ? { approval: await this.#shown(tx, known) } : again('invalidate');
+      case 'approved': {
+        if (!holds) return again('invalidate');
+        if (known.parked === 1) return granted();
+        if (!isOpen) return again('expire');
+        await this.#move(tx, known, 'release', now);
+        if (known.keyed === 0) await this.#forgetKey(tx, known.call_id);
+        return granted();
+      }
+      case 'executing':
+        if (holds) return granted();
+        throw new ToolError('CALL_IN_PROGRESS', { details: { first_call_id: known.call_id } });
+      case 'done':
+        return holds && known.keyed === 1 && Number(known.ended_at) + REPLAYED_MS > now ? granted() : again();
+      case 'rejected':
+        return isOpen ? { approval: await this.#shown(tx, known) } : again();
+      default:
+        return again();
+    }
+  }
+
+  async #requireRoom(tx: Tx, tenantId: string): Promise<void> {
+    const { pending } = await tx
+      .selectFrom('call_approval')
+      .select(sql<number>`count(*)`.as('pending'))
+      .where('tenant_id', '=', tenantId)
+      .where('state', '=', 'pending')
+      .executeTakeFirstOrThrow();
+    if (Number(pending) < MAX_PENDING_APPROVALS) return;
+    throw new ToolError('QUEUE_FULL', {
+      message: `${MAX_PENDING_APPROVALS} calls of tenant ${tenantId} wait for an approval already; decide on some of them`,
+    });
+  }
+
+  async #insert(tx: Tx, asked: ApprovalAsk, now: EpochMs): Promise<void> {
+    const { requester, request } = asked;
+    const { id, key } = await this.bodies.sealingKey(tx as unknown as Kysely<never>, requester.tenant_id, now);
+    const sealed: SealedCall = { arguments: asked.arguments, ...(request && { request }) };
+    await tx
+      .insertInto('call_approval')
+      .values({
+        call_id: asked.call_id,
+        tenant_id: requester.tenant_id,
+        user_id: requester.user_id,
+        key_id: requester.key_id ?? null,
+        acting_user_id: asked.acting_user_id,
+        tool: asked.tool,
+        revision: asked.revision,
+        fingerprint: asked.fingerprint,
+        ask_key: asked.ask_key ?? null,
+        keyed: asked.keyed ? 1 : 0,
+        parked: request ? 1 : 0,
+        state: 'pending',
+        questions: JSON.stringify(asked.questions),
+        rule: JSON.stringify(asked.rule),
+        micro_usd: asked.micro_usd,
+        door: asked.door,
+        asked_at: now,
+        until: asked.until,
+        wake_at: asked.until,
+        ended_at: null,
+        code: null,
+        seal_key_id: id,
+        sealed: sealBytes(key, JSON.stringify(sealed), place(requester.tenant_id, asked.call_id)),
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+  }
+
+  /** One approval, with the arguments of its call on request. */
+  async show(callId: string, withArguments: boolean): Promise<ApprovalShowReply> {
+    const row = await this.#db.selectFrom('call_approval').selectAll().where('call_id', '=', callId).executeTakeFirst();
+    if (!row) return {};
+    const opened = withArguments ? await this.#open(this.#db, row) : undefined;
+    return { approval: await this.#shown(this.#db, row), ...(opened && { arguments: opened.arguments }) };
+  }
+
+  /** Approvals that match, the newest first. */
+  async list({ tenant_id, states, tool, before, limit }: ApprovalList): Promise<ApprovalListReply> {
+    let select = this.#db.selectFrom('call_approval').selectAll();
+    if (tenant_id !== undefined) select = select.where('tenant_id', '=', tenant_id);
+    if (states !== undefined) select = select.where('state', 'in', states);
+    if (tool !== undefined) select = select.where('tool', '=', tool);
+    const last = before === undefined ? undefined : readCursor(before);
+    if (last)
+      select = select.where((where) =>
+        where.or([
+          where('asked_at', '<', last.at),
+          where.and([where('asked_at', '=', last.at), where('call_id', '<', last.id)]),
+        ]),
+      );
+    const rows = await select.orderBy('asked_at', 'desc').orderBy('call_id', 'desc').limit(limit).execute();
+    const approvals = await Promise.all(rows.map((row) => this.#shown(this.#db, row)));
+    const end = rows.length === limit ? rows.at(-1) : undefined;
+    return { approvals, ...(end && { next: `${Number(end.asked_at)}.${end.call_id}` }) };
+  }
+
+  /**
+   * Stores the decision of a user, and moves the approval when enough have agreed, one has rejected it, or its requester cancels. A user
+   * has one vote. A decision that comes too late changes nothing.
+   */
+  decide({ call_id, decision, by, note }: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
+    return this.#db.transaction().execute(async (tx) => {
+      const row = await this.#locked(tx, call_id);
+      if (!row) return { changed: false, due: false };
+      const moved = await this.#decided(tx, row, { decision, by, note }, now);
+      const due = moved && row.parked === 1 && row.state !== 'pending';
+      return { approval: await this.#shown(tx, row), changed: moved, due };
+    });
+  }
+
+  async #decided(
+    tx: Tx,
+    row: ApprovalTable,
+    { decision, by, note }: Pick<ApprovalDecide, 'decision' | 'by' | 'note'>,
+    now: EpochMs,
+  ): Promise<boolean> {
+    if (row.state === 'pending' && Number(row.until) <= now) return this.#move(tx, row, 'expire', now);
+    if (decision === 'cancel') return this.#move(tx, row, 'cancel', now);
+    if (row.state !== 'pending') return false;
+    const vote = {
+      decision,
+      tenant_id: by.tenant_id,
+      user_id: by.user_id,
+      key_id: by.key_id ?? null,
+      note: note ?? null,
+      at: now,
+    };
+    await tx
+      .insertInto('approval_vote')
+      .values({ call_id: row.call_id, voter: voterOf(by), ...vote })
+      .onConflict((conflict) => conflict.columns(['call_id', 'voter']).doUpdateSet(vote))
+      .execute();
+    if (decision === 'reject') return this.#move(tx, row, 'reject', now);
+    const { quorum = 1 } = JSON.parse(row.rule) as ApprovalRule;
+    const votes = await this.#votes(tx, row.call_id);
+    return votes.length >= quorum && this.#move(tx, row, 'approve', now);
+  }
+
+  /** Takes a decided call. Its request is absent also when it cannot be read. */
+  begin(callId: string, now: EpochMs): Promise<ApprovalBeginReply> {
+    return this.#db.transaction().execute(async (tx) => {
+      const row = await this.#locked(tx, callId);
+      if (!row) return {};
+      if (row.parked === 0 || row.wake_at === null || row.state === 'pending')
+        return { approval: await this.#shown(tx, row), ended: true };
+      await this.#move(tx, row, 'begin', now);
+      const request = (await this.#open(tx, row))?.request;
+      return { approval: await this.#shown(tx, row), ...(request && { request }) };
+    });
+  }
+
+  /** Ends the call of an approval: nothing wakes it from now on. */
+  end({ call_id, event, code }: ApprovalEnd, now: EpochMs): Promise<ApprovalEndReply> {
+    return this.#db.transaction().execute(async (tx) => {
+      const row = await this.#locked(tx, call_id);
+      if (!row || row.wake_at === null) return { changed: false };
+      await this.#move(tx, row, event, now);
+      await tx
+        .updateTable('call_approval')
+        .set({ wake_at: null, ended_at: row.ended_at ?? now, code: code ?? row.code })
+        .where('call_id', '=', call_id)
+        .execute();
+      return { changed: true };
+    });
+  }
+
+  /** Expires what is due, and takes the parked calls that have to be woken, so that no other caller gets them for some seconds. */
+  async due(now: EpochMs, limit: number): Promise<StoredApproval[]> {
+    const rows = await this.#db
+      .selectFrom('call_approval')
+      .select('call_id')
+      .where('wake_at', '<=', now)
+      .orderBy('wake_at')
+      .limit(limit)
+      .execute();
+    const taken: StoredApproval[] = [];
+    for (const { call_id } of rows) {
+      const approval = await this.#db.transaction().execute((tx) => this.#take(tx, call_id, now));
+      if (approval) taken.push(approval);
+    }
+    return taken;
+  }
+
+  async #take(tx: Tx, callId: string, now: EpochMs): Promise<StoredApproval | undefined> {
+    const row = await this.#locked(tx, callId);
+    if (!row || row.wake_at === null || Number(row.wake_at) > now) return undefined;
+    if (row.state === 'pending' || (row.state === 'approved' && row.parked === 0))
+      await this.#move(tx, row, 'expire', now);
+    if (row.parked === 0) return undefined;
+    await this.#wakeAt(tx, row, now + (row.state === 'executing' ? RUN_AGAIN_MS : WAKE_AGAIN_MS));
+    return this.#shown(tx, row);
+  }
+
+  /** Deletes approvals that ended before `at`, of one tenant or of all except some. */
+  async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<void> {
+    let ended = this.#db.selectFrom('call_approval').select('call_id').where('asked_at', '<', at);
+    ended = ended.where('wake_at', 'is', null);
+    if ('only' in tenants) ended = ended.where('tenant_id', '=', tenants.only);
+    else if (tenants.except.length > 0) ended = ended.where('tenant_id', 'not in', tenants.except);
+    await this.#delete((await ended.execute()).map(({ call_id }) => call_id));
+  }
+
+  /**
+   * Deletes the approvals that a tenant, or a user with its keys, asked for, and the votes of the user; counts them in a dry run.
+   * @returns the number of approvals
+   */
+  async eraseOwner(
+    {
+      tenantId,
+      userId,
+      keyIds = [],
+    }: { tenantId: string; userId?: string | undefined; keyIds?: readonly string[] | undefined },
+    dryRun: boolean,
+  ): Promise<number> {
+    let owned = this.#db.selectFrom('call_approval').select('call_id').where('tenant_id', '=', tenantId);
+    if (userId !== undefined)
+      owned = owned.where((where) =>
+        where.or([
+          where('user_id', '=', userId),
+          where('acting_user_id', '=', userId),
+          ...(keyIds.length > 0 ? [where('key_id', 'in', keyIds)] : []),
+        ]),
+      );
+    const ids = (await owned.execute()).map(({ call_id }) => call_id);
+    if (dryRun) return ids.length;
+    await this.#delete(ids);
+    let votes = this.#db.deleteFrom('approval_vote').where('tenant_id', '=', tenantId);
+    if (userId !== undefined) votes = votes.where('user_id', '=', userId);
+    await votes.execute();
+    return ids.length;
+  }
+
+  async #delete(ids: readonly string[]): Promise<void> {
+    const MOST = 500;
+    for (let from = 0; from < ids.length; from += MOST)
+      for (const table of ['approval_vote', 'call_approval'] as const)
+        await this.#db
+          .deleteFrom(table)
+          .where('call_id', 'in', ids.slice(from, from + MOST))
+          .execute();
+  }
+
+  /** The row, which no other transaction changes until the end of this one: the update takes its lock in both databases. */
+  async #locked(tx: Tx, callId: string): Promise<ApprovalTable | undefined> {
+    await tx.updateTable('call_approval').set({ call_id: callId }).where('call_id', '=', callId).execute();
+    return tx.selectFrom('call_approval').selectAll().where('call_id', '=', callId).executeTakeFirst();
+  }
+
+  /** Moves a locked row, and notes in it what comes next. @returns false when the event changes nothing in its state */
+  async #move(tx: Tx, row: ApprovalTable, event: ApprovalEvent, now: EpochMs): Promise<boolean> {
+    const state = approvalAfter(row.state, event);
+    if (state === undefined) return false;
+    const isParked = row.parked === 1;
+    const isOver = state !== 'approved' && state !== 'executing';
+    row.state = state;
+    if (isOver) row.ended_at = now;
+    // A parked call that was not approved still has to end for its caller. An approval that its caller uses expires.
+    if (isParked) row.wake_at = state === 'executing' ? now + RUN_AGAIN_MS : now + WAKE_AGAIN_MS;
+    else row.wake_at = isOver ? null : row.until;
+    await tx
+      .updateTable('call_approval')
+      .set({ state, ended_at: row.ended_at, wake_at: row.wake_at })
+      .where('call_id', '=', row.call_id)
+      .execute();
+    return true;
+  }
+
+  async #wakeAt(tx: Tx, row: ApprovalTable, at: EpochMs): Promise<void> {
+    row.wake_at = at;
+    await tx.updateTable('call_approval').set({ wake_at: at }).where('call_id', '=', row.call_id).execute();
+  }
+
+  async #forgetKey(tx: Tx, callId: string): Promise<void> {
+    await tx.updateTable('call_approval').set({ ask_key: null }).where('call_id', '=', callId).execute();
+  }
+
+  async #votes(db: Kysely<Tables>, callId: string): Promise<ApprovalVote[]> {
+    const rows = await db.selectFrom('approval_vote').selectAll().where('call_id', '=', callId).orderBy('at').execute();
+    return rows.map(({ tenant_id, user_id, key_id, decision, note, at }) => ({
+      tenant_id,
+      user_id,
+      ...(key_id !== null && { key_id }),
+      decision,
+      ...(note !== null && { note }),
+      at: Number(at),
+    }));
+  }
+
+  async #open(db: Kysely<Tables>, row: ApprovalTable): Promise<SealedCall | undefined> {
+    const { tenant_id, call_id, seal_key_id, sealed } = row;
+    const key = await this.bodies.openingKey(db as unknown as Kysely<never>, tenant_id, seal_key_id);
+    return key && (JSON.parse(openBytes(key, sealed, place(tenant_id, call_id))) as SealedCall);
+  }
+
+  async #shown(db: Kysely<Tables>, row: ApprovalTable): Promise<StoredApproval> {
+    const { call_id, tenant_id, user_id, key_id, ended_at, code } = row;
+    return {
+      call_id,
+      requester: { tenant_id, user_id, ...(key_id !== null && { key_id }) },
+      acting_user_id: row.acting_user_id,
+      tool: row.tool,
+      revision: row.revision,
+      state: row.state,
+      questions: JSON.parse(row.questions) as string[],
+      rule: JSON.parse(row.rule) as ApprovalRule,
+      parked: row.parked === 1,
+      micro_usd: Number(row.micro_usd),
+      door: row.door,
+      asked_at: Number(row.asked_at),
+      until: Number(row.until),
+      votes: await this.#votes(db, call_id),
+      ...(ended_at !== null && { ended_at: Number(ended_at) }),
+      ...(code !== null && { code }),
+    };
+  }
+}
+
+const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;
+
+/** A user has one vote, whatever key it uses. */
+const voterOf = ({ tenant_id, user_id }: ApprovalPerson): string => JSON.stringify([tenant_id, user_id]);
+
+function readCursor(cursor: string): { at: number; id: string } {
+  const dot = cursor.indexOf('.');
+  return { at: Number(cursor.slice(0, dot)) || 0, id: cursor.slice(dot + 1) };
+}

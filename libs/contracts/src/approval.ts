@@ -1,0 +1,84 @@
+import type { EpochMs } from './units.js';
+
+/** A person's approval of questions raised by the policy. Valid only for the revision of the tool that the person was shown. */
+export interface Approval {
+  questions: readonly string[];
+  /** Revision of the tool's definition when the questions were asked. */
+  revision: string;
+  /** `CallIdentity.fingerprint` of the call that was shown. Absent where the entry point binds the approval to its call itself. */
+  fingerprint?: string;
+  /** Id of the stored approval, which is the id of the call that asked. Absent where the caller's own client asked its person. */
+  id?: string;
+}
+
+/** Who may answer the questions of a policy, and how. Where several rules ask, all of their conditions hold. */
+export interface ApprovalRule {
+  /** Parks the call even if its caller did not say that it can wait. */
+  parks?: boolean;
+  /** Number of different users that must agree; default 1. */
+  quorum?: number;
+  /** A decider needs one role of each list, in place of the right `decide_calls`. */
+  roles?: readonly (readonly string[])[];
+  /** No credential of the user that made the call decides on it, not only the one that made it. */
+  not_requester?: boolean;
+  /** Time for the decision; never longer than the gateway allows. */
+  expires_in_s?: number;
+}
+
+/** Whether the person behind the caller's own client can answer: the rule does not ask for other people. */
+export function mayAskCaller({ quorum = 1, roles, not_requester: isOther }: ApprovalRule = {}): boolean {
+  return quorum <= 1 && roles === undefined && isOther !== true;
+}
+
+/** What a call needs before it runs. */
+export interface RequiredApproval extends Approval {
+  /** Who goes on with the call: its entry point, which asks its caller's person; or the fleet, once the stored approval is decided. */
+  by?: 'entry' | 'fleet';
+  /** When the stored approval expires. */
+  until?: EpochMs;
+  rule?: ApprovalRule;
+}
+
+/**
+ * States of a stored approval:
+ *
+ *   pending ─▶ approved ─▶ executing ─▶ done        a parked call, which the fleet runs
+ *              approved ─▶ done                     a call that its caller makes again
+ *
+ * or `rejected`, `expired`, `cancelled` by its caller, and `invalidated`: tool, arguments, policy, credential or budget changed.
+ */
+export const APPROVAL_STATES = [
+  'pending',
+  'approved',
+  'executing',
+  'done',
+  'rejected',
+  'expired',
+  'cancelled',
+  'invalidated',
+] as const;
+export type ApprovalState = (typeof APPROVAL_STATES)[number];
+
+/** What happens to a stored approval. */
+export type ApprovalEvent = 'approve' | 'reject' | 'expire' | 'cancel' | 'begin' | 'end' | 'release' | 'invalidate';
+
+/** From which states an event leads where. An event that finds another state changes nothing. */
+export const APPROVAL_TRANSITIONS: Readonly<
+  Record<ApprovalEvent, { readonly from: readonly ApprovalState[]; readonly to: ApprovalState }>
+> = {
+  approve: { from: ['pending'], to: 'approved' },
+  reject: { from: ['pending'], to: 'rejected' },
+  expire: { from: ['pending', 'approved'], to: 'expired' },
+  cancel: { from: ['pending', 'approved'], to: 'cancelled' },
+  // A run whose process died begins again; the journal decides whether the effect may.
+  begin: { from: ['approved', 'executing'], to: 'executing' },
+  end: { from: ['executing'], to: 'done' },
+  release: { from: ['approved'], to: 'done' },
+  invalidate: { from: ['pending', 'approved', 'executing'], to: 'invalidated' },
+};
+
+/** The state after an event; undefined where the event changes nothing. */
+export function approvalAfter(state: ApprovalState, event: ApprovalEvent): ApprovalState | undefined {
+  const { from, to } = APPROVAL_TRANSITIONS[event];
+  return from.includes(state) ? to : undefined;
+}

@@ -1,0 +1,155 @@
+import { APPROVAL_STATES, type ApprovalRule, type ApprovalState } from '../approval.js';
+import type { ErrorCode } from '../errors/catalogue.js';
+import { choice, flag, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
+import type { JsonObject } from '../json.js';
+import type { EpochMs, MicroUsd } from '../units.js';
+
+const ID = text(undefined, { minLength: 1, maxLength: 200 });
+const USER = text(undefined, { maxLength: 300 });
+const PERSON = record({ tenant_id: ID, user_id: USER, key_id: maybe(ID) });
+/** A credential that asks or decides. */
+export type ApprovalPerson = Value<typeof PERSON>;
+
+/** Longest arguments that a person is asked about, as bytes of JSON. */
+export const MAX_APPROVED_BYTES = 256 * 1024;
+/** Approvals of a tenant that may wait at once. */
+export const MAX_PENDING_APPROVALS = 1_000;
+
+/**
+ * `records.approval.ask`: a call that needs a person. The answer comes once the question is durable; a question that is known by its
+ * `ask_key` is not asked again.
+ */
+export const APPROVAL_ASK = record({
+  call_id: ID,
+  requester: PERSON,
+  /** The user that the call is made for. */
+  acting_user_id: USER,
+  tool: ID,
+  revision: text(),
+  /** `CallIdentity.fingerprint`. */
+  fingerprint: text(),
+  /** Identifies the question when the call is made again; absent: each call is a new question. */
+  ask_key: maybe(ID),
+  /** The call has an idempotency key, so that the journal knows it when it is made again. */
+  keyed: flag(),
+  questions: list(text()),
+  rule: object() as Schema<unknown> as Schema<ApprovalRule>,
+  /** Most that the call costs. */
+  micro_usd: integer(),
+  door: ID,
+  until: integer(undefined, { minimum: 0 }),
+  /** As the tool will get them. */
+  arguments: object(),
+  /** The queued request of a parked call, which the fleet runs. Absent: its caller makes the call again. */
+  request: maybe(object()),
+});
+export type ApprovalAsk = Value<typeof APPROVAL_ASK>;
+export interface ApprovalAskReply {
+  /** Absent: the service keeps no approvals, because it has no `RECORDS_SECRET_KEY`. */
+  approval?: StoredApproval;
+  /** The call may run now, under this approval. */
+  granted?: true;
+}
+
+/** A decision of one user. */
+export interface ApprovalVote extends ApprovalPerson {
+  decision: 'approve' | 'reject';
+  note?: string;
+  at: EpochMs;
+}
+
+/** A stored approval without arguments. */
+export interface StoredApproval {
+  call_id: string;
+  requester: ApprovalPerson;
+  acting_user_id: string;
+  tool: string;
+  revision: string;
+  state: ApprovalState;
+  questions: string[];
+  rule: ApprovalRule;
+  /** The fleet runs the call when it is approved. */
+  parked: boolean;
+  micro_usd: MicroUsd;
+  door: string;
+  asked_at: EpochMs;
+  until: EpochMs;
+  votes: ApprovalVote[];
+  ended_at?: EpochMs;
+  /** Code of the failure with which the call ended, or why the approval does not hold any more. */
+  code?: ErrorCode;
+}
+
+/** `records.approval.show`. */
+export const APPROVAL_SHOW = record({ call_id: ID, with_arguments: maybe(flag()) });
+export type ApprovalShow = Value<typeof APPROVAL_SHOW>;
+export interface ApprovalShowReply {
+  /** Absent: there is none. */
+  approval?: StoredApproval;
+  /** Absent also when they were sealed with another `RECORDS_SECRET_KEY`. */
+  arguments?: JsonObject;
+}
+
+/** `records.approval.list`: the newest first. */
+export const APPROVAL_LIST = record({
+  /** Absent: all tenants. */
+  tenant_id: maybe(ID),
+  states: maybe(list(choice(APPROVAL_STATES))),
+  tool: maybe(ID),
+  /** Only those that asked before this one. */
+  before: maybe(ID),
+  limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
+});
+export type ApprovalList = Value<typeof APPROVAL_LIST>;
+export interface ApprovalListReply {
+  approvals: StoredApproval[];
+  /** Cursor of the next page, as `before`. */
+  next?: string;
+}
+
+/** `records.approval.decide`: the caller has checked that the person may decide. */
+export const APPROVAL_DECIDE = record({
+  call_id: ID,
+  decision: choice(['approve', 'reject', 'cancel']),
+  by: PERSON,
+  note: maybe(text(undefined, { maxLength: 1_000 })),
+});
+export type ApprovalDecide = Value<typeof APPROVAL_DECIDE>;
+export interface ApprovalDecideReply {
+  /** Absent: there is none. */
+  approval?: StoredApproval;
+  /** This decision changed the state. */
+  changed: boolean;
+  /** A parked call is to be woken. */
+  due: boolean;
+}
+
+/** `records.approval.begin`: takes a decided call. */
+export const APPROVAL_BEGIN = record({ call_id: ID });
+export type ApprovalBegin = Value<typeof APPROVAL_BEGIN>;
+export interface ApprovalBeginReply {
+  /** Absent: there is none. */
+  approval?: StoredApproval;
+  /** The call has ended, or was never decided. */
+  ended?: true;
+  /** Absent also when it cannot be read. */
+  request?: JsonObject;
+}
+
+/** `records.approval.end`: how the call of an approval ended. */
+export const APPROVAL_END = record({
+  call_id: ID,
+  event: choice(['end', 'invalidate', 'cancel']),
+  code: maybe(text() as Schema<unknown> as Schema<ErrorCode>),
+});
+export type ApprovalEnd = Value<typeof APPROVAL_END>;
+export interface ApprovalEndReply {
+  changed: boolean;
+}
+
+/** `records.approval.due`: parked calls to be woken, which the asking gateway has for some seconds. */
+export const APPROVAL_DUE = record({ limit: integer(undefined, { minimum: 1, maximum: 1_000 }) });
+export type ApprovalDue = Value<typeof APPROVAL_DUE>;
+export interface ApprovalDueReply {
+  approvals: StoredApproval[];
+}

@@ -1,0 +1,66 @@
+import {
+  mayAskCaller,
+  ToolError,
+  type ApprovalRule,
+  type CallResult,
+  type RequiredApproval,
+} from '@toolfleet/contracts';
+import { withIdempotencyKey, type Call } from './call.js';
+import type { ApprovalPort, PolicyResult } from './ports.js';
+import type { Next } from './step.js';
+
+/** The questions of the policy that are still open for this call as it is now. */
+export function openQuestions(
+  { ask = [], approval: rule }: Extract<PolicyResult, { allowed: true }>,
+  { request, tool, identity }: Call,
+): { questions: readonly string[]; rule: ApprovalRule | undefined } {
+  const given = ask.length > 0 ? request.approval?.given : undefined;
+  // An approval counts for the approved revision only: a changed definition may do something else.
+  const isOfCall = (given?.fingerprint ?? identity.fingerprint) === identity.fingerprint;
+  const isOfRule = given?.id !== undefined || mayAskCaller(rule);
+  const answered = given?.revision === tool.revision && isOfCall && isOfRule ? given.questions : [];
+  return { questions: ask.filter((question) => !answered.includes(question)), rule };
+}
+
+/**
+ * Gets the approval of a call with open questions, or ends it. Its entry point asks the person of its client where it can and the
+ * rule does not ask for other people; otherwise the question is stored for other people.
+ * @throws ToolError APPROVAL_REQUIRED with the open questions; APPROVAL_INVALIDATED when the stored approval of the call does not hold
+ *   any more; as `ApprovalPort.ask`
+ */
+export async function requireApproval(
+  approvals: ApprovalPort | undefined,
+  call: Call,
+  questions: readonly string[],
+  rule: ApprovalRule | undefined,
+  next: Next,
+): Promise<CallResult> {
+  const { request, tool, identity } = call;
+  const { asks = false, given } = request.approval ?? {};
+  if (given?.id !== undefined)
+    throw new ToolError('APPROVAL_INVALIDATED', {
+      message: `The approval does not hold any more: ${whatChanged(call, questions)}`,
+      details: { approval_id: given.id },
+    });
+  const required: RequiredApproval = { questions, revision: tool.revision, fingerprint: identity.fingerprint, rule };
+  const byEntry = asks && mayAskCaller(rule);
+  const refusal = new ToolError('APPROVAL_REQUIRED', {
+    message: `A person has to approve this call first: ${questions.join('; ')}`,
+    details: { questions: [...questions], revision: tool.revision },
+    facts: { approval: byEntry ? { ...required, by: 'entry' } : required },
+  });
+  if (byEntry || !approvals || !canBeStored(call)) throw refusal;
+  const { idempotencyKey } = await approvals.ask({ call, required, refusal });
+  return next(withIdempotencyKey(call, idempotencyKey));
+}
+
+/** A program or a tool that calls tools cannot wait for people, and makes its calls again on its own. */
+const canBeStored = ({ request: { mode, door, principal } }: Call): boolean =>
+  mode.kind !== 'dry' && door !== 'program' && principal.via !== 'delegation';
+
+function whatChanged({ tool, identity, request }: Call, questions: readonly string[]): string {
+  const { revision, fingerprint } = request.approval!.given!;
+  if (revision !== tool.revision) return `tool '${tool.name}' changed since`;
+  if (fingerprint !== identity.fingerprint) return 'its arguments are others now';
+  return `the policy asks now: ${questions.join('; ')}`;
+}

@@ -1,0 +1,82 @@
+import type { ApprovalRule } from '@toolfleet/contracts';
+import type { PolicyDecision } from './policy-engine.js';
+
+/** A member of `ask`: a question, or a question with the conditions of its answer (docs/policy.md). */
+interface AskedQuestion extends Omit<ApprovalRule, 'roles'> {
+  question: string;
+  roles?: readonly string[];
+}
+
+const MAX_QUORUM = 20;
+const MAX_SECONDS = 30 * 86_400;
+const FIELDS = ['question', 'on_approval', 'quorum', 'roles', 'not_requester', 'expires_in_seconds'];
+
+/**
+ * The questions of a decision, and all of their conditions together: the largest quorum, one role of each list, the shortest time.
+ * The call is parked by its rules only if all of them have `on_approval`.
+ * @param members as JSON
+ * @param format a member that is neither a text nor an object with a question, as a question
+ * @throws Error that says which condition is invalid: the call must not run under conditions that are not understood
+ */
+export function readAsked(
+  members: readonly unknown[],
+  format: (member: unknown) => string,
+): Pick<PolicyDecision, 'ask' | 'approval'> {
+  if (members.length === 0) return {};
+  const asked = members.map((member): AskedQuestion => {
+    if (typeof member === 'string') return { question: member };
+    return isQuestion(member) ? readQuestion(member) : { question: format(member) };
+  });
+  const ask = asked.map(({ question }) => question);
+  if (!asked.some((one) => Object.keys(one).length > 1)) return { ask };
+  const quorum = Math.max(...asked.map((one) => one.quorum ?? 1));
+  const roles = asked.flatMap((one) => (one.roles ? [one.roles] : []));
+  const times = asked.flatMap(({ expires_in_s: time }) => (time === undefined ? [] : [time]));
+  return {
+    ask,
+    approval: {
+      ...(asked.every(({ parks }) => parks) && { parks: true }),
+      ...(quorum > 1 && { quorum }),
+      ...(roles.length > 0 && { roles }),
+      ...(asked.some((one) => one.not_requester) && { not_requester: true }),
+      ...(times.length > 0 && { expires_in_s: Math.min(...times) }),
+    },
+  };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const isQuestion = (member: unknown): member is Fields =>
+  typeof member === 'object' && member !== null && typeof (member as Fields)['question'] === 'string';
+
+function readQuestion(member: Fields): AskedQuestion {
+  const unknown = Object.keys(member).filter((name) => !FIELDS.includes(name));
+  const { question, on_approval: parks, quorum, roles, not_requester: isOther, expires_in_seconds: time } = member;
+  const fault = [
+    unknown.length > 0 && `has no field ${unknown.join(', ')}`,
+    parks !== undefined && parks !== 'park' && 'on_approval must be "park"',
+    quorum !== undefined && !isWhole(quorum, MAX_QUORUM) && `quorum must be an integer from 1 to ${MAX_QUORUM}`,
+    roles !== undefined && !isNames(roles) && 'roles must be names',
+    isOther !== undefined && typeof isOther !== 'boolean' && 'not_requester must be true or false',
+    time !== undefined &&
+      !isWhole(time, MAX_SECONDS) &&
+      `expires_in_seconds must be an integer from 1 to ${MAX_SECONDS}`,
+  ].find((reason) => reason !== false);
+  if (fault !== undefined) throw new Error(`ask ${JSON.stringify(question)}: ${fault}`);
+  return {
+    question: question as string,
+    ...(parks === 'park' && { parks: true }),
+    ...(quorum !== undefined && { quorum: Number(quorum) }),
+    ...(roles !== undefined && { roles: roles as string[] }),
+    ...(isOther === true && { not_requester: true }),
+    ...(time !== undefined && { expires_in_s: Number(time) }),
+  };
+}
+
+const isWhole = (value: unknown, max: number): boolean => {
+  const isNumber = typeof value === 'number' || typeof value === 'bigint';
+  return isNumber && Number.isInteger(Number(value)) && Number(value) >= 1 && Number(value) <= max;
+};
+
+const isNames = (value: unknown): boolean =>
+  Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === 'string' && name !== '');

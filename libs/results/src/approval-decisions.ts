@@ -1,0 +1,143 @@
+import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { ApprovalList, StoredApproval } from '@toolfleet/contracts/approvals';
+import type { PendingDecision } from '@toolfleet/contracts/resources';
+import { hasRight, toMaker } from '@toolfleet/access';
+import { CHAINED, type Logger } from '@toolfleet/telemetry';
+import { toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
+
+/** An approval as a caller sees it. */
+export interface SeenApproval {
+  approval: StoredApproval;
+  decision: PendingDecision;
+  /** Why the caller may not decide on it; absent when it may. */
+  refusal?: string;
+  /** As the tool will get them; absent where the caller may not decide on calls of this rule, or they cannot be read. */
+  arguments?: JsonObject;
+}
+
+interface ApprovalDecisionsDeps {
+  /** Absent: calls are not recorded, and none wait. */
+  records: ApprovalRecords | undefined;
+  calls: Pick<ParkedCalls, 'wake'> | undefined;
+  logger: Pick<Logger, 'info'>;
+  publicUrl?: string | undefined;
+}
+
+/**
+ * What people see of the calls that wait for them, and their decisions. A call is seen by its caller, who sees no arguments, and by those
+ * that its rule lets decide. Every look at the arguments of another's call and every decision is in the audit log.
+ */
+export class ApprovalDecisions {
+  constructor(private readonly deps: ApprovalDecisionsDeps) {}
+
+  /** The approvals that the caller sees, the newest first. Pages may be short. @throws ToolError SERVICE_UNAVAILABLE */
+  async list(
+    caller: Principal,
+    query: Omit<ApprovalList, 'tenant_id'>,
+  ): Promise<{ approvals: SeenApproval[]; next?: string | undefined }> {
+    if (!this.deps.records) return { approvals: [] };
+    const everywhere = hasRight(caller, 'decide_calls') && hasRight(caller, 'all_tenants');
+    const tenant_id = everywhere ? undefined : caller.tenantId;
+    const { approvals, next } = await this.deps.records.list({ ...query, tenant_id });
+    return { approvals: approvals.filter((one) => sees(caller, one)).map((one) => this.#seen(caller, one)), next };
+  }
+
+  /** @throws ToolError NOT_FOUND, also for one that the caller does not see; SERVICE_UNAVAILABLE */
+  async show(caller: Principal, callId: string): Promise<SeenApproval> {
+    const { approval, arguments: args } =
+      (await this.deps.records?.show({ call_id: callId, with_arguments: true })) ?? {};
+    if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
+    if (!isDecider(caller, approval)) return this.#seen(caller, approval);
+    if (toMaker(caller) !== makerOf(approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
+    return { ...this.#seen(caller, approval), ...(args && { arguments: args }) };
+  }
+
+  /**
+   * Approves or rejects a call. The same decision sent again is answered like the first.
+   * @throws ToolError NOT_FOUND; PERMISSION_DENIED with the reason; APPROVAL_DECIDED when it was decided otherwise, or is over;
+   *   SERVICE_UNAVAILABLE
+   */
+  async decide(
+    caller: Principal,
+    callId: string,
+    decision: 'approve' | 'reject',
+    note: string | undefined,
+  ): Promise<SeenApproval> {
+    const { records, calls } = this.deps;
+    const { approval: asked } = (await records?.show({ call_id: callId })) ?? {};
+    if (!asked || !sees(caller, asked)) throw unknownApproval(callId);
+    const refusal = findRefusal(caller, asked);
+    if (refusal) throw refusal;
+    const by = { tenant_id: caller.tenantId, user_id: caller.userId, key_id: caller.keyId };
+    const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note });
+    if (!approval) throw unknownApproval(callId);
+    const isKnown = approval.votes.some((vote) => vote.user_id === by.user_id && vote.decision === decision);
+    if (!changed && !isKnown)
+      throw new ToolError('APPROVAL_DECIDED', {
+        message: `The call '${callId}' is ${approval.state} already`,
+        details: { state: approval.state },
+      });
+    this.#audit(caller, approval, decision === 'approve' ? 'call approved' : 'call rejected');
+    // The record has the decision: a call that cannot be woken now is woken within seconds.
+    if (due) await calls?.wake(approval).catch(() => undefined);
+    if (approval.state === 'expired')
+      throw new ToolError('APPROVAL_DECIDED', {
+        message: `The decision on call '${callId}' came too late`,
+        details: { state: approval.state },
+      });
+    return this.#seen(caller, approval);
+  }
+
+  #seen(caller: Principal, approval: StoredApproval): SeenApproval {
+    const refusal = findRefusal(caller, approval)?.message;
+    const decision = toDecision(approval, this.deps.publicUrl);
+    return { approval, decision, ...(refusal !== undefined && { refusal }) };
+  }
+
+  #audit(caller: Principal, { call_id, requester, tool, state }: StoredApproval, what: string): void {
+    const { tenantId: tenant_id, userId: user_id, keyId: key_id } = caller;
+    const call = { approval: call_id, approval_tenant: requester.tenant_id, tool_name: tool, state };
+    this.deps.logger.info({ audit: CHAINED, tenant_id, user_id, key_id, ...call }, what);
+  }
+}
+
+const makerOf = ({ requester: { user_id: userId, key_id: keyId } }: StoredApproval): string =>
+  toMaker(keyId === undefined ? { userId } : { userId, keyId });
+
+const isMaker = (caller: Principal, approval: StoredApproval): boolean =>
+  caller.tenantId === approval.requester.tenant_id && toMaker(caller) === makerOf(approval);
+
+const sees = (caller: Principal, approval: StoredApproval): boolean =>
+  caller.via !== 'delegation' && (isMaker(caller, approval) || isDecider(caller, approval));
+
+/** Whether the rule lets callers like this one decide, without a look at the requester. */
+function isDecider(caller: Principal, { requester, rule }: StoredApproval): boolean {
+  if (!rule.roles) return hasRight(caller, 'decide_calls', requester.tenant_id);
+  const isOfTenant = caller.tenantId === requester.tenant_id || hasRight(caller, 'all_tenants');
+  return (
+    isOfTenant &&
+    caller.via !== 'delegation' &&
+    rule.roles.every((names) => names.some((name) => caller.roles.includes(name)))
+  );
+}
+
+/** Why the caller may not decide on a call that it sees. */
+function findRefusal(caller: Principal, approval: StoredApproval): ToolError | undefined {
+  const { requester, acting_user_id: acting, rule } = approval;
+  const denied = (message: string) => new ToolError('PERMISSION_DENIED', { message });
+  if (!isDecider(caller, approval))
+    return denied(
+      rule.roles
+        ? `Deciding on this call needs ${rule.roles.map((names) => `the role ${names.join(' or ')}`).join(' and ')}`
+        : 'Deciding on this call needs the right decide_calls, for example by the role approver',
+    );
+  if (isMaker(caller, approval))
+    return denied('The credential that made a call does not decide on it; use another one');
+  const isUser = caller.tenantId === requester.tenant_id && [requester.user_id, acting].includes(caller.userId);
+  if (rule.not_requester === true && isUser)
+    return denied('The policy lets no credential of the user that made the call decide on it');
+  return undefined;
+}
+
+const unknownApproval = (callId: string): ToolError =>
+  new ToolError('NOT_FOUND', { message: `No approval '${callId.slice(0, 100)}'` });

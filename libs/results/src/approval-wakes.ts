@@ -1,0 +1,44 @@
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import type { ApprovalRecords, ParkedCalls } from './parked-calls.js';
+
+/** How often a gateway looks for decided calls that nothing has woken, and lets others expire. */
+const SWEEP_MS = 2_000;
+/** Calls that one look wakes. */
+const MAX_WOKEN = 100;
+
+interface ApprovalWakesDeps {
+  records: Pick<ApprovalRecords, 'due'>;
+  calls: Pick<ParkedCalls, 'wake'>;
+  clock: Clock;
+}
+
+/**
+ * Wakes parked calls whose job was lost: the gateway that stored a decision died, or Redis lost the job. A lifecycle component of every
+ * gateway; the record of approvals gives each call to one of them at a time.
+ */
+export class ApprovalWakes {
+  readonly name = 'wakes of approved calls';
+  #cancelSweep: CancelTimer | undefined;
+  #isStopped = false;
+
+  constructor(private readonly deps: ApprovalWakesDeps) {}
+
+  async start(): Promise<void> {
+    this.#cancelSweep = this.deps.clock.after(SWEEP_MS, () => {
+      // A look that fails is repeated by the next one.
+      const swept = this.sweep().catch(() => undefined);
+      void swept.then(() => (this.#isStopped ? undefined : this.start()));
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelSweep?.();
+  }
+
+  /** Wakes what is due. A call that cannot be woken is due again some seconds later. */
+  async sweep(): Promise<void> {
+    const { approvals } = await this.deps.records.due({ limit: MAX_WOKEN });
+    await Promise.allSettled(approvals.map((approval) => this.deps.calls.wake(approval)));
+  }
+}

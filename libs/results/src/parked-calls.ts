@@ -1,0 +1,307 @@
+import { createHash } from 'node:crypto';
+import {
+  isToolError,
+  ToolError,
+  type ApprovalState,
+  type CallRequest,
+  type EpochMs,
+  type ErrorCode,
+  type Milliseconds,
+  type Principal,
+  type RequiredApproval,
+} from '@toolfleet/contracts';
+import {
+  MAX_APPROVED_BYTES,
+  type ApprovalAsk,
+  type ApprovalAskReply,
+  type ApprovalBeginReply,
+  type ApprovalDecide,
+  type ApprovalDecideReply,
+  type ApprovalDue,
+  type ApprovalDueReply,
+  type ApprovalEnd,
+  type ApprovalEndReply,
+  type ApprovalList,
+  type ApprovalListReply,
+  type ApprovalShow,
+  type ApprovalShowReply,
+  type StoredApproval,
+} from '@toolfleet/contracts/approvals';
+import type { PendingDecision } from '@toolfleet/contracts/resources';
+import { toMaker } from '@toolfleet/access';
+import { actingUserId, ApprovalPort, type ApprovalRequest } from '@toolfleet/engine';
+import type { Clock } from '@toolfleet/resilience';
+import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
+import { isFinal, type CallStore, type StoredCall } from './call-store.js';
+
+/** The record of approvals, which the service `records` owns. Every method rejects with a ToolError while it is unavailable. */
+export interface ApprovalRecords {
+  ask(asked: ApprovalAsk): Promise<ApprovalAskReply>;
+  show(question: ApprovalShow): Promise<ApprovalShowReply>;
+  list(query: ApprovalList): Promise<ApprovalListReply>;
+  decide(decision: ApprovalDecide): Promise<ApprovalDecideReply>;
+  begin(callId: string): Promise<ApprovalBeginReply>;
+  end(ended: ApprovalEnd): Promise<ApprovalEndReply>;
+  due(wanted: ApprovalDue): Promise<ApprovalDueReply>;
+}
+
+interface ParkedCallsDeps {
+  records: ApprovalRecords;
+  asyncCalls: Pick<AsyncCalls, 'wake'>;
+  store: Pick<CallStore, 'enter' | 'getState'>;
+  clock: Clock;
+  /** Longest time for a decision. */
+  maxWaitMs: Milliseconds;
+  /** How long the state of a call is kept after that. */
+  keptSeconds: number;
+  /** Where people open the console; empty: relative to the gateway. */
+  publicUrl?: string | undefined;
+}
+
+/** A parked call that a worker takes: it runs, or it is refused for a reason. */
+interface BegunCall {
+  request?: QueuedRequest;
+  /** Why it was not approved. */
+  refusal?: ToolError;
+}
+
+/**
+ * Calls that people decide on. The record of approvals is the truth: it is committed before a caller hears of it, and decides which call
+ * runs. A job of the queue only wakes a decided call, and is added again if it was lost.
+ */
+export class ParkedCalls extends ApprovalPort {
+  constructor(private readonly deps: ParkedCallsDeps) {
+    super();
+  }
+
+  override async ask({ call, required, refusal }: ApprovalRequest): Promise<{ idempotencyKey: string }> {
+    const { request, tool, identity, plan } = call;
+    const { principal, callId } = request;
+    const bytes = Buffer.byteLength(JSON.stringify(call.arguments));
+    if (bytes > MAX_APPROVED_BYTES)
+      throw new ToolError('PAYLOAD_TOO_LARGE', {
+        message: `A person has to approve this call, and cannot judge ${bytes} bytes of arguments; at most ${MAX_APPROVED_BYTES} are shown`,
+      });
+    const isKeyed = request.idempotencyKey !== undefined;
+    const parks = request.approval?.parks === true || required.rule?.parks === true;
+    const { approval, granted } = await this.deps.records.ask({
+      call_id: callId,
+      requester: { tenant_id: principal.tenantId, user_id: principal.userId, key_id: principal.keyId },
+      acting_user_id: actingUserId(request),
+      tool: tool.name,
+      revision: tool.revision,
+      fingerprint: identity.fingerprint,
+      ask_key: askKey(call, parks),
+      keyed: isKeyed,
+      questions: [...required.questions],
+      rule: required.rule ?? {},
+      micro_usd: plan.reserveMicroUsd,
+      door: request.door,
+      until: this.#until(principal, required),
+      arguments: call.arguments,
+      request: parks ? toQueued(toParked(request, required), this.deps.clock.now()) : undefined,
+    });
+    if (!approval) throw refusal;
+    if (granted) return { idempotencyKey: request.idempotencyKey ?? keyOf(approval.call_id) };
+    if (approval.state === 'rejected') throw declined(approval);
+    if (approval.parked) await this.#note(approval);
+    throw this.#waiting(approval, required, isKeyed);
+  }
+
+  /** When the decision must have been made: never after the credential has expired, because the call could not run then. */
+  #until({ expiresAt = Infinity }: Principal, { rule }: RequiredApproval): EpochMs {
+    const ms = Math.min((rule?.expires_in_s ?? Infinity) * 1_000, this.deps.maxWaitMs);
+    return Math.floor(Math.min(this.deps.clock.now() + ms, expiresAt));
+  }
+
+  /** Notes the state of a parked call where callers look for it. Without the note they find it in the record of approvals. */
+  async #note(approval: StoredApproval): Promise<void> {
+    const ttl = Math.ceil((approval.until - this.deps.clock.now()) / 1_000) + this.deps.keptSeconds;
+    await this.deps.store.enter(parkedCall(approval), Math.max(ttl, this.deps.keptSeconds)).catch(() => false);
+  }
+
+  #waiting(approval: StoredApproval, required: RequiredApproval, isKeyed: boolean): ToolError {
+    const { call_id: id, until, parked, questions } = approval;
+    const decision = toDecision(approval, this.deps.publicUrl);
+    const repeat = isKeyed ? 'the same call with the same idempotency key' : 'the same call';
+    const next = parked
+      ? `The call ${id} runs when it is approved, and needs nothing else until then`
+      : `Make ${repeat} again once ${id} is approved`;
+    return new ToolError('APPROVAL_REQUIRED', {
+      message: `A person has to approve this call first: ${questions.join('; ')}. ${next}: ${decision.url}`,
+      details: { questions, revision: approval.revision, approval: { ...decision } },
+      facts: { approval: { ...required, id, until, rule: approval.rule, ...(parked && { by: 'fleet' }) } },
+    });
+  }
+
+  /** Adds the job of a decided call. A call that has ended meanwhile is not run again. */
+  async wake(approval: StoredApproval): Promise<void> {
+    const { records, store, asyncCalls } = this.deps;
+    const { call_id: callId, state } = approval;
+    const call = await store.getState(callId);
+    if (call && isFinal(call.state)) {
+      await records.end({ call_id: callId, event: call.state === 'cancelled' ? 'cancel' : 'end' });
+      return;
+    }
+    await asyncCalls.wake(parkedCall(approval), { again: state === 'executing' });
+  }
+
+  /** Takes a decided call for a worker; undefined when it has ended. @throws ToolError SERVICE_UNAVAILABLE */
+  async begin(callId: string): Promise<BegunCall | undefined> {
+    const { approval, request, ended } = await this.deps.records.begin(callId);
+    if (!approval || ended) return undefined;
+    const queued = request as unknown as QueuedRequest | undefined;
+    const refusal = queued ? refusalOf(approval) : unreadable(approval);
+    return { ...(queued && { request: queued }), ...(refusal && { refusal }) };
+  }
+
+  /** Notes how the call of an approval ended: it ran, or it was refused because something changed since it was approved. */
+  async end(callId: string, code: ErrorCode | undefined): Promise<void> {
+    const event = code !== undefined && CHANGED.has(code) ? 'invalidate' : 'end';
+    await this.deps.records.end({ call_id: callId, event, code });
+  }
+}
+
+/** Refusals that say that an approved call would not be allowed any more. */
+const CHANGED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'APPROVAL_INVALIDATED',
+  'APPROVAL_REQUIRED',
+  'ARGUMENTS_INVALID',
+  'BUDGET_EXCEEDED',
+  'PERMISSION_DENIED',
+  'POLICY_DENIED',
+  'TOKEN_LIMIT_EXCEEDED',
+  'TOOL_DANGEROUS',
+  'TOOL_NOT_FOUND',
+  'TOOL_QUARANTINED',
+  'UNAUTHENTICATED',
+]);
+
+/** The idempotency key of an approved call that has none: the journal knows it by its id, and runs it once. */
+const keyOf = (callId: string): string => `approval:${callId}`;
+
+/**
+ * Identifies a question when its call is made again: by the idempotency key, else by everything that the tool can observe, for its user.
+ * A parked call without a key is never made again.
+ */
+function askKey({ request, identity }: ApprovalRequest['call'], parks: boolean): string | undefined {
+  if (request.idempotencyKey === undefined && parks) return undefined;
+  const asked =
+    request.idempotencyKey === undefined
+      ? ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint]
+      : ['key', identity.idempotencyKey];
+  return createHash('sha256').update(JSON.stringify(asked)).digest('hex');
+}
+
+/** The request of a parked call as it runs once its approval is given. */
+function toParked(request: CallRequest, { questions, revision, fingerprint }: RequiredApproval): CallRequest {
+  const given = { questions, revision, fingerprint, id: request.callId };
+  return {
+    ...request,
+    mode: { kind: 'run' },
+    approval: { asks: false, given },
+    idempotencyKey: request.idempotencyKey ?? keyOf(request.callId),
+    keyForEffects: false,
+  };
+}
+
+/** A parked call as callers find it. */
+function parkedCall(approval: StoredApproval): StoredCall {
+  const { call_id, requester, tool, acting_user_id, asked_at } = approval;
+  return {
+    callId: call_id,
+    tenantId: requester.tenant_id,
+    tool,
+    userId: acting_user_id,
+    maker: toMaker({ userId: requester.user_id, ...(requester.key_id !== undefined && { keyId: requester.key_id }) }),
+    state: 'awaiting_approval',
+    acceptedAt: asked_at,
+  };
+}
+
+/** States in which a parked call has not ended yet. */
+const OPEN: readonly ApprovalState[] = ['pending', 'approved', 'executing'];
+
+/** Finds and cancels parked calls in the record of approvals, for callers of asynchronous calls. */
+export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 'end'>) {
+  return {
+    async find(callId: string): Promise<StoredCall | undefined> {
+      // Most ids that are looked up are those of no call, also where no record is kept.
+      const { approval } = await records.show({ call_id: callId }).catch((error: unknown) => {
+        if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
+        throw error;
+      });
+      return approval?.parked && OPEN.includes(approval.state) ? parkedCall(approval) : undefined;
+    },
+    async cancel({ callId }: StoredCall, { tenantId, userId, keyId }: Principal): Promise<boolean> {
+      const by = { tenant_id: tenantId, user_id: userId, key_id: keyId };
+      const { approval, changed } = await records.decide({ call_id: callId, decision: 'cancel', by });
+      if (!changed || approval?.state !== 'cancelled') return false;
+      await records.end({ call_id: callId, event: 'cancel' });
+      return true;
+    },
+  };
+}
+
+/** Why a decided call does not run; undefined when it was approved. */
+function refusalOf(approval: StoredApproval): ToolError | undefined {
+  const { state, until } = approval;
+  const details = { approval_id: approval.call_id };
+  switch (state) {
+    case 'approved':
+    case 'executing':
+      return undefined;
+    case 'rejected':
+      return declined(approval);
+    case 'expired': {
+      const message = `Too few people approved the call until ${new Date(until).toISOString()}`;
+      return new ToolError('APPROVAL_EXPIRED', { message, details });
+    }
+    case 'cancelled':
+      return new ToolError('CANCELLED', { details });
+    default:
+      return new ToolError('APPROVAL_INVALIDATED', {
+        message: 'The tool or the policy changed while the call waited',
+        details,
+      });
+  }
+}
+
+const unreadable = ({ call_id, tool }: StoredApproval): ToolError =>
+  new ToolError('APPROVAL_INVALIDATED', {
+    message: `The arguments of '${tool}' cannot be read: the service records has another RECORDS_SECRET_KEY than the one that sealed them`,
+    details: { approval_id: call_id },
+  });
+
+function declined({ call_id, votes }: StoredApproval): ToolError {
+  const by = votes.find(({ decision }) => decision === 'reject');
+  const note = by?.note === undefined ? '' : `: ${by.note}`;
+  return new ToolError('APPROVAL_DECLINED', {
+    message: `${by?.user_id || 'A person'} rejected the call${note}`,
+    details: { approval_id: call_id },
+  });
+}
+
+/**
+ * The decision that a call waits for, as its caller sees it.
+ * @param publicUrl where people open the console; absent: relative to the gateway
+ */
+export function toDecision({ call_id, questions, until, rule }: StoredApproval, publicUrl = ''): PendingDecision {
+  return {
+    id: call_id,
+    questions: [...questions],
+    until: new Date(until).toISOString(),
+    quorum: rule.quorum ?? 1,
+    ...(rule.roles ? { roles: rule.roles.map((names) => [...names]) } : { right: 'decide_calls' as const }),
+    not_requester: rule.not_requester === true,
+    url: `${publicUrl.replace(/\/+$/, '')}/console/#/approvals/${call_id}`,
+  };
+}
+
+/** The stored approval that a call was parked for; undefined when it was refused for another reason. */
+export function readParked(refusal: unknown): { id: string; decision: PendingDecision } | undefined {
+  if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED' || refusal.facts?.approval?.by !== 'fleet')
+    return undefined;
+  const { id } = refusal.facts.approval;
+  return id === undefined ? undefined : { id, decision: refusal.details!['approval'] as unknown as PendingDecision };
+}

@@ -1,0 +1,228 @@
+/** Calls that wait for a person, on a fleet with two gateways and the plugin tool `post_note`, which counts its runs by text. */
+import { eventually } from '@toolfleet/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Answer, Ask, TestFleet } from '../fleet/test-fleet.js';
+
+/** The rules that these tests need, by the start of the text of a note. */
+export const ASK_RULES = `
+note := object.get(input.arguments, "text", "") if input.tool == "post_note"
+ask contains "Post it?" if startswith(note, "ask ")
+ask contains {"question": "Post what two agree on?", "on_approval": "park", "quorum": 2, "not_requester": true} if startswith(note, "two ")
+ask contains {"question": "Pay for it?", "roles": {"finance"}} if startswith(note, "pay ")
+ask contains {"question": "Post it now?", "expires_in_seconds": 1} if startswith(note, "now ")
+ask contains {"question": "Post it?", "on_approval": "wait"} if startswith(note, "bad ")
+ask contains "Look for this person?" if { input.tool == "crm_find"; input.arguments.name == "ask" }
+`;
+
+interface WaitingCalls {
+  fleet(): TestFleet;
+  /** Runs fleetctl with a key. */
+  fleetctl(key: string, ...argv: string[]): Promise<{ code: number; out: string; error: string }>;
+  /** Changes the description of `crm_find`, and approves the change. */
+  changeTool(description: string): Promise<void>;
+}
+
+type Sent = Omit<Ask, 'path' | 'body'> & { fields?: object };
+
+/** Tests of the fleet of another file. */
+export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCalls): void {
+  describe('calls that wait for a person', () => {
+    let bob: string;
+    let eve: string;
+    let payer: string;
+    const newKey = async (client: string, roles: string[]): Promise<string> => {
+      const body = { client, tenant_id: 'globex', roles };
+      const made = await fleet().ask({ path: '/api/v1/keys', body, key: fleet().operatorKey });
+      expect(made.status, made.text).toBe(201);
+      return made.body.token;
+    };
+    beforeAll(async () => {
+      bob = await newKey('bob', ['approver']);
+      eve = await newKey('eve', ['approver']);
+      payer = await newKey('payer', ['finance']);
+    });
+
+    const member = () => fleet().keys['globex']!;
+    const post = (text: string, { key = member(), ...sent }: Sent = {}): Promise<Answer> =>
+      fleet().call('post_note', { text }, { key, ...sent });
+    const wait = { fields: { mode: 'async' } };
+    const call = async (id: string, ask: Partial<Ask> = {}) =>
+      (await fleet().ask({ path: `/api/v1/calls/${id}`, key: member(), ...ask })).body;
+    const ended = async (id: string) => {
+      await eventually(`call ${id} has ended`, async () => (await call(id)).finished_at !== undefined);
+      return call(id);
+    };
+    const show = async (id: string, key: string) => fleet().ask({ path: `/api/v1/approvals/${id}`, key });
+    const decide = (id: string, decision: 'approve' | 'reject', key: string, ask: Partial<Ask> = {}) =>
+      fleet().ask({ path: `/api/v1/approvals/${id}/${decision}`, body: {}, key, ...ask });
+    const state = async (id: string) => (await show(id, bob)).body.state;
+    const records = async (id: string): Promise<{ status: string; code?: string }[]> =>
+      (await fleet().ask({ path: `/api/v1/calls?id=${id}`, key: member() })).body.calls;
+
+    it('run once after one yes, however often and wherever it is given', async () => {
+      const parked = await post('ask \u202eonce', wait);
+      expect(parked.status, parked.text).toBe(202);
+      const { call_id: id, status, approval } = parked.body;
+      expect([status, approval]).toMatchObject([
+        'awaiting_approval',
+        { id, questions: ['Post it?'], quorum: 1, right: 'decide_calls', url: `/console/#/approvals/${id}` },
+      ]);
+      expect(await call(id, { gateway: 1 })).toMatchObject({ status: 'awaiting_approval', tool: 'post_note' });
+      // Its caller sees the question, and only those that decide the arguments.
+      const mine = (await show(id, member())).body;
+      expect(mine).toMatchObject({ state: 'pending', may_decide: false });
+      expect(mine.arguments).toBeUndefined();
+      expect((await decide(id, 'approve', member())).body.code).toBe('PERMISSION_DENIED');
+      expect((await show(id, fleet().keys['acme']!)).status).toBe(404);
+      expect((await show(id, bob)).body).toMatchObject({
+        arguments: { text: 'ask \u202eonce' },
+        shown: expect.stringContaining('ask ‹U+202E›once'),
+        hidden_characters: 1,
+        may_decide: true,
+      });
+      const clicks = await Promise.all(
+        [0, 1, 0, 1].map((gateway, index) => decide(id, 'approve', index < 2 ? bob : eve, { gateway })),
+      );
+      expect(clicks.filter(({ status: code }) => code === 200).length).toBeGreaterThanOrEqual(2);
+      expect(await ended(id)).toMatchObject({ status: 'succeeded', result: { output: { runs: 1 }, call_id: id } });
+      await eventually('its end is known', async () => (await state(id)) === 'done');
+      expect((await decide(id, 'reject', eve)).body.code).toBe('APPROVAL_DECIDED');
+      await eventually('it is recorded', async () => (await records(id)).length > 0);
+      expect((await records(id)).map((one) => one.status)).toEqual(['success']);
+    });
+
+    it('end with the reason of a no', async () => {
+      const { call_id: id } = (await post('ask rejected', wait)).body;
+      const no = { path: `/api/v1/approvals/${id}/reject`, body: { note: 'Wrong board' }, key: bob, gateway: 1 };
+      expect((await fleet().ask(no)).body).toMatchObject({ state: 'rejected', votes: [{ note: 'Wrong board' }] });
+      expect(await ended(id)).toMatchObject({
+        status: 'failed',
+        result: {
+          success: false,
+          error: expect.stringContaining('Wrong board'),
+          metadata: { code: 'APPROVAL_DECLINED' },
+        },
+      });
+      await eventually('it is recorded', async () => (await records(id))[0]?.code === 'APPROVAL_DECLINED');
+    });
+
+    it('end when no decision comes in time', async () => {
+      const { call_id: id } = (await post('now or never', wait)).body;
+      expect(await ended(id)).toMatchObject({ status: 'expired', result: { metadata: { code: 'APPROVAL_EXPIRED' } } });
+      expect((await decide(id, 'approve', bob)).body.code).toBe('APPROVAL_DECIDED');
+    });
+
+    it('are withdrawn by their caller', async () => {
+      const { call_id: id } = (await post('ask and go', wait)).body;
+      const cancelled = await fleet().ask({ method: 'DELETE', path: `/api/v1/calls/${id}`, key: member() });
+      expect(cancelled.body).toMatchObject({ status: 'cancelled' });
+      expect((await decide(id, 'approve', bob)).body.code).toBe('APPROVAL_DECIDED');
+      expect(await state(id)).toBe('cancelled');
+    });
+
+    it('are refused with an id where the caller does not wait, and run when they are made again', async () => {
+      const key = { fields: { idempotency_key: 'note-7' } };
+      const refused = await post('ask again', key);
+      expect([refused.status, refused.body]).toMatchObject([
+        403,
+        { code: 'APPROVAL_REQUIRED', details: { questions: ['Post it?'], approval: { id: refused.body.call_id } } },
+      ]);
+      const { id } = refused.body.details.approval;
+      expect((await post('ask again', { ...key, gateway: 1 })).body.details.approval.id).toBe(id);
+      expect((await post('ask something else', key)).body.code).toBe('IDEMPOTENCY_MISMATCH');
+      expect((await decide(id, 'approve', bob)).body).toMatchObject({ state: 'approved', parked: false });
+      const made = await Promise.all([0, 1].map((gateway) => post('ask again', { ...key, gateway })));
+      for (const { status, body } of made)
+        expect([status === 409 ? 'CALL_IN_PROGRESS' : body.output?.runs, status]).toEqual([
+          expect.anything(),
+          expect.anything(),
+        ]);
+      expect((await post('ask again', key)).body).toMatchObject({ output: { runs: 1 } });
+      // Without a key, one yes is for one call.
+      const plain = (await post('ask plainly')).body.details.approval.id;
+      await decide(plain, 'approve', bob);
+      expect((await post('ask plainly')).body).toMatchObject({ success: true, output: { runs: 1 } });
+      expect((await post('ask plainly')).body.code).toBe('APPROVAL_REQUIRED');
+    });
+
+    it('follow their rule: parked, by two users and not their own, or by a role', async () => {
+      const own = await newKey('two', ['approver']);
+      const { status, body } = await post('two votes', { key: own });
+      expect([status, body.approval]).toMatchObject([202, { quorum: 2, not_requester: true }]);
+      const id = body.call_id;
+      expect((await decide(id, 'approve', own)).status).toBe(403);
+      expect((await decide(id, 'approve', bob)).body.state).toBe('pending');
+      expect((await decide(id, 'approve', bob, { gateway: 1 })).body.votes).toHaveLength(1);
+      await decide(id, 'approve', eve);
+      await eventually('it ran', async () => (await call(id)).result?.output?.runs === 1);
+
+      const prefers = await post('pay it', { headers: { prefer: 'respond-async' } });
+      expect(prefers.status).toBe(202);
+      expect((await decide(prefers.body.call_id, 'approve', bob)).status).toBe(404);
+      expect((await decide(prefers.body.call_id, 'approve', payer)).status).toBe(200);
+      expect(await ended(prefers.body.call_id)).toMatchObject({ status: 'succeeded' });
+
+      expect((await post('bad rule')).body).toMatchObject({
+        code: 'POLICY_DENIED',
+        error: expect.stringContaining('on_approval must be "park"'),
+      });
+    });
+
+    it('do not run under a key that was revoked, or with a tool that changed since', async () => {
+      const lost = await newKey('lost', []);
+      const { call_id: id } = (await post('ask for a lost key', { key: lost, ...wait })).body;
+      const listed = (await fleet().ask({ path: '/api/v1/keys', key: fleet().operatorKey })).body;
+      const { id: keyId } = listed.find((one: { client: string }) => one.client === 'lost');
+      await fleet().ask({ method: 'DELETE', path: `/api/v1/keys/${keyId}`, key: fleet().operatorKey });
+      await decide(id, 'approve', bob);
+      await eventually('it is invalid', async () => (await state(id)) === 'invalidated');
+      expect((await show(id, bob)).body.code).toBe('UNAUTHENTICATED');
+
+      const find = await fleet().call('crm_find', { name: 'ask' }, { key: member(), ...wait });
+      expect(find.status, find.text).toBe(202);
+      await changeTool('Finds a person and their friends');
+      await decide(find.body.call_id, 'approve', bob);
+      expect(await ended(find.body.call_id)).toMatchObject({
+        status: 'failed',
+        result: { metadata: { code: 'APPROVAL_INVALIDATED' } },
+      });
+      expect(await state(find.body.call_id)).toBe('invalidated');
+      await changeTool('Finds a person');
+    });
+
+    it('are decided from a terminal', async () => {
+      const { call_id: id } = (await post('ask \u200bfleetctl', wait)).body;
+      expect((await fleetctl(bob, 'approvals')).out).toMatch(
+        new RegExp(`^${id} +post_note +globex/\\S+ +you .* Post it\\?$`, 'm'),
+      );
+      const shown = await fleetctl(bob, 'approvals', 'show', id);
+      expect(shown.out).toContain('"text": "ask ‹U+200B›fleetctl"');
+      expect(shown.out).toContain(`fleetctl approvals approve ${id}`);
+      expect((await fleetctl(member(), 'approvals', 'approve', id)).code).toBe(4);
+      expect(await fleetctl(bob, 'approvals', 'approve', id)).toMatchObject({
+        code: 0,
+        out: `Approved post_note ${id}\n`,
+      });
+      expect(await ended(id)).toMatchObject({ status: 'succeeded' });
+      expect((await fleetctl(bob, 'approvals', 'reject', id, '--note', 'late')).code).toBe(1);
+    });
+
+    it('are not taken while they cannot be stored, and wait through a restart of their store', async () => {
+      const { call_id: id } = (await post('ask and wait', wait)).body;
+      await fleet().kill('records');
+      const refused = await post('ask the void', wait);
+      expect([refused.status, refused.body.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+      expect((await post('ask the void')).body.code).toBe('SERVICE_UNAVAILABLE');
+      expect(await call(id)).toMatchObject({ status: 'awaiting_approval' });
+      await fleet().launch('records');
+      expect((await decide(id, 'approve', bob)).status).toBe(200);
+      expect(await ended(id)).toMatchObject({ status: 'succeeded', result: { output: { runs: 1 } } });
+      const path = '/api/v1/approvals?state=pending&tool=post_note';
+      const { approvals } = (await fleet().ask({ path, key: bob })).body;
+      expect(approvals.map(({ decision }: { decision: { questions: string[] } }) => decision.questions[0])).toEqual([
+        'Post it?',
+      ]);
+      await decide(approvals[0].id, 'reject', bob);
+    });
+  });
+}

@@ -12,6 +12,7 @@ import { SourcesView } from './views/sources.js';
 import { TenantsView } from './views/tenants.js';
 import { ToolsView } from './views/tools.js';
 import { ToolsetsView } from './views/toolsets.js';
+import { WaitingCallsMark, WaitingCallsView } from './views/waiting-calls.js';
 import { useSigned } from './session.js';
 import { toAddress, usePlace } from './router.js';
 import { Badge, Empty, Brand } from './ui/components.js';
@@ -40,6 +41,7 @@ const VIEWS: readonly View[] = [
   },
   { name: 'tools', title: 'Tools', Component: ToolsView },
   { name: 'calls', title: 'Calls', Component: CallsView },
+  { name: 'approvals', title: 'Waiting calls', Component: WaitingCallsView, Mark: WaitingCallsMark },
   {
     name: 'queues',
     title: 'Queues and workers',

@@ -85,6 +85,17 @@ export class ConsoleApi {
   /** Arguments and result of a finished call. The reading of another caller's is recorded. */
   callBody = async (id: string, signal?: AbortSignal) =>
     (await this.#client.request('GET /api/v1/calls/{id}/body', { path: { id }, signal })).body;
+  /** Calls that wait for a decision, the newest first. */
+  waitingCalls = async (signal?: AbortSignal) =>
+    (await this.#client.request('GET /api/v1/approvals', { query: { state: 'pending' }, signal })).approvals;
+  /** One of them with its arguments. A look at those of another caller is logged. */
+  waitingCall = (id: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/approvals/{id}', { path: { id }, signal });
+  decideCall = (id: string, decision: 'approve' | 'reject', note: string) =>
+    this.#client.request(`POST /api/v1/approvals/{id}/${decision}`, {
+      path: { id },
+      body: note === '' ? {} : { note },
+    });
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;
   limits = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/limits', { signal })).tools;
   budgets = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/budgets', { signal })).budgets;

@@ -10,6 +10,8 @@ interface ApprovalWakesDeps {
   records: Pick<ApprovalRecords, 'due'>;
   calls: Pick<ParkedCalls, 'wake'>;
   clock: Clock;
+  /** Whether the service of the record is in the fleet; it is not asked otherwise. */
+  isServed: () => boolean;
 }
 
 /**
@@ -38,6 +40,7 @@ export class ApprovalWakes {
 
   /** Wakes what is due. A call that cannot be woken is due again some seconds later. */
   async sweep(): Promise<void> {
+    if (!this.deps.isServed()) return;
     const { approvals } = await this.deps.records.due({ limit: MAX_WOKEN });
     await Promise.allSettled(approvals.map((approval) => this.deps.calls.wake(approval)));
   }

@@ -52,7 +52,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const own = randomUUID().slice(0, 8);
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
-  const results = wireResults(settings, host, brokers, catalog.access, holders);
+  const results = wireResults(settings, host, brokers, catalog.access, holders, () => watch.count('records') > 0);
   const engine = wireEngine(settings, host, {
     brokers,
     python,

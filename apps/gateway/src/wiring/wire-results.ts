@@ -34,6 +34,7 @@ export function wireResults(
   brokers: Brokers,
   access: CallAccess,
   holders: KeyHolders,
+  hasRecords: () => boolean,
 ) {
   const { clock, logger } = host;
   const { redis, nats } = brokers;
@@ -100,7 +101,7 @@ export function wireResults(
       logger,
       publicUrl: settings.GATEWAY_PUBLIC_URL,
     }),
-    wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock }),
+    wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
     selector,
     reader: new ResultReader(asyncCalls, selector),
     shelf: new CallResultShelf(handles, kept, clock, handleTtlSeconds * 1_000),

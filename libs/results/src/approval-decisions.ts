@@ -1,9 +1,9 @@
 import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type { ApprovalList, StoredApproval } from '@toolfleet/contracts/approvals';
+import type { ApprovalList, ApprovalShowReply, StoredApproval } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { hasRight, toMaker } from '@toolfleet/access';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
-import { toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
+import { isCallId, toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
 
 /** An approval as a caller sees it. */
 export interface SeenApproval {
@@ -44,8 +44,7 @@ export class ApprovalDecisions {
 
   /** @throws ToolError NOT_FOUND, also for one that the caller does not see; SERVICE_UNAVAILABLE */
   async show(caller: Principal, callId: string): Promise<SeenApproval> {
-    const { approval, arguments: args } =
-      (await this.deps.records?.show({ call_id: callId, with_arguments: true })) ?? {};
+    const { approval, arguments: args } = await this.#find(callId, true);
     if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
     if (!isDecider(caller, approval)) return this.#seen(caller, approval);
     if (toMaker(caller) !== makerOf(approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
@@ -64,7 +63,7 @@ export class ApprovalDecisions {
     note: string | undefined,
   ): Promise<SeenApproval> {
     const { records, calls } = this.deps;
-    const { approval: asked } = (await records?.show({ call_id: callId })) ?? {};
+    const { approval: asked } = await this.#find(callId);
     if (!asked || !sees(caller, asked)) throw unknownApproval(callId);
     const refusal = findRefusal(caller, asked);
     if (refusal) throw refusal;
@@ -86,6 +85,12 @@ export class ApprovalDecisions {
         details: { state: approval.state },
       });
     return this.#seen(caller, approval);
+  }
+
+  /** An id that no call can have is not looked up. */
+  async #find(callId: string, withArguments = false): Promise<ApprovalShowReply> {
+    if (!isCallId(callId)) return {};
+    return (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};
   }
 
   #seen(caller: Principal, approval: StoredApproval): SeenApproval {

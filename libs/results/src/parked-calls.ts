@@ -219,6 +219,9 @@ function parkedCall(approval: StoredApproval): StoredCall {
   };
 }
 
+/** Whether an id has the form of those of calls, a UUID; others are not looked up. */
+export const isCallId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
+
 /** States in which a parked call has not ended yet. */
 const OPEN: readonly ApprovalState[] = ['pending', 'approved', 'executing'];
 
@@ -226,6 +229,7 @@ const OPEN: readonly ApprovalState[] = ['pending', 'approved', 'executing'];
 export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 'end'>) {
   return {
     async find(callId: string): Promise<StoredCall | undefined> {
+      if (!isCallId(callId)) return undefined;
       // Most ids that are looked up are those of no call, also where no record is kept.
       const { approval } = await records.show({ call_id: callId }).catch((error: unknown) => {
         if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;

@@ -61,7 +61,9 @@ const APPROVAL = named(
 export type CallApproval = Value<typeof APPROVAL>;
 
 const DECISION = closed({
-  note: maybe(text('Shown to the caller where the call is rejected, and kept', { minLength: 1, maxLength: 1_000 })),
+  note: maybe(
+    text('Shown to the caller where the call is rejected, and kept', { pattern: String.raw`^[^\x00]{1,1000}$` }),
+  ),
 });
 const DECIDED = { 200: answer('The approval after the decision', APPROVAL) };
 
@@ -73,9 +75,9 @@ export const APPROVAL_ROUTES = {
       'Calls that wait for a decision or were decided, without arguments: those of the caller, and those it may decide on',
     query: record({
       state: maybe(text('States, separated by commas', { maxLength: 200 })),
-      tool: maybe(text(undefined, { minLength: 1, maxLength: 200 })),
+      tool: maybe(text(undefined, { pattern: String.raw`^\P{Cc}{1,200}$` })),
       limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
-      cursor: maybe(text('`next` of the previous page', { minLength: 1, maxLength: 200 })),
+      cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
     }),
     answers: {
       200: answer(

@@ -116,6 +116,28 @@ function hostileObject(depth: number): Record<string, unknown> {
   return Object.fromEntries(entries);
 }
 
+/** An attempt as gateways send it to executors. */
+const ATTEMPT = {
+  tool: 'calculator',
+  revision: 'r1',
+  arguments: { expression: '1' },
+  call_id: 'abuse',
+  attempt: 1,
+  fence: 1,
+  journalled: true,
+  entry: { user_id: 'u', remaining_ms: 5_000, deadline_at: Date.now() + 60_000 },
+  binding: { kind: 'builtin', toolset: 'compute', handler: 'calculator' },
+  context: { tenant_id: 'globex', session_id: 's', user_id: 'u', agent_id: 'a' },
+};
+
+/** A copy of an object with one hostile member, at any level. */
+function altered(object: object): object {
+  const name = oneOf(Object.keys(object));
+  const member = (object as Record<string, unknown>)[name];
+  const isDeeper = typeof member === 'object' && member !== null && random() < 0.7;
+  return { ...object, [name]: isDeeper ? altered(member) : oneOf(VALUES)() };
+}
+
 const SMALL: readonly (() => Buffer)[] = [
   () => randomBytes(upTo(4_096)),
   () => Buffer.alloc(0),
@@ -129,6 +151,8 @@ const SMALL: readonly (() => Buffer)[] = [
   () => json(hostileObject(3)),
   () => json(hostileObject(3)),
   () => json([hostileObject(1), hostileObject(1)]),
+  () => json({ ...altered(ATTEMPT), call_id: `abuse-${upTo(1_000_000)}` }),
+  () => json(altered(ATTEMPT)),
 ];
 const LARGE: readonly (() => Buffer)[] = [
   () => json({ name: 'calculator', arguments: {}, ['k'.repeat(MAX_PAYLOAD / 2)]: 1 }),

@@ -3,7 +3,7 @@
  * load the NATS client and the journal with it.
  */
 import { Controller, Module, type Type } from '@nestjs/common';
-import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import { EXEC_MESSAGE, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Schema } from '@toolfleet/contracts/json-schema';
 import { EgressClient, type EgressLimits } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
@@ -233,7 +233,7 @@ function controllers(executor: Executor, guard: ExecutionGuard): Type[] {
   const execute = (message: ExecMessage, context: EndpointContext) =>
     guard.run(message, (begin) => executor.execute(message, context, begin));
   return [
-    ...executor.subjects.map((subject) => controller(subject, execute, { exec: true })),
+    ...executor.subjects.map((subject) => controller(subject, execute, { exec: true, schema: EXEC_MESSAGE })),
     ...Object.entries(executor.requests ?? {}).map(([subject, { schema, handle }]) =>
       controller(subject, handle, { schema }),
     ),

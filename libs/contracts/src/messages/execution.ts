@@ -13,7 +13,17 @@ import {
 import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
 import type { JsonObject } from '../json.js';
-import { choice, maybe, record, text as textSchema, type Value } from '../json-schema.js';
+import {
+  choice,
+  flag,
+  integer,
+  maybe,
+  number as numberSchema,
+  object,
+  record,
+  text as textSchema,
+  type Value,
+} from '../json-schema.js';
 import type { Binding, McpBinding } from '../tool-definition.js';
 import { toMicroUsd, type EpochMs, type Milliseconds } from '../units.js';
 
@@ -53,6 +63,23 @@ export interface ExecMessage extends ToolInput {
   /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */
   deadlineShortened?: boolean;
 }
+
+/**
+ * The members of an `ExecMessage` that executors use before the tool: its claim in the journal, its handler, its breaker. Bindings and
+ * arguments were checked when they were registered and sent.
+ */
+export const EXEC_MESSAGE = record({
+  tool: textSchema(),
+  revision: textSchema(),
+  arguments: object(),
+  call_id: textSchema(),
+  attempt: integer(),
+  fence: integer(),
+  journalled: flag(),
+  entry: maybe(record({ user_id: textSchema(), remaining_ms: numberSchema(), deadline_at: numberSchema() })),
+  binding: record({ kind: textSchema() }),
+  context: record({ tenant_id: textSchema() }),
+});
 
 /**
  * What a tool may know about its caller, limited by its definition. The fields below belong to a single call; tools that

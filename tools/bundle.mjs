@@ -15,15 +15,15 @@ import { inlineText } from './inline-text.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Programs a service starts: their place in the bundle is where `import.meta.url` of the main file looks for them. */
+/**
+ * Programs that a service starts by their path: their place in the bundle is where `import.meta.url` of the main file looks for them.
+ * Programs of `childProgram` are found in the code.
+ */
 const OWN_ENTRIES = {
   'python-sandbox': {
     'sandbox-host': 'apps/python-sandbox/dist/sandbox-host.js',
     'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
   },
-  'builtin-executor': { 'bounded-child': 'libs/builtin-tools/dist/bounded/bounded-child.js' },
-  registry: { 'openapi-child': 'apps/registry/dist/sources/openapi-child.js' },
-  gateway: { 'select-child': 'libs/results/dist/select-child.js' },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };
 /** Packages that are copied, with what they depend on at run time. */
@@ -80,7 +80,7 @@ export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   mkdirSync(outdir, { recursive: true });
   const copied = COPIED[app] ?? [];
   const external = new Set();
-  const { metafile } = await build({ ...options(copied, external), entryPoints, outdir });
+  const metafile = await buildPrograms({ ...options(copied, external), entryPoints, outdir });
   writeFileSync(
     join(outdir, 'package.json'),
     `${JSON.stringify({ name: `@toolfleet/${app}`, private: true, type: 'module' }, null, 2)}\n`,
@@ -112,7 +112,31 @@ export async function bundleFleet(outdir) {
     ),
   );
   rmSync(outdir, { recursive: true, force: true });
-  await build({ ...options(Object.values(COPIED).flat()), entryPoints, outdir, splitting: true });
+  await buildPrograms({ ...options(Object.values(COPIED).flat()), entryPoints, outdir, splitting: true });
+}
+
+const CHILD_PROGRAM = /childProgram\(import\.meta\.url, '([\w-]+)'\)/g;
+
+/** Builds entry points and the programs that their code starts with `childProgram`. Returns esbuild's metafile of all of them. */
+async function buildPrograms({ entryPoints, ...rest }) {
+  const whole = { inputs: {}, outputs: {} };
+  const built = new Set();
+  for (let entries = entryPoints; Object.keys(entries).length > 0;) {
+    const { metafile } = await build({ ...rest, entryPoints: entries });
+    Object.assign(whole.inputs, metafile.inputs);
+    Object.assign(whole.outputs, metafile.outputs);
+    for (const name of Object.keys(entries)) built.add(name);
+    const started = Object.keys(metafile.inputs)
+      .filter((path) => !path.includes('node_modules/') && existsSync(join(ROOT, path)))
+      .flatMap((path) =>
+        [...readFileSync(join(ROOT, path), 'utf8').matchAll(CHILD_PROGRAM)].map(([, name]) => [
+          name,
+          join(ROOT, dirname(path), `${name}.js`),
+        ]),
+      );
+    entries = Object.fromEntries(started.filter(([name]) => !built.has(name)));
+  }
+  return whole;
 }
 
 /** Options of both builds; packages that are not bundled are added to `external`. */

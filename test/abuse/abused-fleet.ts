@@ -12,9 +12,11 @@
  * `withoutLoss` fails when a process of the fleet ended, was not ready afterwards or logged an uncaught fault, and when a
  * call of the victim was not answered. `scaled(10_000)` is the number of rounds for the length that was asked for.
  */
+import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { eventually } from '@toolfleet/testing';
 import { ofEach, TestFleet, type Answer, type Ask, type FleetOptions, type ServiceName } from '../fleet/test-fleet.js';
 
@@ -43,6 +45,18 @@ export interface VictimLatency {
   p50Ms: number;
   p99Ms: number;
 }
+
+/** What the victim keeps calling; `%n` is replaced by the number of the call, so that no cache can answer. */
+export interface VictimCall {
+  tool: string;
+  arguments: object;
+  /** Further fields of the request. */
+  fields?: object;
+  /** Text that a right answer contains. */
+  expected: string;
+}
+
+const CHEAP_CALL: VictimCall = { tool: 'calculator', arguments: { expression: '%n + 0.5' }, expected: '"result":%n.5' };
 
 /** What an attack did: the victim before and during it, and the maximum resident MiB of processes meanwhile. */
 export interface Harm {
@@ -118,34 +132,25 @@ export class AbusedFleet {
     return this.fleet.ask({ key: this.fleet.keys['globex']!, ...ask });
   }
 
-  /** One cheap call of the victim that no cache can answer; ms until its answer. Throws when it was refused. */
-  async victimCall(): Promise<number> {
-    const number = (this.#calls += 1);
-    const from = performance.now();
-    const { status, body } = await this.fleet.call(
-      'calculator',
-      { expression: `${number} + 0.5` },
-      { key: this.fleet.keys['acme']! },
-    );
-    if (status !== 200 || body.output?.result !== number + 0.5)
-      throw new Error(`the victim was answered ${status}: ${JSON.stringify(body)}`);
-    return performance.now() - from;
-  }
-
-  /** Calls of the victim, one after the other, until `attack` has ended; at least one. */
-  async latencyDuring(
-    attack: Promise<unknown>,
-    victim: () => Promise<number> = () => this.victimCall(),
-  ): Promise<VictimLatency> {
-    let isOver = false;
-    const ended = attack.finally(() => (isOver = true));
-    ended.catch(() => undefined);
-    const times: number[] = [];
-    do {
-      times.push(await victim());
-      await sleep(BETWEEN_CALLS_MS);
-    } while (!isOver);
-    await ended;
+  /** Calls of the victim, one after the other, until `attack` has ended; at least one. @throws Error when one was not answered well */
+  async latencyDuring(attack: Promise<unknown>, victim: VictimCall = CHEAP_CALL): Promise<VictimLatency> {
+    const worker = new Worker(new URL('./victim.worker.mjs', import.meta.url), {
+      workerData: {
+        url: this.fleet.url(),
+        key: this.fleet.keys['acme']!,
+        path: `/api/v1/tools/${victim.tool}/execute`,
+        body: JSON.stringify({ arguments: victim.arguments, ...victim.fields }),
+        expected: victim.expected,
+        betweenMs: BETWEEN_CALLS_MS,
+        first: this.#calls,
+      },
+    });
+    const answered = once(worker, 'message');
+    answered.catch(() => undefined);
+    await attack.finally(() => worker.postMessage('stop'));
+    const [{ times, error }] = (await answered) as [{ times: number[]; error?: string }];
+    if (error !== undefined) throw new Error(error);
+    this.#calls += times.length;
     const sorted = times.toSorted((a, b) => a - b);
     const quantile = (q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;
     return { calls: sorted.length, p50Ms: quantile(0.5), p99Ms: quantile(0.99) };
@@ -162,15 +167,10 @@ export class AbusedFleet {
   /**
    * Runs an attack like `withoutLoss`, and measures what it did. The attack is repeated when the victim was too slow, because a
    * machine that is busy with other work slows it as well; the best of the rounds is returned.
-   * @param victim makes one call of the victim and resolves to its ms; default `victimCall`
    * @returns `maxP99Ms` is what the p99 may be: three times the quiet one, which is measured first and counts as at least 20 ms;
    *   infinite in the short set
    */
-  async measured(
-    attack: string,
-    run: () => Promise<unknown>,
-    victim: () => Promise<number> = () => this.victimCall(),
-  ): Promise<Harm> {
+  async measured(attack: string, run: () => Promise<unknown>, victim: VictimCall = CHEAP_CALL): Promise<Harm> {
     const before = this.#processes();
     let best: Harm | undefined;
     for (let round = 0; round < ROUNDS && !(best && best.p99Ms <= best.maxP99Ms); round += 1) {
@@ -208,7 +208,11 @@ export class AbusedFleet {
     if (this.#processes() !== before) throw new Error('a process was replaced');
     const uncaught = this.fleet.logs().match(/.*uncaught fault.*/);
     if (uncaught) throw new Error(uncaught[0].slice(0, 2_000));
-    const isServed = () => this.victimCall().then(Boolean, () => false);
+    const isServed = () =>
+      this.latencyDuring(Promise.resolve()).then(
+        () => true,
+        () => false,
+      );
     await eventually('the victim is served', isServed, { timeoutMs: 60_000, everyMs: 200 });
   }
 

@@ -157,12 +157,11 @@ describe('requests that cost more than they weigh', () => {
       async () => {
         for (let round = 0; round < scaled(20); round += 1) await Promise.all(many(20, slow));
       },
-      async () => {
-        const from = performance.now();
-        const args = { text: `victim ${(count += 1)}`, operation: 'case', to: 'upper' };
-        const { status, text: shown } = await select(abused.fleet.keys['acme']!, args, '$.*');
-        expect(status, shown).toBe(200);
-        return performance.now() - from;
+      {
+        tool: 'text_process',
+        arguments: { text: 'victim %n', operation: 'case', to: 'upper' },
+        fields: { select: '$.*' },
+        expected: 'VICTIM %n',
       },
     );
     expect(harm.p99Ms).toBeLessThanOrEqual(harm.maxP99Ms);
@@ -174,7 +173,7 @@ describe('requests that cost more than they weigh', () => {
     ['different names', () => Object.fromEntries(many(24_000, (index) => [`argument_${index}`, index])), 413],
     [
       'names, but within the limit',
-      () => Object.fromEntries(many(9_900, (index) => [`argument_${index}`, index])),
+      () => Object.fromEntries(many(4_900, (index) => [`argument_${index}`, index])),
       400,
     ],
     [

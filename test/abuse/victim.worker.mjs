@@ -1,6 +1,6 @@
 /**
- * The victim of the abuse tests, on a thread with its own event loop: the test process sends the attack, and what that takes is no delay
- * of the fleet. It makes one call after the other until its parent sends `stop`, then posts the ms of each, or an error.
+ * The victim of the abuse tests, on a thread with its own event loop: what the attack costs the test process does not count
+ * as a delay. It makes one call after the other until its parent sends `stop`, then posts the ms of each, or an error.
  */
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';

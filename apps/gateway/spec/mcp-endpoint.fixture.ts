@@ -17,6 +17,7 @@ import Fastify from 'fastify';
 import { openRequestState, sealRequestState, SignedTokens } from '@toolfleet/access';
 import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/mcp-deps.js';
 import { McpEndpoint } from '../src/mcp/mcp-endpoint.js';
+import { BodyReader } from '../src/server/body-reader.js';
 
 const clock = new SystemClock();
 const tokens = new SignedTokens('0123456789abcdef0123456789abcdef', clock);
@@ -142,6 +143,7 @@ export async function serveEndpoint(
   options: Partial<McpEndpointOptions> = {},
 ): Promise<ServedEndpoint> {
   const fastify = Fastify({ forceCloseConnections: true });
+  fastify.decorate('bodies', new BodyReader(clock));
   const seen: CallRequest[] = [];
   const endpoint = new McpEndpoint(
     {

@@ -8,6 +8,7 @@ import {
   MAX_BODY_NAMES,
   MAX_BODY_NODES,
   parseExact,
+  readJson,
 } from './json-text.js';
 
 describe('bodies with too many names and values, or too deep', () => {
@@ -91,6 +92,22 @@ describe('inexact numbers', () => {
         const value = parseExact(json).value as { text: string; n: number | string };
         expect(value.text).toBe(text);
         expect(String(value.n)).toBe(told ?? String(Number(integer)));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('property: readJson finds the same in texts that it scans', () => {
+    const literal = fc.oneof(
+      fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map(String),
+      fc.constantFrom('1e400', '-1E+999', '1e3', '0.1234567890123456789', '123456789012345', '9007199254740993.0'),
+    );
+    fc.assert(
+      fc.property(fc.array(literal), fc.string(), (numbers, text) => {
+        const json = `{"text":${JSON.stringify(text)},"padding":"${' '.repeat(1_000)}","numbers":[${numbers.join(' , ')}]}`;
+        const reading = readJson(Buffer.from(json));
+        expect(reading.fault).toBe(inexactNumber(json) === undefined ? undefined : 'number');
+        expect(reading.value).toEqual(JSON.parse(json));
       }),
       { numRuns: 2_000 },
     );

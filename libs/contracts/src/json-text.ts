@@ -1,4 +1,6 @@
+import { isUtf8 } from 'node:buffer';
 import { randomInt } from 'node:crypto';
+import { ToolError } from './errors/tool-error.js';
 import { isJsonObject, type Json } from './json.js';
 
 /**
@@ -16,15 +18,19 @@ export const MAX_BODY_NODES = 50_000;
  * Maximum number of different names in a body, about. A name that V8 has not seen costs up to 1 µs to parse and more in every object
  * with other names than the last, twenty times as much as a name that is repeated in each row of a list.
  */
-export const MAX_BODY_NAMES = 10_000;
+export const MAX_BODY_NAMES = 5_000;
 /** A level of nesting takes two bytes, and so does a name or value: smaller bodies need no scan. */
 const UNSCANNED_BYTES = 2 * MAX_BODY_DEPTH;
-/** Ten thousand different names and their values take at least this. */
+/** So many different names and their values take at least this. */
 const UNNAMED_BYTES = 6 * MAX_BODY_NAMES;
-const [QUOTE, BACKSLASH, COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Array.from(
-  '"\\,:[]{}',
-  (sign) => sign.charCodeAt(0),
-);
+const [QUOTE, BACKSLASH, COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = codesOf('"\\,:[]{}');
+const [ZERO, NINE, DOT, LARGE_E, SMALL_E, PLUS, MINUS] = codesOf('09.Ee+-');
+/** Integers of so many digits are exact. */
+const MAX_EXACT_DIGITS = 15;
+
+function codesOf(signs: string): number[] {
+  return Array.from(signs, (sign) => sign.charCodeAt(0));
+}
 
 /** What parsing a JSON text costs. */
 interface JsonShape {
@@ -34,6 +40,8 @@ interface JsonShape {
   names: number;
   /** Levels of nesting. */
   depth: number;
+  /** Whether a number is so long that it may be inexact (`inexactNumber`). */
+  longNumbers: boolean;
 }
 
 /**
@@ -45,6 +53,7 @@ export function jsonShape(json: Uint8Array): JsonShape {
   let level = 0;
   let depth = 0;
   let quote = 0;
+  let longNumbers = false;
   for (let at = 0; at < json.length && nodes <= MAX_BODY_NODES; at += 1) {
     const byte = json[at];
     if (byte === QUOTE) {
@@ -59,14 +68,78 @@ export function jsonShape(json: Uint8Array): JsonShape {
       level += 1;
       if (level > depth) depth = level;
     } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) level -= 1;
+    else if (byte! >= ZERO! && byte! <= NINE!) {
+      const start = at;
+      let hasExponent = false;
+      while (isOfNumber(json[at + 1])) {
+        at += 1;
+        hasExponent ||= json[at] === SMALL_E || json[at] === LARGE_E;
+      }
+      longNumbers ||= hasExponent || at - start >= MAX_EXACT_DIGITS;
+    }
   }
-  return { nodes, names: names?.count ?? 0, depth };
+  return { nodes, names: names?.count ?? 0, depth, longNumbers };
 }
+
+/** Whether a byte can continue a number. */
+const isOfNumber = (byte = 0): boolean =>
+  (byte >= ZERO! && byte <= NINE!) ||
+  byte === DOT ||
+  byte === LARGE_E ||
+  byte === SMALL_E ||
+  byte === PLUS ||
+  byte === MINUS;
 
 /** Which of the limits `MAX_BODY_NODES`, `MAX_BODY_NAMES` and `MAX_BODY_DEPTH` a JSON text exceeds; undefined if none. */
 export function bodyExcess(json: Uint8Array): keyof typeof BODY_EXCESS | undefined {
   return json.length <= UNSCANNED_BYTES ? undefined : shapeExcess(jsonShape(json));
 }
+
+/** Why a JSON text was not accepted: the check that it failed, and the message for its sender. */
+interface JsonFault {
+  fault: keyof typeof BODY_EXCESS | 'encoding' | 'syntax' | 'number';
+  message: string;
+  /** Present where it was parsed: it contains the id of the request that is refused. */
+  value?: Json;
+}
+
+/** A JSON text that was read, or why it was not. */
+export type JsonReading = { value: Json; fault?: undefined } | JsonFault;
+
+/**
+ * Reads a JSON text from outside. It is not parsed when it exceeds `MAX_BODY_NODES` or `MAX_BODY_NAMES`, and it is refused when parsing would
+ * change it: invalid UTF-8 would become U+FFFD, and numbers would lose digits.
+ * @param limits `trusted`: the sender is part of the fleet, and names and values are not limited
+ */
+export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReading {
+  if (!trusted && !isUtf8(bytes)) return { fault: 'encoding', message: 'The body is not UTF-8' };
+  const shape = bytes.length <= UNSCANNED_BYTES ? undefined : jsonShape(bytes);
+  const excess = shape && shapeExcess(shape);
+  if (!trusted && excess && excess !== 'depth') return { fault: excess, message: BODY_EXCESS[excess] };
+  const start = startsWithMark(bytes) ? BYTE_ORDER_MARK.length : 0;
+  const json = Buffer.from(bytes.buffer, bytes.byteOffset + start, bytes.byteLength - start).toString('utf8');
+  let value: Json;
+  try {
+    value = JSON.parse(json) as Json;
+  } catch (error) {
+    return { fault: 'syntax', message: `The body is not JSON: ${(error as Error).message}` };
+  }
+  // The count ends at the first excess: of a trusted body it may not have come to the deepest level.
+  if (excess === 'depth' || (excess && isNestedTooDeep(value)))
+    return { fault: 'depth', message: BODY_EXCESS.depth, value };
+  const isCounted = shape !== undefined && excess === undefined;
+  const inexact = isCounted && !shape.longNumbers ? undefined : inexactNumber(json);
+  return inexact === undefined ? { value } : { fault: 'number', message: inexactNumberMessage(inexact), value };
+}
+
+/** The error of a body that was not read. */
+export function bodyError({ fault, message }: JsonFault): ToolError {
+  const isTooLarge = fault === 'nodes' || fault === 'names';
+  return new ToolError(isTooLarge ? 'PAYLOAD_TOO_LARGE' : 'REQUEST_INVALID', { message });
+}
+
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+const startsWithMark = (bytes: Uint8Array): boolean => BYTE_ORDER_MARK.every((byte, index) => bytes[index] === byte);
 
 /** The same of a text that was scanned. */
 export function shapeExcess({ nodes, names, depth }: JsonShape): keyof typeof BODY_EXCESS | undefined {

@@ -21,8 +21,8 @@ export function childProgram(module: string, name: string): URL {
   return new URL(`./${name}${module.endsWith('.ts') ? '.ts' : '.js'}`, module);
 }
 
-/** Node flags that a child needs to load its program; none for the build. */
-function childFlags(program: URL): string[] {
+/** Node flags that a child process or thread needs to load its program; none for the build. */
+export function programFlags(program: URL): string[] {
   if (!program.pathname.endsWith('.ts')) return [];
   const hook = `data:text/javascript,${encodeURIComponent(SOURCE_HOOK)}`;
   return [
@@ -168,7 +168,7 @@ export class ChildPool<Job extends object> {
   private start(): Child {
     const { program, heapMb } = this.options;
     const process = fork(fileURLToPath(program), [], {
-      execArgv: [`--max-old-space-size=${heapMb}`, ...childFlags(program)],
+      execArgv: [`--max-old-space-size=${heapMb}`, ...programFlags(program)],
       env: {},
       // Documents have megabytes; JSON would escape them again.
       serialization: 'advanced',

@@ -17,6 +17,7 @@ export {
   type ScopeLimit,
 } from './spending-limit.js';
 export { CostlyTurns } from './costly-turns.js';
+export { FairQueue } from './fair-queue.js';
 export { Semaphore } from './concurrency.js';
 export { KeyedMutex } from './concurrency.js';
 export { SingleFlight } from './single-flight.js';

@@ -13,13 +13,7 @@ import {
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
-import {
-  BODY_EXCESS,
-  bodyExcess,
-  inexactNumber,
-  inexactNumberMessage,
-  isNestedTooDeep,
-} from '@toolfleet/contracts/json-text';
+import { bodyError, readJson } from '@toolfleet/contracts/json-text';
 import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
 /** Headers of an outgoing message; values must not contain line breaks. */
@@ -120,21 +114,9 @@ export function parseLenient(data: Uint8Array): unknown {
  */
 export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
-  const excess = bodyExcess(data);
-  if (fromOutside && excess && excess !== 'depth')
-    throw new ToolError('PAYLOAD_TOO_LARGE', { message: BODY_EXCESS[excess] });
-  const json = decodeText(data);
-  let body: Json;
-  try {
-    body = JSON.parse(json) as Json;
-  } catch (error) {
-    throw new ToolError('REQUEST_INVALID', { message: `The body is not JSON: ${(error as Error).message}` });
-  }
-  if (excess === 'depth' || (excess && isNestedTooDeep(body)))
-    throw new ToolError('REQUEST_INVALID', { message: BODY_EXCESS.depth });
-  const inexact = inexactNumber(json);
-  if (inexact !== undefined) throw new ToolError('REQUEST_INVALID', { message: inexactNumberMessage(inexact) });
-  return body;
+  const reading = readJson(data, { trusted: !fromOutside });
+  if (reading.fault === undefined) return reading.value;
+  throw bodyError(reading);
 }
 
 /** The value of a reply. @throws ToolError the error that the reply carries; INTERNAL when it is not JSON */

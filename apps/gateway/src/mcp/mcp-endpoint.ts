@@ -6,7 +6,6 @@ import {
   type McpHttpHandler,
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
-import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
 import { errorBody } from '@toolfleet/contracts/wire';
 import {
   isJsonObject,
@@ -21,7 +20,7 @@ import { challenge, protectedResourceMetadata, PROJECT_HEADER } from '@toolfleet
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
-import { leaveUnread, turnOfBody } from '../server/request-body.js';
+import { leaveUnread, tenantOf } from '../server/request-body.js';
 import { findSubscribable, ListenBus, readListened, selectReadable, withListened } from './listen.js';
 import { readCancelledIds } from './cancellation.js';
 import { answerPlainRequest, readPlainRequest } from './fast-path.js';
@@ -54,10 +53,9 @@ import {
   type Exchange,
 } from './session.js';
 import {
-  checkBody,
   errorResponse,
-  parseBody,
   toWebRequest,
+  withObjectArguments,
   writeJson,
   writeWebResponse,
   type RpcError,
@@ -241,16 +239,16 @@ export class McpEndpoint implements Mounted {
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
-    if (bytes) await turnOfBody(request.server.bodyTurns, request, bytes);
-    const excess = bytes && bodyExcess(bytes);
-    if (excess && excess !== 'depth') {
-      writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, BODY_EXCESS[excess]));
-      return Promise.resolve();
-    }
-    const body = parseBody(bytes);
+    const reading = bytes && (await request.server.bodies.read(tenantOf(request), bytes));
+    if (reading?.fault === 'nodes' || reading?.fault === 'names')
+      return writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, reading.message));
+    const body = reading?.value === undefined ? undefined : withObjectArguments(reading.value);
     return Operation.serve(this.deps, raw, body, async (operation) => {
       request.operation = operation;
-      await this.serveBody(request, out, bytes, body);
+      // The SDK words the error of a body that is not JSON.
+      const isRefused = reading?.fault !== undefined && body !== undefined;
+      if (isRefused) writeRefusal(request, out, 400, errorResponse(body, INVALID_REQUEST, reading.message));
+      else await this.serveBody(request, out, bytes, body);
       if (out.statusCode >= 500) operation?.ended(String(out.statusCode));
     });
   }
@@ -270,8 +268,6 @@ export class McpEndpoint implements Mounted {
     });
     // A stream whose credential was revoked ends with a final chunk, unless its client stopped reading.
     disconnected.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
-    const invalid = bytes && body !== undefined ? checkBody(bytes, body) : undefined;
-    if (invalid) return writeRefusal(request, out, 400, invalid);
     if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
       if (refusal) return writeJson(out, refusal.entry.http, JSON.stringify(errorBody(refusal)));

@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { INVALID_REQUEST } from '@modelcontextprotocol/server';
-import { BODY_EXCESS, bodyExcess, inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../server/connections.js';
 
@@ -14,29 +12,6 @@ const DROPPED = new Set([
   'cookie',
   'content-length',
 ]);
-
-/** The JSON of a body; undefined when it is not JSON. `arguments: null` of a `tools/call` counts as no arguments. */
-export function parseBody(body: Buffer | undefined): Json | undefined {
-  try {
-    return withObjectArguments(JSON.parse(body?.toString('utf8') ?? '') as Json);
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * The error response to a JSON body that cannot be handled faithfully: nested so deeply that the SDK's recursion would end, or
- * with a number that would lose digits. Undefined for all others.
- */
-export function checkBody(bytes: Buffer, body: Json): RpcError | undefined {
-  const message = bodyExcess(bytes) === 'depth' ? BODY_EXCESS.depth : describeInexactNumber(bytes.toString('utf8'));
-  return message === undefined ? undefined : errorResponse(body, INVALID_REQUEST, message);
-}
-
-function describeInexactNumber(text: string): string | undefined {
-  const number = inexactNumber(text);
-  return number === undefined ? undefined : inexactNumberMessage(number);
-}
 
 /** A JSON-RPC response that is an error. */
 export interface RpcError {
@@ -104,8 +79,8 @@ export function writeJson(out: ServerResponse, status: number, json: string): vo
   out.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json);
 }
 
-/** The schema of the protocol would refuse `arguments: null`. */
-function withObjectArguments(body: Json): Json {
+/** A body with `arguments: null` of a `tools/call` as no arguments, as its schema would refuse it. */
+export function withObjectArguments(body: Json): Json {
   if (!isJsonObject(body) || body['method'] !== 'tools/call') return body;
   const { params } = body;
   if (!isJsonObject(params) || params['arguments'] !== null) return body;

@@ -1,4 +1,4 @@
-import { Transform } from 'node:stream';
+import { Transform, type TransformCallback } from 'node:stream';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
@@ -108,13 +108,17 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
     }
     let held = 0;
     reply.raw.once('close', () => memory.release(tenantId, held));
+    const pass = async (chunk: Buffer, next: TransformCallback): Promise<void> => {
+      await fastify.bodies.turn(tenantId);
+      next(null, chunk);
+    };
     const counted = new Transform({
       transform(chunk: Buffer, _encoding, next) {
         if (reply.sent || reply.raw.destroyed) return next();
         const refusal = memory.add(tenantId, chunk.length);
         if (!refusal) {
           held += chunk.length;
-          return next(null, chunk);
+          return void pass(chunk, next);
         }
         // The parser keeps waiting for an end that never comes; the response has left without it.
         payload.unpipe(counted);

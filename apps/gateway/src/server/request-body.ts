@@ -1,13 +1,12 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ToolError, type Json, isJsonObject, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { BODY_EXCESS, bodyExcess, inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
+import { ToolError, isJsonObject, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { bodyError } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { CostlyTurns, type Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/resilience';
+import { BodyReader, SMALL_BYTES } from './body-reader.js';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
-const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
  * Accepts JSON bodies only. Keys such as `__proto__` are data, as over NATS and MCP: JSON.parse makes them own properties, and
@@ -16,11 +15,12 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number, clock: Clock): void {
   const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
   fastify.removeAllContentTypeParsers();
-  const turns = new CostlyTurns(clock);
-  fastify.decorate('bodyTurns', turns);
+  fastify.decorate('bodies', new BodyReader(clock));
   fastify.addContentTypeParser(JSON_TYPE, options, async (request: AuthenticatedRequest, body: Buffer) => {
-    await turnOfBody(turns, request, body);
-    return readJson(body);
+    if (body.length === 0) return undefined;
+    const reading = await fastify.bodies.read(tenantOf(request), body);
+    if (reading.fault !== undefined) throw bodyError(reading);
+    return reading.value;
   });
   fastify.addContentTypeParser(
     '*',
@@ -35,18 +35,9 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number,
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The order in which large bodies are parsed and their requests begin. */
-    bodyTurns?: CostlyTurns;
+    /** Reads the JSON bodies of this server. */
+    bodies: BodyReader;
   }
-}
-
-/** Waits until a large body may be parsed and its request begin. */
-export async function turnOfBody(
-  turns: CostlyTurns | undefined,
-  request: AuthenticatedRequest,
-  body: Buffer,
-): Promise<void> {
-  if (body.length > SMALL_BYTES) await turns?.next(tenantOf(request));
 }
 
 /** Who sent a request: both entry points prove it before the body is read. */
@@ -55,27 +46,6 @@ export type AuthenticatedRequest = FastifyRequest & { principal?: Principal; mcp
 /** The tenant of the sender; empty for the holder of the registration token. */
 export const tenantOf = (request: AuthenticatedRequest): string =>
   (request.principal ?? request.mcpCaller)?.tenantId ?? '';
-
-/** Parses a body; undefined if it is empty. @throws ToolError REQUEST_INVALID, PAYLOAD_TOO_LARGE */
-function readJson(body: Buffer): Json | undefined {
-  if (body.length === 0) return undefined;
-  // Decoding would turn invalid bytes into U+FFFD, so the tool would receive another text than the caller sent.
-  if (!isUtf8(body)) throw invalid('The request body is not UTF-8');
-  const excess = bodyExcess(body);
-  if (excess && excess !== 'depth') throw new ToolError('PAYLOAD_TOO_LARGE', { message: BODY_EXCESS[excess] });
-  const start = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
-  const text = body.toString('utf8', start);
-  let value: Json;
-  try {
-    value = JSON.parse(text) as Json;
-  } catch (error) {
-    throw invalid(`The request body is not JSON: ${(error as Error).message}`);
-  }
-  if (excess === 'depth') throw invalid(BODY_EXCESS.depth);
-  const inexact = inexactNumber(text);
-  if (inexact !== undefined) throw invalid(inexactNumberMessage(inexact));
-  return value;
-}
 
 const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
@@ -87,8 +57,6 @@ export function bodyObject(body: unknown): JsonObject {
 
 /** Time for which the connection of a refused body stays open. */
 const LINGER_MS = 2_000;
-/** Node discards the rest of a smaller body after the answer, and the connection stays usable. */
-const SMALL_BYTES = 64 * 1024;
 
 /** Whether a request has a body (RFC 9112 section 6.3). */
 export function carriesBody({ headers }: IncomingMessage): boolean {

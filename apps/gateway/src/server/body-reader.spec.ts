@@ -1,0 +1,37 @@
+import { SystemClock } from '@toolfleet/resilience';
+import { describe, expect, it } from 'vitest';
+import { BodyReader } from './body-reader.js';
+
+const bytes = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+
+describe('bodies', () => {
+  const bodies = new BodyReader(new SystemClock());
+
+  it.each([
+    ['small', 10],
+    ['large', 100_000],
+    ['so large that a thread reads them', 1_000_000],
+  ])('that are %s are read', async (_, length) => {
+    const value = { text: '"'.repeat(length), list: [1, null, { ['__proto__']: true }] };
+    const reading = await bodies.read('acme', bytes(value));
+    expect(JSON.stringify(reading.value)).toBe(JSON.stringify(value));
+    const number = Buffer.from(`[9007199254740993,"${'x'.repeat(length)}"]`);
+    await expect(bodies.read('acme', number)).resolves.toMatchObject({ fault: 'number' });
+    const bad = Buffer.concat([Buffer.from('"'), Buffer.alloc(length, 0xff)]);
+    await expect(bodies.read('acme', bad)).resolves.toMatchObject({ fault: 'encoding' });
+    await expect(bodies.read('acme', Buffer.from('x'.repeat(length)))).resolves.toMatchObject({ fault: 'syntax' });
+    if (length > 10)
+      await expect(bodies.read('acme', bytes(Array(60_000).fill(1)))).resolves.toMatchObject({ fault: 'nodes' });
+  });
+
+  it('of tenants take turns', async () => {
+    const order: string[] = [];
+    const body = bytes('x'.repeat(400_000));
+    const read = async (tenant: string) => {
+      await bodies.read(tenant, body);
+      order.push(tenant);
+    };
+    await Promise.all([read('acme'), read('acme'), read('acme'), read('globex')]);
+    expect(order.indexOf('globex')).toBeLessThan(2);
+  });
+});

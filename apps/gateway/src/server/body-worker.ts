@@ -1,0 +1,5 @@
+/** Reads large bodies on a thread: each message is the bytes of a body, the reply is a `JsonReading`. */
+import { parentPort } from 'node:worker_threads';
+import { readJson } from '@toolfleet/contracts/json-text';
+
+parentPort!.on('message', (bytes: Uint8Array) => parentPort!.postMessage(readJson(bytes)));

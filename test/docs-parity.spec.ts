@@ -379,8 +379,10 @@ describe('reference pages', () => {
       approvalBegin: 'takes a decided call',
       approvalEnd: 'how the call of an approval ended',
       approvalDue: 'decided calls that have to be woken; approvals expire',
-      sessionCreate: 'stores the sign-in of a browser',
       sessionGet: 'the valid session of a browser',
+      sessionLive: 'whether a session is valid, for work that outlives its request',
+      identityHttp: 'requests of browsers and OAuth clients below `/auth/` and `/oauth/`, passed on by gateways',
+      identitySignOut: 'ends the session of a browser',
       sessionList: 'valid sessions of a tenant or a user',
       sessionRevoke: 'ends sessions by browser, user, or session of the OpenID provider',
       identityPurge: 'removes the sessions of a tenant or a user',
@@ -469,7 +471,7 @@ describe('reference pages', () => {
     const fileRows = Object.entries(SECTION_DOCS).map(([section, { help, restart }]) => [
       `\`${section}\``,
       help,
-      restart === undefined ? 'within about two seconds' : `after a restart of the ${restart}`,
+      restart === undefined ? 'within about two seconds' : `after a restart of the ${restart.join(' and the ')}`,
     ]);
     sections.push(`## Every service\n\n${table(head, shared.map(rowOf))}`);
     sections.push(`${FLEET_FILE_PAGE}\n\n${table(['Section', 'Contents', 'A change applies'], fileRows)}`);

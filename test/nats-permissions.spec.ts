@@ -128,7 +128,9 @@ const RIGHTS: Record<string, Rights> = {
       'records.facts',
       ...APPROVALS,
       'records.purge',
-      'identity.session.create',
+      'identity.http',
+      'identity.sign_out',
+      'identity.session.live',
       'identity.session.get',
       'identity.session.list',
       'identity.session.revoke',
@@ -211,7 +213,9 @@ const RIGHTS: Record<string, Rights> = {
   identity: {
     publish: ['fleet.status'],
     read: [
-      'identity.session.create',
+      'identity.http',
+      'identity.sign_out',
+      'identity.session.live',
       'identity.session.get',
       'identity.session.list',
       'identity.session.revoke',

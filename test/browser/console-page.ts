@@ -36,7 +36,7 @@ export class ConsolePage {
 
   async signIn(key: string): Promise<void> {
     await this.page.getByLabel('API key').fill(key);
-    await this.page.getByRole('button', { name: 'Sign in' }).click();
+    await this.page.getByRole('button', { name: /^Sign in( with a key)?$/ }).click();
   }
 
   /** Goes to a place and waits until its title is there. */

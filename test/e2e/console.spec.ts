@@ -4,6 +4,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findChromium, launchChromium } from '../browser/chromium.js';
 import { ConsolePage } from '../browser/console-page.js';
+import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../doubles/openid-provider.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const CHROMIUM = findChromium();
@@ -12,20 +13,37 @@ if (CHROMIUM === undefined) process.stdout.write('skipped: the console needs Chr
 describe.skipIf(CHROMIUM === undefined)('console', () => {
   let fleet: TestFleet;
   let browser: Browser;
+  let company: OpenIdProvider;
   beforeAll(async () => {
+    company = await OpenIdProvider.start({ alice: { groups: ['platform'] } });
     [fleet, browser] = await Promise.all([
       TestFleet.start({
         together: true,
-        services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
+        services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, identity: 1 },
         tools: ['calculator'],
-        envOf: { gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) } },
+        config: {
+          sign_in: {
+            issuer: company.issuer,
+            client_id: CLIENT_ID,
+            name: 'Example Corp',
+            scopes: ['groups'],
+            tenant: 'acme',
+            roles: { platform: ['admin'] },
+          },
+        },
+        envOf: {
+          gateway: { CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)) },
+          identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer },
+        },
       }),
       launchChromium(CHROMIUM!),
     ]);
+    await company.serve(fleet.url());
   });
   afterAll(async () => {
     await browser?.close();
     await fleet?.stop();
+    await company?.stop();
   });
 
   it('runs a tool and shows its call, with nothing refused by its own policy', async () => {
@@ -63,5 +81,25 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     expect(page.url()).toMatch(/#\/calls\?from=1h&code=ARGUMENTS_INVALID$/);
     expect(tab.troubles).toEqual([]);
     await tab.close();
+  });
+
+  it('signs in at the provider, keeps the session over a reload, and signs out', async () => {
+    const tab = await ConsolePage.open(browser, fleet.url());
+    const { page } = tab;
+    await page.goto(`${fleet.url()}/console#/tools`);
+    await page.getByRole('button', { name: 'Sign in with Example Corp' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Tools' }).waitFor();
+    await page.getByText('alice').waitFor();
+    await page.reload();
+    await page.getByRole('heading', { level: 1, name: 'Tools' }).waitFor();
+    expect(await page.evaluate('document.cookie + JSON.stringify(sessionStorage)')).toBe('{}');
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.waitForURL(/\/session\/end/);
+    await page.goto(`${fleet.url()}/console`);
+    await page.getByRole('button', { name: 'Sign in with Example Corp' }).waitFor();
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    expect(tab.troubles.filter((trouble) => !trouble.startsWith(`asked ${company.issuer}/`))).toEqual([]);
+    await page.context().close();
   });
 });

@@ -1,20 +1,39 @@
-/** Keys of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
+/** Keys and sessions of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
 import { randomUUID } from 'node:crypto';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
+import { BrowserDouble } from '../doubles/browser-double.js';
+import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../doubles/openid-provider.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 let fleet: TestFleet;
+let company: OpenIdProvider;
 beforeAll(async () => {
+  company = await OpenIdProvider.start({ alice: { groups: ['platform'] }, bob: {} });
   fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, identity: 1 },
     together: true,
     tools: ['calculator', 'text_process'],
-    config: { roles: { support: ['all_calls', 'all_tenants'], finance: [] } },
+    config: {
+      roles: { support: ['all_calls', 'all_tenants'], finance: [] },
+      sign_in: {
+        issuer: company.issuer,
+        client_id: CLIENT_ID,
+        name: 'Example Corp',
+        scopes: ['groups'],
+        tenant: 'acme',
+        roles: { platform: ['admin'] },
+      },
+    },
+    envOf: { identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer } },
   });
+  await company.serve(fleet.url());
 });
-afterAll(() => fleet?.stop());
+afterAll(async () => {
+  await fleet?.stop();
+  await company?.stop();
+});
 
 interface MadeKey {
   id: string;
@@ -278,5 +297,120 @@ describe('while Redis refuses writes', () => {
       const stored = await client.hmget('{auth}:revoked', leaked.id, child.id);
       return stored.every((at) => at !== null);
     });
+  });
+});
+
+describe('a session', () => {
+  const SESSION = /^__Host-toolfleet-session$/;
+
+  const signIn = async (user: string): Promise<BrowserDouble> => {
+    company.user = user;
+    const browser = new BrowserDouble();
+    const { url } = await browser.open(`${fleet.url()}/auth/sign-in`, { stopsAt: /\/auth\/callback/ });
+    await browser.open(url, { from: company.issuer, stopsAt: /\/console$/ });
+    expect(browser.cookie(SESSION)).toMatch(/^[\w-]{43}$/);
+    return browser;
+  };
+  /** A request as the console sends it; `headers` replace its own. */
+  const asked = (
+    browser: BrowserDouble,
+    ask: { path: string; body?: unknown; gateway?: number },
+    headers: Record<string, string> = {},
+  ) => {
+    const cookie = `__Host-toolfleet-session=${browser.cookie(SESSION)}`;
+    const own = { cookie, 'x-toolfleet-session': '1', 'sec-fetch-site': 'same-origin', ...headers };
+    return fleet.ask({
+      ...ask,
+      key: null,
+      headers: Object.fromEntries(Object.entries(own).filter(([, value]) => value !== '')),
+    });
+  };
+  const me = (browser: BrowserDouble, gateway?: number) => asked(browser, { path: '/api/v1/me', gateway });
+
+  it('shows its user at every gateway, with the roles of its groups', async () => {
+    expect((await fleet.ask({ path: '/api/v1/sign-in', key: null })).body).toEqual({
+      available: true,
+      name: 'Example Corp',
+    });
+    const [alice, bob] = [await signIn('alice'), await signIn('bob')];
+    for (const gateway of [0, 1])
+      expect((await me(alice, gateway)).body).toMatchObject({
+        user_id: 'alice',
+        tenant_id: 'acme',
+        roles: ['admin'],
+        via: 'session',
+      });
+    expect((await me(bob)).body).toMatchObject({ user_id: 'bob', roles: [], rights: [], key_id: null });
+    expect(Date.parse((await me(bob)).body.expires_at)).toBeGreaterThan(Date.now());
+    const call = { path: '/api/v1/tools/calculator/execute', body: { arguments: { expression: '6*7' } } };
+    expect((await asked(bob, call)).body).toMatchObject({ success: true });
+    const made = await asked(alice, { path: '/api/v1/keys', body: { client: 'lasting' } });
+    expect(made, made.text).toMatchObject({ status: 201, body: { expires_at: null } });
+    expect((await asked(bob, { path: '/api/v1/keys', body: { client: 'none' } })).status).toBe(403);
+  });
+
+  it('counts only on requests of the console itself', async () => {
+    const alice = await signIn('alice');
+    const forged: Record<string, string>[] = [
+      { 'x-toolfleet-session': '' },
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { 'sec-fetch-site': 'none' },
+      { 'sec-fetch-site': '', origin: 'https://evil.example' },
+      { 'sec-fetch-site': '', origin: 'null' },
+      { 'sec-fetch-site': '', origin: fleet.url().replace(/\d+$/, '1') },
+    ];
+    for (const headers of forged) {
+      const answers = [
+        await asked(alice, { path: '/api/v1/me' }, headers),
+        await asked(alice, { path: '/api/v1/keys', body: { client: 'forged' } }, headers),
+        await asked(alice, { path: '/api/v1/sign-out', body: {} }, headers),
+      ];
+      expect([headers, ...answers.map(({ status }) => status)]).toEqual([headers, 401, 401, 401]);
+    }
+    expect((await asked(alice, { path: '/api/v1/me' }, { 'sec-fetch-site': '', origin: fleet.url() })).status).toBe(
+      200,
+    );
+    // No page of another origin gets the permission to send the header.
+    const preflight = await fetch(`${fleet.url()}/api/v1/keys`, {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://evil.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'x-toolfleet-session',
+      },
+    });
+    expect(preflight.headers.get('access-control-allow-origin')).toBeNull();
+    const mcp = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+    expect((await asked(alice, { path: '/mcp', body: mcp })).status).toBe(401);
+    // A key in a header wins: the way in when the provider is down.
+    const withKey = await asked(alice, { path: '/api/v1/me' }, { authorization: `Bearer ${fleet.operatorKey}` });
+    expect(withKey.body).toMatchObject({ tenant_id: 'operator', via: 'api_key' });
+  });
+
+  it('ends at every gateway within five seconds, by its user or by the provider', async () => {
+    const [alice, bob] = [await signIn('alice'), await signIn('bob')];
+    const events = await fetch(`${fleet.url(1)}/api/v1/calls/events`, {
+      headers: { cookie: `__Host-toolfleet-session=${bob.cookie(SESSION)}`, 'x-toolfleet-session': '1' },
+    });
+    expect([events.status, (await me(bob, 1)).status, (await me(alice, 1)).status]).toEqual([200, 200, 200]);
+    const out = await asked(alice, { path: '/api/v1/sign-out', body: {} });
+    expect(out.body.url).toContain('id_token_hint=');
+    expect(out.headers.get('set-cookie')).toMatch(/^__Host-toolfleet-session=; .*Max-Age=0$/);
+    const logoutToken = await company.logoutToken({ sub: 'bob' });
+    const form = new URLSearchParams({ logout_token: logoutToken });
+    const logout = await fetch(`${fleet.url(1)}/auth/backchannel-logout`, { method: 'POST', body: form });
+    const endedAt = performance.now();
+    expect(logout.status).toBe(200);
+    const refused = async (browser: BrowserDouble, gateway: number) => (await me(browser, gateway)).status === 401;
+    for (const gateway of [0, 1])
+      await eventually(
+        `both sessions are refused by gateway ${gateway}`,
+        async () => (await refused(alice, gateway)) && refused(bob, gateway),
+      );
+    // Its event stream ends as well.
+    for await (const _chunk of events.body!);
+    expect(performance.now() - endedAt).toBeLessThan(20_000);
+    expect((await fetch(`${fleet.url()}/auth/backchannel-logout`, { method: 'POST', body: form })).status).toBe(400);
   });
 });

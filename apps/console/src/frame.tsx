@@ -100,7 +100,7 @@ const VIEWS: readonly View[] = [
 const mayOpen = ({ needs }: View, me: Me): boolean => needs === undefined || me.rights.includes(needs);
 
 /** Navigation and the current view. Views that the key may not see are not listed, and explain why when opened by address. */
-export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
+export function Frame({ onSignOut }: { onSignOut: () => void }) {
   const { me } = useSigned();
   const { view: opened, item, detail } = usePlace();
   const name = opened || VIEWS.find((one) => mayOpen(one, me))!.name;
@@ -164,7 +164,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
               </Badge>
             ))}
           </span>
-          <button onClick={() => onSignOut()}>Sign out</button>
+          <button onClick={onSignOut}>Sign out</button>
         </div>
       </div>
       <main className="main" id="main" ref={main} tabIndex={-1}>
@@ -176,7 +176,7 @@ export function Frame({ onSignOut }: { onSignOut: (why?: string) => void }) {
               {view.title} needs the right {view.needs}
             </strong>
             <span>
-              {view.why} Your key has {me.roles.length > 0 ? `the roles ${me.roles.join(', ')}` : 'no role'}.
+              {view.why} You have {me.roles.length > 0 ? `the roles ${me.roles.join(', ')}` : 'no role'}.
             </span>
           </div>
         ) : (

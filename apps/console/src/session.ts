@@ -27,6 +27,30 @@ export function storeKey(key: string | undefined): void {
   }
 }
 
+/** Where the console was left for the sign-in at the provider, which comes back to its start. */
+const PLACE = 'toolfleet.place';
+
+/** Goes to the company's OpenID provider; the browser comes back signed in, to the same view. */
+export function goToProvider(): void {
+  try {
+    sessionStorage.setItem(PLACE, location.hash);
+  } catch {
+    // storage is disabled: the start page opens
+  }
+  location.assign('/auth/sign-in');
+}
+
+/** Opens the view that was left for the sign-in. */
+export function returnToPlace(): void {
+  try {
+    const place = sessionStorage.getItem(PLACE);
+    sessionStorage.removeItem(PLACE);
+    if (place?.startsWith('#') && location.hash === '') location.hash = place;
+  } catch {
+    // storage is disabled
+  }
+}
+
 /** The signed-in caller and its API. */
 export interface Signed {
   api: ConsoleApi;

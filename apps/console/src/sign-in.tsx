@@ -1,21 +1,29 @@
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { ConsoleApi } from './api/console-api.js';
 import type { Me } from '@toolfleet/client';
-import { storedKey, storeKey } from './session.js';
+import { goToProvider, storedKey, storeKey } from './session.js';
 import { Brand } from './ui/components.js';
 import { asToolError } from './use-query.js';
 
-/** Asks for a key and checks it. A key stored before a reload is tried first. */
+/**
+ * Offers the sign-in at the company's provider, and asks for a key and checks it. A key stored before a reload is tried first, then the
+ * session of the browser.
+ */
 export function SignIn({
   message,
+  resumes,
   onSignedIn,
 }: {
   message: string | undefined;
-  onSignedIn: (key: string, me: Me) => void;
+  /** Take up the session that the browser has. */
+  resumes: boolean;
+  onSignedIn: (key: string | undefined, me: Me) => void;
 }) {
   const [key, setKey] = useState('');
   const [busy, setBusy] = useState(() => storedKey() !== undefined);
   const [fault, setFault] = useState<string>();
+  /** Name of the provider; undefined while there is none. */
+  const [provider, setProvider] = useState<string>();
   const isFirst = useRef(true);
 
   const prove = async (candidate: string) => {
@@ -30,10 +38,23 @@ export function SignIn({
       setBusy(false);
     }
   };
+  const resume = async () => {
+    try {
+      const { available, name } = await new ConsoleApi(undefined).signIn();
+      if (!available) return;
+      setProvider(name ?? 'your provider');
+      if (resumes) onSignedIn(undefined, await new ConsoleApi(undefined).me());
+    } catch (thrown) {
+      const error = asToolError(thrown);
+      // 401: this browser has no session.
+      if (error.status !== 401) setFault(error.message);
+    }
+  };
   useEffect(() => {
     const kept = isFirst.current ? storedKey() : undefined;
     isFirst.current = false;
     if (kept !== undefined) void prove(kept);
+    else void resume();
     // Once, when the page opens.
   }, []);
 
@@ -49,8 +70,16 @@ export function SignIn({
         <Brand />
         <div className="stack tight">
           <h1>Sign in</h1>
-          <p className="soft">With an API key or a token of your identity provider. It stays in this tab.</p>
+          <p className="soft">
+            {provider === undefined ? 'With' : `At ${provider}, or with`} an API key or a token of your identity
+            provider. It stays in this tab.
+          </p>
         </div>
+        {provider !== undefined && (
+          <button type="button" className="primary" onClick={goToProvider}>
+            Sign in with {provider}
+          </button>
+        )}
         <div className="field">
           <label htmlFor="key">API key</label>
           <input
@@ -67,8 +96,8 @@ export function SignIn({
             {shown}
           </p>
         </div>
-        <button className="primary" disabled={busy}>
-          {busy ? 'Checking…' : 'Sign in'}
+        <button className={provider === undefined ? 'primary' : undefined} disabled={busy}>
+          {busy ? 'Checking…' : provider === undefined ? 'Sign in' : 'Sign in with a key'}
         </button>
       </form>
     </main>

@@ -1,6 +1,9 @@
 import {
   defineConfig,
   durationMs,
+  EGRESS_KEYS,
+  egressFaults,
+  FLEET_FILE_KEYS,
   keyRingFaults,
   NATS_KEYS,
   path,
@@ -14,6 +17,8 @@ export const identityConfig = defineConfig(
   'identity',
   {
     ...NATS_KEYS,
+    ...FLEET_FILE_KEYS,
+    ...EGRESS_KEYS,
     DATABASE_URL: url({
       optional: true,
       schemes: ['postgres', 'postgresql'],
@@ -35,10 +40,19 @@ export const identityConfig = defineConfig(
       max: 30_000,
       help: 'Longest wait for the store before a request fails with SERVICE_UNAVAILABLE',
     }),
+    OIDC_CLIENT_SECRET: secret({
+      optional: true,
+      help: 'Secret of this fleet at the OpenID provider of `sign_in`; unset: a public client with PKCE only',
+    }),
     IDENTITY_SECRET_KEYS: secret({
       help: 'Keys that seal tokens of users: <id>:<key of at least 32 characters>, separated by commas; the first seals, all open',
     }),
   },
-  { check: ({ IDENTITY_SECRET_KEYS: keys }) => keyRingFaults('IDENTITY_SECRET_KEYS', keys) },
+  {
+    check: (settings) => [
+      ...keyRingFaults('IDENTITY_SECRET_KEYS', settings.IDENTITY_SECRET_KEYS),
+      ...egressFaults(settings),
+    ],
+  },
 );
 export type IdentityConfig = SettingsOf<(typeof identityConfig)['table']>;

@@ -1,12 +1,9 @@
 import { Controller } from '@nestjs/common';
 import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import {
-  SESSION_CREATE,
   SESSION_GET,
   SESSION_LIST,
   SESSION_REVOKE,
-  type SessionCreate,
-  type SessionCreateReply,
   type SessionGet,
   type SessionGetReply,
   type SessionList,
@@ -33,11 +30,6 @@ export class IdentityEndpoint {
     private readonly clock: Clock,
     private readonly timeout: StoreTimeout,
   ) {}
-
-  @Endpoint(SUBJECTS.sessionCreate, { schema: SESSION_CREATE })
-  async createSession(session: SessionCreate): Promise<SessionCreateReply> {
-    return { session_id: await this.#inTime(() => this.sessions.create(session, this.clock.now())) };
-  }
 
   @Endpoint(SUBJECTS.sessionGet, { schema: SESSION_GET })
   async getSession({ digest }: SessionGet): Promise<SessionGetReply> {

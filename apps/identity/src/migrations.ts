@@ -1,4 +1,5 @@
 import type { Migration, Migrations } from '@toolfleet/database';
+import { signIn } from './sign-in/migrations.js';
 
 /**
  * `sign_in_session` has one row per sign-in of a browser, found by the SHA-256 of the secret in its cookie. `sealed` has the tokens of
@@ -35,5 +36,5 @@ const sessions: Migration = {
 export const IDENTITY_MIGRATIONS: Migrations = {
   name: 'the store of sessions and grants',
   table: 'identity_migration',
-  all: { '0001-sessions': sessions },
+  all: { '0001-sessions': sessions, '0002-sign-in': signIn },
 };

@@ -3,14 +3,14 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SessionCreate } from '@toolfleet/contracts/identity';
+
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { KeyRing } from '@toolfleet/service';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IdentityDatabase } from './identity-database.js';
-import { SessionStore } from './session-store.js';
+import { SessionStore, type NewSession } from './session-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
@@ -19,7 +19,7 @@ const ID_TOKEN = 'header.an-id-token-of-the-provider.signature';
 const ISSUER = 'https://login.example.com';
 
 const digestOf = (secret: string) => createHash('sha256').update(secret).digest('base64url');
-const session = (secret: string, more: Partial<SessionCreate> = {}): SessionCreate => ({
+const session = (secret: string, more: Partial<NewSession> = {}): NewSession => ({
   digest: digestOf(secret),
   tenant_id: 'acme',
   user_id: 'ann',

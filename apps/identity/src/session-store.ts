@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
-import type {
-  SessionCreate,
-  SessionList,
-  SessionRevoke,
-  SessionRevokeReply,
-  SignInSession,
-} from '@toolfleet/contracts/identity';
+import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import type { KeyRing } from '@toolfleet/service';
 import type { Kysely, Selectable } from 'kysely';
 import type { IdentityTables, SessionTable } from './identity-tables.js';
+
+/** A user signed in. */
+export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_at'> {
+  /** SHA-256 of the secret in the cookie, base64url. */
+  digest: string;
+  /** Tokens of the provider; they are sealed. */
+  tokens?: { id_token?: string; access_token?: string; refresh_token?: string };
+}
 
 /** Longest list. */
 const MAX_LISTED = 1_000;
@@ -22,7 +24,7 @@ export class SessionStore {
   ) {}
 
   /** Stores a session. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
-  async create(session: SessionCreate, now: EpochMs): Promise<string> {
+  async create(session: NewSession, now: EpochMs): Promise<string> {
     const session_id = randomUUID();
     const { provider, tokens } = session;
     const { numInsertedOrUpdatedRows: inserted } = await this.db
@@ -51,6 +53,12 @@ export class SessionStore {
   /** The valid session of a digest. */
   async get(digest: string, now: EpochMs): Promise<SignInSession | undefined> {
     const row = await this.#valid(now).where('digest', '=', digest).selectAll().executeTakeFirst();
+    return row && toSession(row);
+  }
+
+  /** A valid session by its id. */
+  async byId(sessionId: string, now: EpochMs): Promise<SignInSession | undefined> {
+    const row = await this.#valid(now).where('session_id', '=', sessionId).selectAll().executeTakeFirst();
     return row && toSession(row);
   }
 

@@ -1,23 +1,33 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { Clock } from '@toolfleet/resilience';
-import { KeyRing, microserviceComponent, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import {
+  fleetFileReloader,
+  KeyRing,
+  loadFleetFile,
+  microserviceComponent,
+  type LifecycleComponent,
+  type ServiceHost,
+} from '@toolfleet/service';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
 import { EndedRows } from './ended-rows.js';
 import { IdentityDatabase } from './identity-database.js';
 import type { IdentityConfig } from './identity.config.js';
 import { IdentityEndpoint, StoreTimeout } from './identity.endpoint.js';
 import { SessionStore } from './session-store.js';
+import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
+import { SignInPages, wireSignIn } from './sign-in/wire-sign-in.js';
 
 /** The Nest module of the endpoint. */
 @Module({})
 class IdentityModule {
-  static with(sessions: SessionStore, clock: Clock, storeTimeoutMs: number): DynamicModule {
+  static with(sessions: SessionStore, pages: SignInPages, clock: Clock, storeTimeoutMs: number): DynamicModule {
     return {
       module: IdentityModule,
-      controllers: [IdentityEndpoint],
+      controllers: [IdentityEndpoint, SignInEndpoint],
       providers: [
         { provide: SessionStore, useValue: sessions },
+        { provide: SignInPages, useValue: pages },
         { provide: Clock, useValue: clock },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
       ],
@@ -30,7 +40,10 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const { clock, logger, metrics, faults, exchange } = host;
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'identity', clock, metrics, exchange });
   const database = new IdentityDatabase(serviceDialect('identity', settings, settings.IDENTITY_DATABASE_PATH));
-  const sessions = new SessionStore(database.db, new KeyRing(settings.IDENTITY_SECRET_KEYS));
+  const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
+  const sessions = new SessionStore(database.db, keys);
+  const file = loadFleetFile(settings);
+  const signIn = wireSignIn(settings, file.sign_in, host, { db: database.db, keys, sessions });
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'identity',
@@ -45,10 +58,12 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       start: () => database.open(),
       stop: () => database.close(),
     },
-    new EndedRows(sessions, clock, logger),
+    new EndedRows([sessions, signIn.used], clock, logger),
+    fleetFileReloader(settings, file, host),
+    ...signIn.components,
     microserviceComponent({
       name: 'endpoint',
-      module: IdentityModule.with(sessions, clock, settings.IDENTITY_STORE_TIMEOUT_MS),
+      module: IdentityModule.with(sessions, signIn.pages, clock, settings.IDENTITY_STORE_TIMEOUT_MS),
       strategy,
       logger,
     }),

@@ -3,17 +3,21 @@ import { ADMIN_ROLE, AUDITOR_ROLE, LOCAL_TENANT, OPERATOR_ROLE, type Principal }
 import type { ApiKeys } from './api-keys.js';
 import { KEY_PREFIX } from './api-key-format.js';
 import type { CredentialStatus } from './credential-status.js';
-import { type Credential, unauthenticated, readRawCredential } from './credential.js';
+import { type Credential, unauthenticated } from './credential.js';
 import { DELEGATION_PREFIX, openDelegation, type SignedTokens } from './signed-tokens.js';
 import type { JwtVerifier } from './jwt.js';
 import { OPERATOR, withOwnRights, type OwnRoles } from './roles.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
 import { isLoopbackRequest } from './loopback.js';
+import { readRequestCredential } from './session-cookie.js';
+import type { UserSessions } from './user-sessions.js';
 
 /** Verifiers of credentials. A kind of credential without a verifier is refused. */
 export interface AuthenticateDeps {
   keys?: ApiKeys;
   jwt?: JwtVerifier;
+  /** Verifies session cookies. */
+  sessions?: Pick<UserSessions, 'verify'>;
   /** Verifies delegation tokens. */
   tokens?: SignedTokens;
   /** Whether the key on whose behalf a delegation token acts is still live. */
@@ -60,7 +64,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
       throw unauthenticated('none');
     }
     const { kind, token } = credential;
-    if (token.startsWith(DELEGATION_PREFIX)) {
+    if (kind !== 'session' && token.startsWith(DELEGATION_PREFIX)) {
       // Not cached: each token is made for one call, and verifying it takes one HMAC.
       const principal = kind === 'bearer' && deps.tokens ? openDelegation(deps.tokens, token) : null;
       if (!principal || (await deps.status?.findRefusal(principal))) throw unauthenticated();
@@ -74,7 +78,11 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   };
 
   async function prove(kind: Credential['kind'], token: string): Promise<Verified> {
-    const { keys, jwt } = deps;
+    const { keys, jwt, sessions } = deps;
+    if (kind === 'session') {
+      if (!sessions) throw unauthenticated();
+      return sessions.verify(token);
+    }
     if (isDevKey(token)) return { principal: LOCAL_OPERATOR };
     if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
@@ -112,13 +120,15 @@ function sameAs(secret: string): (token: string) => boolean {
  * Identifies the caller of an HTTP request by its headers. Requests without a credential (`GATEWAY_SKIP_AUTH`) must name a
  * loopback host; otherwise any web page could call a developer's fleet.
  * @param rawHeaders Node's flat list of names and values
+ * @param read `readRawCredential` for entry points without session cookies
  * @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when the verifier is unavailable
  */
 export async function authenticateRequest(
   authenticate: Authenticate,
   rawHeaders: readonly string[],
+  read = readRequestCredential,
 ): Promise<Principal> {
-  const credential = readRawCredential(rawHeaders);
+  const credential = read(rawHeaders);
   if (credential === undefined && !isLoopbackRequest(rawHeaders)) throw unauthenticated('none');
   return authenticate(credential);
 }

@@ -3,12 +3,14 @@ import type { Clock, CancelTimer } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
+import type { UserSessions } from './user-sessions.js';
 import { VERIFIED_TTL_MS } from './verified-cache.js';
 
 const MAX_KEYS = 10_000;
 
 interface CredentialStatusDeps {
   keys?: Pick<ApiKeys, 'isLive'>;
+  sessions?: Pick<UserSessions, 'isLive'>;
   /** `GATEWAY_ADMIN_KEY` is set: work accepted from its holder may start. */
   hasAdminKey: boolean;
   clock: Clock;
@@ -19,29 +21,39 @@ interface CredentialStatusDeps {
  * that call tools, open streams. A revocation is noticed within 5 s, as everywhere.
  */
 export class CredentialStatus {
-  /** Instants on the monotonic clock until which a key is known to be live. */
+  /** Instants on the monotonic clock until which a key or session is known to be live. */
   readonly #live = new LRUCache<string, number>({ max: MAX_KEYS });
 
   constructor(private readonly deps: CredentialStatusDeps) {}
 
   /**
    * The error for work of a revoked or expired credential; undefined while the credential is valid.
-   * @throws ToolError SERVICE_UNAVAILABLE when its key cannot be looked up
+   * @throws ToolError SERVICE_UNAVAILABLE when its key or session cannot be looked up
    */
   async findRefusal(principal: Principal): Promise<ToolError | undefined> {
     if (isOver(principal.expiresAt, this.deps.clock.now())) return voidCredential('has expired');
+    const { sessionId } = principal;
+    if (sessionId !== undefined && !(await this.#isKnown(`session/${sessionId}`, () => this.#isSignedIn(sessionId))))
+      return voidCredential('was revoked, or its user signed out');
     if (principal.keyId === undefined || (await this.#isLive(principal.keyId, principal.tenantId))) return undefined;
     return voidCredential('was revoked');
   }
 
   async #isLive(keyId: string, tenantId: string): Promise<boolean> {
-    const { keys, hasAdminKey, clock } = this.deps;
+    const { keys, hasAdminKey } = this.deps;
     if (keyId === OPERATOR_KEY_ID && tenantId === OPERATOR_TENANT) return hasAdminKey;
-    const known = `${tenantId}/${keyId}`;
-    const now = clock.monotonic();
-    if ((this.#live.get(known) ?? 0) > now) return true;
-    const isLive = (await keys?.isLive(keyId, tenantId)) ?? false;
-    if (isLive) this.#live.set(known, now + VERIFIED_TTL_MS);
+    return this.#isKnown(`${tenantId}/${keyId}`, async () => (await keys?.isLive(keyId, tenantId)) ?? false);
+  }
+
+  async #isSignedIn(sessionId: string): Promise<boolean> {
+    return (await this.deps.sessions?.isLive(sessionId)) ?? false;
+  }
+
+  async #isKnown(name: string, look: () => Promise<boolean>): Promise<boolean> {
+    const now = this.deps.clock.monotonic();
+    if ((this.#live.get(name) ?? 0) > now) return true;
+    const isLive = await look();
+    if (isLive) this.#live.set(name, now + VERIFIED_TTL_MS);
     return isLive;
   }
 }

@@ -1,9 +1,12 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { DELEGATION_PREFIX } from './signed-tokens.js';
 
-/** A credential as presented. `api_key` (from `X-API-Key`) may only be a key; `bearer` may be a key, a JWT or a delegation token. */
+/**
+ * A credential as presented. `api_key` (from `X-API-Key`) may only be a key; `bearer` may be a key, a JWT, a delegation token or a token
+ * of an OAuth client; `session` is the secret of a session cookie.
+ */
 export interface Credential {
-  kind: 'bearer' | 'api_key';
+  kind: 'bearer' | 'api_key' | 'session';
   token: string;
 }
 
@@ -58,6 +61,10 @@ const PROBLEMS = {
   invalid: 'Invalid credentials.',
   expired: 'This key has expired.',
   revoked: 'This key was revoked.',
+  signed_out: 'The session has ended. Sign in again.',
+  session_header:
+    'A session cookie counts only with the header X-Toolfleet-Session. Send a key as Authorization: Bearer <key> instead.',
+  session_origin: 'A session cookie counts only on requests of the console of this gateway.',
 } as const;
 
 /** The error of a failed authentication. */

@@ -7,9 +7,17 @@ export { RedisKeyLimits } from './redis-key-limits.js';
 export { RedisKeyStore } from './redis-key-store.js';
 export { RegisterAuth } from './register-auth.js';
 export { Rejections } from './rejections.js';
+export { readSessionCookie, SESSION_COOKIE } from './session-cookie.js';
+export { sessionDigest, UserSessions } from './user-sessions.js';
 export { VerifiedCache } from './verified-cache.js';
 export { coversRole, EVERY_TENANT, hasRight, requireRight, rightsOf } from './roles.js';
-export { challenge, protectedResourceMetadata, readCredential, unauthenticated } from './credential.js';
+export {
+  challenge,
+  protectedResourceMetadata,
+  readCredential,
+  readRawCredential,
+  unauthenticated,
+} from './credential.js';
 export { delegationIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';

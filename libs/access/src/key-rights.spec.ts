@@ -17,6 +17,7 @@ const maker: Required<Omit<Principal, `parent${string}`>> = {
   tier: 'pro',
   mcpMode: 'search',
   via: 'api_key',
+  sessionId: 's1',
   keyId: 'maker',
   expiresAt: END,
 };
@@ -26,7 +27,7 @@ describe('a key', () => {
     const store = new MemoryKeyStore();
     const keys = new ApiKeys(store, { pepper: 'a-pepper-for-tests-0123', environment: 'test' }, new FakeClock(1_000));
     // Rights follow from the names of roles when the key is used.
-    const { keyId: _none, rights: _ofRoles, ...root } = maker;
+    const { keyId: _none, rights: _ofRoles, sessionId: _ends, ...root } = maker;
     const request = { client: 'c', userId: root.userId, roles: [...root.roles], mcpMode: root.mcpMode };
     const { key, token } = await keys.issue(toKeySpec(root, request), 'ada');
     const { principal } = await keys.verify(token);

@@ -61,8 +61,11 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
   },
   // Hides tools from MCP clients; which ones can be called is decided by `tools` and `toolset`.
   mcpMode: asWanted,
-  expiresAt({ expiresAt }, wanted = expiresAt) {
-    if (expiresAt !== undefined && wanted !== undefined && wanted > expiresAt)
+  expiresAt({ via, expiresAt: end }, wanted) {
+    // A session ends with the working day; its user, and the right to make keys, do not.
+    const expiresAt = via === 'session' ? undefined : end;
+    if (wanted === undefined) return expiresAt;
+    if (expiresAt !== undefined && wanted > expiresAt)
       deny(
         'expires_in_seconds',
         `Your key ends at ${new Date(expiresAt).toISOString()}; it cannot create longer ones.`,
@@ -88,6 +91,8 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
   mcpMode: 'mcpMode',
   expiresAt: 'expiresAt',
   keyId: 'parentId',
+  // A key of a signed-in user lives on; it is a row of its own that people see and revoke.
+  sessionId: null,
   via: null,
   // Of delegated callers, who create no keys.
   parentCallId: null,

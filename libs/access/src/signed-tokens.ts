@@ -184,6 +184,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     o: grant.origin === 'internal' ? grant.origin : undefined,
     l: principal.tier,
     k: principal.keyId,
+    i: principal.sessionId,
     j: grant.project && [grant.project.id, grant.project.create],
   };
   return DELEGATION_PREFIX + tokens.sign('delegation', payload, grant.expiresAt);
@@ -217,6 +218,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     parentOrigin: payload['o'] as Origin | undefined,
     tier: payload['l'] as string | undefined,
     keyId: payload['k'] as string | undefined,
+    sessionId: payload['i'] as string | undefined,
   };
 }
 

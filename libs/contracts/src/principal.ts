@@ -18,10 +18,12 @@ export interface Principal {
   projects?: readonly string[];
   /** The toolset through which the caller sees and calls tools; absent: all that `tools` allows, under their own names. */
   toolset?: ToolsetRef;
-  /** How the caller authenticated. */
-  via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local';
+  /** How the caller authenticated. `session`: a browser after a sign-in; `oauth`: a client that a user connected to `/mcp`. */
+  via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local' | 'session' | 'oauth';
   /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
+  /** Sign-in session of a user: `via` is `session` or `oauth`, or work runs on behalf of such a caller. */
+  sessionId?: string;
   /** When the credential expires; absent when it does not. */
   expiresAt?: EpochMs;
   /** The tools that MCP requests of the credential see, whatever their URL asks for. */

@@ -74,10 +74,13 @@ export const SUBJECTS = {
   approvalBegin: 'records.approval.begin',
   approvalEnd: 'records.approval.end',
   approvalDue: 'records.approval.due',
-  sessionCreate: 'identity.session.create',
   sessionGet: 'identity.session.get',
   sessionList: 'identity.session.list',
   sessionRevoke: 'identity.session.revoke',
+  sessionLive: 'identity.session.live',
+  /** Requests of browsers and OAuth clients, passed on by gateways. */
+  identityHttp: 'identity.http',
+  identitySignOut: 'identity.sign_out',
   identityPurge: 'identity.purge',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',

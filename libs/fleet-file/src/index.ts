@@ -19,3 +19,4 @@ export {
   type SettingsByPattern,
 } from './read-fleet-file.js';
 export { MODULE_NAME, SECTION_DOCS } from './schema.js';
+export type { SignInSettings } from './sign-in.js';

@@ -19,6 +19,7 @@ import {
 import { faultLine, findFaults, memberPath, type Fault } from './faults.js';
 import { findGuardFaults, type GuardSettings } from './guards.js';
 import { ENTRY_SECTIONS, SECTIONS } from './schema.js';
+import { findSignInFaults, type SignInSettings } from './sign-in.js';
 
 /** Settings by name pattern: a tool name in which `*` stands for any characters. */
 export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
@@ -66,6 +67,8 @@ interface Sections {
     /** Of one call. */
     max_bytes?: number;
   };
+  /** Empty: people sign in with keys only. */
+  sign_in: SignInSettings;
   /** Project id by tenant; `*` for all other tenants. */
   default_projects: { [tenant: string]: string };
   code_execution: {
@@ -194,7 +197,10 @@ function readDocument(document: JsonObject): FleetFile {
     faults.push(...findFaults(schema, section, name));
     sections[name] = section;
   }
-  if (faults.length === 0) faults.push(...findGuardFaults(sections.guards as unknown as Sections['guards']));
+  if (faults.length === 0) {
+    faults.push(...findGuardFaults(sections.guards as unknown as Sections['guards']));
+    faults.push(...findSignInFaults(sections.sign_in as unknown as SignInSettings));
+  }
   const read: FleetFile = {
     ...(sections as unknown as Sections),
     isConfigured: true,

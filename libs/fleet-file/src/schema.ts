@@ -186,6 +186,9 @@ export const ENTRY_SECTIONS = {
   },
 } as const satisfies Record<string, { name: JsonObject; schema: JsonObject }>;
 
+/** A name of a claim; nested ones by dots. */
+const claimName = pattern('^[^\\x00-\\x1f\\x7f]{1,200}$', 'the name of a claim');
+
 const globs: JsonObject = { type: 'array', items: toolPattern };
 const guard = record(
   {
@@ -247,6 +250,35 @@ export const SECTIONS = {
     max_bytes: integer(1_024, 262_144),
   }),
   default_projects: mapOf(pattern('^[^*\\x00-\\x1f\\x7f]{1,255}$', 'a project id of 1 to 255 characters without "*"')),
+  sign_in: record({
+    issuer: text,
+    client_id: pattern('^[\\x21-\\x7e]{1,255}$', 'the client id that the provider gave'),
+    name: pattern('^[^\\x00-\\x1f\\x7f]{1,60}$', 'up to 60 characters'),
+    scopes: { type: 'array', maxItems: 50, items: pattern('^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,200}$', 'a scope') },
+    tenant: pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"'),
+    tenant_claim: claimName,
+    user_claim: claimName,
+    groups_claim: claimName,
+    groups: { type: 'array', minItems: 1, maxItems: 1_000, items: pattern('^.{1,255}$', 'the name of a group') },
+    roles: {
+      ...mapOf({
+        type: 'array',
+        maxItems: 100,
+        items: pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"'),
+      }),
+      maxProperties: 1_000,
+    },
+    session_hours: { type: 'number', minimum: 0.1, maximum: 720 },
+    clients: record({
+      documents: {
+        type: 'array',
+        maxItems: 1_000,
+        items: pattern('^([*]|([*][.])?[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+)$', 'a host, *.host, or *'),
+      },
+      registration: flag,
+      days: { type: 'number', minimum: 0.01, maximum: 365 },
+    }),
+  }),
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
     extra_allowed_modules: record({ standard: modules, strict: modules }),
@@ -257,8 +289,8 @@ export const SECTIONS = {
 /** A section in the documentation. */
 interface SectionDoc {
   help: string;
-  /** The service that reads the section at its start only; changes of all others apply while the fleet runs. */
-  restart?: 'registry' | 'gateway' | 'builtin-executor';
+  /** The services that read the section at their start only; changes of all others apply while the fleet runs. */
+  restart?: readonly ('registry' | 'gateway' | 'builtin-executor' | 'identity')[];
 }
 
 /** Every section, for docs/configuration.md and for what a service reports when the file changes. */
@@ -267,22 +299,26 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
   mcp_servers: { help: 'sources of tools: [MCP servers](mcp.md#add-an-mcp-server)' },
   mcp_tools: { help: 'sources of tools: [function endpoints](mcp.md#plain-function-endpoints)' },
   toolsets: { help: '[selections of tools](toolsets.md)' },
-  tool_settings: { help: '[settings of tools](tool-settings.md) by name pattern', restart: 'registry' },
-  guards: { help: '[steps of the operator](guards.md) on calls and results', restart: 'gateway' },
+  tool_settings: { help: '[settings of tools](tool-settings.md) by name pattern', restart: ['registry'] },
+  guards: { help: '[steps of the operator](guards.md) on calls and results', restart: ['gateway'] },
   budget: { help: '[limits](budgets.md) of all tenants, and of single ones' },
   rate_limits: {
     help: 'requests of API keys by tier: `tiers: { pro: { requests_per_minute: 500 } }`',
-    restart: 'gateway',
+    restart: ['gateway'],
   },
   roles: {
     help: '[roles](#roles): rights by name: `support: [all_calls, all_tenants]`',
-    restart: 'gateway',
+    restart: ['gateway'],
   },
   call_bodies: {
     help: 'which [arguments and results](security.md#arguments-and-results-of-calls) of finished calls are kept, and what is redacted',
-    restart: 'gateway',
+    restart: ['gateway'],
   },
-  default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: 'gateway' },
-  code_execution: { help: '[strictness and modules](python-sandbox.md) of Python runs', restart: 'gateway' },
-  sub_agent: { help: '`max_iterations` and `max_concurrency` of `multi_agent`', restart: 'builtin-executor' },
+  sign_in: {
+    help: '[how people sign in](sign-in.md): the OpenID provider, tenants, roles by group, OAuth clients',
+    restart: ['gateway', 'identity'],
+  },
+  default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: ['gateway'] },
+  code_execution: { help: '[strictness and modules](python-sandbox.md) of Python runs', restart: ['gateway'] },
+  sub_agent: { help: '`max_iterations` and `max_concurrency` of `multi_agent`', restart: ['builtin-executor'] },
 };

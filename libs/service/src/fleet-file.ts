@@ -113,7 +113,9 @@ export function fleetFileReloader(
 
 /** Sections that a service reads at its start only. */
 function atStart(service: string): (keyof FleetFile)[] {
-  const sections = Object.entries(SECTION_DOCS).filter(([, { restart }]) => restart === service);
+  const sections = Object.entries(SECTION_DOCS).filter(([, { restart }]) =>
+    (restart as readonly string[] | undefined)?.includes(service),
+  );
   return sections.map(([section]) => section as keyof FleetFile);
 }
 

@@ -20,20 +20,25 @@ interface KeyAllowance {
 }
 
 /**
- * Requests to the gateway that served this page, with one key. Every method rejects with `ToolCallError` when the request is
- * refused or the gateway is unreachable. `onRefusedKey` is called when the key itself is rejected (401).
+ * Requests to the gateway that served this page, with a key, or without one in the session of the signed-in user. Every method rejects
+ * with `ToolCallError` when the request is refused or the gateway is unreachable. `onRefusedKey` is called when the key or session
+ * itself is rejected (401).
  */
 export class ConsoleApi {
   /** Undefined until a response carried it. */
   allowance: KeyAllowance | undefined;
   readonly #client: ToolfleetClient;
 
-  constructor(key: string, onRefusedKey: () => void = () => undefined) {
+  constructor(key: string | undefined, onRefusedKey: () => void = () => undefined) {
+    const credentials = key === undefined ? 'same-origin' : 'omit';
     this.#client = new ToolfleetClient({
       url: '',
-      apiKey: key,
+      ...(key === undefined ? {} : { apiKey: key }),
       fetch: async (input, init) => {
-        const response = await fetch(input, { ...init, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+        const headers = new Headers(init?.headers);
+        // The gateway takes a session cookie only with this header, which no other site can send.
+        if (key === undefined) headers.set('x-toolfleet-session', '1');
+        const response = await fetch(input, { ...init, headers, cache: 'no-store', credentials, redirect: 'error' });
         this.#noteAllowance(response.headers);
         if (response.status === 401) onRefusedKey();
         return response;
@@ -41,6 +46,8 @@ export class ConsoleApi {
     });
   }
 
+  signIn = () => this.#client.request('GET /api/v1/sign-in', {});
+  signOut = () => this.#client.request('POST /api/v1/sign-out', {});
   me = (signal?: AbortSignal) => this.#client.request('GET /api/v1/me', { signal });
   tools = (signal?: AbortSignal) => this.#client.request('GET /api/v1/catalog', { signal });
   tool = (name: string, signal?: AbortSignal) =>

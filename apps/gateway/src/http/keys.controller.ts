@@ -150,6 +150,7 @@ export class MeController {
       operator: coversRole(caller, OPERATOR_ROLE),
       via: caller.via,
       key_id: caller.keyId ?? null,
+      expires_at: caller.expiresAt === undefined ? null : new Date(caller.expiresAt).toISOString(),
       tools: [...caller.tools],
       toolset: caller.toolset?.name ?? null,
       tier: {

@@ -13,6 +13,7 @@ import { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
 import type { SchemaStyle } from '@toolfleet/schema';
 import type { FastifyRequest } from 'fastify';
 import { TOOLSET_HEADER } from '../server/guards.js';
+import { publicBase } from '../server/public-origin.js';
 import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';
 import { readFeatures, type ClientFeatures } from './client-features.js';
 import type { McpEndpointOptions } from './mcp-deps.js';
@@ -51,21 +52,14 @@ export function checkOrigin(
   return `Invalid Origin: ${origin.slice(0, 200)}`;
 }
 
-/**
- * URL of this resource (RFC 9728 section 3.3). A `Host` header is never repeated: its sender could make a client believe that
- * the fleet is elsewhere. In development it is the loopback name and the port that the request came to.
- */
+/** URL of this resource (RFC 9728 section 3.3). */
 export function resourceUrl(
-  { headers, socket }: IncomingMessage,
+  request: IncomingMessage,
   options: McpEndpointOptions,
   toolset?: string,
 ): string | undefined {
-  const path = `${MCP_PATH}${toolsetPath(toolset)}`;
-  if (options.publicUrl !== undefined) return `${options.publicUrl.replace(/\/$/, '')}${path}`;
-  if (!options.development) return undefined;
-  const named = hostName(headers.host);
-  const name = named !== undefined && LOOPBACK_NAMES.has(named) ? named : 'localhost';
-  return `http://${name}:${socket.localPort}${path}`;
+  const base = publicBase(request, options);
+  return base === undefined ? undefined : `${base}${MCP_PATH}${toolsetPath(toolset)}`;
 }
 
 /** The path of a toolset below the endpoint; empty for anything that names none. */

@@ -23,6 +23,7 @@ import {
   SourceRegistrations,
   SourcesController,
 } from '../http/sources.controller.js';
+import { SignInController } from '../http/sign-in.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
 import { ToolsetsController } from '../http/toolsets.controller.js';
 import { TenantsController } from '../http/tenants.controller.js';
@@ -44,6 +45,7 @@ const CONTROLLERS = [
   PurgesController,
   PythonModulesController,
   MeController,
+  SignInController,
   CatalogController,
   FinishedCallsController,
   ReplayController,

@@ -16,6 +16,7 @@ import {
   Rejections,
   RegisterAuth,
   SignedTokens,
+  UserSessions,
   VerifiedCache,
   withTiers,
 } from '@toolfleet/access';
@@ -46,12 +47,14 @@ export function wireAuth(
     clock,
   );
   const jwt = jwtComponent(settings, host);
-  const status = new CredentialStatus({ keys, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
+  const sessions = file.sign_in.issuer === undefined ? undefined : new UserSessions(nats);
+  const status = new CredentialStatus({ keys, sessions, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const rejections = new Rejections(host.metrics, host.logger, clock);
   const verify = makeAuthenticate({
     status,
     jwt: jwt?.jwt,
     keys,
+    sessions,
     tokens,
     cache: new VerifiedCache(clock),
     roles: file.roles,

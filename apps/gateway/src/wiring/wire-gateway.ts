@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
-import { fleetFileReloader, loadFleetFile, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { isDevelopment } from '@toolfleet/contracts';
+import type { FleetFile } from '@toolfleet/fleet-file';
+import {
+  FatalStartupError,
+  fleetFileReloader,
+  loadFleetFile,
+  type LifecycleComponent,
+  type ServiceHost,
+} from '@toolfleet/service';
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
 import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
 import { wireResults, type Results } from './wire-results.js';
@@ -24,9 +32,12 @@ import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
 import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '../rules/rule-tests.js';
 import { GatewayServer } from '../server/gateway-server.js';
+import type { PublicAddress } from '../server/public-origin.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
+import { SignIn } from '../http/sign-in.controller.js';
+import { IdentityPages } from '../server/identity-pages.js';
 import { MemoryAccount } from '../server/memory-account.js';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from '../http/health.controller.js';
@@ -87,7 +98,16 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     catalog,
     queues: fleet.queues,
   });
-  const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet, purges });
+  const server = wireServer(settings, host, {
+    brokers,
+    auth,
+    catalog,
+    engine,
+    calls,
+    fleet,
+    purges,
+    signIn: file.sign_in,
+  });
   return [
     engine.callLog.asComponent(), // starts first and stops last: every call is logged
     ...brokers.components,
@@ -251,13 +271,15 @@ interface ServerDeps {
   calls: Calls;
   fleet: FleetState;
   purges: Purges;
+  signIn: FleetFile['sign_in'];
 }
 
 /** The entry points: HTTP, NATS, MCP, and the web console's files. */
 function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
   const { clock, metrics } = host;
-  const { brokers, auth, catalog, engine, calls, fleet } = deps;
+  const { brokers, auth, catalog, engine, calls, fleet, signIn } = deps;
   const { nats, redis } = brokers;
+  const address = publicAddress(settings, signIn);
   const maxBodyBytes = settings.GATEWAY_MAX_BODY_BYTES;
   const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
   const streams = new EventStreams(
@@ -297,6 +319,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.finishedCalls,
       fleet.bodies,
       fleet.ruleTests,
+      new SignIn(nats, signIn, address),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,
@@ -338,8 +361,24 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         streams,
       }),
       new MountedConsole(settings.CONSOLE_DIR, host),
+      new IdentityPages(nats, address),
     ],
   );
+}
+
+/** Where clients reach this gateway. @throws FatalStartupError when a sign-in could not come back to it */
+function publicAddress(settings: GatewayConfig, signIn: FleetFile['sign_in']): PublicAddress {
+  const { GATEWAY_PUBLIC_URL: publicUrl } = settings;
+  const development = isDevelopment(settings.ENVIRONMENT);
+  if (signIn.issuer !== undefined && publicUrl === undefined && !development)
+    throw new FatalStartupError('GATEWAY_PUBLIC_URL is required by the section sign_in outside development');
+  if (signIn.issuer !== undefined && !settings.GATEWAY_IDENTITY)
+    throw new FatalStartupError('GATEWAY_IDENTITY=true and the service identity are required by the section sign_in');
+  if (signIn.issuer !== undefined && publicUrl !== undefined && new URL(publicUrl).pathname !== '/')
+    throw new FatalStartupError(
+      `GATEWAY_PUBLIC_URL must have no path with the section sign_in, because its cookies count for a whole host; it is ${publicUrl}`,
+    );
+  return { publicUrl, development };
 }
 
 /** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */

@@ -8,6 +8,7 @@ import {
   authenticateRequest,
   type Projects,
   type CredentialStatus,
+  readRawCredential,
   openRequestState,
   sealRequestState,
   type SignedTokens,
@@ -62,7 +63,8 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
-        const principal = await authenticateRequest(authenticate, rawHeaders);
+        // No cookies: clients of MCP send keys and tokens.
+        const principal = await authenticateRequest(authenticate, rawHeaders, readRawCredential);
         await deps.limits.count(principal);
         return principal;
       },

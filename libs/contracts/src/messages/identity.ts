@@ -1,34 +1,13 @@
-import { flag, integer, list, maybe, record, text, type Value } from '../json-schema.js';
+import { flag, maybe, record, text, type Value } from '../json-schema.js';
 import type { EpochMs } from '../units.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 255 });
-/** SHA-256 of the secret that a browser holds, base64url. The secret itself never reaches the service. */
+/** SHA-256 of the secret that a browser holds, base64url. The service gives the secret to the browser and forgets it. */
 const DIGEST = text(undefined, { pattern: '^[A-Za-z0-9_-]{43}$' });
-const NAMES = list(ID, undefined, { maxItems: 1_000 });
 const URL_TEXT = text(undefined, { minLength: 1, maxLength: 2_000 });
-const TOKEN = text(undefined, { minLength: 1, maxLength: 65_536 });
 
 /** Who an OpenID provider says that the user is, and its session there (`sid`), for logouts that the provider begins. */
 const PROVIDER = record({ issuer: URL_TEXT, subject: ID, sid: maybe(ID) });
-
-/** Tokens of the provider. They are sealed, and no reply but that of `identity.session.revoke` has one. */
-const PROVIDER_TOKENS = record({ id_token: maybe(TOKEN), access_token: maybe(TOKEN), refresh_token: maybe(TOKEN) });
-
-/** `identity.session.create`: a user signed in. */
-export const SESSION_CREATE = record({
-  digest: DIGEST,
-  tenant_id: ID,
-  user_id: ID,
-  roles: NAMES,
-  groups: NAMES,
-  expires_at: integer(undefined, { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-  provider: maybe(PROVIDER),
-  tokens: maybe(PROVIDER_TOKENS),
-});
-export type SessionCreate = Value<typeof SESSION_CREATE>;
-export interface SessionCreateReply {
-  session_id: string;
-}
 
 /** A sign-in session. It ends at `expires_at`, or earlier when it is revoked. */
 export interface SignInSession {

@@ -32,6 +32,7 @@ const ME = named(
     operator: flag('It has every right of the role operator'),
     via: text('Kind of credential'),
     key_id: nullable(text()),
+    expires_at: nullable(instant('When the credential, or the session of a signed-in user, ends')),
     tools: list(text(), 'Globs of the tools that it may use'),
     toolset: nullable(text()),
     tier: record({
@@ -450,6 +451,26 @@ export const OPERATION_ROUTES = {
     tag: 'keys',
     summary: 'The caller and its rights',
     answers: { 200: answer('The caller', ME) },
+  },
+  'GET /api/v1/sign-in': {
+    id: 'getSignIn',
+    tag: 'keys',
+    access: 'public',
+    summary: 'Whether people can sign in at an OpenID provider (`/auth/sign-in`)',
+    answers: {
+      200: answer('The sign-in', record({ available: flag(), name: nullable(text('Name of the provider')) })),
+    },
+  },
+  'POST /api/v1/sign-out': {
+    id: 'signOut',
+    tag: 'keys',
+    summary: 'Ends the session of a signed-in user; for other callers nothing happens',
+    answers: {
+      200: answer(
+        'It has ended',
+        record({ url: nullable(text('Where the browser ends its session at the provider')) }),
+      ),
+    },
   },
   'GET /api/v1/keys': {
     id: 'listKeys',

@@ -1,0 +1,51 @@
+import { Controller, Req, Res } from '@nestjs/common';
+import { readSessionCookie, SESSION_COOKIE, sessionDigest } from '@toolfleet/access';
+import type { SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { SignInSettings } from '@toolfleet/fleet-file';
+import type { NatsClient } from '@toolfleet/transport';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { publicBase, type PublicAddress } from '../server/public-origin.js';
+import { Serves } from '../server/routes.js';
+
+/** How people sign in to this fleet. */
+export class SignIn {
+  constructor(
+    private readonly nats: Pick<NatsClient, 'request'>,
+    private readonly section: SignInSettings,
+    private readonly address: PublicAddress,
+  ) {}
+
+  /** What a page needs to offer it. */
+  get offer(): { available: boolean; name: string | null } {
+    const { issuer, name } = this.section;
+    return { available: issuer !== undefined, name: issuer === undefined ? null : (name ?? new URL(issuer).hostname) };
+  }
+
+  /** Ends the session of a request. @returns where the browser ends that at the provider; null if nowhere */
+  async signOut({ raw }: FastifyRequest): Promise<string | null> {
+    const secret = readSessionCookie(raw.rawHeaders);
+    const base = publicBase(raw, this.address);
+    if (secret === undefined || base === undefined || this.section.issuer === undefined) return null;
+    const message: SignOut = { digest: sessionDigest(secret), origin: new URL(base).origin };
+    return (await this.nats.request<SignOutReply>(SUBJECTS.identitySignOut, message)).url ?? null;
+  }
+}
+
+/** The sign-in that this fleet offers, and the end of a session. */
+@Controller()
+export class SignInController {
+  constructor(private readonly signIn: SignIn) {}
+
+  @Serves('GET /api/v1/sign-in')
+  offer() {
+    return this.signIn.offer;
+  }
+
+  @Serves('POST /api/v1/sign-out')
+  async signOut(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    const url = await this.signIn.signOut(request);
+    void reply.header('Set-Cookie', `${SESSION_COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`);
+    return { url };
+  }
+}

@@ -1,0 +1,108 @@
+import { isToolError, toToolError, ToolError } from '@toolfleet/contracts';
+import { MAX_SIGN_IN_BODY, type IdentityHttp, type IdentityHttpReply } from '@toolfleet/contracts/sign-in';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { NatsClient } from '@toolfleet/transport';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { sendError } from './error.filter.js';
+import type { Mounted } from './gateway-server.js';
+import { publicBase, type PublicAddress } from './public-origin.js';
+
+/** Paths of the sign-in of people and of OAuth clients. */
+const PATHS = ['/auth/*', '/oauth/*'];
+/** Headers that the service `identity` reads; all others stay here. */
+const PASSED = new Set(['accept', 'authorization', 'content-type', 'cookie', 'origin', 'sec-fetch-site', 'user-agent']);
+/** Cookies that belong to it. The session cookie of the console is not among them. */
+const COOKIES = /^(?:__Host-toolfleet-(?!session$)|toolfleet-oauth-)/;
+/** Requests at once that wait for the service: anyone can send them, so they get a share of it and no more. */
+const MAX_WAITING = 64;
+const ANSWER_MS = 20_000;
+
+/**
+ * Passes requests of sign-ins on to the service `identity` and its answers back. The gateway reads neither: it holds no secret of an OpenID
+ * provider and no token that it would have to keep.
+ */
+export class IdentityPages implements Mounted {
+  #waiting = 0;
+
+  constructor(
+    private readonly nats: Pick<NatsClient, 'request'>,
+    private readonly address: PublicAddress,
+    /** Paths in addition to those below `/auth/` and `/oauth/`. */
+    private readonly morePaths: readonly string[] = [],
+  ) {}
+
+  async mount(fastify: FastifyInstance): Promise<void> {
+    await fastify.register(async (scope) => {
+      scope.removeAllContentTypeParsers();
+      const options = { parseAs: 'string', bodyLimit: MAX_SIGN_IN_BODY } as const;
+      scope.addContentTypeParser('*', options, (_request, body, done) => done(null, body));
+      for (const url of [...PATHS, ...this.morePaths])
+        scope.route({
+          method: ['GET', 'POST', 'OPTIONS'],
+          url,
+          // They are public, and their bodies small.
+          config: { admitsCallers: true },
+          handler: (request, reply) => this.#serve(request, reply),
+        });
+    });
+  }
+
+  async drain(): Promise<void> {
+    // Nothing to do: the server waits for its answers.
+  }
+
+  async #serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    try {
+      const { status, headers, body } = await this.#pass(request);
+      // A redirect to another site is the service's answer; it names only addresses that it has checked.
+      for (const [name, value] of headers) void reply.header(name, value);
+      return await reply.code(status).send(body);
+    } catch (error) {
+      sendError(reply, request.url, toToolError(error));
+      return reply;
+    }
+  }
+
+  async #pass({ raw, body, method }: FastifyRequest): Promise<IdentityHttpReply> {
+    const base = publicBase(raw, this.address);
+    if (base === undefined)
+      throw new ToolError('NOT_FOUND', { message: 'There is no sign-in without GATEWAY_PUBLIC_URL; use an API key' });
+    if (this.#waiting >= MAX_WAITING)
+      throw new ToolError('QUEUE_FULL', { message: 'Too many sign-ins at once; retry later', retryAfterMs: 1_000 });
+    this.#waiting += 1;
+    try {
+      const message: IdentityHttp = {
+        origin: new URL(base).origin,
+        method,
+        url: raw.url ?? '/',
+        headers: passedHeaders(raw.rawHeaders),
+        ...(typeof body === 'string' ? { body } : {}),
+      };
+      return await this.nats.request<IdentityHttpReply>(SUBJECTS.identityHttp, message, { timeoutMs: ANSWER_MS });
+    } catch (cause) {
+      if (isToolError(cause) && cause.code === 'REQUEST_INVALID') throw cause;
+      const message = 'The sign-in is unavailable; retry later, or use an API key';
+      throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+}
+
+function passedHeaders(rawHeaders: readonly string[]): string[][] {
+  const passed: string[][] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!.toLowerCase();
+    if (!PASSED.has(name)) continue;
+    const value = name === 'cookie' ? passedCookies(rawHeaders[i + 1]!) : rawHeaders[i + 1]!;
+    if (value !== '') passed.push([name, value]);
+  }
+  return passed;
+}
+
+const passedCookies = (header: string): string =>
+  header
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => COOKIES.test(pair.split('=', 1)[0]!))
+    .join('; ');

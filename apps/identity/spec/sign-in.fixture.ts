@@ -1,0 +1,87 @@
+/** The sign-in on an HTTP server of its own, as a gateway would serve it, with a real OpenID provider of a company. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { SignOutReply } from '@toolfleet/contracts/sign-in';
+import { sqliteDialect } from '@toolfleet/database';
+import type { SignInSettings } from '@toolfleet/fleet-file';
+import { KeyRing } from '@toolfleet/service';
+import type { FakeClock } from '@toolfleet/testing';
+import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../../../test/doubles/openid-provider.js';
+import type { Kysely } from 'kysely';
+import { IdentityDatabase } from '../src/identity-database.js';
+import { SessionStore } from '../src/session-store.js';
+import { CompanyProvider, type GuardedFetch } from '../src/sign-in/company-provider.js';
+import { ConsoleSignIn } from '../src/sign-in/console-sign-in.js';
+import { SignInAttempts, UsedOnce, type SignInTables } from '../src/sign-in/sign-in-attempts.js';
+import { readWebRequest } from '../src/sign-in/web.js';
+import { SignInPages } from '../src/sign-in/wire-sign-in.js';
+
+const USERS = {
+  alice: { groups: ['platform', 'everyone'], email: 'alice@example.com', email_verified: true },
+  bob: { groups: ['everyone'], email: 'bob@example.com', email_verified: false },
+  root: { groups: ['fleet'], tenant: 'acme' },
+};
+
+export const SECTION: SignInSettings = {
+  client_id: CLIENT_ID,
+  tenant: 'acme',
+  scopes: ['email', 'groups'],
+  roles: { platform: ['admin'], fleet: ['operator'] },
+};
+
+/** Everything that a sign-in is made of. */
+export class SignInFixture {
+  private constructor(
+    readonly company: OpenIdProvider,
+    readonly origin: string,
+    readonly sessions: SessionStore,
+    readonly used: UsedOnce,
+    readonly pages: SignInPages,
+    private readonly server: Server,
+    private readonly database: IdentityDatabase,
+  ) {}
+
+  static async start(
+    clock: FakeClock,
+    section: Partial<SignInSettings> = {},
+    fetch: GuardedFetch = globalThis.fetch,
+  ): Promise<SignInFixture> {
+    const company = await OpenIdProvider.start(USERS);
+    const database = new IdentityDatabase(sqliteDialect(':memory:'));
+    await database.open();
+    const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
+    const sessions = new SessionStore(database.db, keys);
+    const used = new UsedOnce(database.db as unknown as Kysely<SignInTables>, clock);
+    const settings = { ...SECTION, issuer: company.issuer, ...section };
+    const provider = new CompanyProvider({ ...settings, client_id: CLIENT_ID }, () => CLIENT_SECRET, fetch, clock);
+    const attempts = new SignInAttempts(keys, used, clock);
+    const logger = { info: () => undefined, warn: () => undefined };
+    const pages = new SignInPages(new ConsoleSignIn({ settings, provider, attempts, used, sessions, clock, logger }));
+    const server = createServer((request, response) => {
+      void (async () => {
+        let body = '';
+        for await (const chunk of request) body += String(chunk);
+        const headers = Object.entries(request.headers).map(([name, value]) => [name, String(value)]);
+        const { url = '/', method = 'GET' } = request;
+        const answer = await pages.handle(readWebRequest({ origin, method, url, headers, body }));
+        response.writeHead(answer?.status ?? 404, answer?.headers.flat());
+        response.end(answer?.body);
+      })();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await company.serve(origin);
+    return new SignInFixture(company, origin, sessions, used, pages, server, database);
+  }
+
+  signOut(digest: string): Promise<SignOutReply> {
+    return this.pages.signOut({ digest, origin: this.origin });
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+    await this.company.stop();
+    await this.database.close();
+  }
+}

@@ -1,0 +1,231 @@
+/** The sign-in of browsers against a real OpenID provider: what works, and every response that must not. */
+import { createHash } from 'node:crypto';
+import { FakeClock } from '@toolfleet/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SignInFixture } from '../../spec/sign-in.fixture.js';
+import { BrowserDouble } from '../../../../test/doubles/browser-double.js';
+
+const SESSION = /^__Host-toolfleet-session$/;
+const ATTEMPT = /^__Host-toolfleet-sign-in-/;
+
+describe('the sign-in of a browser', () => {
+  const clock = new FakeClock(Date.now());
+  let fixture: SignInFixture;
+  let browser: BrowserDouble;
+
+  beforeAll(async () => {
+    fixture = await SignInFixture.start(clock);
+  });
+  afterAll(() => fixture.stop());
+  beforeEach(() => {
+    browser = new BrowserDouble();
+    fixture.company.user = 'alice';
+    fixture.company.declines = false;
+  });
+
+  /** Goes to the provider and stops before the browser comes back. @returns the address that it would come back to */
+  const untilCallback = async (user: BrowserDouble) =>
+    (await user.open(`${fixture.origin}/auth/sign-in`, { stopsAt: /\/auth\/callback/ })).url;
+  const signIn = async (user: BrowserDouble) =>
+    user.open(await untilCallback(user), { from: fixture.company.issuer, stopsAt: /\/console$/ });
+  const sessionOf = async (user: BrowserDouble) => {
+    const secret = user.cookie(SESSION);
+    if (secret === undefined) return undefined;
+    return fixture.sessions.get(createHash('sha256').update(secret).digest('base64url'), clock.now());
+  };
+
+  it('opens a session with the roles of groups in the configuration file', async () => {
+    await signIn(browser);
+    expect(await sessionOf(browser)).toMatchObject({
+      tenant_id: 'acme',
+      user_id: 'alice',
+      roles: ['admin'],
+      groups: ['platform'],
+    });
+    expect(browser.cookie(ATTEMPT)).toBeUndefined();
+    fixture.company.user = 'bob';
+    const member = new BrowserDouble();
+    await signIn(member);
+    expect(await sessionOf(member)).toMatchObject({ user_id: 'bob', roles: [] });
+    fixture.company.user = 'root';
+    const operator = new BrowserDouble();
+    await signIn(operator);
+    expect(await sessionOf(operator)).toMatchObject({ tenant_id: 'operator', roles: ['operator'] });
+  });
+
+  it('asks the provider with PKCE, nonce and state, and sets cookies that no script and no other host can use', async () => {
+    const begun = await fetch(`${fixture.origin}/auth/sign-in`, { redirect: 'manual' });
+    const url = new URL(begun.headers.get('location')!);
+    expect(url.searchParams.get('code_challenge_method')).toBe('S256');
+    for (const name of ['code_challenge', 'nonce', 'state'])
+      expect(url.searchParams.get(name)?.length).toBeGreaterThan(20);
+    expect(begun.headers.get('set-cookie')).toMatch(
+      /^__Host-.*; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=600$/,
+    );
+    await signIn(browser);
+    const back = await browser.open(await untilCallback(browser), { stopsAt: /\/console$/ });
+    expect(back.headers.getSetCookie()[0]).toMatch(
+      /^__Host-toolfleet-session=[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict; /,
+    );
+  });
+
+  it('refuses a response that is replayed, of another browser, altered, or of another provider', async () => {
+    const callback = await untilCallback(browser);
+    const altered = (name: string, value: string | null) => {
+      const url = new URL(callback);
+      if (value === null) url.searchParams.delete(name);
+      else url.searchParams.set(name, value);
+      return url.href;
+    };
+    const thief = new BrowserDouble();
+    await untilCallback(thief);
+    expect(await thief.open(callback)).toMatchObject({
+      status: 401,
+      text: expect.stringContaining('has not begun this sign-in'),
+    });
+    expect(await new BrowserDouble().open(altered('state', 'short'))).toMatchObject({ status: 401 });
+    // RFC 9207: the response of another issuer, or of none, is a mix-up.
+    for (const iss of ['https://evil.example', null]) {
+      const other = new BrowserDouble();
+      const url = new URL(await untilCallback(other));
+      if (iss === null) url.searchParams.delete('iss');
+      else url.searchParams.set('iss', iss);
+      expect(await other.open(url.href)).toMatchObject({
+        status: 401,
+        text: expect.stringContaining('does not belong to this sign-in'),
+      });
+      expect(other.cookie(SESSION)).toBeUndefined();
+    }
+    const wrong = new BrowserDouble();
+    const code = new URL(await untilCallback(wrong));
+    code.searchParams.set('code', 'a-code-that-nobody-issued');
+    expect(await wrong.open(code.href)).toMatchObject({ status: 401 });
+    await browser.open(callback, { stopsAt: /\/console$/ });
+    expect(browser.cookie(SESSION)).toBeDefined();
+    const again = new BrowserDouble();
+    expect(await again.open(callback)).toMatchObject({ status: 401 });
+    expect(await browser.open(callback)).toMatchObject({ status: 401 });
+  });
+
+  it('takes a state once, also when its cookie is presented again', async () => {
+    const callback = new URL(await untilCallback(browser));
+    const cookie = browser.cookieHeader(callback);
+    const ask = () => fetch(callback, { headers: { cookie }, redirect: 'manual' });
+    const answers = await Promise.all([ask(), ask(), ask()]);
+    expect(answers.filter(({ status }) => status === 303)).toHaveLength(1);
+  });
+
+  it('ends attempts after ten minutes', async () => {
+    const later = new FakeClock(Date.now());
+    const other = await SignInFixture.start(later);
+    try {
+      const { url } = await browser.open(`${other.origin}/auth/sign-in`, { stopsAt: /\/auth\/callback/ });
+      later.advance(600_000);
+      expect(await browser.open(url)).toMatchObject({ status: 401 });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('shows refusals of the provider as text', async () => {
+    fixture.company.declines = true;
+    const refused = await browser.open(await untilCallback(browser));
+    expect(refused).toMatchObject({ status: 401, text: expect.stringContaining('The user &#60;b&#62;declined') });
+    expect(refused.headers.get('content-security-policy')).toContain("default-src 'none'");
+  });
+
+  it('leads nowhere else: no parameter names where to go on, and other sites cannot begin a sign-in', async () => {
+    const begun = await fetch(
+      `${fixture.origin}/auth/sign-in?return_to=https://evil.example&redirect_uri=//evil.example`,
+      { redirect: 'manual' },
+    );
+    expect(begun.headers.get('location')).not.toContain('evil');
+    const url = new URL(await untilCallback(browser));
+    url.searchParams.set('return_to', 'https://evil.example');
+    expect((await browser.open(url.href, { stopsAt: /\/console$/ })).url).toBe(`${fixture.origin}/console`);
+    const forced = await browser.open(`${fixture.origin}/auth/sign-in`, { from: 'https://evil.example', stopsAt: /./ });
+    expect(forced.url).toBe(`${fixture.origin}/console`);
+    expect((await browser.open(`${fixture.origin}/auth/sign-in`, { method: 'POST', body: '' })).status).toBe(405);
+  });
+
+  it('ends the session at the provider with the ID token as hint', async () => {
+    await signIn(browser);
+    const digest = createHash('sha256').update(browser.cookie(SESSION)!).digest('base64url');
+    const { url } = await fixture.signOut(digest);
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/session\/end\?/);
+    const { searchParams } = new URL(url!);
+    expect(searchParams.get('post_logout_redirect_uri')).toBe(`${fixture.origin}/console`);
+    expect(searchParams.get('id_token_hint')).toMatch(/^ey/);
+    expect(await sessionOf(browser)).toBeUndefined();
+    expect(await fixture.signOut(digest)).toEqual({});
+  });
+
+  describe('logouts of the provider', () => {
+    const logOut = (token: string) =>
+      fetch(`${fixture.origin}/auth/backchannel-logout`, {
+        method: 'POST',
+        body: new URLSearchParams({ logout_token: token }),
+      });
+
+    it('end one session by sid, or all of a user by sub', async () => {
+      const other = new BrowserDouble();
+      await signIn(browser);
+      await signIn(other);
+      const { sid } = (await sessionOf(browser))!.provider!;
+      const response = await logOut(await fixture.company.logoutToken({ sub: 'alice', sid }));
+      expect([response.status, response.headers.get('cache-control')]).toEqual([200, 'no-store']);
+      expect(await sessionOf(browser)).toBeUndefined();
+      expect(await sessionOf(other)).toBeDefined();
+      expect((await logOut(await fixture.company.logoutToken({ sub: 'alice' }))).status).toBe(200);
+      expect(await sessionOf(other)).toBeUndefined();
+    });
+
+    it('are refused unless the provider signed them for this fleet, now, once', async () => {
+      await signIn(browser);
+      const { company } = fixture;
+      const once = await company.logoutToken({ sub: 'nobody' });
+      expect((await logOut(once)).status).toBe(200);
+      const now = Math.floor(Date.now() / 1_000);
+      const bad = [
+        once,
+        'not a token',
+        await company.logoutToken({ sub: 'alice', iss: 'https://evil.example' }),
+        await company.logoutToken({ sub: 'alice', aud: 'another-client' }),
+        await company.logoutToken({ sub: 'alice', events: {} }),
+        await company.logoutToken({ sub: 'alice', nonce: 'of an ID token' }),
+        await company.logoutToken({ sub: 'alice', jti: undefined }),
+        await company.logoutToken({ sub: 'alice', iat: now - 3_600, exp: now + 60 }),
+        await company.logoutToken({}),
+        await company.logoutToken({ sub: 'alice' }, { kid: 'unknown' }),
+        `${(await company.logoutToken({ sub: 'alice' })).slice(0, -8)}AAAAAAAA`,
+        // Without a signature.
+        `${Buffer.from('{"alg":"none"}').toString('base64url')}.${once.split('.')[1]}.`,
+      ];
+      for (const token of bad) {
+        const response = await logOut(token);
+        expect([response.status, token.slice(0, 20)]).toEqual([400, token.slice(0, 20)]);
+        expect(await response.json()).toMatchObject({ error: 'invalid_request' });
+      }
+      expect((await fetch(`${fixture.origin}/auth/backchannel-logout`, { method: 'POST', body: 'x=y' })).status).toBe(
+        400,
+      );
+      expect(await sessionOf(browser)).toBeDefined();
+    });
+  });
+});
+
+describe('users and tenants', () => {
+  it.each([
+    ['a user outside the groups', { groups: ['nobody-is-in-it'] }, 403, 'none of the groups'],
+    ['a missing tenant', { tenant: undefined, tenant_claim: 'tenant' }, 401, 'no valid claim &#34;tenant&#34;'],
+    ['a missing user', { user_claim: 'upn' }, 401, 'no valid claim &#34;upn&#34;'],
+  ])('refuse %s', async (_what, section, status, message) => {
+    const fixture = await SignInFixture.start(new FakeClock(Date.now()), section);
+    try {
+      const shown = await new BrowserDouble().open(`${fixture.origin}/auth/sign-in`);
+      expect(shown).toMatchObject({ status, text: expect.stringContaining(message) });
+    } finally {
+      await fixture.stop();
+    }
+  });
+});

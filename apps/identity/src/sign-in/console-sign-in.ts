@@ -1,0 +1,154 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { isToolError, ToolError } from '@toolfleet/contracts';
+import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
+import type { SignInSettings } from '@toolfleet/fleet-file';
+import type { Clock } from '@toolfleet/resilience';
+import type { Logger } from '@toolfleet/telemetry';
+import type { SessionStore } from '../session-store.js';
+import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type ProvenUser } from './company-provider.js';
+import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
+import { userOfClaims, type SignedInUser } from './user-of-claims.js';
+import { errorPage, json, redirect, type WebRequest } from './web.js';
+
+/** The cookie of a session, read by gateways. `Strict`: no other site can make a browser send it, not even by a link. */
+const SESSION_COOKIE = '__Host-toolfleet-session';
+const SESSION_ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
+const DEFAULT_HOURS = 12;
+
+/** Where the browser goes on after a sign-in for an OAuth client. */
+type ContinueAuthorization = (interaction: string, user: SignedInUser, proven: ProvenUser) => IdentityHttpReply;
+
+interface ConsoleSignInDeps {
+  settings: SignInSettings;
+  provider: CompanyProvider;
+  attempts: SignInAttempts;
+  used: UsedOnce;
+  sessions: SessionStore;
+  clock: Clock;
+  logger: Pick<Logger, 'info' | 'warn'>;
+}
+
+/** The pages below `/auth/`: a browser signs in at the company's provider and gets a session; the provider ends sessions. */
+export class ConsoleSignIn {
+  continueAuthorization: ContinueAuthorization = () => redirect('/console');
+
+  constructor(private readonly deps: ConsoleSignInDeps) {}
+
+  /** @returns undefined for a path that is not its own */
+  async handle(request: WebRequest): Promise<IdentityHttpReply | undefined> {
+    const { pathname } = request.url;
+    if (pathname === '/auth/sign-in') return this.#begin(request);
+    if (pathname === '/auth/callback') return this.#finish(request);
+    if (pathname === '/auth/backchannel-logout') return this.#logout(request);
+    return undefined;
+  }
+
+  /** Sends the browser to the provider. @param interaction the authorization request of an OAuth client; absent: the console */
+  async toProvider({ origin }: WebRequest, interaction?: string): Promise<IdentityHttpReply> {
+    const { url, checks } = await this.deps.provider.begin(`${origin}/auth/callback`);
+    return redirect(url, [this.deps.attempts.remember({ ...checks, interaction })]);
+  }
+
+  /** Ends a session here. @returns where the browser ends the one at the provider */
+  async signOut({ digest, origin }: SignOut): Promise<SignOutReply> {
+    const { sessions, provider, clock, logger } = this.deps;
+    const { revoked, id_token: idToken } = await sessions.revoke({ digest, with_id_token: true }, clock.now());
+    if (revoked === 0) return {};
+    try {
+      return { url: await provider.logoutUrl(idToken, `${origin}/console`) };
+    } catch (error) {
+      // The session here has ended; that at the provider ends by itself.
+      logger.warn({ error }, 'the OpenID provider cannot be asked where its sessions end');
+      return {};
+    }
+  }
+
+  async #begin(request: WebRequest): Promise<IdentityHttpReply> {
+    if (request.method !== 'GET') return methodNotAllowed('GET');
+    // A page of another site cannot start a sign-in; its user starts it in the console.
+    if (request.headers.get('sec-fetch-site') === 'cross-site') return redirect('/console');
+    try {
+      return await this.toProvider(request);
+    } catch (error) {
+      return errorPage(error);
+    }
+  }
+
+  async #finish(request: WebRequest): Promise<IdentityHttpReply> {
+    if (request.method !== 'GET') return methodNotAllowed('GET');
+    const { attempts, provider, settings } = this.deps;
+    const { url, cookies } = request;
+    const state = url.searchParams.get('state') ?? '';
+    const clear = attempts.forget(state);
+    try {
+      const attempt = await attempts.take(state, cookies);
+      if (!attempt)
+        throw new ToolError('UNAUTHENTICATED', {
+          message:
+            'This browser has not begun this sign-in, or it took longer than ten minutes, or it is already used. Sign in again.',
+        });
+      const proven = await provider.finish(url, attempt);
+      const user = userOfClaims(proven.claims, settings);
+      const next =
+        attempt.interaction === undefined
+          ? redirect('/console', [await this.#openSession(user, proven)])
+          : this.continueAuthorization(attempt.interaction, user, proven);
+      return { ...next, headers: [...next.headers, ['set-cookie', clear]] };
+    } catch (error) {
+      this.deps.logger.warn({ error }, 'a sign-in failed');
+      return errorPage(error, [clear]);
+    }
+  }
+
+  async #openSession(user: SignedInUser, { issuer, subject, sid, idToken }: ProvenUser): Promise<string> {
+    const { sessions, settings, clock, logger } = this.deps;
+    const secret = randomBytes(32).toString('base64url');
+    const seconds = Math.round((settings.session_hours ?? DEFAULT_HOURS) * 3_600);
+    const now = clock.now();
+    const session = {
+      digest: createHash('sha256').update(secret).digest('base64url'),
+      tenant_id: user.tenantId,
+      user_id: user.userId,
+      roles: user.roles,
+      groups: user.groups,
+      expires_at: now + seconds * 1_000,
+      provider: { issuer, subject, sid },
+      tokens: { id_token: idToken },
+    };
+    const id = await sessions.create(session, now);
+    logger.info(
+      { session_id: id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles },
+      'a user signed in',
+    );
+    return `${SESSION_COOKIE}=${secret}; ${SESSION_ATTRIBUTES}; Max-Age=${seconds}`;
+  }
+
+  /** OpenID Connect Back-Channel Logout 1.0 section 2.5: the provider ends sessions, here by `sid`, else all of a user. */
+  async #logout(request: WebRequest): Promise<IdentityHttpReply> {
+    if (request.method !== 'POST') return methodNotAllowed('POST');
+    const { provider, used, sessions, clock, logger } = this.deps;
+    try {
+      const token = new URLSearchParams(request.body).get('logout_token');
+      if (token === null)
+        throw new ToolError('REQUEST_INVALID', { message: 'The form must have the field logout_token' });
+      const { issuer, sid, subject, jti } = await provider.readLogout(token);
+      // A token is accepted for its age and the tolerance of clocks.
+      if (!(await used.use('logout', `${issuer} ${jti}`, LOGOUT_TOKEN_SECONDS + 120)))
+        throw new ToolError('REQUEST_INVALID', { message: 'The logout token was used before' });
+      const scope = sid === undefined ? { issuer, subject } : { issuer, sid, subject };
+      const { revoked } = await sessions.revoke(scope, clock.now());
+      logger.info({ issuer, sessions: revoked }, 'the OpenID provider ended sessions');
+      return { status: 200, headers: [['cache-control', 'no-store']], body: '' };
+    } catch (error) {
+      if (!isToolError(error)) throw error;
+      const code = error.code === 'REQUEST_INVALID' ? 'invalid_request' : 'temporarily_unavailable';
+      return json(error.entry.http, { error: code, error_description: error.message });
+    }
+  }
+}
+
+const methodNotAllowed = (allowed: string): IdentityHttpReply => ({
+  status: 405,
+  headers: [['allow', allowed]],
+  body: '',
+});

@@ -1,0 +1,52 @@
+import { Controller } from '@nestjs/common';
+import { ToolError } from '@toolfleet/contracts';
+import {
+  IDENTITY_HTTP,
+  SESSION_LIVE,
+  SIGN_OUT,
+  type IdentityHttp,
+  type IdentityHttpReply,
+  type SessionLive,
+  type SessionLiveReply,
+  type SignOut,
+  type SignOutReply,
+} from '@toolfleet/contracts/sign-in';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { Clock } from '@toolfleet/resilience';
+import { Endpoint } from '@toolfleet/transport';
+import { SessionStore } from '../session-store.js';
+import { json, readWebRequest, type WebRequest } from './web.js';
+import { SignInPages } from './wire-sign-in.js';
+
+/** `identity.http` and what gateways ask about sessions of people. */
+@Controller()
+export class SignInEndpoint {
+  constructor(
+    private readonly pages: SignInPages,
+    private readonly sessions: SessionStore,
+    private readonly clock: Clock,
+  ) {}
+
+  @Endpoint(SUBJECTS.identityHttp, { schema: IDENTITY_HTTP })
+  async http(request: IdentityHttp): Promise<IdentityHttpReply> {
+    let read: WebRequest;
+    try {
+      read = readWebRequest(request);
+    } catch (cause) {
+      throw new ToolError('REQUEST_INVALID', { message: 'The request has no valid URL', cause });
+    }
+    const error_description =
+      'This fleet has no sign-in: its configuration file has no section sign_in. Use an API key.';
+    return (await this.pages.handle(read)) ?? json(404, { error: 'not_found', error_description });
+  }
+
+  @Endpoint(SUBJECTS.identitySignOut, { schema: SIGN_OUT })
+  signOut(request: SignOut): Promise<SignOutReply> {
+    return this.pages.signOut(request);
+  }
+
+  @Endpoint(SUBJECTS.sessionLive, { schema: SESSION_LIVE })
+  async live({ session_id }: SessionLive): Promise<SessionLiveReply> {
+    return { live: (await this.sessions.byId(session_id, this.clock.now())) !== undefined };
+  }
+}

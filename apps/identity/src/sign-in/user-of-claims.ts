@@ -1,0 +1,55 @@
+import { isReservedTenant, OPERATOR_TENANT, TENANT_ID_PATTERN, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { OPERATOR_ROLE } from '@toolfleet/contracts/roles';
+import { isPlainId } from '@toolfleet/contracts/text';
+import type { SignInSettings } from '@toolfleet/fleet-file';
+import { readClaim } from './company-provider.js';
+
+/** A user by the claims of the provider. */
+export interface SignedInUser {
+  tenantId: string;
+  userId: string;
+  /** Empty: a member. */
+  roles: string[];
+  groups: string[];
+}
+
+/**
+ * The tenant, user and roles of the claims. Roles come from groups of the configuration file only, never from a claim; a user with the role
+ * `operator` signs in to the tenant of operators.
+ * @throws ToolError UNAUTHENTICATED for claims that name no valid tenant or user; PERMISSION_DENIED for users outside `groups`
+ */
+export function userOfClaims(claims: JsonObject, settings: SignInSettings): SignedInUser {
+  const { user_claim: userClaim = 'sub', tenant_claim: tenantClaim, groups_claim: groupsClaim = 'groups' } = settings;
+  const userId = readClaim(claims, userClaim);
+  if (!isPlainId(userId)) throw invalid(userClaim, 'the name of the user');
+  if (userClaim === 'email' && claims['email_verified'] === false)
+    throw new ToolError('UNAUTHENTICATED', {
+      message: 'Your address is not verified at the provider, so it names no user here.',
+    });
+  const groups = toNames(readClaim(claims, groupsClaim));
+  if (settings.groups && !settings.groups.some((group) => groups.includes(group)))
+    throw new ToolError('PERMISSION_DENIED', {
+      message:
+        'You are signed in at the provider, but in none of the groups that may use this fleet. Ask its operator.',
+    });
+  const granted = settings.roles ?? {};
+  const roles = [...new Set(groups.flatMap((group) => (Object.hasOwn(granted, group) ? granted[group]! : [])))];
+  // A claim with hundreds of groups would fill every session; those that mean something are kept.
+  const known = groups.filter((group) => Object.hasOwn(granted, group) || settings.groups?.includes(group));
+  if (roles.includes(OPERATOR_ROLE)) return { tenantId: OPERATOR_TENANT, userId, roles, groups: known };
+  const tenantId = tenantClaim === undefined ? settings.tenant : readClaim(claims, tenantClaim);
+  if (typeof tenantId !== 'string' || !TENANT_ID_PATTERN.test(tenantId) || isReservedTenant(tenantId))
+    throw invalid(tenantClaim ?? 'tenant', 'a tenant (letters, digits, "_" and "-")');
+  return { tenantId, userId, roles, groups: known };
+}
+
+function invalid(claim: string, what: string): ToolError {
+  const message = `The provider sent no valid claim "${claim}" (${what}). The operator of this fleet sets it in sign_in.`;
+  return new ToolError('UNAUTHENTICATED', { message });
+}
+
+/** A list is an array or one text; texts that could not be names are left out. */
+function toNames(claim: unknown): string[] {
+  const values: unknown[] = typeof claim === 'string' ? [claim] : Array.isArray(claim) ? claim : [];
+  return values.filter(isPlainId);
+}

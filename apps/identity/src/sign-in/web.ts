@@ -1,0 +1,97 @@
+/** Requests and answers of browsers and OAuth clients, as gateways pass them on. */
+import { createHash } from 'node:crypto';
+import { isToolError, toToolError } from '@toolfleet/contracts';
+import type { IdentityHttp, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
+
+/** A request with its parts read. */
+export interface WebRequest {
+  /** Public address of the gateway, without a path. */
+  origin: string;
+  method: string;
+  url: URL;
+  /** Names in lower case; of a repeated name the last value. */
+  headers: ReadonlyMap<string, string>;
+  cookies: ReadonlyMap<string, string>;
+  body: string;
+}
+
+/** Reads a request. Of two cookies with the same name the first counts, which has the longer path (RFC 6265 section 5.4). */
+export function readWebRequest({ origin, method, url, headers, body = '' }: IdentityHttp): WebRequest {
+  const byName = new Map(headers.map(([name = '', value = '']) => [name.toLowerCase(), value]));
+  const cookies = new Map<string, string>();
+  for (const pair of (byName.get('cookie') ?? '').split(';')) {
+    const [name = '', ...value] = pair.split('=');
+    if (name.trim() !== '' && !cookies.has(name.trim())) cookies.set(name.trim(), value.join('=').trim());
+  }
+  return { origin, method, url: new URL(url, origin), headers: byName, cookies, body };
+}
+
+/** Sends the browser on. 303: with GET, whatever the request was. */
+export function redirect(to: string, cookies: readonly string[] = []): IdentityHttpReply {
+  return { status: 303, headers: [['location', to], ...withCookies(cookies), ...PRIVATE], body: '' };
+}
+
+const PRIVATE: [string, string][] = [
+  ['cache-control', 'no-store'],
+  ['referrer-policy', 'no-referrer'],
+];
+const withCookies = (cookies: readonly string[]): [string, string][] => cookies.map((cookie) => ['set-cookie', cookie]);
+
+const STYLE =
+  'body{font:16px/1.5 system-ui,sans-serif;margin:0;background:Canvas;color:CanvasText;color-scheme:light dark}' +
+  'main{max-width:32rem;margin:12vh auto;padding:0 1.25rem}h1{font-size:1.4rem}dt{opacity:.7}dd{margin:0 0 .75rem;overflow-wrap:anywhere}' +
+  'button{font:inherit;padding:.5rem 1.1rem;margin:.5rem .5rem 0 0;border-radius:.4rem;border:1px solid;cursor:pointer}' +
+  'button.primary{background:#1f5fd0;border-color:#1f5fd0;color:#fff}';
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
+
+/** Text in a page. */
+const escapeHtml = (text: string): string =>
+  text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
+
+/**
+ * A page without scripts. It cannot be framed, so that no other page can make a user click in it.
+ * @param formTargets where its form may lead, redirects included; default nowhere
+ */
+function page(
+  status: number,
+  title: string,
+  content: string,
+  formTargets = "'none'",
+  cookies: string[] = [],
+): IdentityHttpReply {
+  const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action ${formTargets}; frame-ancestors 'none'; base-uri 'none'`;
+  return {
+    status,
+    headers: [
+      ['content-type', 'text/html; charset=utf-8'],
+      ['content-security-policy', policy],
+      ['x-content-type-options', 'nosniff'],
+      ['x-frame-options', 'DENY'],
+      ...withCookies(cookies),
+      ...PRIVATE,
+    ],
+    body:
+      `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
+      `<title>${escapeHtml(title)} · toolfleet</title><style>${STYLE}</style><main><h1>${escapeHtml(title)}</h1>${content}</main></html>`,
+  };
+}
+
+/** A page that says what went wrong and where to go on. */
+export function errorPage(error: unknown, cookies: string[] = []): IdentityHttpReply {
+  const known = toToolError(error);
+  const message = isToolError(error) ? known.message : 'Internal error; report it to the operator of this fleet.';
+  const next = '<p><a href="/console">Back to the console</a></p>';
+  return page(
+    known.entry.http,
+    'Sign-in failed',
+    `<p role="alert">${escapeHtml(message)}</p>${next}`,
+    "'none'",
+    cookies,
+  );
+}
+
+export const json = (status: number, value: object): IdentityHttpReply => ({
+  status,
+  headers: [['content-type', 'application/json'], ...PRIVATE],
+  body: JSON.stringify(value),
+});

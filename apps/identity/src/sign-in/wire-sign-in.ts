@@ -1,0 +1,70 @@
+import { EgressClient, egressFetch } from '@toolfleet/egress';
+import type { SignInSettings } from '@toolfleet/fleet-file';
+import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
+import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import type { Kysely } from 'kysely';
+import type { IdentityConfig } from '../identity.config.js';
+import type { IdentityTables } from '../identity-tables.js';
+import type { SessionStore } from '../session-store.js';
+import { CompanyProvider, type GuardedFetch } from './company-provider.js';
+import { ConsoleSignIn } from './console-sign-in.js';
+import { SignInAttempts, UsedOnce, type SignInTables } from './sign-in-attempts.js';
+import { errorPage, type WebRequest } from './web.js';
+
+const FETCH_MS = 10_000;
+const MAX_BYTES = 1_000_000;
+
+/** What the service answers below `/auth/` and `/oauth/`; nothing without the section `sign_in`. */
+export class SignInPages {
+  constructor(private readonly console?: ConsoleSignIn) {}
+
+  async handle(request: WebRequest): Promise<IdentityHttpReply | undefined> {
+    try {
+      return await this.console?.handle(request);
+    } catch (error) {
+      return errorPage(error);
+    }
+  }
+
+  async signOut(request: SignOut): Promise<SignOutReply> {
+    return this.console ? this.console.signOut(request) : {};
+  }
+}
+
+interface SignInWiringDeps {
+  db: Kysely<IdentityTables>;
+  keys: KeyRing;
+  sessions: SessionStore;
+}
+
+/** Builds the sign-in of people: the pages, and the components that they need. */
+export function wireSignIn(
+  settings: IdentityConfig,
+  section: SignInSettings,
+  host: ServiceHost,
+  { db, keys, sessions }: SignInWiringDeps,
+): { pages: SignInPages; used: UsedOnce; components: LifecycleComponent[] } {
+  const { clock, logger } = host;
+  const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
+  const { issuer, client_id: clientId } = section;
+  if (issuer === undefined || clientId === undefined) return { pages: new SignInPages(), used, components: [] };
+  // Operators name the provider, and it names its endpoints; private addresses need EGRESS_ALLOWED_ENDPOINTS all the same.
+  const allowedEndpoints = new AllowedEndpoints(settings, host);
+  const client = new EgressClient({
+    allowlist: ['*'],
+    allowAnyHost: true,
+    allowedEndpoints,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock,
+  });
+  const timeouts = { headersMs: FETCH_MS, bodyIdleMs: FETCH_MS, totalMs: FETCH_MS };
+  const fetch: GuardedFetch = egressFetch(client, { timeouts, maxBytes: MAX_BYTES });
+  let secret = settings.OIDC_CLIENT_SECRET;
+  host.onSecretChange('OIDC_CLIENT_SECRET', (changed) => (secret = changed));
+  const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, () => secret, fetch, clock);
+  const attempts = new SignInAttempts(keys, used, clock);
+  const pages = new SignInPages(
+    new ConsoleSignIn({ settings: section, provider, attempts, used, sessions, clock, logger }),
+  );
+  return { pages, used, components: [allowedEndpoints, { name: 'OpenID provider', stop: () => client.close() }] };
+}

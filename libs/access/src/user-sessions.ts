@@ -1,0 +1,52 @@
+import { hash } from 'node:crypto';
+import { type Principal, ToolError, isToolError } from '@toolfleet/contracts';
+import type { SessionGetReply, SignInSession } from '@toolfleet/contracts/identity';
+import type { SessionLiveReply } from '@toolfleet/contracts/sign-in';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { unauthenticated } from './credential.js';
+import { effectiveRoles } from './roles.js';
+import type { Verified } from './verified-cache.js';
+
+/** The part of the NATS client by which gateways ask the service `identity`. */
+interface Requests {
+  request<T>(subject: string, body: unknown, options?: { timeoutMs?: number }): Promise<T>;
+}
+
+/** A session is looked up while its request waits. */
+const LOOK_UP_MS = 3_000;
+
+/** The digest under which the service `identity` knows the session of a cookie. */
+export const sessionDigest = (secret: string): string => hash('sha256', secret, 'base64url');
+
+/** Sign-in sessions of people, kept by the service `identity`. */
+export class UserSessions {
+  constructor(private readonly nats: Requests) {}
+
+  /** The user of a session cookie. @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE when sessions cannot be looked up */
+  async verify(secret: string): Promise<Verified> {
+    const body = { digest: sessionDigest(secret) };
+    const { session } = await this.#ask<SessionGetReply>(SUBJECTS.sessionGet, body);
+    if (!session) throw unauthenticated('signed_out');
+    return { principal: toPrincipal(session, 'session'), expiresAt: session.expires_at };
+  }
+
+  /** Whether a session is valid. @throws ToolError SERVICE_UNAVAILABLE */
+  async isLive(sessionId: string): Promise<boolean> {
+    return (await this.#ask<SessionLiveReply>(SUBJECTS.sessionLive, { session_id: sessionId })).live;
+  }
+
+  async #ask<T>(subject: string, body: object): Promise<T> {
+    try {
+      return await this.nats.request<T>(subject, body, { timeoutMs: LOOK_UP_MS });
+    } catch (cause) {
+      if (isToolError(cause) && cause.code === 'UNAUTHENTICATED') throw cause;
+      const message = 'Sign-in sessions cannot be looked up at the moment; retry later.';
+      throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });
+    }
+  }
+}
+
+function toPrincipal(session: SignInSession, via: 'session' | 'oauth'): Principal {
+  const { tenant_id: tenantId, user_id: userId, roles, session_id: sessionId, expires_at: expiresAt } = session;
+  return { tenantId, userId, roles: effectiveRoles(tenantId, roles), tools: ['*'], via, sessionId, expiresAt };
+}

@@ -1,0 +1,73 @@
+import { memberPath, type Fault } from './faults.js';
+
+/** How people sign in: the section `sign_in`; docs/sign-in.md describes the fields. */
+export interface SignInSettings {
+  /** Address of the company's OpenID provider; its metadata is below it. */
+  issuer?: string;
+  client_id?: string;
+  /** Shown on the button. */
+  name?: string;
+  /** Requested in addition to `openid`. */
+  scopes?: string[];
+  /** The tenant of everyone who signs in, or the claim with it. */
+  tenant?: string;
+  tenant_claim?: string;
+  user_claim?: string;
+  groups_claim?: string;
+  /** Groups of which a user has at least one; absent: everyone may sign in. */
+  groups?: string[];
+  /** Roles by group. */
+  roles?: { [group: string]: string[] };
+  session_hours?: number;
+  /** OAuth clients that people connect to `/mcp`. */
+  clients?: {
+    /** Hosts of client id metadata documents: `claude.ai`, `*.example.com`, or `*`. */
+    documents?: string[];
+    /** Dynamic registration (RFC 7591). */
+    registration?: boolean;
+    days?: number;
+  };
+}
+
+const RESERVED = ['operator', 'local'];
+
+/** What the schema of `sign_in` cannot say: which fields go together. */
+export function findSignInFaults(section: SignInSettings): Fault[] {
+  const path = 'sign_in';
+  if (Object.keys(section).length === 0) return [];
+  const missing = (['issuer', 'client_id'] as const)
+    .filter((key) => section[key] === undefined)
+    .map((key) => ({ path: `${path}.${key}`, message: 'is missing; sign_in needs it' }));
+  const issuer = section.issuer === undefined ? [] : findIssuerFaults(section.issuer, `${path}.issuer`);
+  const { tenant, tenant_claim: claim } = section;
+  const tenants =
+    (tenant === undefined) === (claim === undefined)
+      ? [{ path, message: 'needs one of tenant (for all users) and tenant_claim (the claim with it)' }]
+      : [];
+  const reserved =
+    tenant !== undefined && RESERVED.includes(tenant)
+      ? [{ path: `${path}.tenant`, message: `must not be ${RESERVED.join(' or ')}, which belong to the fleet` }]
+      : [];
+  return [...missing, ...issuer, ...tenants, ...reserved, ...findRoleFaults(section, path)];
+}
+
+/** A user whose groups say nothing is a member: a role for everyone would make each of them an administrator. */
+function findRoleFaults({ roles = {} }: SignInSettings, path: string): Fault[] {
+  return Object.keys(roles)
+    .filter((group) => group === '*' || group === '')
+    .map((group) => ({
+      path: memberPath(`${path}.roles`, group),
+      message: 'must be the name of a group; users without a group in roles are members',
+    }));
+}
+
+function findIssuerFaults(issuer: string, path: string): Fault[] {
+  const url = URL.parse(issuer);
+  if (!url || !['https:', 'http:'].includes(url.protocol)) return [{ path, message: 'must be an https URL' }];
+  if (url.search || url.hash || url.username)
+    return [
+      { path, message: 'must have no query, fragment or user name; use the issuer of the provider as it names itself' },
+    ];
+  const isLoopback = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
+  return url.protocol === 'https:' || isLoopback ? [] : [{ path, message: 'must begin with https://' }];
+}

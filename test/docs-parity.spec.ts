@@ -382,6 +382,7 @@ describe('reference pages', () => {
       sessionGet: 'the valid session of a browser',
       sessionLive: 'whether a session is valid, for work that outlives its request',
       identityHttp: 'requests of browsers and OAuth clients below `/auth/` and `/oauth/`, passed on by gateways',
+      identityClientGet: 'the session behind an access token of an OAuth client',
       identitySignOut: 'ends the session of a browser',
       sessionList: 'valid sessions of a tenant or a user',
       sessionRevoke: 'ends sessions by browser, user, or session of the OpenID provider',

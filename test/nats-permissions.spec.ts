@@ -129,6 +129,7 @@ const RIGHTS: Record<string, Rights> = {
       ...APPROVALS,
       'records.purge',
       'identity.http',
+      'identity.client.get',
       'identity.sign_out',
       'identity.session.live',
       'identity.session.get',
@@ -214,6 +215,7 @@ const RIGHTS: Record<string, Rights> = {
     publish: ['fleet.status'],
     read: [
       'identity.http',
+      'identity.client.get',
       'identity.sign_out',
       'identity.session.live',
       'identity.session.get',

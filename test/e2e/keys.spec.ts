@@ -1,9 +1,18 @@
-/** Keys and sessions of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
+/** Keys, sessions and OAuth clients of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { eventually } from '@toolfleet/testing';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
 import { BrowserDouble } from '../doubles/browser-double.js';
+import { OAuthClientDouble } from '../doubles/oauth-client.js';
 import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../doubles/openid-provider.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
@@ -24,7 +33,9 @@ beforeAll(async () => {
         scopes: ['groups'],
         tenant: 'acme',
         roles: { platform: ['admin'] },
+        clients: { registration: true },
       },
+      toolsets: { 'sums@acme': { include: { tools: ['calculator'] } } },
     },
     envOf: { identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer } },
   });
@@ -412,5 +423,154 @@ describe('a session', () => {
     for await (const _chunk of events.body!);
     expect(performance.now() - endedAt).toBeLessThan(20_000);
     expect((await fetch(`${fleet.url()}/auth/backchannel-logout`, { method: 'POST', body: form })).status).toBe(400);
+  });
+});
+
+describe('an OAuth client', () => {
+  /** Signs a user in for the client, by the URL of the endpoint alone. */
+  const connect = async (
+    app: OAuthClientDouble,
+    user: string,
+    path = '/mcp',
+  ): Promise<StreamableHTTPClientTransport> => {
+    company.user = user;
+    const url = new URL(path, fleet.url());
+    const transport = new StreamableHTTPClientTransport(url, { authProvider: app });
+    await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
+    const browser = new BrowserDouble();
+    const page = await browser.open(app.authorizationUrl!.href, { from: 'https://agent.example' });
+    expect(page.text).toContain(`${user} of acme`);
+    const back = await browser.open(page.url, {
+      method: 'POST',
+      body: 'decision=allow',
+      from: fleet.url(),
+      stopsAt: /:33333/,
+    });
+    await transport.finishAuth(new URL(back.url).searchParams);
+    return new StreamableHTTPClientTransport(url, { authProvider: app });
+  };
+
+  it('with the SDK 1.x signs its user in as well', async () => {
+    const app = new OAuthClientDouble();
+    const url = new URL('/mcp', fleet.url());
+    const transport = new OlderTransport(url, { authProvider: app as never });
+    await expect(new OlderClient({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
+    const browser = new BrowserDouble();
+    const page = await browser.open(app.authorizationUrl!.href);
+    const back = await browser.open(page.url, {
+      method: 'POST',
+      body: 'decision=allow',
+      from: fleet.url(),
+      stopsAt: /:33333/,
+    });
+    await transport.finishAuth(new URL(back.url).searchParams.get('code')!);
+    const client = new OlderClient({ name: 'agent', version: '1' });
+    await client.connect(new OlderTransport(url, { authProvider: app as never }));
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('calculator');
+    await client.close();
+  });
+
+  it('signs its user in by the URL of the endpoint alone, and acts as this user', async () => {
+    const app = new OAuthClientDouble();
+    const transport = await connect(app, 'bob');
+    const client = new Client({ name: 'agent', version: '1' });
+    await client.connect(transport);
+    const result = await client.callTool({ name: 'calculator', arguments: { expression: '6*7' } });
+    expect(JSON.stringify(result.structuredContent)).toContain('42');
+    await client.close();
+    await eventually('the call is recorded for its user', async () => {
+      const { body } = await fleet.ask({ path: '/api/v1/calls?tool=calculator&user_id=bob&limit=100' });
+      return body.calls.some(
+        ({ door, key_id: key }: { door: string; key_id?: string }) => door === 'mcp' && key === undefined,
+      );
+    });
+    // The token is for /mcp, not for the API.
+    for (const path of ['/api/v1/me', '/api/v1/catalog'])
+      expect((await fleet.ask({ path, key: app.kept!.access_token })).status).toBe(401);
+  });
+
+  it('meets the authorization scenarios of the conformance suite', async () => {
+    const port = await freePort();
+    const registered = await fleet.ask({
+      path: '/oauth/register',
+      key: null,
+      body: { redirect_uris: [`http://127.0.0.1:${port}/callback`], token_endpoint_auth_method: 'none' },
+    });
+    expect(registered.status, registered.text).toBe(201);
+    const results = await mkdtemp(join(tmpdir(), 'oauth-conformance-'));
+    const args = [
+      'authorization',
+      '--url',
+      fleet.url(),
+      '--client-id',
+      registered.body.client_id,
+      '--resource',
+      `${fleet.url()}/mcp`,
+      '-p',
+      String(port),
+      '-o',
+      results,
+    ];
+    const suite = fileURLToPath(
+      new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
+    );
+    const run = spawn(process.execPath, [suite, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    const ended = new Promise<number | null>((resolve) => run.on('close', resolve));
+    try {
+      const asked = new Promise<string>((resolve) => {
+        const read = (chunk: Buffer): void => {
+          output += String(chunk);
+          const [url] = /http\S+\/oauth\/authorize\?\S+(?=\s)/.exec(output) ?? [];
+          if (url !== undefined) resolve(url);
+        };
+        run.stdout.on('data', read);
+        run.stderr.on('data', read);
+      });
+      const url = await Promise.race([asked, ended.then(() => Promise.reject(new Error(output)))]);
+      const browser = new BrowserDouble();
+      const page = await browser.open(url);
+      await browser.open(page.url, { method: 'POST', body: 'decision=allow', from: fleet.url() });
+      expect([await ended, output]).toEqual([
+        0,
+        expect.stringMatching(/authorization-code-grant: \d+ passed, 0 failed/),
+      ]);
+      expect(output).toMatch(/authorization-server-metadata-endpoint: \d+ passed, 0 failed/);
+    } finally {
+      run.kill();
+      await rm(results, { recursive: true });
+    }
+  });
+
+  it('with a token for a toolset has the tools of this toolset only', async () => {
+    const app = new OAuthClientDouble();
+    await connect(app, 'alice', '/mcp/t/sums');
+    for (const path of ['/mcp', '/mcp/t/sums']) {
+      const client = new Client({ name: 'agent', version: '1' });
+      const requestInit = { headers: { authorization: `Bearer ${app.kept!.access_token}` } };
+      await client.connect(new StreamableHTTPClientTransport(new URL(path, fleet.url()), { requestInit }));
+      expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['calculator']);
+      await client.close();
+    }
+  });
+
+  it('loses access everywhere within five seconds of a logout of its user', async () => {
+    const app = new OAuthClientDouble();
+    await connect(app, 'bob');
+    const list = (gateway: number) =>
+      fleet.ask({
+        path: '/mcp',
+        key: app.kept!.access_token,
+        gateway,
+        body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+        headers: { accept: 'application/json, text/event-stream' },
+      });
+    for (const gateway of [0, 1]) expect((await list(gateway)).status).toBe(200);
+    const form = new URLSearchParams({ logout_token: await company.logoutToken({ sub: 'bob' }) });
+    expect((await fetch(`${fleet.url()}/auth/backchannel-logout`, { method: 'POST', body: form })).status).toBe(200);
+    const endedAt = performance.now();
+    for (const gateway of [0, 1])
+      await eventually(`gateway ${gateway} refuses the client`, async () => (await list(gateway)).status === 401);
+    expect(performance.now() - endedAt).toBeLessThan(20_000);
   });
 });

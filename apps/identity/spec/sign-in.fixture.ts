@@ -13,6 +13,8 @@ import { SessionStore } from '../src/session-store.js';
 import { CompanyProvider, type GuardedFetch } from '../src/sign-in/company-provider.js';
 import { ConsoleSignIn } from '../src/sign-in/console-sign-in.js';
 import { SignInAttempts, UsedOnce, type SignInTables } from '../src/sign-in/sign-in-attempts.js';
+import { AuthorizationServer } from '../src/oauth/authorization-server.js';
+import { OAuthRecords, type OAuthTables } from '../src/oauth/oauth-records.js';
 import { readWebRequest } from '../src/sign-in/web.js';
 import { SignInPages } from '../src/sign-in/wire-sign-in.js';
 
@@ -56,7 +58,10 @@ export class SignInFixture {
     const provider = new CompanyProvider({ ...settings, client_id: CLIENT_ID }, () => CLIENT_SECRET, fetch, clock);
     const attempts = new SignInAttempts(keys, used, clock);
     const logger = { info: () => undefined, warn: () => undefined };
-    const pages = new SignInPages(new ConsoleSignIn({ settings, provider, attempts, used, sessions, clock, logger }));
+    const records = new OAuthRecords(database.db as unknown as Kysely<OAuthTables>, keys, clock);
+    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, clock, logger });
+    const oauth = new AuthorizationServer({ settings, records, sessions, signIn, keys, fetch, clock, logger });
+    const pages = new SignInPages(signIn, oauth);
     const server = createServer((request, response) => {
       void (async () => {
         let body = '';

@@ -1,4 +1,5 @@
 import type { Migration, Migrations } from '@toolfleet/database';
+import { oauth } from './oauth/migrations.js';
 import { signIn } from './sign-in/migrations.js';
 
 /**
@@ -36,5 +37,5 @@ const sessions: Migration = {
 export const IDENTITY_MIGRATIONS: Migrations = {
   name: 'the store of sessions and grants',
   table: 'identity_migration',
-  all: { '0001-sessions': sessions, '0002-sign-in': signIn },
+  all: { '0001-sessions': sessions, '0002-sign-in': signIn, '0003-oauth': oauth },
 };

@@ -58,7 +58,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       start: () => database.open(),
       stop: () => database.close(),
     },
-    new EndedRows([sessions, signIn.used], clock, logger),
+    new EndedRows([sessions, ...signIn.stores], clock, logger),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     microserviceComponent({

@@ -10,14 +10,14 @@ import { OPERATOR, withOwnRights, type OwnRoles } from './roles.js';
 import type { Verified, VerifiedCache } from './verified-cache.js';
 import { isLoopbackRequest } from './loopback.js';
 import { readRequestCredential } from './session-cookie.js';
-import type { UserSessions } from './user-sessions.js';
+import { CLIENT_TOKEN_PATTERN, type UserSessions } from './user-sessions.js';
 
 /** Verifiers of credentials. A kind of credential without a verifier is refused. */
 export interface AuthenticateDeps {
   keys?: ApiKeys;
   jwt?: JwtVerifier;
-  /** Verifies session cookies. */
-  sessions?: Pick<UserSessions, 'verify'>;
+  /** Verifies session cookies, and tokens of OAuth clients. */
+  sessions?: Pick<UserSessions, 'verify' | 'verifyClient'>;
   /** Verifies delegation tokens. */
   tokens?: SignedTokens;
   /** Whether the key on whose behalf a delegation token acts is still live. */
@@ -87,8 +87,18 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
     if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) return jwt.verify(token);
+    if (kind === 'bearer' && sessions && CLIENT_TOKEN_PATTERN.test(token)) return sessions.verifyClient(token);
     throw unauthenticated();
   }
+}
+
+/** Refuses clients that a user connected to `/mcp`, on entry points that their tokens are not for (RFC 8707 section 2). */
+export function refuseClients(authenticate: Authenticate): Authenticate {
+  return async (credential) => {
+    const principal = await authenticate(credential);
+    if (principal.via === 'oauth') throw unauthenticated('other_resource');
+    return principal;
+  };
 }
 
 function devKeyCheck({ devKey, local }: AuthenticateDeps): (token: string) => boolean {

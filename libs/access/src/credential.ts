@@ -62,6 +62,7 @@ const PROBLEMS = {
   expired: 'This key has expired.',
   revoked: 'This key was revoked.',
   signed_out: 'The session has ended. Sign in again.',
+  other_resource: 'This token is for the MCP endpoint /mcp only. Send a key as Authorization: Bearer <key>.',
   session_header:
     'A session cookie counts only with the header X-Toolfleet-Session. Send a key as Authorization: Bearer <key> instead.',
   session_origin: 'A session cookie counts only on requests of the console of this gateway.',
@@ -84,12 +85,12 @@ export function challenge(resourceMetadataUrl?: string): string {
   return resourceMetadataUrl === undefined ? base : `${base}, resource_metadata="${resourceMetadataUrl}"`;
 }
 
-/** The document at `/.well-known/oauth-protected-resource` (RFC 9728 section 2): which issuer's tokens this resource takes. */
-export function protectedResourceMetadata(resource: string, issuer: string | undefined): JsonObject {
+/** The document at `/.well-known/oauth-protected-resource` (RFC 9728 section 2): which issuers' tokens this resource takes. */
+export function protectedResourceMetadata(resource: string, issuers: readonly string[]): JsonObject {
   return {
     resource,
     resource_name: REALM,
     bearer_methods_supported: ['header'],
-    ...(issuer === undefined ? {} : { authorization_servers: [issuer] }),
+    ...(issuers.length === 0 ? {} : { authorization_servers: [...issuers] }),
   };
 }

@@ -24,5 +24,11 @@ export { openRequestState, sealRequestState, SignedTokens } from './signed-token
 export { RequestLimits, type ShowAllowance, withTiers } from './key-limits.js';
 export { toKeySpec } from './key-rights.js';
 export { type AccessRule, CallAccess, isMaker, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
-export { type Authenticate, authenticateRequest, LOCAL_OPERATOR, makeAuthenticate } from './authenticate.js';
+export {
+  type Authenticate,
+  authenticateRequest,
+  LOCAL_OPERATOR,
+  makeAuthenticate,
+  refuseClients,
+} from './authenticate.js';
 export { type JwksFetch, JwksKeys, remoteJwks } from './jwks.js';

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 import { type Principal, ToolError, isToolError } from '@toolfleet/contracts';
 import type { SessionGetReply, SignInSession } from '@toolfleet/contracts/identity';
-import type { SessionLiveReply } from '@toolfleet/contracts/sign-in';
+import type { ClientGetReply, SessionLiveReply } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { unauthenticated } from './credential.js';
 import { effectiveRoles } from './roles.js';
 import type { Verified } from './verified-cache.js';
@@ -18,6 +19,9 @@ const LOOK_UP_MS = 3_000;
 /** The digest under which the service `identity` knows the session of a cookie. */
 export const sessionDigest = (secret: string): string => hash('sha256', secret, 'base64url');
 
+/** Form of an access token of an OAuth client. */
+export const CLIENT_TOKEN_PATTERN = /^[A-Za-z0-9_-]{43}$/;
+
 /** Sign-in sessions of people, kept by the service `identity`. */
 export class UserSessions {
   constructor(private readonly nats: Requests) {}
@@ -28,6 +32,22 @@ export class UserSessions {
     const { session } = await this.#ask<SessionGetReply>(SUBJECTS.sessionGet, body);
     if (!session) throw unauthenticated('signed_out');
     return { principal: toPrincipal(session, 'session'), expiresAt: session.expires_at };
+  }
+
+  /**
+   * The user of an OAuth client. A token for the endpoint of a toolset is bound to that toolset.
+   * @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE
+   */
+  async verifyClient(token: string): Promise<Verified> {
+    const found = await this.#ask<ClientGetReply>(SUBJECTS.identityClientGet, { token });
+    if (!found.session) throw unauthenticated();
+    const principal = toPrincipal(found.session, 'oauth');
+    const [, ref] = /^\/mcp\/t\/([^/]+)$/.exec(found.resource ?? '') ?? [];
+    const toolset = ref === undefined ? undefined : parseToolsetRef(ref);
+    if (ref !== undefined && !toolset) throw unauthenticated();
+    const bound =
+      toolset && ({ ...toolset, bound: toolset.version === undefined ? 'to_latest' : 'to_version' } as const);
+    return { principal: bound ? { ...principal, toolset: bound } : principal, expiresAt: found.expires_at };
   }
 
   /** Whether a session is valid. @throws ToolError SERVICE_UNAVAILABLE */

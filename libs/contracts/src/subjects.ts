@@ -80,6 +80,8 @@ export const SUBJECTS = {
   sessionLive: 'identity.session.live',
   /** Requests of browsers and OAuth clients, passed on by gateways. */
   identityHttp: 'identity.http',
+  /** The session behind an access token of an OAuth client. */
+  identityClientGet: 'identity.client.get',
   identitySignOut: 'identity.sign_out',
   identityPurge: 'identity.purge',
   /** Prefix; see `answerSubject`. */

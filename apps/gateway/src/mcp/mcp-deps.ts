@@ -98,6 +98,8 @@ export interface McpEndpointOptions {
   development?: boolean;
   /** Authorization server of JWT callers, named in the protected-resource metadata. */
   issuer?: string;
+  /** The fleet's own authorization server is there, at the address of the gateway; the metadata names it first. */
+  signIn?: boolean;
   /** Host names accepted on loopback in addition to the loopback names (DNS rebinding protection). */
   allowedHosts?: readonly string[];
   /** Origins of web pages that may call the endpoint in addition to its own. */

@@ -32,11 +32,13 @@ import { CatalogRenderer } from './rendered-catalog.js';
 import {
   AUTHORIZATION_SERVER_PATHS,
   checkOrigin,
+  issuersOf,
   MCP_PATH,
   MCP_ROUTES,
   METADATA_PATHS,
   metadataUrl,
   noOAuthBody,
+  OWN_SERVER_PATHS,
   readPrincipal,
   readToolset,
   readView,
@@ -134,11 +136,13 @@ export class McpEndpoint implements Mounted {
         scope.get(url, (request, reply) => {
           const toolset = readToolset(request);
           const resource = metadataUrl(request.raw, options) && resourceUrl(request.raw, options, toolset);
-          if (resource !== undefined) return reply.send(protectedResourceMetadata(resource, options.issuer));
-          return reply.code(404).send(noOAuthBody(options.issuer));
+          if (resource !== undefined)
+            return reply.send(protectedResourceMetadata(resource, issuersOf(request.raw, options)));
+          return reply.code(404).send(noOAuthBody(options));
         });
       }
-      for (const url of AUTHORIZATION_SERVER_PATHS) {
+      const unserved = options.signIn ? [] : OWN_SERVER_PATHS;
+      for (const url of [...unserved, ...AUTHORIZATION_SERVER_PATHS]) {
         scope.route({
           method: ['GET', 'POST'],
           url,
@@ -146,7 +150,7 @@ export class McpEndpoint implements Mounted {
           // Before the body is read.
           onRequest: async (request, reply) => {
             leaveUnread(request.raw, reply.raw, this.deps.clock);
-            return reply.code(404).send(noOAuthBody(options.issuer));
+            return reply.code(404).send(noOAuthBody(options));
           },
           handler: (_request, reply) => reply,
         });

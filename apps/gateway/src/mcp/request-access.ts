@@ -67,15 +67,22 @@ function toolsetPath(toolset: string | undefined): string {
   return toolset !== undefined && /^[A-Za-z0-9_@-]{1,80}$/.test(toolset) ? `/t/${toolset}` : '';
 }
 
+/** Where the metadata of the fleet's own authorization server is, if it has one (RFC 8414 section 3, OpenID Connect Discovery). */
+export const OWN_SERVER_PATHS = ['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration'];
+
+/** The issuers whose tokens this resource takes: the fleet's own first. */
+export function issuersOf(request: IncomingMessage, options: McpEndpointOptions): string[] {
+  const own = options.signIn ? publicBase(request, options) : undefined;
+  return [own, options.issuer].filter((issuer) => issuer !== undefined);
+}
+
 /**
  * Paths at which OAuth clients look for an authorization server when a resource names none (revision 2025-03-26 of MCP): its
  * metadata, and the default paths of its endpoints.
  */
 export const AUTHORIZATION_SERVER_PATHS = [
-  '/.well-known/oauth-authorization-server',
   `/.well-known/oauth-authorization-server${MCP_PATH}`,
   `/.well-known/oauth-authorization-server${MCP_PATH}/t/:toolset`,
-  '/.well-known/openid-configuration',
   `/.well-known/openid-configuration${MCP_PATH}`,
   `/.well-known/openid-configuration${MCP_PATH}/t/:toolset`,
   `${MCP_PATH}/.well-known/openid-configuration`,
@@ -89,10 +96,11 @@ export const AUTHORIZATION_SERVER_PATHS = [
  * What a client that looks for OAuth gets: the error of this API, which is also an OAuth error (RFC 6749 section 5.2), so that
  * clients show its description instead of "invalid response".
  */
-export function noOAuthBody(issuer: string | undefined): JsonObject {
+export function noOAuthBody({ issuer, signIn }: Pick<McpEndpointOptions, 'issuer' | 'signIn'>): JsonObject {
   const keys = 'API keys, in Authorization: Bearer or X-API-Key';
-  const message =
-    issuer === undefined
+  const message = signIn
+    ? 'The metadata of this authorization server is at /.well-known/oauth-authorization-server and names its addresses.'
+    : issuer === undefined
       ? `This gateway has no OAuth sign-in and takes ${keys}. Check the key.`
       : `This gateway is not an authorization server. It takes ${keys}, and access tokens of ${issuer}.`;
   return { ...errorBody(new ToolError('NOT_FOUND', { message })), error_description: message };
@@ -107,7 +115,7 @@ export function metadataUrl(
   options: McpEndpointOptions,
   toolset?: string,
 ): string | undefined {
-  if (options.issuer === undefined) return undefined;
+  if (options.issuer === undefined && !options.signIn) return undefined;
   const resource = resourceUrl(request, options, toolset);
   return resource === undefined ? undefined : `${new URL(resource).origin}${METADATA_PATHS[1]}${toolsetPath(toolset)}`;
 }

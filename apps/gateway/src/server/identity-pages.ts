@@ -28,7 +28,7 @@ export class IdentityPages implements Mounted {
     private readonly nats: Pick<NatsClient, 'request'>,
     private readonly address: PublicAddress,
     /** Paths in addition to those below `/auth/` and `/oauth/`. */
-    private readonly morePaths: readonly string[] = [],
+    private readonly morePaths: readonly string[],
   ) {}
 
   async mount(fastify: FastifyInstance): Promise<void> {

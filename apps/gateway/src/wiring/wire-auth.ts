@@ -9,6 +9,7 @@ import {
   CredentialStatus,
   CredentialWatch,
   HeldRevocations,
+  refuseClients,
   RequestLimits,
   Projects,
   RedisKeyLimits,
@@ -63,11 +64,13 @@ export function wireAuth(
     adminKey: settings.GATEWAY_ADMIN_KEY,
     anonymous: settings.GATEWAY_SKIP_AUTH ? LOCAL_OPERATOR : undefined,
   });
-  const authenticate = rejections.counted(verify);
+  const authenticate = rejections.counted(refuseClients(verify));
   const tiers = withTiers(file.rate_limits.tiers);
   const components: LifecycleComponent[] = [store.asComponent(), ...(jwt ? [jwt.component] : [])];
   return {
     authenticate,
+    /** The same for `/mcp`, which OAuth clients may use. */
+    authenticateMcp: rejections.counted(verify),
     /** Counts the requests that are rejected before they become calls. */
     rejections,
     keys,

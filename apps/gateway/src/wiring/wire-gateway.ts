@@ -42,6 +42,7 @@ import { MemoryAccount } from '../server/memory-account.js';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from '../http/health.controller.js';
 import { HttpCalls } from '../http/http-call.js';
+import { OWN_SERVER_PATHS } from '../mcp/request-access.js';
 import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
 import { LogLinks } from '../http/log-links.js';
@@ -280,6 +281,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
   const { brokers, auth, catalog, engine, calls, fleet, signIn } = deps;
   const { nats, redis } = brokers;
   const address = publicAddress(settings, signIn);
+  const hasSignIn = signIn.issuer !== undefined;
   const maxBodyBytes = settings.GATEWAY_MAX_BODY_BYTES;
   const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
   const streams = new EventStreams(
@@ -349,19 +351,24 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
     host,
     (request) => auth.registerAuth.prove(request.rawHeaders),
     [
-      wireMcp(settings, host, {
-        ...auth,
-        ...catalog,
-        ...calls,
-        executeCall: engine.executeCall,
-        toolLabels: engine.toolLabels,
-        calls: calls.toolCalls,
-        nats,
-        redis,
-        streams,
-      }),
+      wireMcp(
+        settings,
+        host,
+        {
+          ...auth,
+          ...catalog,
+          ...calls,
+          executeCall: engine.executeCall,
+          toolLabels: engine.toolLabels,
+          calls: calls.toolCalls,
+          nats,
+          redis,
+          streams,
+        },
+        hasSignIn,
+      ),
       new MountedConsole(settings.CONSOLE_DIR, host),
-      new IdentityPages(nats, address),
+      ...(hasSignIn ? [new IdentityPages(nats, address, OWN_SERVER_PATHS)] : []),
     ],
   );
 }

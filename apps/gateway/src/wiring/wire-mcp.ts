@@ -32,7 +32,7 @@ import { SessionStreams } from '../mcp/session-streams.js';
 
 /** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {
-  authenticate: Authenticate;
+  authenticateMcp: Authenticate;
   tokens: SignedTokens;
   limits: RequestLimits;
   list: ToolList;
@@ -55,16 +55,21 @@ interface McpWiringDeps {
 }
 
 /** Builds the MCP endpoint of this gateway. */
-export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWiringDeps): McpEndpoint {
+export function wireMcp(
+  settings: GatewayConfig,
+  host: ServiceHost,
+  deps: McpWiringDeps,
+  hasSignIn: boolean,
+): McpEndpoint {
   const { clock, logger } = host;
-  const { authenticate, tokens, list, search } = deps;
+  const { authenticateMcp, tokens, list, search } = deps;
   const onFault = (error: unknown) => logger.error({ error }, 'the MCP endpoint failed');
   const subscriptions = new ResourceSubscriptions(deps.nats, clock, onFault);
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
         // No cookies: clients of MCP send keys and tokens.
-        const principal = await authenticateRequest(authenticate, rawHeaders, readRawCredential);
+        const principal = await authenticateRequest(authenticateMcp, rawHeaders, readRawCredential);
         await deps.limits.count(principal);
         return principal;
       },
@@ -115,6 +120,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       publicUrl: settings.GATEWAY_PUBLIC_URL,
       development: isDevelopment(settings.ENVIRONMENT),
       issuer: settings.JWT_ISSUER,
+      signIn: hasSignIn,
       allowedHosts: settings.MCP_ALLOWED_HOSTS,
       allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
       maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,

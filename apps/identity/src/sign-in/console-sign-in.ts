@@ -30,6 +30,7 @@ interface ConsoleSignInDeps {
 
 /** The pages below `/auth/`: a browser signs in at the company's provider and gets a session; the provider ends sessions. */
 export class ConsoleSignIn {
+  /** Set by the authorization server. */
   continueAuthorization: ContinueAuthorization = () => redirect('/console');
 
   constructor(private readonly deps: ConsoleSignInDeps) {}

@@ -1,9 +1,12 @@
 import { Controller } from '@nestjs/common';
 import { ToolError } from '@toolfleet/contracts';
 import {
+  CLIENT_GET,
   IDENTITY_HTTP,
   SESSION_LIVE,
   SIGN_OUT,
+  type ClientGet,
+  type ClientGetReply,
   type IdentityHttp,
   type IdentityHttpReply,
   type SessionLive,
@@ -38,6 +41,11 @@ export class SignInEndpoint {
     const error_description =
       'This fleet has no sign-in: its configuration file has no section sign_in. Use an API key.';
     return (await this.pages.handle(read)) ?? json(404, { error: 'not_found', error_description });
+  }
+
+  @Endpoint(SUBJECTS.identityClientGet, { schema: CLIENT_GET })
+  client({ token }: ClientGet): Promise<ClientGetReply> {
+    return this.pages.findClient(token);
   }
 
   @Endpoint(SUBJECTS.identitySignOut, { schema: SIGN_OUT })

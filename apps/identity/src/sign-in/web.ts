@@ -45,14 +45,14 @@ const STYLE =
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
 
 /** Text in a page. */
-const escapeHtml = (text: string): string =>
+export const escapeHtml = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 
 /**
  * A page without scripts. It cannot be framed, so that no other page can make a user click in it.
  * @param formTargets where its form may lead, redirects included; default nowhere
  */
-function page(
+export function page(
   status: number,
   title: string,
   content: string,

@@ -1,11 +1,13 @@
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
-import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
+import type { ClientGetReply, IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import type { Kysely } from 'kysely';
 import type { IdentityConfig } from '../identity.config.js';
 import type { IdentityTables } from '../identity-tables.js';
 import type { SessionStore } from '../session-store.js';
+import { AuthorizationServer } from '../oauth/authorization-server.js';
+import { OAuthRecords, type OAuthTables } from '../oauth/oauth-records.js';
 import { CompanyProvider, type GuardedFetch } from './company-provider.js';
 import { ConsoleSignIn } from './console-sign-in.js';
 import { SignInAttempts, UsedOnce, type SignInTables } from './sign-in-attempts.js';
@@ -16,14 +18,22 @@ const MAX_BYTES = 1_000_000;
 
 /** What the service answers below `/auth/` and `/oauth/`; nothing without the section `sign_in`. */
 export class SignInPages {
-  constructor(private readonly console?: ConsoleSignIn) {}
+  constructor(
+    private readonly console?: ConsoleSignIn,
+    private readonly oauth?: AuthorizationServer,
+  ) {}
 
   async handle(request: WebRequest): Promise<IdentityHttpReply | undefined> {
     try {
-      return await this.console?.handle(request);
+      return (await this.console?.handle(request)) ?? (await this.oauth?.handle(request));
     } catch (error) {
       return errorPage(error);
     }
+  }
+
+  /** The session behind an access token of an OAuth client. */
+  async findClient(token: string): Promise<ClientGetReply> {
+    return this.oauth ? this.oauth.find(token) : {};
   }
 
   async signOut(request: SignOut): Promise<SignOutReply> {
@@ -43,11 +53,13 @@ export function wireSignIn(
   section: SignInSettings,
   host: ServiceHost,
   { db, keys, sessions }: SignInWiringDeps,
-): { pages: SignInPages; used: UsedOnce; components: LifecycleComponent[] } {
+): { pages: SignInPages; stores: readonly (UsedOnce | OAuthRecords)[]; components: LifecycleComponent[] } {
   const { clock, logger } = host;
   const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
+  const records = new OAuthRecords(db as unknown as Kysely<OAuthTables>, keys, clock);
+  const stores = [used, records];
   const { issuer, client_id: clientId } = section;
-  if (issuer === undefined || clientId === undefined) return { pages: new SignInPages(), used, components: [] };
+  if (issuer === undefined || clientId === undefined) return { pages: new SignInPages(), stores, components: [] };
   // Operators name the provider, and it names its endpoints; private addresses need EGRESS_ALLOWED_ENDPOINTS all the same.
   const allowedEndpoints = new AllowedEndpoints(settings, host);
   const client = new EgressClient({
@@ -63,8 +75,17 @@ export function wireSignIn(
   host.onSecretChange('OIDC_CLIENT_SECRET', (changed) => (secret = changed));
   const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, () => secret, fetch, clock);
   const attempts = new SignInAttempts(keys, used, clock);
-  const pages = new SignInPages(
-    new ConsoleSignIn({ settings: section, provider, attempts, used, sessions, clock, logger }),
-  );
-  return { pages, used, components: [allowedEndpoints, { name: 'OpenID provider', stop: () => client.close() }] };
+  const consoleSignIn = new ConsoleSignIn({ settings: section, provider, attempts, used, sessions, clock, logger });
+  const oauth = new AuthorizationServer({
+    settings: section,
+    records,
+    sessions,
+    signIn: consoleSignIn,
+    keys,
+    fetch,
+    clock,
+    logger,
+  });
+  const pages = new SignInPages(consoleSignIn, oauth);
+  return { pages, stores, components: [allowedEndpoints, { name: 'OpenID provider', stop: () => client.close() }] };
 }

@@ -1,4 +1,5 @@
 import { list, maybe, record, text, type Value } from '../json-schema.js';
+import type { SignInSession } from './identity.js';
 
 /** Largest body of a request or answer of sign-in, in characters: a form, a document or a page. */
 export const MAX_SIGN_IN_BODY = 64 * 1024;
@@ -25,6 +26,18 @@ export interface IdentityHttpReply {
   /** Names and values; `set-cookie` may occur several times. */
   headers: [string, string][];
   body: string;
+}
+
+/** `identity.client.get`: the session behind an access token that the service issued to an OAuth client. */
+export const CLIENT_GET = record({ token: text(undefined, { pattern: '^[A-Za-z0-9_-]{43}$' }) });
+export type ClientGet = Value<typeof CLIENT_GET>;
+export interface ClientGetReply {
+  /** Absent: the token is unknown or expired, or its session ended. */
+  session?: SignInSession;
+  /** When the token expires, epoch ms. */
+  expires_at?: number;
+  /** Path of the resource that the token is for: `/mcp`, or `/mcp/t/<toolset>`. */
+  resource?: string;
 }
 
 /** `identity.session.live`: whether a session is valid, for work that outlives its request. */

@@ -11,6 +11,7 @@ const KEY_ID = /^[A-Za-z0-9-]{1,32}$/;
  */
 export class KeyRing {
   readonly #keys: ReadonlyMap<string, Buffer>;
+  readonly #texts: readonly string[];
   /** Id of the key that seals. */
   readonly current: string;
 
@@ -21,8 +22,16 @@ export class KeyRing {
   constructor(text: string) {
     const entries = readKeys(text);
     this.current = entries[0]!.id;
+    this.#texts = entries.map(({ key }) => key);
     this.#keys = new Map(
       entries.map(({ id, key }) => [id, Buffer.from(hkdfSync('sha256', key, '', 'toolfleet key ring', 32))]),
+    );
+  }
+
+  /** Secrets for one purpose, such as the signing of cookies, in the order of the keys; the same in every process. */
+  derive(purpose: string): string[] {
+    return this.#texts.map((key) =>
+      Buffer.from(hkdfSync('sha256', key, '', `toolfleet ${purpose}`, 32)).toString('base64url'),
     );
   }
 

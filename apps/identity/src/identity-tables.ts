@@ -18,6 +18,9 @@ export interface SessionTable {
   issuer: string | null;
   subject: string | null;
   sid: string | null;
+  /** The OAuth client of the session; null for browsers. */
+  client_id: string | null;
+  client_name: string | null;
   /** JSON of the provider's tokens, sealed for the session. */
   sealed: string | null;
 }

@@ -42,6 +42,8 @@ export class SessionStore {
         issuer: provider?.issuer ?? null,
         subject: provider?.subject ?? null,
         sid: provider?.sid ?? null,
+        client_id: session.client?.id ?? null,
+        client_name: session.client?.name ?? null,
         sealed: tokens ? this.keys.seal(JSON.stringify(tokens), place(session_id)) : null,
       })
       .onConflict((conflict) => conflict.column('digest').doNothing())
@@ -138,6 +140,9 @@ function toSession(row: Selectable<SessionTable>): SignInSession {
     groups: JSON.parse(row.groups) as string[],
     created_at: Number(row.created_at),
     expires_at: Number(row.expires_at),
+    ...(row.client_id !== null && {
+      client: { id: row.client_id, ...(row.client_name !== null && { name: row.client_name }) },
+    }),
     ...(issuer !== null && subject !== null && { provider: { issuer, subject, ...(sid !== null && { sid }) } }),
   };
 }

@@ -21,6 +21,7 @@ export type {
   Fleet,
   ListedTool,
   Me,
+  UserSession,
   NewKey,
   PendingApproval,
   Purge,

@@ -11,6 +11,7 @@ import { config } from './commands/config.js';
 import { describe, tools } from './commands/tools.js';
 import { health } from './commands/health.js';
 import { keys } from './commands/keys.js';
+import { sessions } from './commands/sessions.js';
 import { pythonModules } from './commands/python-modules.js';
 import { openapi, runOpenapi } from './commands/openapi.js';
 import { rules } from './commands/rules.js';
@@ -36,6 +37,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['usage', usage],
   ['budgets', budgets],
   ['keys', keys],
+  ['sessions', sessions],
   ['sources', sources],
   ['approvals', approvals],
   ['toolsets', toolsets],

@@ -83,6 +83,8 @@ export class ConsoleApi {
       body: { tool, pending_revision: revision },
     });
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
+  sessions = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sessions', { signal });
+  endSession = (id: string) => this.#client.request('DELETE /api/v1/sessions/{id}', { path: { id } });
   keys = (signal?: AbortSignal) => this.#client.request('GET /api/v1/keys', { signal });
   /** One page of the finished calls that match, oldest first. */
   finishedCalls = (query: CallQuery, signal?: AbortSignal) =>

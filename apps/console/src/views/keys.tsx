@@ -5,6 +5,7 @@ import { dateTime } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
+import { Sessions } from './sessions.js';
 
 /** Keys of the caller's tenant; for operators, of every tenant. The secret of a key is shown only once, when it is created. */
 export function KeysView() {
@@ -61,6 +62,7 @@ export function KeysView() {
           }
         </Loaded>
       </section>
+      <Sessions />
     </>
   );
 }

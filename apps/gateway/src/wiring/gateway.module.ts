@@ -23,6 +23,7 @@ import {
   SourceRegistrations,
   SourcesController,
 } from '../http/sources.controller.js';
+import { SessionsController } from '../http/sessions.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
 import { ToolsetsController } from '../http/toolsets.controller.js';
@@ -45,6 +46,7 @@ const CONTROLLERS = [
   PurgesController,
   PythonModulesController,
   MeController,
+  SessionsController,
   SignInController,
   CatalogController,
   FinishedCallsController,

@@ -163,6 +163,7 @@ export class AuthorizationServer {
       expires_at: now + (settings.clients?.days ?? DEFAULT_DAYS) * DAY_MS,
       // Without `sid`: the end of a session at the provider ends no client that the user connected; a logout of the user does.
       provider: { issuer, subject },
+      client: { id: clientId, name: clientName?.slice(0, 200) },
     };
     const accountId = await sessions.create(session, now);
     logger.info(

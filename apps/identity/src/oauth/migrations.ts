@@ -1,8 +1,13 @@
 import type { Migration } from '@toolfleet/database';
 
-/** `oauth_record` has what the authorization server keeps: codes, tokens, grants, registered clients; sealed, found by hashes. */
+/**
+ * Sessions of clients name the client. `oauth_record` has what the authorization server keeps: codes, tokens, grants, registered clients; sealed,
+ * found by hashes.
+ */
 export const oauth: Migration = {
   async up(db) {
+    for (const column of ['client_id', 'client_name'])
+      await db.schema.alterTable('sign_in_session').addColumn(column, 'text').execute();
     await db.schema
       .createTable('oauth_record')
       .addColumn('digest', 'text', (column) => column.primaryKey())

@@ -20,6 +20,8 @@ export interface SignInSession {
   created_at: EpochMs;
   expires_at: EpochMs;
   provider?: Value<typeof PROVIDER>;
+  /** The OAuth client that the user connected; absent: a browser. The name is its own. */
+  client?: { id: string; name?: string };
 }
 
 /** `identity.session.get`: the session of a browser, while it is valid. */

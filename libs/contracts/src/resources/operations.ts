@@ -21,6 +21,8 @@ import { RIGHT_NAMES } from '../roles.js';
 import { BODY_ACCESS } from './call-bodies.js';
 import { answer, empty, events, type Routes } from './route.js';
 
+const ID = { minLength: 1, maxLength: 200 };
+
 const ME = named(
   'Me',
   record({
@@ -44,6 +46,23 @@ const ME = named(
     version: text('Of the gateway'),
   }),
 );
+const SESSION = named(
+  'Session',
+  record({
+    id: text(),
+    tenant_id: text(),
+    user_id: text(),
+    roles: list(text()),
+    groups: list(text(), 'Of the provider, as far as the configuration file names them'),
+    client: nullable(record({ id: text(), name: nullable(text('As the client calls itself')) }), 'Null: a browser'),
+    created_at: instant(),
+    expires_at: instant(),
+    current: flag('The session of this request'),
+  }),
+);
+/** A sign-in of a person. */
+export type UserSession = Value<typeof SESSION>;
+
 /** The caller and its rights. */
 export type Me = Value<typeof ME>;
 
@@ -351,7 +370,6 @@ const NEW_KEY = named(
 /** An API key to create. */
 export type NewKey = Value<typeof NEW_KEY>;
 
-const ID = { minLength: 1, maxLength: 200 };
 const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
 /** An instant or a day in a request. */
 export const INSTANT = {
@@ -471,6 +489,23 @@ export const OPERATION_ROUTES = {
         record({ url: nullable(text('Where the browser ends its session at the provider')) }),
       ),
     },
+  },
+  'GET /api/v1/sessions': {
+    id: 'listSessions',
+    tag: 'keys',
+    summary:
+      'Sign-ins of people that are valid: of browsers, and of OAuth clients they connected. Your own; of the tenant with the right manage_keys',
+    query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
+    answers: { 200: answer('Newest first, up to 1,000', list(SESSION)) },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'DELETE /api/v1/sessions/{id}': {
+    id: 'endSession',
+    tag: 'keys',
+    summary: 'Ends a sign-in within 5 s: your own, or with the right manage_keys one of the tenant',
+    query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
+    answers: { 204: empty('Ended') },
+    errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/keys': {
     id: 'listKeys',

@@ -68,7 +68,7 @@ const NOT_KEYS = [
   // who made a call, a field of its record
   ...['key:', 'user:'],
   // names of definitions of MCP servers
-  ...['prompt:', 'resource:'],
+  ...['prompt:', 'resource:', 'skill:'],
   // a field of the hash of fair shares
   's:',
   // schemes of URLs and imports

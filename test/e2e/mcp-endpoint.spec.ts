@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
@@ -140,7 +141,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
     });
     /** A value with the addresses of the sample server. */
     const local = (value: unknown): unknown =>
-      JSON.parse(JSON.stringify(value).replaceAll(/sample:\/\/mcp-[0-9a-f]{16}\//g, 'sample://'));
+      JSON.parse(JSON.stringify(value).replaceAll(/:\/\/mcp-[0-9a-f]{16}\//g, '://'));
 
     it('sees the prompts of a remote MCP server, and gets them and their completions unchanged', async () => {
       const named = (await direct.listPrompts()).prompts.map((one) => ({ ...one, name: `sample_${one.name}` }));
@@ -173,6 +174,29 @@ describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
       const { completion } = await complete(client, template);
       expect(completion).toMatchObject({ values: ['painter'] });
       expect(completion).toEqual((await complete(direct, 'sample://styles/{name}')).completion);
+    });
+
+    it('lists, gets and reads skills, and their digests hold', async () => {
+      const [through, own] = [new SkillsClient(client), new SkillsClient(direct)];
+      const [{ skills }, there] = [await through.list(), await own.list()];
+      expect(local(skills)).toEqual(there.skills);
+      const [skill, original] = [skills[0]!, there.skills[0]!];
+      expect(skill.frontmatter).toMatchObject({ name: 'dot-description' });
+      expect((await through.get(skill.uri)).skill).toEqual(skill);
+      for (const file of ['SKILL.md', 'references/styles.md', 'assets/dot.png']) {
+        const { verified, bytes } = await through.read(skill, file);
+        expect([verified, bytes]).toEqual([true, (await own.read(original, file)).bytes]);
+      }
+      const folder = (uri: string) => uri.replace('/SKILL.md', '');
+      const { resources } = await through.readDirectory(folder(skill.uri));
+      expect(resources.length).toBeGreaterThan(2);
+      expect(local(resources)).toEqual((await own.readDirectory(folder(original.uri))).resources);
+      for (const nothing of [through.get(`${folder(skill.uri)}-2/SKILL.md`), through.readDirectory(`${skill.uri}/x`)])
+        await expect(nothing).rejects.toMatchObject({ code: -32_602 });
+      await eventually(
+        'the requests are recorded',
+        async () => (await recentCalls('skill:sample_dot-description')).length > 0,
+      );
     });
 
     it('gets no resource that does not exist, that a policy denies, or that names no server', async () => {
@@ -646,7 +670,7 @@ describe('a toolset', () => {
       expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['jobs_describe_dot']);
       const { uri } = (await (await connect(mode)).listResources()).resources.at(-1)!;
       const shown = (await client.listResources()).resources.map((one) => one.uri);
-      expect([shown.length, shown.includes(uri)]).toEqual([3, false]);
+      expect([shown.length, shown.includes(uri)]).toEqual([4, false]);
       await expect(client.readResource({ uri })).rejects.toThrow(/not found/i);
       await expect(client.getPrompt({ name: 'sample_describe_dot' })).rejects.toMatchObject({ code: -32_602 });
       const seen: { progress: number; total?: number; message?: string }[] = [];

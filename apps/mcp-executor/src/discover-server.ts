@@ -2,6 +2,7 @@ import type { RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { appPage, PAGE_DIGEST, pageDigest } from '@toolfleet/contracts/app-page';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
+import { RESULT_DIGEST, resultDigest, takesArguments } from '@toolfleet/contracts/pinned-result';
 import type { Clock } from '@toolfleet/resilience';
 import { Exchange, runWithLimits } from './exchange.js';
 import { listFeatures } from './feature-request.js';
@@ -13,8 +14,9 @@ import { ownMeta } from './tool-result.js';
 
 /** Most tools of one server; more are a mistake, or an attack on the model's context window. */
 const MAX_TOOLS = 5_000;
-/** Most pages of MCP Apps of one server; others are not pinned. */
+/** Maximum number of pages of MCP Apps, and of texts of prompts, of one server; others are not pinned. */
 const MAX_PAGES = 100;
+const MAX_TEXTS = 50;
 
 /** Reads the target of a discovery. @throws ToolError REQUEST_INVALID, AUTH_NOT_CONFIGURED */
 export function readDiscoveryTarget(message: DiscoverMessage): McpTarget {
@@ -77,6 +79,7 @@ async function listAll(
   const features = await listFeatures(session.client, options);
   const tools = listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject));
   if (features.resources) await addPageDigests(tools, session, options);
+  if (features.prompts) features.prompts = await withTextDigests(features.prompts, session, options);
   return {
     server,
     protocol_version: session.client.getNegotiatedProtocolVersion() ?? 'unknown',
@@ -104,6 +107,36 @@ async function addPageDigests(tools: RemoteTool[], { client }: McpSession, optio
     if (digest === undefined) continue;
     tool.listing = { ...tool.listing, _meta: { ...(tool.listing?.['_meta'] as JsonObject), [PAGE_DIGEST]: digest } };
   }
+}
+
+/**
+ * Reads the texts of prompts without arguments and notes their digests. Each is read twice: a text that changes from request to request
+ * cannot be pinned, and has none.
+ */
+async function withTextDigests(
+  prompts: JsonObject[],
+  { client }: McpSession,
+  options: RequestOptions,
+): Promise<JsonObject[]> {
+  const read = async (name: string): Promise<string | undefined> => {
+    const text = await client.getPrompt({ name }, options).catch((error: unknown) => {
+      if (options.signal?.aborted) throw error;
+      return undefined;
+    });
+    return text && resultDigest(text.messages as unknown as Json);
+  };
+  let room = MAX_TEXTS;
+  const digested: JsonObject[] = [];
+  for (const prompt of prompts) {
+    const name = String(prompt['name']);
+    const isRead = !takesArguments(prompt) && (room -= 1) >= 0;
+    const digest = isRead ? await read(name) : undefined;
+    const isStable = digest !== undefined && (await read(name)) === digest;
+    digested.push(
+      isStable ? { ...prompt, _meta: { ...(prompt['_meta'] as JsonObject), [RESULT_DIGEST]: digest } } : prompt,
+    );
+  }
+  return digested;
 }
 
 /** The fields a definition is made of. */

@@ -1,9 +1,12 @@
-/** Prompts and resources of MCP servers: what they list, and the requests that read and complete them. */
-import type { Client, RequestOptions } from '@modelcontextprotocol/client';
+/** Prompts, resources and skills of MCP servers: what they list, and the requests that read and complete them. */
+import { ProtocolError, ProtocolErrorCode, type Client, type RequestOptions } from '@modelcontextprotocol/client';
+import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type DiscoverReply, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import { readFleetAddress } from '@toolfleet/contracts/resource-address';
+import { resultDigest } from '@toolfleet/contracts/pinned-result';
+import { toFleetSkill } from '@toolfleet/contracts/skill';
 import { mcpMethod, type McpBinding } from '@toolfleet/contracts/tool-definition';
 import { toFleetBlock, withFleetAddress } from './fleet-addresses.js';
 import { classifyMcpError } from './mcp-error.js';
@@ -11,22 +14,27 @@ import { withInput } from './input-request.js';
 import type { McpMessage } from './mcp-target.js';
 import { ownMeta } from './tool-result.js';
 
-/** Maximum number of prompts of one server. */
+/** Maximum number of prompts, and of skills, of one server. */
 const MAX_PROMPTS = 1_000;
-/** Maximum length of the listed resources and templates as JSON. A server with more can be read by templates and links. */
+const MAX_SKILLS = 1_000;
+/** Maximum length of a skill as JSON (a skill has up to 512 files) and of its address (`McpBinding.remoteName`). */
+const MAX_SKILL_CHARS = 128 * 1024;
+const MAX_SKILL_ADDRESS = 512;
+/** Maximum number of reasons why skills are left out. */
+const MAX_REFUSED = 20;
+/** Maximum length of the listed resources and templates, and of the skills, as JSON. A server with more can be read by templates and links. */
 const MAX_LISTED_CHARS = 2 * 1024 * 1024;
 
+type Features = Pick<DiscoverReply, 'prompts' | 'resources' | 'skills'>;
+
 /**
- * Lists prompts and resources, all pages, without a cache. A server that declares a list and then refuses it, or sends something else,
- * has none: its tools still work.
+ * Lists prompts, resources and skills, all pages, without a cache. A server that declares a list and then refuses it, or sends something
+ * else, has none: its tools still work.
  */
-export async function listFeatures(
-  client: Client,
-  options: RequestOptions,
-): Promise<Pick<DiscoverReply, 'prompts' | 'resources'>> {
+export async function listFeatures(client: Client, options: RequestOptions): Promise<Features> {
   const capabilities = client.getServerCapabilities();
   const request = { ...options, cacheMode: 'refresh' as const };
-  const found: Pick<DiscoverReply, 'prompts' | 'resources'> = {};
+  const found: Features = {};
   if (capabilities?.prompts) {
     const { prompts } = await orElse(client.listPrompts(undefined, request), { prompts: [] });
     found.prompts = toListed(prompts).slice(0, MAX_PROMPTS);
@@ -35,13 +43,31 @@ export async function listFeatures(
     const { resources } = await orElse(client.listResources(undefined, request), { resources: [] });
     const templates = await orElse(client.listResourceTemplates(undefined, request), { resourceTemplates: [] });
     const room = { chars: MAX_LISTED_CHARS };
+    const skills = new SkillsClient(client, { skipInvalid: true });
     found.resources = {
       resourceTemplates: takeWhileRoom(toListed(templates.resourceTemplates), room),
       resources: takeWhileRoom(toListed(resources), room),
       subscribe: capabilities.resources.subscribe === true,
+      directoryRead: skills.directoryRead,
     };
+    if (skills.supported) found.skills = await listSkills(skills, options);
   }
   return found;
+}
+
+async function listSkills(skills: SkillsClient, options: RequestOptions): Promise<NonNullable<Features['skills']>> {
+  const listed = await orElse(skills.list({}, options), { skills: [], invalid: [] });
+  const room = { chars: MAX_LISTED_CHARS };
+  const isSmall = (skill: JsonObject): boolean =>
+    JSON.stringify(skill).length <= MAX_SKILL_CHARS && String(skill['uri']).length <= MAX_SKILL_ADDRESS;
+  const taken = takeWhileRoom(toListed(listed.skills).filter(isSmall), room).slice(0, MAX_SKILLS);
+  const known = new Set(taken.map(({ uri }) => uri));
+  const tooLarge = listed.skills.filter(({ uri }) => !known.has(uri));
+  const refused = [
+    ...listed.invalid.map(({ uri = 'a skill', reason }) => `${uri}: ${reason}`),
+    ...tooLarge.map(({ uri }) => `${uri}: it is too large, or the server has too many skills`),
+  ];
+  return { skills: taken, refused: refused.slice(0, MAX_REFUSED).map((reason) => reason.slice(0, 500)) };
 }
 
 /** Listed items, without what their `_meta` says about the protocol or this fleet. */
@@ -66,7 +92,7 @@ function takeWhileRoom(items: readonly JsonObject[], room: { chars: number }): J
   return items.filter((item) => (room.chars -= JSON.stringify(item).length) >= 0);
 }
 
-/** The result of a `prompts/get`, `resources/read` or `completion/complete`. @throws whatever the SDK throws */
+/** The result of a request of the method of its binding. @throws whatever the SDK throws */
 export async function requestFeature(
   client: Client,
   { binding, arguments: args, input }: McpMessage,
@@ -75,13 +101,30 @@ export async function requestFeature(
   const method = mcpMethod(binding, args);
   const request = { ...options, cacheMode: 'bypass' as const, allowInputRequired: input !== undefined };
   if (method === 'completion/complete') return complete(client, binding, args, options);
+  if (method === 'skills/get') return requireApproved(await getSkill(client, binding, options), 'skill', binding);
+  if (method === 'resources/directory/read') return readDirectory(client, serverUri(binding, args), options);
   const asks = client.getProtocolEra() === 'modern' ? input : undefined;
   const toParams = <T extends object>(params: T): T => (asks ? withInput(params, asks) : params);
   const result =
     method === 'prompts/get'
       ? await client.getPrompt(toParams({ name: binding.remoteName, arguments: args['arguments'] as never }), request)
       : await client.readResource(toParams({ uri: serverUri(binding, args) }), request);
-  return result as unknown as JsonObject;
+  return requireApproved(result as unknown as JsonObject, 'messages', binding);
+}
+
+/** A result whose part is as it was approved; questions to the caller have no such part. @throws ToolError TOOL_QUARANTINED */
+function requireApproved(
+  result: JsonObject,
+  part: string,
+  { digest, server, method, remoteName }: McpBinding,
+): JsonObject {
+  const found = result[part];
+  if (digest === undefined || found === undefined || resultDigest(found) === digest) return result;
+  const what = method === 'skills/get' ? 'skill' : 'text of the prompt';
+  throw new ToolError('TOOL_QUARANTINED', {
+    message: `The ${what} ${remoteName} of the MCP server ${server} has changed and awaits approval`,
+    details: { server },
+  });
 }
 
 async function complete(
@@ -99,6 +142,20 @@ async function complete(
   return (await client.complete(params as Parameters<Client['complete']>[0], options)) as unknown as JsonObject;
 }
 
+async function getSkill(client: Client, { remoteName }: McpBinding, options: RequestOptions): Promise<JsonObject> {
+  const { skill } = await new SkillsClient(client).get(remoteName, options);
+  return { skill: toListed([skill])[0]! };
+}
+
+/** The children of a directory, all pages. */
+async function readDirectory(client: Client, uri: string, options: RequestOptions): Promise<JsonObject> {
+  const skills = new SkillsClient(client);
+  if (!skills.directoryRead)
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `${uri.slice(0, 200)} is not a directory resource`);
+  const { resources } = await skills.readDirectory(uri, options);
+  return { resources: toListed(resources) };
+}
+
 /** The address at the server. Callers may send the one of the fleet or that of the server. */
 function serverUri({ authority }: McpBinding, args: JsonObject): string {
   const address = String(args['uri']);
@@ -108,7 +165,7 @@ function serverUri({ authority }: McpBinding, args: JsonObject): string {
 
 /** A result as the outcome of an attempt: complete, but with addresses of the fleet, and without what concerns its exchange only. */
 export function toFeatureResponse(result: JsonObject, { authority }: McpBinding): ExecResponse {
-  const { resultType: _type, cacheScope: _scope, _meta, messages, contents, ...rest } = result;
+  const { resultType: _type, cacheScope: _scope, _meta, messages, contents, resources, skill, ...rest } = result;
   if (isNestedTooDeep(result)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
     return failedResponse(new ToolError('RESULT_TOO_LARGE', { message }));
@@ -118,6 +175,8 @@ export function toFeatureResponse(result: JsonObject, { authority }: McpBinding)
   if (meta) output['_meta'] = meta;
   if (Array.isArray(messages)) output['messages'] = messages.map((message) => toFleetMessage(message, authority));
   if (Array.isArray(contents)) output['contents'] = contents.map((content) => withFleetAddress(content, authority));
+  if (Array.isArray(resources)) output['resources'] = resources.map((child) => withFleetAddress(child, authority));
+  if (isJsonObject(skill)) output['skill'] = toFleetSkill(skill, authority);
   return { ok: true, output, text: '', metadata: {} };
 }
 

@@ -50,6 +50,7 @@ const bindings: JsonObject[] = [
       remoteName: text(512),
       method: { enum: [...MCP_FEATURES] },
       authority: { type: 'string', pattern: '^mcp-[0-9a-f]{16}$' },
+      digest: { type: 'string', pattern: '^[0-9a-f]{64}$' },
       options: anyObject,
     },
     required: ['kind', 'server', 'transport', 'url', 'remoteName'],

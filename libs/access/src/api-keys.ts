@@ -119,8 +119,8 @@ interface ApiKeysSettings {
 
 /** Names are parts of Redis keys; none may contain a wildcard or separator. */
 const NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
-/** Names of tools, `prompt:<name>` and `resource:<server>`. */
-const GLOB_PATTERN = /^(?:prompt:|resource:)?[A-Za-z0-9_*-]{1,64}$/;
+/** Names of tools, `prompt:<name>`, `skill:<name>` and `resource:<server>`. */
+const GLOB_PATTERN = /^(?:prompt:|skill:|resource:)?[A-Za-z0-9_*-]{1,64}$/;
 /** Visible ASCII without the comma, as ids appear in headers and in lists of `fleetctl`. */
 const PROJECT_PATTERN = /^[\x21-\x2b\x2d-\x7e]{1,255}$/;
 const MAX_LIST = 100;

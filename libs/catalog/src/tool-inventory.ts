@@ -31,13 +31,14 @@ export class ToolInventory {
     return { tools: tools.filter((tool) => isShown(caller, tool)).map((tool) => shown(caller, tool)), stale };
   }
 
-  /** A line for each glob that matches no tool of a tenant, not even a dangerous or quarantined one. Globs of prompts and resources pass. */
+  /** A line for each glob that matches no tool of a tenant, not even a dangerous or quarantined one. Globs of prompts, skills and resources pass. */
   async unmatched(tenantId: string, globs: readonly string[]): Promise<string[]> {
     const { tools } = await this.cache.list(tenantId);
     const names = tools.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
     return globs
       .filter(
-        (glob) => glob !== '*' && !/^(prompt|resource):/.test(glob) && !names.some((name) => toolAllowed([glob], name)),
+        (glob) =>
+          glob !== '*' && !/^(prompt|skill|resource):/.test(glob) && !names.some((name) => toolAllowed([glob], name)),
       )
       .map((glob) => `no tool matches '${glob}'${question(similarNames(glob, names))}`);
   }

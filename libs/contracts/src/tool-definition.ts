@@ -41,7 +41,7 @@ export interface McpBinding {
   server: string;
   transport: 'streamable-http' | 'function-args' | 'stdio';
   url: string;
-  /** Name of the tool or prompt at the server; of resources that of the server. */
+  /** Name of the tool or prompt at the server; of a skill its address there, of resources the name of the server. */
   remoteName: string;
   /** The method of MCP that a call sends; absent: `tools/call`. */
   method?: McpFeature;
@@ -50,30 +50,37 @@ export interface McpBinding {
    * stay as they are.
    */
   authority?: string;
+  /** Digest of the approved result (`resultDigest`), where another one awaits an approval. */
+  digest?: string;
   /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
   options?: JsonObject;
 }
 
 /**
  * Features of an MCP server besides tools. A definition with such a method passes through the fleet as a tool does, under the name
- * `prompt:<name>` or `resource:<server>`, but is not part of tool lists.
+ * `prompt:<name>`, `skill:<name>` or `resource:<server>`, but is not part of tool lists.
  */
-export const MCP_FEATURES = ['prompts/get', 'resources/read'] as const;
+export const MCP_FEATURES = ['prompts/get', 'resources/read', 'skills/get'] as const;
 type McpFeature = (typeof MCP_FEATURES)[number];
 
-/** Whether a definition is that of a prompt or of resources. */
+/** Whether a definition is that of a prompt, of a skill or of resources. */
 export function isFeature({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
   return binding.kind === 'mcp' && binding.method !== undefined;
 }
 
 /**
  * The method of MCP by which a call reaches its server, and by which policies see calls of every kind of tool. Arguments of prompts and
- * resources are the parameters of their method; with `argument` they ask for its completion.
+ * resources are the parameters of their method; with `argument` they ask for its completion, with `directory` for the children of a
+ * directory.
  */
-export function mcpMethod(binding: Binding, args: JsonObject): McpFeature | 'tools/call' | 'completion/complete' {
+export function mcpMethod(
+  binding: Binding,
+  args: JsonObject,
+): McpFeature | 'tools/call' | 'completion/complete' | 'resources/directory/read' {
   const method = binding.kind === 'mcp' ? binding.method : undefined;
   if (method === undefined) return 'tools/call';
-  return args.argument === undefined ? method : 'completion/complete';
+  if (args.argument !== undefined) return 'completion/complete';
+  return method === 'resources/read' && args.directory === true ? 'resources/directory/read' : method;
 }
 
 /** One operation of an OpenAPI document. */
@@ -250,8 +257,8 @@ export function isForModels({ listing }: Pick<ToolDefinition, 'listing'>): boole
 
 /** Valid tool names. */
 export const TOOL_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
-/** Valid names of the prompts and resources of MCP servers. */
-export const FEATURE_NAME_PATTERN = /^(?:prompt|resource):[A-Za-z0-9_-]{1,64}$/;
+/** Valid names of the prompts, skills and resources of MCP servers. */
+export const FEATURE_NAME_PATTERN = /^(?:prompt|skill|resource):[A-Za-z0-9_-]{1,64}$/;
 
 /** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;

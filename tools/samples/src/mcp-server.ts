@@ -14,6 +14,7 @@ import {
   ResourceNotFoundError,
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
+import { memorySkillFiles, SkillsExtension } from '@modelcontextprotocol/server/ext/skills';
 import { z } from 'zod';
 
 /** A red dot, 1x1 pixel PNG. */
@@ -22,6 +23,23 @@ const DOT = { uri: 'sample://dot', mimeType: 'image/png' };
 const DOT_TEXT = { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' };
 const NOTES = 'sample://notes';
 const STYLES = ['painter', 'pirate', 'poet'];
+/** A skill: what a model reads before it describes a dot. */
+const skills = await SkillsExtension.load(
+  memorySkillFiles({
+    'dot-description/SKILL.md': `---
+name: dot-description
+description: Describes pictures of dots in a style. Use it when somebody asks about the red dot.
+---
+
+# Describe a dot
+
+1. Get the picture with the tool red_dot.
+2. Choose a style from [the list](references/styles.md), and say in one sentence what the picture shows.
+`,
+    'dot-description/references/styles.md': `${STYLES.map((style) => `- ${style}`).join('\n')}\n`,
+    'dot-description/assets/dot.png': Buffer.from(RED_DOT, 'base64'),
+  }),
+);
 const MAX_BODY_BYTES = 1024 * 1024;
 const notes: string[] = [];
 
@@ -29,6 +47,8 @@ function sampleServer({ era }: McpRequestContext): McpServer {
   const server = new McpServer({ name: 'toolfleet-sample', version: '1.0.0' });
   // Clients of 2025 have no stream here that could report an update.
   server.server.registerCapabilities({ resources: { subscribe: era === 'modern' } });
+
+  skills.attach(server);
 
   server.registerTool(
     'add',

@@ -1,4 +1,4 @@
-/** Prompts and resources of MCP servers, as one client sees them. Requests for them run through the engine as calls of tools do. */
+/** Prompts, resources and skills of MCP servers, as one client sees them. Requests for them run through the engine as calls of tools do. */
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -15,6 +15,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { readFleetAddress, toFleetAddress } from '@toolfleet/contracts/resource-address';
+import { toFleetSkill } from '@toolfleet/contracts/skill';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ClientFeatures } from './client-features.js';
 import { runAsking, toAsking, type AskedClient } from './input-request.js';
@@ -25,6 +26,8 @@ import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.j
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
+/** Members of results that no client may reuse: only the server knows how long they are valid. */
+export const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const };
 /** JSON-RPC code of failures that the protocol has no code for. */
 export const SERVER_ERROR = -32_000;
 /** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
@@ -38,16 +41,21 @@ interface Features {
   prompts: readonly JsonObject[];
   resources: readonly JsonObject[];
   resourceTemplates: readonly JsonObject[];
+  skills: readonly JsonObject[];
   /** The definition of a prompt by its listed name. */
   prompt(name: string): RegisteredTool | undefined;
   /** The server of a resource or template, and its address there. */
   resource(address: string): { definition: RegisteredTool; uri: string } | undefined;
+  /** The definition of a skill by its address (of its main file). */
+  skill(address: string): RegisteredTool | undefined;
+  /** The skills of a source, with the addresses of its server. */
+  skillsOf(source: string): JsonObject[];
 }
 
 /** Keyed by the list of definitions, which is replaced but never changed. */
 const rendered = new WeakMap<readonly RegisteredTool[], Features>();
 
-/** The prompts and resources that a caller sees. */
+/** The prompts, resources and skills that a caller sees. */
 export async function openFeatures(deps: McpServerDeps, principal: Principal): Promise<Features> {
   const definitions = (await deps.listFeatures?.(principal)) ?? [];
   let features = rendered.get(definitions);
@@ -57,18 +65,25 @@ export async function openFeatures(deps: McpServerDeps, principal: Principal): P
 
 function renderFeatures(definitions: readonly RegisteredTool[]): Features {
   const prompts = new Map<string, RegisteredTool>();
+  const skills = new Map<string, RegisteredTool>();
   const servers: RegisteredTool[] = [];
   for (const one of definitions) {
     if (one.binding.kind !== 'mcp') continue;
-    if (one.binding.method === 'prompts/get') prompts.set(one.name.replace(/^prompt:/, ''), one);
+    const { method, remoteName, authority } = one.binding;
+    if (method === 'prompts/get') prompts.set(one.name.replace(/^prompt:/, ''), one);
+    else if (method === 'skills/get') skills.set(toFleetAddress(remoteName, authority), one);
     else servers.push(one);
   }
+  const all = [...skills.values()];
   return {
     prompts: [...prompts].map(([name, { listing }]) => ({ ...listing, name })),
     resources: servers.flatMap((server) => listed(server, 'resources', 'uri')),
     resourceTemplates: servers.flatMap((server) => listed(server, 'resourceTemplates', 'uriTemplate')),
+    skills: all.map((one) => toFleetSkill(skillOf(one), authorityOf(one))),
     prompt: (name) => prompts.get(name),
     resource: (address) => findResource(servers, address),
+    skill: (address) => skills.get(address),
+    skillsOf: (source) => all.filter((one) => one.source.name === source).map(skillOf),
   };
 }
 
@@ -78,6 +93,11 @@ function listed(server: RegisteredTool, list: 'resources' | 'resourceTemplates',
     ...item,
     [field]: toFleetAddress(String(item[field]), authorityOf(server)),
   }));
+}
+
+/** A skill as it was approved, with the addresses of its server. */
+function skillOf({ listing }: RegisteredTool): JsonObject {
+  return isJsonObject(listing?.['skill']) ? listing['skill'] : {};
 }
 
 function itemsOf({ listing }: RegisteredTool, list: 'resources' | 'resourceTemplates'): JsonObject[] {

@@ -4,6 +4,7 @@ import {
   type ServerCapabilities,
   type Transport,
 } from '@modelcontextprotocol/server';
+import { SKILLS_EXTENSION_ID } from '@modelcontextprotocol/server/ext/skills';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { TASKS_EXTENSION } from './client-features.js';
 import { offersSubscriptions } from './listen.js';
@@ -13,6 +14,7 @@ import { installPrompts } from './prompts.js';
 import { readPage } from './rendered-catalog.js';
 import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
 import { installResources, installSubscriptions } from './resources.js';
+import { installSkills } from './skills.js';
 import { openSurface, type Surface } from './surface.js';
 import { installTasks } from './tasks.js';
 import { callTool } from './tool-call.js';
@@ -74,7 +76,10 @@ export async function createMcpServer(
       resources: deps.listFeatures ? { listChanged: hasStream, subscribe: subscribes } : deps.readResult && {},
       prompts: deps.listFeatures && { listChanged: hasStream },
       completions: deps.listFeatures && {},
-      extensions: tasks ? { [TASKS_EXTENSION]: {} } : undefined,
+      extensions: {
+        ...(tasks && { [TASKS_EXTENSION]: {} }),
+        ...(deps.listFeatures && { [SKILLS_EXTENSION_ID]: { directoryRead: true } }),
+      },
     },
     surface,
     await deps.toolsetInstructions?.(principal),
@@ -104,7 +109,10 @@ export async function createMcpServer(
 
   if (deps.readResult || deps.listFeatures) installResources(server.server, toolCall);
   if (!isModern && subscribes) installSubscriptions(server.server, toolCall, deps.sessions!);
-  if (deps.listFeatures) installPrompts(server.server, toolCall);
+  if (deps.listFeatures) {
+    installPrompts(server.server, toolCall);
+    installSkills(server.server, toolCall);
+  }
   if (tasks) installTasks(server.server, tasks, principal, surface.resultReading);
   return server;
 }

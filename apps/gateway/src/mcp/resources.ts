@@ -3,11 +3,12 @@ import { isJsonObject, isToolError, toToolError } from '@toolfleet/contracts';
 import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
 import { requireApprovedPage } from './app-pages.js';
-import { callFeature, openFeatures, pageOf, SERVER_ERROR, type FeatureCaller } from './features.js';
+import { callFeature, openFeatures, pageOf, SERVER_ERROR, UNCACHED, type FeatureCaller } from './features.js';
 import { findSubscribable } from './listen.js';
 import type { McpSession } from './redis-session-subscriptions.js';
 import { ownSession } from './session.js';
 import type { SessionStreams } from './session-streams.js';
+import { requireApprovedFile } from './skills.js';
 
 type ReadResult = ResultReader['read'];
 
@@ -17,7 +18,6 @@ const TEMPLATE = {
   description: 'A result that was too large to show: a selection of it (JSONPath or JMESPath), or a page of its text',
   mimeType: 'application/json',
 };
-const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const };
 
 /**
  * Installs the resources of MCP servers, and kept results as resources `toolfleet://results/<handle>?select=…` or
@@ -51,6 +51,7 @@ export function installResources(server: Server, caller: FeatureCaller): void {
     if (!resource) throw new ResourceNotFoundError(uri);
     const result = await callFeature(caller, resource.definition, { uri: resource.uri }, context, { address: uri });
     await requireApprovedPage(caller, resource, result);
+    await requireApprovedFile(caller, resource, result);
     return { ...UNCACHED, ...result } as never;
   });
 }

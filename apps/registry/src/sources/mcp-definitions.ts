@@ -8,7 +8,14 @@ import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
-import { authorityOf, pinsPages, toFeatureDefinitions, type ServerDefinition } from './mcp-features.js';
+import {
+  authorityOf,
+  pinsContents,
+  toFeatureDefinitions,
+  unpinnedTexts,
+  withoutDigest,
+  type ServerDefinition,
+} from './mcp-features.js';
 import { MAX_LISTING_CHARS, readListing } from './mcp-listing.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
@@ -23,7 +30,7 @@ export function mcpSource(entry: Pick<McpEntry, 'name' | 'tenant'>): ToolSource 
   return { kind: 'mcp', name: sourceName(entry.name, entry.tenant) };
 }
 
-/** Definitions of all tools, prompts and resources that the entry allows. Names depend only on the entry and the tool. */
+/** Definitions of all tools, prompts, skills and resources that the entry allows. Names depend only on the entry and the tool. */
 export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
   const allowed = entry.tools ? new Set(entry.tools) : undefined;
   const source = mcpSource(entry);
@@ -123,18 +130,12 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, server: ServerDefin
     },
     idempotent: promised,
     annotations: Object.keys(annotations).length > 0 ? annotations : undefined,
-    listing: readListing(pinsPages(entry) ? tool : withoutPageDigest(tool)).listing,
+    listing: readListing(
+      pinsContents(entry) || !tool.listing ? tool : { listing: withoutDigest(tool.listing, PAGE_DIGEST) },
+    ).listing,
     ...declaredLimits(entry),
   };
   return withEntrySettings(definition, entry);
-}
-
-/** A tool of a server that may change its pages without approval. */
-function withoutPageDigest({ listing }: RemoteTool): Pick<RemoteTool, 'listing'> {
-  const meta = listing?.['_meta'];
-  if (!isJsonObject(meta)) return { listing };
-  const { [PAGE_DIGEST]: _digest, ...own } = meta;
-  return { listing: { ...listing, _meta: own } };
 }
 
 /**
@@ -143,7 +144,13 @@ function withoutPageDigest({ listing }: RemoteTool): Pick<RemoteTool, 'listing'>
  */
 export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
   const unused = unusedPatternsNote(entry.overrides, toServerDefinitions(entry, found));
-  const notes = [...droppedPatterns(entry, found), ...droppedListings(entry, found)];
+  const refused = (found.skills?.refused ?? []).map((reason) => `a skill is left out: ${reason}`);
+  const notes = [
+    ...droppedPatterns(entry, found),
+    ...droppedListings(entry, found),
+    ...unpinnedTexts(entry, found),
+    ...refused,
+  ];
   return unused === undefined ? notes : [unused, ...notes];
 }
 

@@ -1,7 +1,9 @@
-/** Definitions of the prompts and resources of MCP servers. Like tools, they are owned, pinned, quarantined and selected by name. */
+/** Definitions of the prompts, skills and resources of MCP servers. Like tools, they are owned, pinned, quarantined and selected by name. */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import { appPage, pinnedPage } from '@toolfleet/contracts/app-page';
+import { RESULT_DIGEST, resultDigest, takesArguments } from '@toolfleet/contracts/pinned-result';
+import { skillPath } from '@toolfleet/contracts/skill';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { sha256Hex } from '@toolfleet/schema';
@@ -43,9 +45,15 @@ const PROMPT_INPUT: JsonObject = {
 };
 const RESOURCE_INPUT: JsonObject = {
   type: 'object',
-  properties: { uri: { type: 'string', minLength: 1, maxLength: 8_192 }, ...COMPLETION },
+  properties: {
+    uri: { type: 'string', minLength: 1, maxLength: 8_192 },
+    directory: { type: 'boolean', description: 'Lists the children of a directory instead' },
+    ...COMPLETION,
+  },
   required: ['uri'],
 };
+/** The definition names its skill. */
+const SKILL_INPUT: JsonObject = { type: 'object', properties: {} };
 
 /**
  * The authority of a server's resources; undefined where neither names nor addresses have a prefix, and where the server has no
@@ -62,7 +70,7 @@ function offersResources({ resources, tools }: McpEntry, found: DiscoverReply): 
 }
 
 /**
- * Definitions of the prompts of a server, and of its resources as a whole.
+ * Definitions of the prompts and skills of a server, and of its resources as a whole.
  * @param names registered names, without the kind of the feature
  */
 export function toFeatureDefinitions(
@@ -71,6 +79,7 @@ export function toFeatureDefinitions(
   server: ServerDefinition,
   names: { ofServer: string; of(prompt: string): string },
 ): ToolDefinition[] {
+  const isPinned = pinsContents(entry);
   const isWanted = (name: Json | undefined) => entry.prompts?.includes(String(name)) ?? entry.tools === undefined;
   const definitions = (found.prompts ?? [])
     .filter(({ name }) => typeof name === 'string' && name !== '' && isWanted(name))
@@ -82,11 +91,33 @@ export function toFeatureDefinitions(
         name: `prompt:${names.of(String(name))}`,
         description: String(description || title || `Prompt ${String(name)} of the MCP server ${entry.name}`),
         input_schema: PROMPT_INPUT,
-        binding: { ...server.binding, remoteName: String(name), method: 'prompts/get' },
-        listing: readListing({ listing: prompt }).listing,
+        binding: {
+          ...server.binding,
+          remoteName: String(name),
+          method: 'prompts/get',
+          digest: isPinned ? textDigest(prompt) : undefined,
+        },
+        listing: readListing({ listing: isPinned ? prompt : withoutDigest(prompt, RESULT_DIGEST) }).listing,
       };
     });
   if (found.resources && offersResources(entry, found)) {
+    for (const skill of found.skills?.skills ?? []) {
+      const { uri, frontmatter } = skill;
+      definitions.push({
+        ...server,
+        ...READ,
+        name: `skill:${names.of(skillPath(String(uri)))}`,
+        description: String((frontmatter as JsonObject)['description']),
+        input_schema: SKILL_INPUT,
+        binding: {
+          ...server.binding,
+          remoteName: String(uri),
+          method: 'skills/get',
+          digest: isPinned ? resultDigest(skill) : undefined,
+        },
+        listing: { skill },
+      });
+    }
     definitions.push({
       ...server,
       ...READ,
@@ -94,7 +125,7 @@ export function toFeatureDefinitions(
       description: `Resources of the MCP server ${entry.name}`,
       input_schema: RESOURCE_INPUT,
       binding: { ...server.binding, remoteName: entry.name, method: 'resources/read' },
-      listing: listedResources(entry, found.resources, found.tools),
+      listing: listedResources(entry, found.resources, found),
     });
   }
   return definitions.map((definition) => withEntrySettings(definition, entry));
@@ -107,7 +138,7 @@ export function toFeatureDefinitions(
 function listedResources(
   entry: McpEntry,
   found: NonNullable<DiscoverReply['resources']>,
-  tools: DiscoverReply['tools'],
+  reply: DiscoverReply,
 ): JsonObject {
   const accepts = (item: JsonObject) =>
     entry.trusted === true || textsIn(item).every((text) => findSuspicions(text).size === 0);
@@ -120,16 +151,41 @@ function listedResources(
         .map((item) => readListing({ listing: item }).listing ?? {}),
     ]),
   );
-  const pages = pinsPages(entry) ? tools.flatMap(({ listing }) => (pinnedPage(listing) ? appPage(listing)! : [])) : [];
+  const isPinned = pinsContents(entry);
+  const pages = isPinned ? reply.tools.flatMap(({ listing }) => (pinnedPage(listing) ? appPage(listing)! : [])) : [];
+  const skills = isPinned ? (reply.skills?.skills ?? []).map(({ uri }) => String(uri)) : [];
   return {
     ...lists,
     ...(found.subscribe === true && { subscribe: true }),
     ...(pages.length > 0 && { pages: [...new Set(pages)] }),
+    ...(skills.length > 0 && { skills }),
   };
 }
 
-/** Whether pages of MCP Apps that change await an approval, as tools do. */
-export function pinsPages({ trusted, pin = 'refuse' }: McpEntry): boolean {
+/** The digest of the text of a prompt without arguments; undefined where it could not be pinned. */
+function textDigest({ _meta: meta }: JsonObject): string | undefined {
+  const digest = isJsonObject(meta) ? meta[RESULT_DIGEST] : undefined;
+  return typeof digest === 'string' ? digest : undefined;
+}
+
+/** A listed item of a server that may change without approval. */
+export function withoutDigest(listing: JsonObject, key: string): JsonObject {
+  const { _meta: meta, ...rest } = listing;
+  if (!isJsonObject(meta)) return listing;
+  const { [key]: _digest, ...own } = meta;
+  return Object.keys(own).length > 0 ? { ...rest, _meta: own } : rest;
+}
+
+/** A note for each prompt without arguments whose text should be pinned and could not be. */
+export function unpinnedTexts(entry: McpEntry, { prompts = [] }: DiscoverReply): string[] {
+  if (!pinsContents(entry)) return [];
+  return prompts
+    .filter((prompt) => !takesArguments(prompt) && textDigest(prompt) === undefined)
+    .map(({ name }) => `the text of the prompt ${String(name)} is not pinned: it changes, or could not be read`);
+}
+
+/** Whether pages of MCP Apps, files of skills and texts of prompts that change await an approval, as tools do. */
+export function pinsContents({ trusted, pin = 'refuse' }: McpEntry): boolean {
   return trusted !== true && pin === 'refuse';
 }
 

@@ -197,8 +197,17 @@ export interface DiscoverReply {
     resourceTemplates: JsonObject[];
     /** Whether clients can subscribe to them. */
     subscribe?: boolean;
+    /** Whether the server lists the children of directories. */
+    directoryRead?: boolean;
   };
+  /** Skills as the server lists them, and why others are left out. */
+  skills?: { skills: JsonObject[]; refused: string[] };
 }
+
+/** How often an executor that follows the task of a server reports to the gateway, whether anything has changed or not. */
+export const TASK_REPORT_MS = 3_000;
+/** An executor that follows a task and reports nothing for this long is gone: another one follows the task. */
+export const TASK_SILENT_MS = 12_000;
 
 /** How often a gateway renews a `ResourceLease`, and an executor its `ResourceClaim`. */
 export const LEASE_RENEWAL_MS = 10_000;

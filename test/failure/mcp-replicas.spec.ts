@@ -1,13 +1,15 @@
 /**
  * Real MCP clients of both protocol revisions on two gateways behind a load balancer: every kind of tool is listed and called. One
  * gateway is killed midway: no call fails but those it had in work, and each of these gets an error. Then many users answer questions of
- * many servers at the same time, with kills: no answer reaches another user.
+ * many servers at the same time, with kills: no answer reaches another user. A task of a server outlives the executor that follows it.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually, startRoundRobin, type RoundRobin } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { askUsers, startAskingSources, type AskingSources } from '../fleet/asked-users.js';
+import { modernRequest } from '../fleet/mcp-tasks.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
+import { startTaskMcpServer, type TaskMcpServer } from '../fleet/task-mcp-server.js';
 import { ofEach, TestFleet } from '../fleet/test-fleet.js';
 
 /** One of each kind; `n` makes every call a new one for all caches. */
@@ -30,23 +32,31 @@ const LANES = 6;
 
 let samples: SampleServices;
 let asking: AskingSources;
+let baking: TaskMcpServer;
 let fleet: TestFleet;
 let robin: RoundRobin;
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  [samples, asking] = await Promise.all([startSampleServices(), startAskingSources(ASKED.sources)]);
+  [samples, asking, baking] = await Promise.all([
+    startSampleServices(),
+    startAskingSources(ASKED.sources),
+    startTaskMcpServer(),
+  ]);
   const { mcp_servers: servers } = samples.config as { mcp_servers: object };
   fleet = await TestFleet.start({
     services: { ...ofEach(1), gateway: 2, identity: 0 },
-    config: { ...samples.config, mcp_servers: { ...servers, ...asking.entries } },
+    config: {
+      ...samples.config,
+      mcp_servers: { ...servers, ...asking.entries, oven: { url: `${baking.origin}/mcp` } },
+    },
     env: {
       ...samples.env,
-      EGRESS_ALLOWED_ENDPOINTS: [samples.env['EGRESS_ALLOWED_ENDPOINTS'], ...asking.origins].join(','),
+      EGRESS_ALLOWED_ENDPOINTS: [samples.env['EGRESS_ALLOWED_ENDPOINTS'], baking.origin, ...asking.origins].join(','),
       GATEWAY_ASYNC_TIMEOUT_MS: '60000',
       GATEWAY_ASYNC_CONCURRENCY: '200',
     },
-    tools: [...KINDS.map(([tool]) => tool), ...Object.keys(asking.entries).map((name) => `${name}_ask`)],
+    tools: [...KINDS.map(([tool]) => tool), 'oven_bake', ...Object.keys(asking.entries).map((name) => `${name}_ask`)],
   });
   robin = await startRoundRobin([port(0), port(1)]);
   for (const mode of ['auto', 'legacy'] as const) {
@@ -62,6 +72,7 @@ afterAll(async () => {
   await fleet?.stop();
   await samples?.stop();
   await asking?.stop();
+  await baking?.stop();
 });
 
 const port = (gateway: number): number => Number(fleet.process('gateway', gateway).facts['port']);
@@ -124,6 +135,21 @@ it('clients of both protocol revisions lose only the calls in progress on the ki
     expect(names).toEqual(expect.arrayContaining(KINDS.map(([tool]) => tool)));
   }
   expect((await callAll(KINDS.length * 2)).filter((outcome) => !isGood(outcome))).toEqual([]);
+});
+
+it('another executor follows the task of a server when the one that followed it is killed', async () => {
+  const ask = async (method: string, params: Record<string, unknown>) =>
+    (await fleet.ask({ path: '/mcp', ...modernRequest(method, params) })).body.result;
+  const { taskId } = await ask('tools/call', { name: 'oven_bake', arguments: { what: 'pie', polls: 1e9 } });
+  const task = () => baking.tasks.get('pie')!;
+  await eventually('it is followed', () => task().polled > 0);
+  await fleet.launch('mcp-executor');
+  await fleet.kill('mcp-executor', 0);
+  const polled = task().polled;
+  task().polls = polled + 3;
+  const state = () => ask('tasks/get', { taskId });
+  await eventually('it has ended', async () => (await state()).status !== 'working', { timeoutMs: 60_000 });
+  expect(await state()).toMatchObject({ status: 'completed', result: { content: [{ text: 'baked {}' }] } });
 });
 
 it('no user gets a question, a result or an answer of another user', async () => {

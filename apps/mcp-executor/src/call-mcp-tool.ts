@@ -1,4 +1,4 @@
-import type { CallToolResult, RequestOptions } from '@modelcontextprotocol/client';
+import type { CallToolResult, Progress, RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type CallProgress, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
@@ -180,12 +180,14 @@ async function attemptOnce(
           const work = async (opened: McpSession): Promise<ExecResponse | CreatedTask> => {
             call.session = opened;
             await limits.beforeEffect?.();
-            return sendCall(call, opened, message, {
+            const options = {
               signal: exchange.signal,
               // Later than the limits of the exchange, whose errors name the reason.
               timeout: limits.remainingMs + MAX_OPEN_MS,
-              onprogress: limits.onProgress || target.livesOnProgress ? (one) => call.onProgress(one) : undefined,
-            });
+              onprogress:
+                limits.onProgress || target.livesOnProgress ? (one: Progress) => call.onProgress(one) : undefined,
+            };
+            return opened.serve(exchange, () => sendCall(call, opened, message, options));
           };
           call.begin(pool.use(target, work, asked));
         }

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
 import { McpServer, type ServerContext } from '@modelcontextprotocol/server';
 import type { CallInput, JsonObject } from '@toolfleet/contracts';
@@ -98,7 +99,7 @@ function startExecutor(origin: string) {
   const clock = new SystemClock();
   const egress = new EgressClient({ allowlist: [], allowedEndpoints: [origin], limits: HELD_CONNECTIONS });
   const parts = { egress, clock, expand: (value: string) => value, maxResponseBytes: 1_000_000 };
-  const pool = new SessionPool({ ...parts, allowStdio: false, version: '0' }, undefined, POOL_LIMITS);
+  const pool = new SessionPool({ ...parts, allowStdio: true, version: '0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
   const executor = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000 });
   closers.push(async () => {
@@ -110,7 +111,7 @@ function startExecutor(origin: string) {
   const begun: string[] = [];
   const execute = (message: ExecMessage) =>
     executor.execute(message, {
-      remainingMs: 10_000,
+      remainingMs: 60_000,
       signal: new AbortController().signal,
       beforeEffect: async () => void begun.push(message.call_id),
     });
@@ -168,6 +169,30 @@ it('passes each question and each answer to its own call, on one session', async
   expect(done.map(({ text }) => text)).toEqual(who.map((name, index) => `${name}: accept Ann ${index}`).toReversed());
   expect(begun).toHaveLength(40);
   expect([...declared]).toEqual([JSON.stringify({ elicitation: FORMS })]);
+});
+
+it('passes the questions of a local server to their calls, each on a process that runs no other, while there are four', async () => {
+  const { execute } = startExecutor('http://127.0.0.1:1');
+  const program = fileURLToPath(new URL('../spec/asking-process.fixture.ts', import.meta.url));
+  const options = { command: process.execPath, args: [program], protocol_version: '2025-11-25', timeout_seconds: 60 };
+  const binding = { kind: 'mcp' as const, server: 'local', transport: 'stdio' as const, remoteName: 'greet', url: '' };
+  const call = (who: string) =>
+    messageOf('', 'greet', { binding: { ...binding, options }, arguments: { who }, ...asking(FORMS) });
+  const messages = ['a', 'b', 'c', 'd'].map(call);
+  const asked = await Promise.all(messages.map(execute));
+  expect(asked.map(({ failure }) => failure?.facts?.input?.requests)).toMatchObject(
+    ['a', 'b', 'c', 'd'].map((who) => ({ 'question-1': { params: { message: `Name of ${who}?` } } })),
+  );
+  expect((await execute(call('e'))).failure).toMatchObject({ code: 'INPUT_REQUIRED' });
+  const answers = messages.map((message, index) => answering(message, asked[index]!, accept(`Ann ${index}`)));
+  const done = await Promise.all(answers.toReversed().map(execute));
+  expect(done.map(({ text }) => text)).toEqual(
+    ['a', 'b', 'c', 'd'].map((who, index) => `1 ${who}: accept Ann ${index}`).toReversed(),
+  );
+  const again = call('f');
+  expect(await execute(answering(again, await execute(again), accept('Ann')))).toMatchObject({
+    text: '2 f: accept Ann',
+  });
 });
 
 it('goes on over several questions, for prompts as well, and takes a no for an answer', async () => {

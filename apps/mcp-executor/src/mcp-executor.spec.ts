@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
+import { memorySkillFiles, SkillsExtension } from '@modelcontextprotocol/server/ext/skills';
 import type { CallInput, JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
+import { RESULT_DIGEST, resultDigest } from '@toolfleet/contracts/pinned-result';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { EgressClient } from '@toolfleet/egress';
 import { BreakerMap, SystemClock, type Clock } from '@toolfleet/resilience';
@@ -14,6 +16,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { McpExecutor } from './mcp-executor.js';
+import { STREAM_CONNECTIONS } from './mcp-session.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 const closers: (() => Promise<unknown> | unknown)[] = [];
@@ -40,8 +43,16 @@ async function serve(
 const ANY_FORM = { type: 'object' as const, properties: { n: { type: 'integer' as const } } };
 const PIXEL = 'iVBORw0KGgo=';
 
+const SKILL = '---\nname: refunds\ndescription: Refunds an order\n---\nSee [rules](rules.md).\n';
+const skills = await SkillsExtension.load(
+  memorySkillFiles({ 'refunds/SKILL.md': SKILL, 'refunds/rules.md': '# Rules' }),
+);
+/** How often the prompt `counted` was read: its text differs from request to request. */
+let counted = 0;
+
 function toolServer(seen: string[] = []): McpServer {
   const server = new McpServer({ name: 'test', version: '1.0.0' });
+  skills.attach(server);
   server.registerTool(
     'add',
     {
@@ -65,6 +76,9 @@ function toolServer(seen: string[] = []): McpServer {
   }));
   server.registerPrompt('greet', { description: 'Greets.' }, () => ({
     messages: [{ role: 'user', content: { type: 'resource_link', uri: 'x://l', name: 'l' } }],
+  }));
+  server.registerPrompt('counted', { description: 'Counts.' }, () => ({
+    messages: [{ role: 'user', content: { type: 'text', text: `${(counted += 1)}` } }],
   }));
   server.registerResource('l', 'x://l', {}, ({ href }) => {
     seen.push(`read ${href}`);
@@ -176,10 +190,13 @@ function executor(
 ) {
   const { clock = new SystemClock() } = options;
   const ports = [options.port ?? 0, ...(options.ports ?? [])].filter((port) => port > 0);
-  const egress = new EgressClient({ allowlist: [], allowedEndpoints: ports.map((port) => `http://127.0.0.1:${port}`) });
+  const allowed = { allowlist: [], allowedEndpoints: ports.map((one) => `http://127.0.0.1:${one}`) };
+  const egress = new EgressClient(allowed);
+  const streamEgress = new EgressClient({ ...allowed, limits: STREAM_CONNECTIONS });
   const expander = new VariableExpander([], options.env ?? {});
   const parts = {
     egress,
+    streamEgress,
     clock,
     expand: (value: string) => expander.expand(value),
     maxResponseBytes: options.maxBytes ?? 3_000_000,
@@ -194,7 +211,7 @@ function executor(
   closers.push(async () => {
     await pool.close();
     breakers.dispose();
-    await egress.close();
+    await Promise.all([egress.close(), streamEgress.close()]);
   });
   const made = new McpExecutor(pool, breakers, parts, clock, {
     defaultIdleMs: 5_000,
@@ -223,7 +240,7 @@ function executor(
     pool,
     egress,
     discover: (message: JsonObject) =>
-      made.discover(message as never, { timeoutMs: 5_000, signal: new AbortController().signal }),
+      made.discover(message as never, { timeoutMs: 30_000, signal: new AbortController().signal }),
   };
 }
 
@@ -255,12 +272,25 @@ describe.each(['both revisions', '2025 with sessions'])('a server of %s', (kind)
       input_schema: { type: 'object', required: ['a', 'b'] },
     });
     expect(found.prior['kind']).toBe(kind === 'both revisions' ? 'modern' : 'legacy');
-    expect(found.prompts).toEqual([{ name: 'greet', description: 'Greets.' }]);
-    expect(found.resources).toMatchObject({ resources: [{ name: 'l', uri: 'x://l' }], resourceTemplates: [] });
+    expect(found.prompts).toEqual([
+      { name: 'greet', description: 'Greets.', _meta: { [RESULT_DIGEST]: expect.stringMatching(/^[0-9a-f]{64}$/) } },
+      { name: 'counted', description: 'Counts.' },
+    ]);
+    expect(found.resources).toMatchObject({ directoryRead: true });
+    expect(found.resources?.resources).toContainEqual({ name: 'l', uri: 'x://l' });
+    expect(found.skills).toMatchObject({ skills: [{ uri: 'skill://refunds/SKILL.md' }], refused: [] });
     const replies = await Promise.all(Array.from({ length: 20 }, (_, a) => call({ url }, 'add', { a, b: 1 })));
     expect(replies.map((reply) => reply.output)).toEqual(Array.from({ length: 20 }, (_, a) => ({ sum: a + 1 })));
     expect(replies[0]).toMatchObject({ ok: true, text: '1', metadata: {} });
     expect(pool.size).toBe(1);
+  });
+
+  it('is discovered as many sources, which all keep a notification stream', async () => {
+    const { url, port } = await start();
+    const { discover, pool } = executor({ port });
+    const sources = Array.from({ length: 12 }, (_, number) => discover({ server: `s${number}`, url }));
+    expect((await Promise.all(sources)).map(({ tools }) => tools.length)).toEqual(sources.map(() => 4));
+    expect(pool.size).toBe(12);
   });
 
   it('gets prompts and reads resources, with addresses of the fleet', async () => {
@@ -282,6 +312,41 @@ describe.each(['both revisions', '2025 with sessions'])('a server of %s', (kind)
     const completion = { uri: 'x://l', argument: { name: 'a', value: '' } };
     const none = { ok: true, output: { completion: { values: [] } } };
     expect(await call({ url, method: 'resources/read' }, 'test', completion)).toMatchObject(none);
+  });
+
+  it('gets skills and the children of directories, with addresses of the fleet', async () => {
+    const { url, port } = await start();
+    const { call, discover } = executor({ port });
+    const authority = 'mcp-0123456789abcdef';
+    const address = `skill://${authority}/refunds`;
+    const skill = await call({ url, authority, method: 'skills/get' }, 'skill://refunds/SKILL.md');
+    const files = [{ uri: `${address}/SKILL.md`, size: SKILL.length }, { uri: `${address}/rules.md` }];
+    expect(skill).toMatchObject({ ok: true, output: { skill: { uri: `${address}/SKILL.md`, resources: files } } });
+    const read = (uri: string) => call({ url, authority, method: 'resources/read' }, 'test', { uri, directory: true });
+    const { output } = await read(address);
+    expect((output as JsonObject)['resources']).toMatchObject(files.map(({ uri }) => ({ uri })));
+    const none = { ok: false, failure: { facts: { rpcCode: -32_602 } } };
+    expect(await read('x://l')).toMatchObject(none);
+    expect(await call({ url, method: 'skills/get' }, 'skill://nothing/SKILL.md')).toMatchObject(none);
+    const found = await discover({ server: 'test', url });
+    const digest = resultDigest(found.skills!.skills[0]!);
+    const get = (approved: string) =>
+      call({ url, authority, method: 'skills/get', digest: approved }, 'skill://refunds/SKILL.md');
+    expect(await get(digest)).toMatchObject({ ok: true });
+    expect(await get('0'.repeat(64))).toMatchObject({ ok: false, failure: { code: 'TOOL_QUARANTINED' } });
+  });
+
+  it('refuses the text of a prompt that is not as it was approved', async () => {
+    const { url, port } = await start();
+    const { call, discover } = executor({ port });
+    const [greet] = (await discover({ server: 'test', url })).prompts!;
+    const digest = String((greet!['_meta'] as JsonObject)[RESULT_DIGEST]);
+    const get = (name: string) => call({ url, authority: 'mcp-0123456789abcdef', method: 'prompts/get', digest }, name);
+    expect(await get('greet')).toMatchObject({ ok: true });
+    expect(await get('counted')).toMatchObject({
+      ok: false,
+      failure: { code: 'TOOL_QUARANTINED', message: expect.stringContaining('has changed and awaits approval') },
+    });
   });
 
   it('keeps every content block', async () => {
@@ -419,7 +484,9 @@ describe('McpExecutor', () => {
     const found = discover({ server: 'test', url, protocol_version: pinned, prior: { kind: 'legacy' } });
     if (!expected) return expect(found).rejects.toMatchObject({ code: 'UPSTREAM_ERROR' });
     expect(await found).toMatchObject({ protocol_version: pinned });
-    return expect(methods.filter((method) => !/^(?:prompts|resources|subscriptions)\//.test(method))).toEqual(expected);
+    return expect(methods.filter((method) => !/^(?:prompts|resources|skills|subscriptions)\//.test(method))).toEqual(
+      expected,
+    );
   });
 
   it.each([
@@ -514,7 +581,8 @@ describe('McpExecutor', () => {
     const { url, port } = await serve(replacing({ 'prompts/list': wrong, 'resources/templates/list': refused }));
     const found = await executor({ port }).discover({ server: 'test', url });
     expect(found.tools).toHaveLength(4);
-    expect(found).toMatchObject({ prompts: [], resources: { resources: [{ uri: 'x://l' }], resourceTemplates: [] } });
+    expect(found).toMatchObject({ prompts: [], resources: { resourceTemplates: [] } });
+    expect(found.resources?.resources).toContainEqual({ name: 'l', uri: 'x://l' });
   });
 
   it.each<[string, string, (id: number, response: ServerResponse) => void]>([

@@ -40,6 +40,8 @@ export interface SessionDeps {
   egress: EgressClient;
   /** For sessions whose calls may be held open; default: `egress`. */
   heldEgress?: EgressClient;
+  /** For the notification streams of sessions (`STREAM_CONNECTIONS`); default: `egress`. */
+  streamEgress?: EgressClient;
   clock: Clock;
   /** Expands `${VAR}` and opens secrets sealed for the registration. */
   expand: OpenSecret;
@@ -55,6 +57,11 @@ export interface SessionDeps {
 
 /** A long-lived notification stream is cut at this size; the SDK reopens it. */
 const MAX_STREAM_BYTES = 64 * 1024 * 1024;
+/**
+ * Connections of notification streams. A session keeps one as long as it is open, and one more while resources are subscribed to. They
+ * are separate from those of requests, because the streams of a few sources with one origin would occupy all of these.
+ */
+export const STREAM_CONNECTIONS = { connectionsPerHost: 500, totalConnections: 500 };
 /** Safety net behind the limits of each exchange, which end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
 const CONNECT_TIMEOUT_MS = 15_000;
@@ -92,6 +99,8 @@ export class McpSession {
     readonly client: Client,
     readonly target: McpTarget,
     private readonly connection: WatchedConnection,
+    /** Where questions go that come on the stream of the session. */
+    private readonly asking: { exchange: Exchange | undefined },
   ) {}
 
   /**
@@ -121,7 +130,8 @@ export class McpSession {
     client.onerror = () => undefined; // relevant errors reach the call they belong to
     const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
     fillOmitted(transport, client);
-    if (target.transport !== 'stdio') relayQuestions(transport, client, target.declared);
+    const asking: { exchange: Exchange | undefined } = { exchange: undefined };
+    relayQuestions(transport, client, target.declared, () => Exchange.active ?? asking.exchange);
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
     try {
@@ -131,7 +141,21 @@ export class McpSession {
       throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
     }
     connection.negotiated(client.getNegotiatedProtocolVersion());
-    return new McpSession(client, target, connection);
+    return new McpSession(client, target, connection, asking);
+  }
+
+  /**
+   * Runs a call. Meanwhile, questions on the stream of a local process are taken for those of the call, if the process runs no other
+   * (`McpTarget.lane`).
+   */
+  async serve<T>(exchange: Exchange, call: () => Promise<T>): Promise<T> {
+    if (this.target.lane === undefined) return call();
+    this.asking.exchange = exchange;
+    try {
+      return await call();
+    } finally {
+      this.asking.exchange = undefined;
+    }
   }
 
   /**
@@ -214,26 +238,33 @@ function sessionPost(url: string, target: McpTarget, deps: SessionDeps): PostMes
     deps.egress.request({ url, method: 'POST', headers, body, signal, timeouts, maxBytes });
 }
 
-/** The guarded fetch with limits by kind of exchange: a call, a list, or the notification stream (GET). */
+/** The guarded fetch with limits by kind of exchange: a call, a list, or a notification stream. */
 function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
   const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
-  const send = egressFetch(deps.egress, (_url, init) => {
+  const noteStreamError = () => {
     const exchange = Exchange.active;
-    const stream = (init.method ?? 'GET') === 'GET';
-    return {
-      // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
-      timeouts: {
-        headersMs: stream ? CONNECT_TIMEOUT_MS : null,
-        bodyIdleMs: null,
-        totalMs: stream ? null : MAX_EXCHANGE_MS,
-      },
-      maxBytes: stream ? MAX_STREAM_BYTES : exchange?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
-      onBodyError: (error) => {
-        if (exchange) exchange.streamError = error;
-      },
+    return (error: unknown): void => {
+      if (exchange) exchange.streamError = error;
     };
-  });
-  return async (input, init) => Exchange.active?.takeAnswer() ?? send(input, init);
+  };
+  const send = egressFetch(deps.egress, () => ({
+    // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
+    timeouts: { headersMs: null, bodyIdleMs: null, totalMs: MAX_EXCHANGE_MS },
+    maxBytes: Exchange.active?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
+    onBodyError: noteStreamError(),
+  }));
+  const openStream = egressFetch(deps.streamEgress ?? deps.egress, () => ({
+    timeouts: { headersMs: CONNECT_TIMEOUT_MS, bodyIdleMs: null, totalMs: null },
+    maxBytes: MAX_STREAM_BYTES,
+    onBodyError: noteStreamError(),
+  }));
+  return async (input, init) =>
+    Exchange.active?.takeAnswer() ?? (opensStream(init) ? openStream(input, init) : send(input, init));
+}
+
+/** Whether a request opens a notification stream: GET in 2025, `subscriptions/listen` in 2026. */
+function opensStream({ method = 'GET', headers }: RequestInit = {}): boolean {
+  return method === 'GET' || new Headers(headers).get('mcp-method') === 'subscriptions/listen';
 }
 
 function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransport {
@@ -291,16 +322,22 @@ function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
 
 /**
  * Passes questions of servers of the 2025 revisions on to the call on whose stream they arrive: the SDK handles a message in the context
- * of the request whose response carries it. A question on the stream of the session belongs to no call, and is refused.
+ * of the request whose response carries it. A question on the stream of the session belongs to no call, and is refused, unless the
+ * session has only one.
  */
-function relayQuestions(transport: Transport, client: Client, declared: JsonObject | undefined): void {
+function relayQuestions(
+  transport: Transport,
+  client: Client,
+  declared: JsonObject | undefined,
+  findCall: () => Exchange | undefined,
+): void {
   intercept(transport, 'onmessage', (message) => {
-    const isQuestion = 'method' in message && message.method === 'elicitation/create';
-    if (isQuestion && Exchange.active) Exchange.active.isAskedInVain = true;
+    const call = findCall();
+    if (call && 'method' in message && message.method === 'elicitation/create') call.isAskedInVain = true;
   });
   if (!declared) return;
   client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => {
-    const exchange = Exchange.active;
+    const exchange = findCall();
     if (!exchange?.ask) throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'The question belongs to no call');
     exchange.isAskedInVain = false;
     return exchange.ask(params as unknown as JsonObject, mcpReq.signal);

@@ -41,6 +41,11 @@ export interface McpTarget {
    * calls with different ones have different sessions.
    */
   declared?: JsonObject;
+  /**
+   * Number of the process of a local server of the 2025 revisions, for calls whose callers can be asked: it runs one call at a time, whose
+   * questions its questions are.
+   */
+  lane?: number;
   /** Hash of everything that identifies server and credential, before expansion. */
   key: string;
 }

@@ -12,8 +12,8 @@ import {
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
-import { failedResponse, type ExecResponse } from '@toolfleet/contracts/execution';
-import type { Clock } from '@toolfleet/resilience';
+import { failedResponse, TASK_REPORT_MS, type ExecResponse } from '@toolfleet/contracts/execution';
+import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { toInputResponse } from './input-request.js';
 import { classifyMcpError } from './mcp-error.js';
 import type { McpMessage } from './mcp-target.js';
@@ -33,8 +33,8 @@ const MAX_LOST_POLLS = 5;
 const CANCEL_MS = 10_000;
 /** What is left of the time of a call when its task is given up, so that the answer arrives while the caller waits. */
 const ANSWER_MS = 250;
-/** How often an unchanged question is reported again: reports are delivered at most once. */
-const REPORT_AGAIN_MS = 5_000;
+/** Shortest time between two changes that are reported: the number of reports of a call is limited. */
+const CHANGE_MS = 1_000;
 
 export type TaskMethod = 'tasks/get' | 'tasks/update' | 'tasks/cancel';
 
@@ -89,14 +89,53 @@ interface TaskDeps {
  */
 export async function followTask(task: CreatedTask, message: McpMessage, deps: TaskDeps): Promise<ExecResponse> {
   const endsAt = deps.clock.monotonic() + deps.remainingMs - ANSWER_MS;
+  const reports = new TaskReports(deps);
   try {
-    return await poll(task, message, deps, endsAt);
+    return await poll(task, message, { ...deps, onProgress: reports.report }, endsAt);
   } catch (error) {
     // The caller has gone, or leaves with this error.
     const { request } = deps;
     void request('tasks/cancel', { taskId: task.id }, CANCEL_MS).catch(() => undefined);
     throw error;
+  } finally {
+    reports.close();
   }
+}
+
+/**
+ * Reports of one task. The last one is repeated all the time: reports are delivered at most once, and without them the gateway takes this
+ * process for dead.
+ */
+class TaskReports {
+  #last: CallProgress = {};
+  /** What was sent last, as JSON. */
+  #sent = '{}';
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #cancelTimer: CancelTimer;
+
+  constructor(private readonly deps: Pick<TaskDeps, 'clock' | 'onProgress'>) {
+    this.#cancelTimer = deps.clock.after(TASK_REPORT_MS, this.#repeat);
+  }
+
+  /** Takes what the task reports by now. */
+  readonly report = (report: CallProgress): void => {
+    const now = this.deps.clock.monotonic();
+    const json = JSON.stringify(report);
+    this.#last = report;
+    if (json === this.#sent || now < this.#reportedAt + CHANGE_MS) return;
+    this.#sent = json;
+    this.#reportedAt = now;
+    this.deps.onProgress?.(report);
+  };
+
+  close(): void {
+    this.#cancelTimer();
+  }
+
+  readonly #repeat = (): void => {
+    this.#cancelTimer = this.deps.clock.after(TASK_REPORT_MS, this.#repeat);
+    this.deps.onProgress?.(this.#last);
+  };
 }
 
 async function poll(
@@ -112,8 +151,6 @@ async function poll(
   if (Object.keys(responses).length > 0)
     await request('tasks/update', { taskId: id, inputResponses: responses }, leftMs());
   let lost = 0;
-  let reported = '';
-  let reportedAt = 0;
   for (let waitMs = pollMs; ;) {
     await clock.sleep(Math.min(waitMs, Math.max(0, leftMs())), signal);
     if (leftMs() <= 0) throw stillRunning(server);
@@ -142,12 +179,7 @@ async function poll(
     }
     const report: CallProgress = typeof statusMessage === 'string' ? { message: statusMessage } : {};
     if (input?.tasks === 'follow') report.task = { id, server, revision, requests };
-    const now = clock.monotonic();
-    const json = JSON.stringify(report);
-    if (json === reported && now < reportedAt + REPORT_AGAIN_MS) continue;
-    reported = json;
-    reportedAt = now;
-    if (json !== '{}') onProgress?.(report);
+    onProgress?.(report);
   }
 }
 

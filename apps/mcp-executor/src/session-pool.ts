@@ -16,6 +16,9 @@ export interface PoolLimits {
   maxInFlight: number;
 }
 
+/** Processes of a local server for calls whose callers can be asked. Further calls at the same time cannot ask. */
+const ASKING_PROCESSES = 4;
+
 export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 200, maxInFlight: 100 };
 
 interface Slot {
@@ -28,7 +31,8 @@ interface Slot {
 }
 
 /** Targets with one key share a session. */
-const sessionKey = ({ key, declared }: McpTarget): string => (declared ? `${key} ${JSON.stringify(declared)}` : key);
+const sessionKey = ({ key, declared, lane = 0 }: McpTarget): string =>
+  declared ? `${key} ${JSON.stringify(declared)} ${lane}` : key;
 
 /** Opens a session; replaced in tests. */
 type OpenSession = typeof McpSession.open;
@@ -72,7 +76,7 @@ export class SessionPool {
    */
   async use<T>(server: McpTarget, work: (session: McpSession) => Promise<T>, asked?: JsonObject): Promise<T> {
     if (this.closed) throw new ToolError('SERVICE_UNAVAILABLE');
-    const target = asked && this.asksOnSession(server) ? { ...server, declared: asked } : server;
+    const target = asked && this.asksOnSession(server) ? this.askingTarget(server, asked) : server;
     const key = sessionKey(target);
     const slot = this.slots.get(key) ?? this.start(target);
     if (slot.inFlight >= this.limits.maxInFlight) {
@@ -126,9 +130,19 @@ export class SessionPool {
     return this.priors.has(key) ? this.priors.get(key) : prior;
   }
 
-  /** Servers of 2026-07-28 ask in their results. A local process has one stream, which does not tell whose call asks. */
+  /** Servers of 2026-07-28 ask in their results. */
   private asksOnSession(target: McpTarget): boolean {
-    return target.transport !== 'stdio' && this.priorOf(target)?.['kind'] !== 'modern';
+    return this.priorOf(target)?.['kind'] !== 'modern';
+  }
+
+  /** A local process has one stream, which does not tell whose call asks: it gets one call at a time, while there are processes. */
+  private askingTarget(server: McpTarget, declared: JsonObject): McpTarget {
+    if (server.transport !== 'stdio') return { ...server, declared };
+    for (let lane = 0; lane < ASKING_PROCESSES; lane += 1) {
+      const target = { ...server, declared, lane };
+      if (!this.slots.get(sessionKey(target))?.inFlight) return target;
+    }
+    return server;
   }
 
   private start(target: McpTarget): Slot {

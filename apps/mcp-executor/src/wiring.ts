@@ -6,6 +6,7 @@ import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { HELD_CONNECTIONS } from './held-calls.js';
 import { McpExecutor } from './mcp-executor.js';
 import { mcpExecutorConfig } from './mcp-executor.config.js';
+import { STREAM_CONNECTIONS } from './mcp-session.js';
 import { readTarget } from './mcp-target.js';
 import { ResourceWatches } from './resource-watches.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
@@ -22,6 +23,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       deps.egress({ allowlist: 'MCP_ALLOWED_DOMAINS', limits: { ...limits, maxBytes: maxResponseBytes } });
     const egress = toServers({});
     const heldEgress = toServers(HELD_CONNECTIONS);
+    const streamEgress = toServers(STREAM_CONNECTIONS);
     const expand = secretOpener({
       kind: 'mcp',
       expander: new VariableExpander(mcpExecutorConfig.ownKeys),
@@ -31,6 +33,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       {
         egress,
         heldEgress,
+        streamEgress,
         clock,
         expand,
         metrics,

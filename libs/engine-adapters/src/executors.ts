@@ -1,5 +1,11 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
-import type { ExecMessage, ExecResponse, PythonJobPolicy, NewExecJob } from '@toolfleet/contracts/execution';
+import {
+  TASK_SILENT_MS,
+  type ExecMessage,
+  type ExecResponse,
+  type NewExecJob,
+  type PythonJobPolicy,
+} from '@toolfleet/contracts/execution';
 import { builtinSubject, QUEUES, resumeSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Binding } from '@toolfleet/contracts/tool-definition';
 import { Executor, toExecMessage, type Call } from '@toolfleet/engine';
@@ -43,6 +49,11 @@ export function executorTable(create: ExecutorFactory): (binding: Binding) => Ex
   };
 }
 
+/** Whether a call follows a task that it has begun at its server: its executor reports all the time, and any other one can go on. */
+export function followsTask({ input }: Call['request']): boolean {
+  return input?.tasks === 'follow' && input.given?.task !== undefined;
+}
+
 /** Runs attempts on an executor process over NATS; the executor acknowledges the request before it works on it. */
 export class RemoteExecutor extends Executor {
   /** @param raiseFence raises the fence of a journalled call; resolves to undefined when its effect may have begun */
@@ -74,6 +85,7 @@ export class RemoteExecutor extends Executor {
       timeoutMs: call.deadline.remainingMs(),
       signal: call.signal,
       onProgress: call.request.onProgress,
+      silentMs: followsTask(call.request) && call.request.onProgress ? TASK_SILENT_MS : undefined,
       onAck: () => void (call.active.isUnacknowledged = false),
       onAckMissed: () => void (call.active.isUnacknowledged = true),
       // Without a journal entry the call is idempotent: a second executor may run it under any higher fence.

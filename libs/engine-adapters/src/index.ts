@@ -8,7 +8,7 @@ export { RedisRateLimiter } from './redis-rate-limiter.js';
 export { RedisResultCache } from './redis-result-cache.js';
 export { SpendSlices } from './spend-slices.js';
 export { ToolLabels } from './tool-labels.js';
-export { executorTable, QueueExecutor, RemoteExecutor } from './executors.js';
+export { executorTable, followsTask, QueueExecutor, RemoteExecutor } from './executors.js';
 export { configuredGuards } from './guards/configured-guards.js';
 export { policyComponent } from './policy/engine-policy.js';
 export { RecordedPolicy, UnknownFact, type PastCall } from './policy/recorded-policy.js';

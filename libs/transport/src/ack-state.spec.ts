@@ -18,6 +18,8 @@ describe('a call of the ack-first hop', () => {
     ['is sent again with the raised fence', raising, { raised: 2 }, again],
     ['is acknowledged while its fence is raised', raising, 'acknowledged', late],
     ['is sent again to a member whose claim is refused now', late, { raised: 2 }, again, accepted],
+    ['is taken from a member that holds it and reports no more', accepted, 'silent', raising],
+    ['is not silent before it is held', sent, 'silent', sent],
     ['waits for the member that claimed it', raising, 'claimed', claimed],
     ['is accepted by the member that claimed it', claimed, 'acknowledged', accepted],
     ['tries to raise its fence again', raising, 'not raised', sent],

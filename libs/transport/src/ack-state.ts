@@ -4,12 +4,15 @@ export type AckState =
   | { kind: 'sent'; fence: number; acked: false }
   /** Overdue: the fence is being raised for another send. */
   | { kind: 'raising'; fence: number; acked: boolean }
-  /** An executor has accepted or claimed it: only a reply or the deadline ends the wait. */
+  /** An executor has accepted or claimed it: only a reply, the deadline or its silence ends the wait. */
   | { kind: 'held'; fence: number; acked: boolean }
   | { kind: 'ended'; fence: number; acked: boolean };
 
-/** `raised`: the fence that the next send has. `claimed`: raising it was refused. `not raised`: it could not be tried. */
-export type AckEvent = { raised: number } | 'acknowledged' | 'overdue' | 'claimed' | 'not raised' | 'ended';
+/**
+ * `raised`: the fence that the next send has. `claimed`: raising it was refused. `not raised`: it could not be tried. `silent`: the
+ * executor that holds the call has not reported for too long.
+ */
+export type AckEvent = { raised: number } | 'acknowledged' | 'overdue' | 'silent' | 'claimed' | 'not raised' | 'ended';
 
 /** The state after an event; the same one where the event means nothing to it. */
 export function advance(state: AckState, event: AckEvent, journalled: boolean): AckState {
@@ -18,6 +21,7 @@ export function advance(state: AckState, event: AckEvent, journalled: boolean): 
   if (event === 'ended') return { kind: 'ended', fence, acked };
   if (event === 'acknowledged') return { kind: kind === 'raising' ? kind : 'held', fence, acked: true };
   if (event === 'overdue') return kind === 'sent' ? { kind: 'raising', fence, acked } : state;
+  if (event === 'silent') return kind === 'held' ? { kind: 'raising', fence, acked: false } : state;
   if (kind !== 'raising') return state;
   // Race: an acknowledgement arrived while the fence was being raised. With a journal that member's claim is refused now, so the
   // message is sent again; without one the member does the work.

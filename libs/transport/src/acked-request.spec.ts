@@ -155,6 +155,26 @@ describe('the ack-first hop', () => {
     awake.end();
   });
 
+  it('goes to another member when the one that accepted it stops reporting', async () => {
+    const gone = await responder('x.follow', (received) => {
+      ack(received);
+      plain.publish(received.headers!.get('Tf-Progress')!, JSON.stringify({ message: 'half' }));
+    });
+    const seen: unknown[] = [];
+    const reply = client.requestAcked('x.follow', message('f1'), {
+      bumpFence,
+      silentMs: 400,
+      onProgress: (one) => seen.push(one),
+      timeoutMs: 60_000,
+    });
+    await eventually('it is accepted', () => seen.length > 0);
+    gone.end();
+    const next = await responder('x.follow', (received) => void received.respond('{}'));
+    expect(await reply).toEqual({});
+    expect([gone.seen.length, next.seen[0]?.fence, fences[0]]).toEqual([1, 2, 2]);
+    next.end();
+  });
+
   it('drops the reply of an older fence when the call is journalled, accepts it when it is idempotent', async () => {
     const held: Msg[] = [];
     const late = await responder('x.late', (received, body) => {

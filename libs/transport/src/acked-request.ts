@@ -3,7 +3,8 @@
  * before the deadline: every send waits 250 ms for an acknowledgement (a result counts as one), then the message goes to the group
  * again with a raised fence. Raising the fence is refused once a member has claimed a non-idempotent call; then the caller can only
  * wait. Each send has its own reply token, so the fence of a late reply is known: with a journal an older fence can no longer finish
- * and its replies are dropped; without one the call is idempotent and any result is good.
+ * and its replies are dropped; without one the call is idempotent and any result is good. A call whose executor promises to report
+ * (`silentMs`) also goes to the group again when the reports stop.
  */
 import { ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -42,6 +43,11 @@ export interface AckedOptions {
   onAckMissed?: () => void;
   /** Called with progress reports, never after the result; without it the executor sends none. */
   onProgress?: (progress: CallProgress) => void;
+  /**
+   * The executor reports progress more often than this, and another one can go on with the call: without a report for so long it is gone.
+   * Needs `onProgress`.
+   */
+  silentMs?: Milliseconds | undefined;
   signal?: AbortSignal;
   headers?: OutgoingHeaders;
 }
@@ -140,8 +146,9 @@ export class AckedRequest implements PendingRequest {
         new ToolError('DEADLINE_EXCEEDED', { message: `No result on ${this.subject} before the deadline` }),
       );
     }
-    if (this.#state.kind !== 'sent') return;
-    this.#advance('overdue');
+    if (this.#state.kind === 'held') this.#advance('silent');
+    else if (this.#state.kind === 'sent') this.#advance('overdue');
+    else return;
     this.client.metrics?.natsAckMissed.inc({ subject_class: subjectClass(this.subject) });
     this.options.onAckMissed?.();
     void this.#resend();
@@ -169,8 +176,9 @@ export class AckedRequest implements PendingRequest {
   #advance(event: AckEvent): void {
     const before = this.#state;
     this.#state = advance(before, event, this.message.journalled);
-    const ackBy = this.client.clock.monotonic() + ACK_TIMEOUT_MS;
-    this.dueAt = this.#state.kind === 'sent' ? Math.min(this.#deadlineAt, ackBy) : this.#deadlineAt;
+    const { kind } = this.#state;
+    const waitMs = kind === 'sent' ? ACK_TIMEOUT_MS : kind === 'held' ? this.options.silentMs : undefined;
+    this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + (waitMs ?? Number.POSITIVE_INFINITY));
     if (this.#state.acked && !before.acked) this.options.onAck?.();
   }
 

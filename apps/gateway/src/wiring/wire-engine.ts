@@ -12,6 +12,7 @@ import {
   CallMetrics,
   limiterFallback,
   executorTable,
+  followsTask,
   QueueExecutor,
   RemoteExecutor,
   PythonModules,
@@ -179,7 +180,9 @@ function wireExecutors(
     [QUEUES.programRuns]: newQueue(QUEUES.programRuns),
     [QUEUES.agentRuns]: newQueue(QUEUES.agentRuns),
   };
-  const raiseFence = async ({ callId, entry }: Call) => {
+  const raiseFence = async ({ callId, entry, request, deadline }: Call) => {
+    // The effect is the task, which goes on; to follow it has none.
+    if (followsTask(request)) await results.journal.awaitInput(callId, deadline.remainingMs());
     const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;
   };

@@ -15,6 +15,7 @@ import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
 import { firstCallsBench } from '../../test/load/first-calls.bench.mjs';
 import { leasesBench } from '../../test/load/leases.bench.mjs';
+import { mcpBench } from '../../test/load/mcp.bench.mjs';
 import { pathsBench } from '../../test/load/paths.bench.mjs';
 import { programsBench } from '../../test/load/programs.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
@@ -25,6 +26,7 @@ const BENCHES = {
   calculator: () => calculatorBench(ROOT),
   paths: () => pathsBench(ROOT),
   leases: () => leasesBench(ROOT),
+  mcp: () => mcpBench(ROOT),
   programs: () => programsBench(ROOT),
   'first-calls': () => firstCallsBench(ROOT),
   compute: () => computeBench(ROOT),

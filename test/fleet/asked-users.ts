@@ -320,7 +320,7 @@ class People {
 
   /** One of another user, for every tenth user. */
   #someOther<T>(of: readonly T[]): T | undefined {
-    return this.random() < 0.1 ? of[Math.floor(this.random() * of.length)] : undefined;
+    return this.random() < 0.3 ? of[Math.floor(this.random() * of.length)] : undefined;
   }
 
   #think(): Promise<void> {

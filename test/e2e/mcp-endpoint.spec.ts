@@ -9,9 +9,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
+import { Client as ClientOfSdk1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportOfSdk1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { eventually, freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
+import { startEverythingServer, type EverythingServer } from '../fleet/everything-server.js';
 import { modernRequest } from '../fleet/mcp-tasks.js';
 import { startTaskMcpServer, type TaskMcpServer } from '../fleet/task-mcp-server.js';
 
@@ -484,6 +487,169 @@ describe('a server that asks for input', () => {
       expect(asking.bookings.filter((booking) => booking.endsWith(' x'))).toEqual([]);
     },
   );
+});
+
+/** The reference server of SDK 1.x, and what its tools are called with. Those that only tasks of 2025-11-25 can call are left out. */
+describe('server-everything', () => {
+  const CALLS: Record<string, Record<string, unknown>> = {
+    echo: { message: 'ünï ✓' },
+    'get-annotated-message': { messageType: 'error', includeImage: true },
+    'get-env': {},
+    'get-resource-links': { count: 4 },
+    'get-resource-reference': { resourceType: 'Blob', resourceId: 2 },
+    'get-structured-content': { location: 'New York' },
+    'get-sum': { a: 2, b: 3 },
+    'get-tiny-image': {},
+    'gzip-file-as-resource': { name: 'x.gz', data: 'data:text/plain;base64,aGk=', outputType: 'resourceLink' },
+    'toggle-simulated-logging': {},
+    'toggle-subscriber-updates': {},
+    'trigger-long-running-operation': { duration: 0.2, steps: 2 },
+  };
+  const PROMPTS: Record<string, Record<string, string>> = {
+    'simple-prompt': {},
+    'args-prompt': { city: 'Lisbon', state: 'x' },
+    'completable-prompt': { department: 'Engineering', name: 'Alice' },
+    'resource-prompt': { resourceType: 'Text', resourceId: '3' },
+  };
+  const TEXTS = 'demo://resource/dynamic/text/{resourceId}';
+  let everything: EverythingServer;
+
+  beforeAll(async () => {
+    everything = await startEverythingServer();
+    appendFileSync(join(stateDir, 'allowed-endpoints'), `${everything.origin}\n`);
+    const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+    // Trusted, because hints of other servers are not passed on.
+    const body = JSON.stringify({ name: 'all', url: `${everything.origin}/mcp`, visibility: 'fleet', trusted: true });
+    const register = () => fetch(new URL('/api/v1/sources/mcp', url), { method: 'POST', headers, body });
+    await eventually('it is registered', async () => (await register()).ok);
+  });
+  afterAll(() => everything?.stop());
+
+  /** A client of either SDK: what they share has the same types. */
+  async function open(sdk: '1.x' | 'auto' | 'legacy', endpoint: string): Promise<Client> {
+    const requestInit = { headers: { Authorization: `Bearer ${KEY}` } };
+    if (sdk === '1.x') {
+      const client = new ClientOfSdk1({ name: 'e2e', version: '1' });
+      const transport = new TransportOfSdk1(new URL(endpoint), { requestInit });
+      await client.connect(transport as Parameters<ClientOfSdk1['connect']>[0]);
+      clients.push(client as unknown as Client);
+    } else {
+      const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode: sdk } });
+      await client.connect(new StreamableHTTPClientTransport(new URL(endpoint), { requestInit }));
+      clients.push(client);
+    }
+    return clients.at(-1)!;
+  }
+
+  /** A value with the names and addresses of the server, without what differs between two answers: times, and ids of sessions. */
+  const plain = (value: unknown): unknown => {
+    const decode = (key: string, item: unknown) =>
+      key === 'blob' && String(item).startsWith('UmVzb3VyY2U') ? Buffer.from(String(item), 'base64').toString() : item;
+    const text = JSON.stringify(value, decode)
+      .replaceAll(/:\/\/mcp-[0-9a-f]{16}\//g, '://')
+      .replaceAll(/\d{1,2}:\d\d:\d\d(?:\s[AP]M)?/g, 'now')
+      .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'session');
+    return JSON.parse(text);
+  };
+  const isLasting = ({ uri }: { uri: string }) => !uri.includes('/session/');
+
+  describe.each(['1.x', 'legacy', 'auto'] as const)('seen by a client (%s)', (sdk) => {
+    let [through, direct] = [] as unknown as [Client, Client];
+    beforeAll(async () => {
+      through = await open(sdk, url);
+      direct = await open(sdk, `${everything.origin}/mcp`);
+    });
+    const both = async (ask: (client: Client, name: (own: string) => string) => Promise<unknown>) => {
+      const [ours, theirs] = [await ask(through, (own) => `all_${own}`), await ask(direct, (own) => own)];
+      return [plain(ours), plain(theirs)] as [object, object];
+    };
+
+    it('lists what the server lists', async () => {
+      // Schemas are listed without their dialect, those of results require nothing, and tasks of 2025-11-25 are not offered.
+      const tools = (await direct.listTools()).tools
+        .filter(({ name }) => name in CALLS)
+        .map(({ execution: _tasks, inputSchema: { $schema: _in, ...inputSchema }, outputSchema, ...tool }) => {
+          return {
+            ...tool,
+            inputSchema,
+            ...(outputSchema && { outputSchema: { properties: outputSchema.properties } }),
+          };
+        });
+      expect(tools.map(({ name }) => name).toSorted()).toEqual(Object.keys(CALLS).toSorted());
+      const listed = new Map((await through.listTools()).tools.map((tool) => [tool.name, tool]));
+      for (const tool of tools)
+        expect(listed.get(`all_${tool.name}`)).toMatchObject({ ...tool, name: `all_${tool.name}` });
+      const prompts = (await through.listPrompts()).prompts.filter(({ name }) => name.startsWith('all_'));
+      const unprefixed = prompts.map((prompt) => ({ ...prompt, name: prompt.name.slice(4) }));
+      const byName = (a: { name: string }, b: { name: string }) => a.name.localeCompare(b.name);
+      expect(unprefixed.toSorted(byName)).toEqual((await direct.listPrompts()).prompts.toSorted(byName));
+      const [resources, ownResources] = await both(async (client) =>
+        (await client.listResources()).resources.filter(({ uri }) => uri.startsWith('demo:')).filter(isLasting),
+      );
+      expect(resources).toEqual(ownResources);
+      const [templates, ownTemplates] = await both(async (client) =>
+        (await client.listResourceTemplates()).resourceTemplates.filter((one) => one.uriTemplate.startsWith('demo:')),
+      );
+      expect(templates).toEqual(ownTemplates);
+    });
+
+    it.each(Object.entries(CALLS))('calls %s', async (tool, args) => {
+      // Toggles are called twice, so that nothing is left on.
+      for (let time = 1; time <= (tool.startsWith('toggle') ? 2 : 1); time += 1) {
+        const [ours, theirs] = await both(async (client, name) => {
+          const answer = await client.callTool({ name: name(tool), arguments: args });
+          const links = answer.content.filter((block) => block.type === 'resource_link').map(({ uri }) => uri);
+          const { content, structuredContent, isError = false } = answer;
+          return { content, structuredContent, isError, read: await readAll(client, links) };
+        });
+        // The fleet also gives the JSON in a text as structured content.
+        const { structuredContent, ...rest } = ours as Record<string, unknown>;
+        expect('structuredContent' in theirs ? { ...rest, structuredContent } : rest).toEqual(theirs);
+      }
+    });
+
+    const readAll = async (client: Client, addresses: string[]) => {
+      const contents: unknown[] = [];
+      for (const uri of addresses) contents.push((await client.readResource({ uri })).contents);
+      return contents;
+    };
+
+    it('reads its resources, and gets and completes its prompts', async () => {
+      const [read, own] = await both(async (client) => {
+        const { resources } = await client.listResources();
+        const { resourceTemplates } = await client.listResourceTemplates();
+        const expanded = resourceTemplates.map(({ uriTemplate }) => uriTemplate.replace('{resourceId}', '3'));
+        const addresses = [...resources.filter(isLasting).map(({ uri }) => uri), ...expanded];
+        return readAll(
+          client,
+          addresses.filter((uri) => uri.startsWith('demo:')),
+        );
+      });
+      expect(read).toEqual(own);
+      for (const [prompt, args] of Object.entries(PROMPTS)) {
+        const [got, ownText] = await both(async (client, name) => {
+          const { messages, description } = await client.getPrompt({ name: name(prompt), arguments: args });
+          return { messages, description };
+        });
+        expect(got).toEqual(ownText);
+      }
+      const template = (await through.listResourceTemplates()).resourceTemplates
+        .map(({ uriTemplate }) => uriTemplate)
+        .find((one) => plain(one) === TEXTS)!;
+      const [completed, ownValues] = await both(async (client, name) => {
+        const prompt = { type: 'ref/prompt' as const, name: name('completable-prompt') };
+        const resource = { type: 'ref/resource' as const, uri: client === direct ? TEXTS : template };
+        const context = { arguments: { department: 'Engineering' } };
+        const asked = [
+          { ref: prompt, argument: { name: 'department', value: 'S' } },
+          { ref: prompt, argument: { name: 'name', value: 'B' }, context },
+          { ref: resource, argument: { name: 'resourceId', value: '7' } },
+        ];
+        return Promise.all(asked.map(async (one) => (await client.complete(one)).completion.values));
+      });
+      expect([completed, ownValues]).toEqual([[['Sales', 'Support'], ['Bob'], ['7']], completed]);
+    });
+  });
 });
 
 describe('a server that answers with tasks', () => {

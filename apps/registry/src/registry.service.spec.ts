@@ -96,7 +96,7 @@ describe('registry service', () => {
     for (const part of reversed) await part.drain?.();
     for (const part of reversed) await part.stop?.();
   };
-  const send = <T>(subject: string, body: unknown = {}) => client.request<T>(subject, body, { timeoutMs: 10_000 });
+  const send = <T>(subject: string, body: unknown = {}) => client.request<T>(subject, body, { timeoutMs: 120_000 });
   const list = async (body: object = {}) => (await send<DefinitionListReply>(SUBJECTS.definitionList, body)).tools;
   /** Listed names, without the second of the sandbox's two tools. */
   const names = async (body: object = {}) =>

@@ -28,7 +28,7 @@ test('shares an entry with other gateways, with its true age', async () => {
   const [one, other] = await Promise.all([redisCache(), redisCache()]);
   const scope = aScope({ reach: 'near' });
   const find = async () => (await other.get('shared', scope)).cached;
-  await store(one, 'shared', scope, { freshMs: 300, staleMs: 60_000 }, outcome({ text: 'from one' }));
+  await store(one, 'shared', scope, { freshMs: 3_000, staleMs: 60_000 }, outcome({ text: 'from one' }));
   await expect.poll(find, { interval: 5 }).toMatchObject({ result: { text: 'from one' } });
   await expect.poll(find).toBeUndefined();
   expect(await other.getStale('shared', scope)).toMatchObject({ result: { text: 'from one' } });

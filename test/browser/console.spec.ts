@@ -246,6 +246,8 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const change = page.getByRole('article', { name: 'crm_find' });
     await change.getByText(`− ${HARMLESS}`).waitFor();
     await change.getByText(`+ ${HOSTILE}`).waitFor();
+    await change.getByRole('button', { name: 'Compare results of the last calls' }).click();
+    await change.getByText('No call of tenant operator succeeded').waitFor();
 
     await change.getByRole('button', { name: 'Reject' }).click();
     await change.getByRole('button', { name: 'Yes' }).click();

@@ -79,6 +79,12 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
       .click();
     await page.getByRole('link', { name: `calculator call ${refused.body.call_id}` }).waitFor();
     expect(page.url()).toMatch(/#\/calls\?from=1h&code=ARGUMENTS_INVALID$/);
+    await tab.go('budgets', 'Budgets and cost');
+    await page.getByLabel('Id of the user').fill('ann');
+    await page.getByLabel('USD', { exact: true }).fill('0');
+    await page.getByRole('button', { name: 'Test with recorded calls' }).click();
+    await page.getByText(/^Would have refused \d+ of \d+ calls since/).waitFor();
+    expect(await tab.accessibilityFaults()).toEqual([]);
     expect(tab.troubles).toEqual([]);
     await tab.close();
   });

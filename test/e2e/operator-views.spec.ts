@@ -769,6 +769,42 @@ describe('sources and approvals from a terminal', () => {
     crm.describe('Finds a person');
   });
 
+  it('that await an approval are tried with calls of the past', async () => {
+    const create = { client: 'tries', tenant_id: 'globex', roles: ['admin'] };
+    const key = (await fleet.ask({ path: '/api/v1/keys', body: create, key: fleet.operatorKey })).body.token;
+    const globex = (...argv: string[]) => fleetctl(key, ...argv);
+    crm.describe('Finds a person', { readOnly: true });
+    const fields = '{"overrides": {"find": {"idempotent": true}}}';
+    const added = await globex('sources', 'add', 'mcp', 'past', `${crm.origin}/mcp`, '--fields', fields);
+    expect(added, added.error).toMatchObject({ code: 0 });
+    const { body: found } = await fleet.call('past_find', { name: 'ann' }, { key });
+    expect(found).toMatchObject({ success: true, text: 'found ann' });
+    await eventually('it is recorded', async () => {
+      const path = `/api/v1/calls/${found.call_id}/record`;
+      return (await fleet.ask({ path, key })).body.body === 'own';
+    });
+    crm.describe('Finds people', { readOnly: true, answer: 'saw' });
+    await globex('sources', 'refresh', 'past');
+    const { out } = await globex('approvals', 'show', 'past_find', '--replay');
+    expect(out).toContain('+ Finds people');
+    expect(out).toContain(`${found.call_id} of `);
+    expect(out).toContain('  result\n  - "found ann"\n  + "saw ann"\n');
+    const [, revision = ''] = /fleetctl approvals approve globex\/past_find (\S+) /.exec(out) ?? [];
+    const replay = (...argv: string[]) => globex('calls', 'replay', found.call_id, ...argv);
+    expect((await replay('--revision', revision)).out).toContain('the definition of the tool has changed since');
+    expect((await replay('--revision', revision, '--for-real')).error).toContain('only runs dry');
+    expect((await replay('--revision', 'other')).error).toMatch(
+      /no revision other; it has \w+ \(in effect\) and \w+\./,
+    );
+    expect((await replay()).error).toContain('TOOL_QUARANTINED');
+    const path = '/api/v1/quarantine/past_find/replay';
+    const body = { pending_revision: revision };
+    expect((await fleet.ask({ path, body, key: memberKey() })).status).toBe(403);
+    expect((await fleet.ask({ path, body, key: fleet.adminKey })).body.code).toBe('NOT_FOUND');
+    await globex('sources', 'remove', 'past');
+    crm.describe('Finds a person');
+  });
+
   it('of the fleet are for operators; documents are files or URLs', async () => {
     const operator = (...argv: string[]) => fleetctl(fleet.operatorKey, ...argv);
     expect(await operator('sources', 'refresh', 'away')).toMatchObject({

@@ -4,6 +4,7 @@ import { executorClass } from '@toolfleet/contracts/subjects';
 import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
 import type { DefinitionStore, Quarantine, StoredTool } from './definition-store.js';
+import { toolKey } from './tool-key.js';
 
 /** Tools per page by default and at most. */
 const DEFAULT_PAGE = 500;
@@ -123,6 +124,12 @@ export class Catalog {
     }
     const nextCursor = at < view.listed.length ? page.at(-1)?.name : undefined;
     return { tools: page, version: this.known, next_cursor: nextCursor };
+  }
+
+  /** The definition that awaits an approval in place of a tool; null if there is none of this revision. */
+  pending({ name, tenant, available }: RegisteredTool, revision: string): RegisteredTool | null {
+    const { quarantine } = this.tools.get(toolKey(name, tenant)) ?? {};
+    return quarantine?.pendingRevision === revision ? { ...quarantine.pending, revision, available } : null;
   }
 
   /** The stored tool with this key. */

@@ -33,9 +33,12 @@ export class DefinitionEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.definitionGet, { schema: DEFINITION_GET })
-  async get({ name, tenant_id }: DefinitionGet): Promise<DefinitionGetReply> {
+  async get({ name, tenant_id, pending_revision }: DefinitionGet): Promise<DefinitionGetReply> {
     await this.catalog.refresh();
-    return { tool: this.catalog.get(name, tenant_id), version: this.catalog.version };
+    const tool = this.catalog.get(name, tenant_id);
+    const isPending = pending_revision !== undefined;
+    const shown = isPending && tool ? this.catalog.pending(tool, pending_revision) : tool;
+    return { tool: shown, version: this.catalog.version };
   }
 
   @Endpoint(SUBJECTS.definitionList, { schema: DEFINITION_LIST })

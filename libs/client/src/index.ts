@@ -46,6 +46,7 @@ export type {
   ToolsetSpec,
   ToolsetSummary,
   ToolsetVersion,
+  TriedCall,
   UsageRow,
 } from '@toolfleet/contracts/resources';
 export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from './json.js';
 import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
-import type { ContextKey } from './tool-definition.js';
+import type { ContextKey, RegisteredTool } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { FailureFacts, ToolError } from './errors/tool-error.js';
@@ -72,6 +72,8 @@ export interface CallRequest {
   requestId?: string;
   /** The finished call that this one runs again. */
   repeats?: string;
+  /** Runs this definition in place of the one in effect: one that awaits an approval is tried with calls of the past. */
+  definition?: RegisteredTool;
   agentId?: string;
   taskId?: string;
   idempotencyKey?: string;

@@ -26,10 +26,10 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
   const plans = new ToolPlans(ports.settings);
   return step('resolve', (call, next) => {
     const { active } = call;
-    const { toolName, view, principal, mode } = active.request;
+    const { toolName, view, principal, mode, definition } = active.request;
     const refusal = mode.kind === 'refused' ? mode.reason : undefined;
-    const found = ports.catalog.resolve(view?.shownName ?? toolName, principal);
-    const go = (resolved: ResolvedTool | undefined) => {
+    const found = definition ? { tool: definition } : ports.catalog.resolve(view?.shownName ?? toolName, principal);
+    const go = (resolved: ResolvedTool | undefined): Promise<CallResult> => {
       if (!resolved) return refuse(refusal ?? ports.catalog.notFound(toolName, principal));
       const { tool } = resolved;
       active.tool = tool;

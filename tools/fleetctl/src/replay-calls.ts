@@ -14,10 +14,11 @@ export const REPLAY_OPTIONS: readonly (readonly [option: string, help: string])[
     'replay: runs the tool for real; without it only tools without effects run, and the results are compared',
   ],
   ['--include-unknown', 'replay: with --for-real also calls with effects whose outcome is unknown'],
+  ['--revision <revision>', 'replay: runs this definition, which awaits an approval; see "fleetctl approvals"'],
   ['--rate <n>', 'replay: calls a second at most; default 5'],
   ['--budget-usd <amount>', 'replay: begins no call once the replays have cost as much'],
 ];
-export const REPLAY_KNOWN = ['for-real', 'include-unknown', 'rate', 'budget-usd'];
+export const REPLAY_KNOWN = ['for-real', 'include-unknown', 'revision', 'rate', 'budget-usd'];
 
 /** A call to repeat. */
 interface Origin {
@@ -39,6 +40,7 @@ export async function replayAll(
   const body = {
     mode: hasSwitch(line, 'for-real') ? ('run' as const) : ('dry' as const),
     include_unknown: includesUnknown || undefined,
+    revision: optionValue(line, 'revision'),
   };
   let spent = 0;
   let failures = 0;
@@ -77,14 +79,19 @@ function describe({
   const outcome = result.success ? 'succeeded' : `failed: ${plain(result.error ?? '')}`;
   const lines = [`${origin} -> ${id}  ${plain(tool)}  ${outcome}`];
   if (revision.before !== revision.now) lines.push('  the definition of the tool has changed since');
-  if (why !== undefined) lines.push(`  not compared: ${why}`);
+  return `${[...lines, ...comparison({ changes, not_compared: why })].join('\n')}\n`;
+}
+
+/** How two results differ, or why that is not known, as indented lines. */
+export function comparison({ changes, not_compared: why }: Pick<Replayed, 'changes' | 'not_compared'>): string[] {
+  const lines = why === undefined ? [] : [`  not compared: ${plain(why)}`];
   if (changes?.length === 0) lines.push('  same result');
   for (const { path, before, after } of changes ?? []) {
     lines.push(`  ${plain(path) || 'result'}`);
     if (before !== undefined) lines.push(`  - ${jsonText(before)}`);
     if (after !== undefined) lines.push(`  + ${jsonText(after)}`);
   }
-  return `${lines.join('\n')}\n`;
+  return lines;
 }
 
 function amountOption(line: CommandLine, name: string, fallback: number): number {

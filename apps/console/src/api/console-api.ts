@@ -146,6 +146,17 @@ export class ConsoleApi {
       body: { pending_revision: tool.pending_revision },
     });
 
+  /** Runs the last calls of a tool without effects against the revision that was shown. */
+  tryPending = ({ name, pending_revision }: QuarantinedTool) =>
+    this.#client.request('POST /api/v1/quarantine/{name}/replay', {
+      path: { name },
+      body: { pending_revision },
+      timeoutMs: CALL_TIMEOUT_MS,
+    });
+  /** What a rule would have done to recorded calls. */
+  testRule = (body: RouteRequest<'POST /api/v1/rules/test'>['body']) =>
+    this.#client.request('POST /api/v1/rules/test', { body, timeoutMs: CALL_TIMEOUT_MS });
+
   createKey = (body: NewKey) => this.#client.request('POST /api/v1/keys', { body });
   revokeKey = (id: string) => this.#client.request('DELETE /api/v1/keys/{id}', { path: { id } });
 

@@ -5,6 +5,7 @@ import { dateTime, pretty } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { asToolError, useQuery, type Query } from '../use-query.js';
 import { lineDiff, visible } from './line-diff.js';
+import { TriedCalls } from './tried-calls.js';
 
 const EVERY_MS = 10_000;
 
@@ -102,6 +103,7 @@ function Change({ tool, onDecided }: { tool: QuarantinedTool; onDecided: () => v
       {tool.diff_omitted && (
         <p className="small soft">Too many changes to show at once. Decide on the others, then refresh.</p>
       )}
+      {tool.approved_revision !== null && <TriedCalls tool={tool} />}
       {error && <ErrorNotice error={error} />}
       <div className="row">
         <ConfirmButton

@@ -3,6 +3,7 @@ import { useState, type FormEvent } from 'react';
 import { useSigned } from '../session.js';
 import { Choice, ErrorNotice, Labelled } from '../ui/components.js';
 import { asToolError } from '../use-query.js';
+import { TestRule } from './test-rule.js';
 
 type SetBudget = RouteRequest<'PUT /api/v1/budgets'>['body'];
 const EMPTY = { subject: 'user', id: '', period: 'month', usd: '', tokens: '' };
@@ -13,19 +14,20 @@ export function SetBudgetForm({ onSet }: { onSet: () => void }) {
   const [texts, setTexts] = useState(EMPTY);
   const [error, setError] = useState<ToolCallError>();
   const isTenant = texts.subject === 'tenant';
+  const isIncomplete = texts.id.trim() === '' || (texts.usd === '' && texts.tokens === '');
+  const named = isTenant ? { tenant_id: texts.id.trim() } : { id: texts.id.trim() };
+  const budget = {
+    subject: texts.subject as SetBudget['subject'],
+    period: texts.period as NonNullable<SetBudget['period']>,
+    limit_usd: texts.usd === '' ? undefined : Number(texts.usd),
+    limit_tokens: texts.tokens === '' ? undefined : Number(texts.tokens),
+  };
 
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setError(undefined);
-    const named = isTenant ? { tenant_id: texts.id.trim() } : { id: texts.id.trim() };
     try {
-      await api.setBudget({
-        ...named,
-        subject: texts.subject as SetBudget['subject'],
-        period: texts.period as NonNullable<SetBudget['period']>,
-        limit_usd: texts.usd === '' ? undefined : Number(texts.usd),
-        limit_tokens: texts.tokens === '' ? undefined : Number(texts.tokens),
-      });
+      await api.setBudget({ ...named, ...budget });
       setTexts(EMPTY);
       onSet();
     } catch (thrown) {
@@ -79,10 +81,14 @@ export function SetBudgetForm({ onSet }: { onSet: () => void }) {
       </div>
       {error && <ErrorNotice error={error} />}
       <div>
-        <button className="primary" disabled={texts.id.trim() === '' || (texts.usd === '' && texts.tokens === '')}>
+        <button className="primary" disabled={isIncomplete}>
           Set
         </button>
       </div>
+      <TestRule
+        disabled={isIncomplete}
+        rule={() => (isTenant ? { budget, ...named } : { budget: { ...budget, ...named } })}
+      />
     </form>
   );
 }

@@ -5,6 +5,7 @@ import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Labelled, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
+import { TestRule } from './test-rule.js';
 
 const EVERY_MS = 10_000;
 const OUTLINE = { include: { tools: ['*'] } };
@@ -195,6 +196,7 @@ function Shown({ toolset, onChanged, isOld }: { toolset: ShownToolset; onChanged
           <SpecForm
             initial={toolset.spec}
             label="Save as a new version"
+            tested={{ name: toolset.name, tenant_id: toolset.tenant ?? undefined }}
             save={async (spec) => {
               await api.putToolset(toolset.id, spec);
               onChanged();
@@ -239,10 +241,13 @@ function SpecForm({
   initial,
   label,
   save,
+  tested,
   disabled = false,
 }: {
   initial: object;
   label: string;
+  /** The toolset with whose recorded calls the spec can be tested. */
+  tested?: { name: string; tenant_id: string | undefined };
   save: (spec: JsonObject) => Promise<void>;
   disabled?: boolean;
 }) {
@@ -250,17 +255,20 @@ function SpecForm({
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ToolCallError>();
   const [invalid, setInvalid] = useState<string>();
+  const read = (): JsonObject | undefined => {
+    setInvalid(undefined);
+    try {
+      return JSON.parse(text) as JsonObject;
+    } catch (thrown) {
+      setInvalid((thrown as Error).message);
+      return undefined;
+    }
+  };
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setError(undefined);
-    setInvalid(undefined);
-    let spec: JsonObject;
-    try {
-      spec = JSON.parse(text) as JsonObject;
-    } catch (thrown) {
-      setInvalid((thrown as Error).message);
-      return;
-    }
+    const spec = read();
+    if (!spec) return;
     setBusy(true);
     try {
       await save(spec);
@@ -295,6 +303,14 @@ function SpecForm({
           {label}
         </button>
       </span>
+      {tested && (
+        <TestRule
+          rule={() => {
+            const spec = read();
+            return spec && { toolset: { name: tested.name, spec }, tenant_id: tested.tenant_id };
+          }}
+        />
+      )}
     </form>
   );
 }

@@ -1,13 +1,17 @@
 import { Controller, Req, Res } from '@nestjs/common';
-import { ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { DefinitionGet, DefinitionGetReply } from '@toolfleet/contracts/registry';
 import type { StoredCall } from '@toolfleet/contracts/records';
-import type { KeptBody, RouteAnswer, RouteInput } from '@toolfleet/contracts/resources';
+import type { KeptBody, RouteAnswer, RouteInput, TriedCall } from '@toolfleet/contracts/resources';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { EVERY_TENANT, requireRight } from '@toolfleet/access';
 import { DefinitionCache, originalOf, ToolList } from '@toolfleet/catalog';
 import { callsTools, hasEffects } from '@toolfleet/engine';
 import { DEFAULT_RETENTION } from '@toolfleet/journal';
 import { bodyAccess, CallBodyReader, CallFeed, jsonChanges, REDACTED } from '@toolfleet/records';
 import { Clock } from '@toolfleet/resilience';
+import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { ToolCalls } from '../calls/tool-calls.js';
 import { Caller } from '../server/guards.js';
@@ -26,10 +30,16 @@ type Reason =
   | 'not_own'
   | 'effect_happened'
   | 'outcome_unknown'
-  | 'too_old';
+  | 'too_old'
+  | 'unknown_revision';
 
 /** So long an idempotency key proves that a call was not repeated before; less a minute for the time that the replay takes. */
 const REPEATABLE_MS = DEFAULT_RETENTION.keyedMs - 60_000;
+
+const ASK_TIMEOUT_MS = 10_000;
+/** Calls that a definition is tried with by default, and of which so many are looked through for arguments that are kept. */
+const DEFAULT_TRIED = 5;
+const MAX_LOOKED_THROUGH = 200;
 
 /** Runs a finished call again, with the arguments that are kept of it, for the caller of the replay and at its cost. */
 @Controller()
@@ -42,6 +52,7 @@ export class ReplayController {
     private readonly calls: ToolCalls,
     private readonly http: HttpCalls,
     private readonly clock: Clock,
+    private readonly nats: NatsClient,
   ) {}
 
   /** @throws ToolError NOT_FOUND, PERMISSION_DENIED as for reading its body; REQUEST_INVALID with a reason; those of a call */
@@ -52,6 +63,59 @@ export class ReplayController {
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Replayed> {
+    return this.#replay(caller, id, wanted, request, reply);
+  }
+
+  /**
+   * Tries a definition that awaits an approval with the last calls of its tool: those that succeeded, without effects, whose arguments and
+   * results the caller may read.
+   * @throws ToolError NOT_FOUND
+   */
+  @Serves('POST /api/v1/quarantine/{name}/replay')
+  async tryPending(
+    @Caller() caller: Principal,
+    @Input() { path, body }: RouteInput<'POST /api/v1/quarantine/{name}/replay'>,
+    @Req() request: HttpRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const own = `${caller.tenantId}/`;
+    const name = path.name.startsWith(own) ? path.name.slice(own.length) : path.name;
+    const { pending_revision: revision, calls: limit = DEFAULT_TRIED } = body;
+    const pending = name.includes('/') ? undefined : await this.#pending(caller, name, revision);
+    if (!pending)
+      throw new ToolError('NOT_FOUND', {
+        message: `No definition of '${path.name}' with revision ${revision} awaits approval in tenant ${caller.tenantId}`,
+      });
+    const query = { tenant_id: caller.tenantId, tool: name, status: ['success' as const], limit: MAX_LOOKED_THROUGH };
+    const { calls } = await this.feed.read(caller, query);
+    const origins = calls
+      .filter((call) => call.replay_of === undefined && ['own', 'recorded'].includes(bodyAccess(caller, call)))
+      .toReversed()
+      .slice(0, limit);
+    const replays: TriedCall[] = [];
+    for (const origin of origins) {
+      const ended_at = new Date(origin.ended_at).toISOString();
+      const tried = this.#replay(caller, origin.call_id, { mode: 'dry', revision }, request, reply);
+      replays.push({ replay_of: origin.call_id, ended_at, ...(await tried.then(toTried, toRefusal)) });
+    }
+    return {
+      tool: name,
+      pending_revision: revision,
+      replays,
+      note:
+        origins.length > 0
+          ? undefined
+          : `No call of tenant ${caller.tenantId} succeeded whose arguments and result are kept and that you may read`,
+    };
+  }
+
+  #replay(
+    caller: Principal,
+    id: string,
+    wanted: ReplayBody,
+    request: HttpRequest,
+    reply: FastifyReply,
+  ): Promise<Replayed> {
     return this.http.traced(request, async () => {
       const call = await this.feed.one(caller, id);
       if (call.tenant_id !== caller.tenantId)
@@ -61,8 +125,11 @@ export class ReplayController {
         );
       const { body } = await this.bodies.read(caller, call);
       const args = wholeArguments(id, body);
-      const tool = await this.definitions.get(call.tool, caller.tenantId);
-      if (tool && (hasEffects(tool) || callsTools(tool))) this.#checkEffects(caller, call, tool, wanted);
+      const current = await this.definitions.get(call.tool, caller.tenantId);
+      const tool = await this.#definition(caller, call, current, wanted);
+      // What a changed definition says of its effects is not approved.
+      for (const one of new Set([current, tool]))
+        if (one && (hasEffects(one) || callsTools(one))) this.#checkEffects(caller, call, one, wanted);
       const name = await this.#shownName(caller, call);
       const isDry = wanted.mode === 'dry';
       const made = this.http.toCallRequest(request, reply, name, args, {
@@ -71,7 +138,12 @@ export class ReplayController {
         timeout_ms: wanted.timeout_ms,
         idempotency_key: `replay-of-${id}`,
       });
-      const { body: result } = await this.calls.run({ ...made, keyForEffects: true, repeats: id });
+      const { body: result } = await this.calls.run({
+        ...made,
+        keyForEffects: true,
+        repeats: id,
+        ...(tool && tool !== current && { definition: tool }),
+      });
       return {
         call_id: result.call_id,
         replay_of: id,
@@ -82,6 +154,43 @@ export class ReplayController {
         ...(isDry && compared(body, result)),
       };
     });
+  }
+
+  /**
+   * The definition to run: the one in effect, or the one that awaits an approval in its place. Others are not kept.
+   * @throws ToolError REQUEST_INVALID, PERMISSION_DENIED
+   */
+  async #definition(
+    caller: Principal,
+    { tool: name, toolset }: StoredCall,
+    current: RegisteredTool | null,
+    { mode, revision }: ReplayBody,
+  ): Promise<RegisteredTool | null> {
+    if (revision === undefined || revision === current?.revision) return current;
+    const pending = await this.#pending(caller, name, revision);
+    if (!pending) {
+      const known = [current && `${current.revision} (in effect)`, current?.quarantine?.pending_revision];
+      refuse(
+        'unknown_revision',
+        `Tool '${name}' has no revision ${revision}; it has ${known.filter(Boolean).join(' and ') || 'none'}. Older ones are not kept`,
+      );
+    }
+    if (mode !== 'dry') refuse('unknown_revision', 'A definition that awaits an approval only runs dry');
+    if (toolset !== undefined)
+      refuse('other_toolset', `The call was made through toolset ${toolset}, which shows approved definitions only`);
+    return pending;
+  }
+
+  /** The definition with this revision that awaits an approval by the caller. @throws ToolError PERMISSION_DENIED */
+  async #pending(caller: Principal, name: string, revision: string): Promise<RegisteredTool | undefined> {
+    const ask: DefinitionGet = { name, tenant_id: caller.tenantId, pending_revision: revision };
+    const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, ask, {
+      timeoutMs: ASK_TIMEOUT_MS,
+    });
+    // A registry of an older release answers with the definition in effect.
+    if (tool?.revision !== revision) return undefined;
+    requireRight(caller, 'approve_tools', `Trying a changed definition of ${name}`, tool.tenant ?? EVERY_TENANT);
+    return tool;
   }
 
   /** The name by which the caller's toolset shows the tool of a call. @throws ToolError REQUEST_INVALID for another toolset than the call's */
@@ -157,6 +266,22 @@ function compared(kept: KeptBody, now: CallBody): Pick<Replayed, 'changes' | 'no
   const { output, text } = kept.result;
   const [before, after] = output === undefined ? [text ?? '', now.text] : [output, now.output];
   return { changes: jsonChanges(before, after, (value) => value === REDACTED) };
+}
+
+const toTried = ({
+  call_id,
+  changes,
+  not_compared,
+}: Replayed): Pick<TriedCall, 'call_id' | 'changes' | 'not_compared'> => ({
+  call_id,
+  changes,
+  not_compared,
+});
+
+/** One call that cannot be tried does not keep the others from it. */
+function toRefusal(error: unknown): { not_compared: string } {
+  if (isToolError(error)) return { not_compared: error.message };
+  throw error;
 }
 
 function refuse(reason: Reason, message: string): never {

@@ -37,8 +37,11 @@ const LINE = text(undefined, { minLength: 1, maxLength: 4_096 });
 /** Only sources of this tenant; null: only those shared with all tenants; absent: all. */
 const OWNER = nullable(text(undefined, { maxLength: 200 }));
 
-/** `registry.definition.get`: by name or alias, as seen by a tenant. */
-export const DEFINITION_GET = record({ name: WORD, tenant_id: maybe(WORD) });
+/**
+ * `registry.definition.get`: by name or alias, as seen by a tenant. With `pending_revision`: the definition of this revision that awaits an
+ * approval; null if it is another.
+ */
+export const DEFINITION_GET = record({ name: WORD, tenant_id: maybe(WORD), pending_revision: maybe(WORD) });
 export type DefinitionGet = Value<typeof DEFINITION_GET>;
 export interface DefinitionGetReply {
   /** Null when it does not exist or belongs to another tenant. For a quarantined tool, `quarantine` is set. */

@@ -59,6 +59,39 @@ export type KeptBody = Value<typeof KEPT_BODY>;
 const BODY_READING = record({ tenant_id: text(), user_id: text(), key_id: maybe(text()), at: instant() });
 /** A reading of a kept body by somebody else than its caller. */
 export type BodyReading = Value<typeof BODY_READING>;
+const CHANGES = maybe(
+  list(
+    record({ path: text('JSON pointer'), before: maybe(anything()), after: maybe(anything()) }),
+    'Where the results differ, at most 100; without redacted values',
+  ),
+);
+const NOT_COMPARED = maybe(text('Why there are no changes'));
+const REPLAYED = {
+  call_id: text('Of the new call'),
+  replay_of: text(),
+  mode: choice(['dry', 'run']),
+  tool: text(),
+  revision: record({ before: maybe(text()), now: maybe(text()) }, 'Of the definition of the tool'),
+  result: CALL_RESULT,
+  changes: CHANGES,
+  not_compared: NOT_COMPARED,
+};
+const TRIED_CALL = named(
+  'TriedCall',
+  record(
+    {
+      call_id: maybe(text('Of the new call; absent when it was refused')),
+      replay_of: text(),
+      ended_at: instant('End of the original call'),
+      changes: CHANGES,
+      not_compared: NOT_COMPARED,
+    },
+    'A call of the past that ran again against a changed definition',
+  ),
+);
+/** A call of the past that ran again against a changed definition. */
+export type TriedCall = Value<typeof TRIED_CALL>;
+
 export const BODY_ROUTES = {
   'GET /api/v1/calls/{id}/body': {
     id: 'getCallBody',
@@ -83,26 +116,37 @@ export const BODY_ROUTES = {
         'dry: runs a tool without effects and compares the results; run: for real, never an effect that happened',
       ),
       include_unknown: maybe(flag('Also a call with effects whose outcome is unknown')),
+      revision: maybe(
+        text('dry: runs the definition with this revision, which awaits an approval (right approve_tools)', {
+          minLength: 1,
+          maxLength: 64,
+        }),
+      ),
       timeout_ms: maybe(integer(undefined, { minimum: 1 })),
     }),
     example: { mode: 'dry' },
+    answers: { 200: answer('The tool ran; `success` of the result says whether it succeeded', record(REPLAYED)) },
+    errors: 'call',
+  },
+  'POST /api/v1/quarantine/{name}/replay': {
+    id: 'tryPendingTool',
+    tag: 'sources',
+    access: 'approve_tools',
+    summary:
+      'Runs the last calls of a tool without effects dry against the definition that awaits an approval, and compares the results',
+    body: closed({
+      pending_revision: text('The revision that was shown', { minLength: 1, maxLength: 64 }),
+      calls: maybe(integer('Default 5', { minimum: 1, maximum: 20 })),
+    }),
+    example: { pending_revision: '3f1c0f0e9d2b4a57' },
     answers: {
       200: answer(
-        'The tool ran; `success` of the result says whether it succeeded',
+        'Newest first; calls of the tenant whose arguments and results the caller may read',
         record({
-          call_id: text('Of the new call'),
-          replay_of: text(),
-          mode: choice(['dry', 'run']),
           tool: text(),
-          revision: record({ before: maybe(text()), now: maybe(text()) }, 'Of the definition of the tool'),
-          result: CALL_RESULT,
-          changes: maybe(
-            list(
-              record({ path: text('JSON pointer'), before: maybe(anything()), after: maybe(anything()) }),
-              'Where the results differ, at most 100; without redacted values',
-            ),
-          ),
-          not_compared: maybe(text('Why there are no changes')),
+          pending_revision: text(),
+          replays: list(TRIED_CALL),
+          note: maybe(text('Why there are none')),
         }),
       ),
     },

@@ -2,8 +2,10 @@ import type { CallApproval, Json, QuarantinedTool } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
+import { hasSwitch } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { decideCall, isCallId, printCalls, showCall, waitingCalls } from './call-approvals.js';
+import { comparison } from '../replay-calls.js';
 import { jsonText, paint, plain, shellWord, table, type Terminal } from '../terminal.js';
 
 /** Equal lines shown before and after a change. */
@@ -12,13 +14,17 @@ const CONTEXT_LINES = 2;
 /** `fleetctl approvals`. */
 export const approvals: Command = {
   usage:
-    'approvals [list] | approvals show <call|tool> | approvals approve <call> [--note <text>] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
+    'approvals [list] | approvals show <call> | approvals show <tool> [--replay] | approvals approve <call> [--note <text>] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
   summary: 'Decide on calls that wait for a person, and on tools that changed or look suspicious',
   options: [
     ['--note <text>', 'approve, reject: kept with the decision on a call; its caller sees why it was rejected'],
+    [
+      '--replay',
+      'show: also runs the last calls without effects against the changed definition, and compares the results',
+    ],
   ],
   verbs: ['list', 'show', 'approve', 'reject'],
-  known: ['note'],
+  known: ['note', 'replay'],
   async complete([verb, tool, revision], gateway) {
     if (verb === 'list' || revision !== undefined) return [];
     const { tools: waiting, calls } = await listAll(gateway);
@@ -57,10 +63,11 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
   return EXIT.ok;
 }
 
-async function show({ gateway, json, terminal }: CommandContext, name: string): Promise<number> {
+async function show({ gateway, line, json, terminal }: CommandContext, name: string): Promise<number> {
   const tool = await findWaiting(gateway(), name);
+  const tried = hasSwitch(line, 'replay') ? await tryPending(gateway(), tool) : undefined;
   if (json) {
-    terminal.out(`${jsonText(tool, 2)}\n`);
+    terminal.out(`${jsonText(tried ? { ...tool, ...tried } : tool, 2)}\n`);
     return EXIT.ok;
   }
   terminal.out(`${paint(terminal, 'bold', tool.name)}  ${plain(tool.reason)}\n`);
@@ -70,6 +77,12 @@ async function show({ gateway, json, terminal }: CommandContext, name: string): 
   }
   if (tool.diff_omitted)
     terminal.out('\nThe changes are too large to show with the others; decide on other tools first.\n');
+  if (tried) {
+    const { replays, note } = tried;
+    terminal.out(`\nresults${note === undefined ? '' : `: ${plain(note)}`}\n`);
+    for (const one of replays)
+      terminal.out(`${[`${one.replay_of} of ${one.ended_at}`, ...comparison(one)].join('\n')}\n`);
+  }
   const decision = `fleetctl approvals approve ${shellWord(tool.name)} ${shellWord(tool.pending_revision)}`;
   terminal.out(`\n${decision}   # or reject\n`);
   return EXIT.ok;
@@ -93,6 +106,11 @@ async function listAll(gateway: Gateway): Promise<{ calls: CallApproval[]; tools
   const seesTools = rights.includes('approve_tools');
   const [calls, tools] = await Promise.all([waitingCalls(gateway), seesTools ? listWaiting(gateway) : []]);
   return { calls, tools };
+}
+
+/** Runs the last calls of a tool against its changed definition. */
+function tryPending(gateway: Gateway, { name, pending_revision }: QuarantinedTool) {
+  return gateway.request('POST /api/v1/quarantine/{name}/replay', { path: { name }, body: { pending_revision } });
 }
 
 function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {

@@ -1,0 +1,79 @@
+import type { RouteRequest, RuleTestResult, ToolCallError } from '@toolfleet/client';
+import { useState } from 'react';
+import { count, dateTime } from '../format.js';
+import { toAddress } from '../router.js';
+import { useSigned } from '../session.js';
+import { ErrorNotice } from '../ui/components.js';
+import { asToolError } from '../use-query.js';
+
+type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
+
+/**
+ * A button that shows what a rule would have done to the recorded calls of the last 30 days.
+ * @param rule the rule as it is now; undefined when it cannot be tested
+ */
+export function TestRule({ rule, disabled = false }: { rule: () => RuleTest | undefined; disabled?: boolean }) {
+  const { api, me } = useSigned();
+  const [busy, setBusy] = useState(false);
+  const [result, setResult] = useState<RuleTestResult>();
+  const [error, setError] = useState<ToolCallError>();
+  if (!me.rights.includes('all_calls')) return null;
+  const test = async () => {
+    const body = rule();
+    if (!body) return;
+    setBusy(true);
+    setError(undefined);
+    setResult(undefined);
+    try {
+      setResult(await api.testRule(body));
+    } catch (thrown) {
+      setError(asToolError(thrown));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <div className="stack tight">
+      <span>
+        <button type="button" disabled={busy || disabled} onClick={() => void test()}>
+          {busy ? 'Testing …' : 'Test with recorded calls'}
+        </button>
+      </span>
+      {error && <ErrorNotice error={error} />}
+      <div role="status">{result && <Outcome result={result} />}</div>
+    </div>
+  );
+}
+
+function Outcome({ result }: { result: RuleTestResult }) {
+  const { calls, refused, undecidable, unrecorded, reasons, examples, notes, from } = result;
+  return (
+    <div className={`notice ${refused > 0 ? 'warn' : ''}`}>
+      <strong>
+        Would have refused {count(refused)} of {count(calls)} calls since {dateTime(from)}
+      </strong>
+      {reasons.map(({ reason, calls: times }) => (
+        <span key={reason}>
+          {reason} ({count(times)})
+        </span>
+      ))}
+      {undecidable > 0 && (
+        <span>
+          {count(undecidable)} not decidable, because it is not recorded:{' '}
+          {unrecorded.map(({ fact }) => fact).join(', ')}
+        </span>
+      )}
+      {examples.length > 0 && (
+        <span className="row">
+          {examples.slice(0, 5).map(({ call_id: id, verdict, tool }) => (
+            <a key={id} href={toAddress('calls', id)}>
+              {verdict}: {tool}
+              <span className="visually-hidden"> call {id}</span>
+            </a>
+          ))}
+        </span>
+      )}
+      <span className="small soft">{notes.join('. ')}.</span>
+    </div>
+  );
+}

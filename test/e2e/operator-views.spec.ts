@@ -205,6 +205,7 @@ describe('finished calls', () => {
       const shown = await fleetctl(auditor, 'calls', 'show', id, '--show-body');
       expect(shown.out).toContain('arguments\n  {\n    "expression": "6*7"');
       expect(shown.out).toMatch(/result\n {2}\{\n {4}"output"/);
+      expect(shown.out).toContain('as curl\n  curl -s ');
       const { readings } = (await read(id, memberKey())).body;
       expect(readings).toEqual([
         { tenant_id: 'globex', user_id: 'audrey', key_id: expect.any(String), at: expect.any(String) },

@@ -60,6 +60,7 @@ export {
   type CallResult,
   type ToolTypes,
 } from './call-types.js';
+export { toCurl } from './to-curl.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
 export {
   type RequestArguments,

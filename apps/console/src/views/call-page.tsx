@@ -1,4 +1,4 @@
-import { FINAL_STATUSES, type JsonObject, type FinishedCall, type FinishedCallDetail } from '@toolfleet/client';
+import { FINAL_STATUSES, toCurl, type JsonObject, type FinishedCall, type FinishedCallDetail } from '@toolfleet/client';
 import { useEffect, useState } from 'react';
 import { count, dateTime, duration, money, pretty } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
@@ -11,7 +11,6 @@ import { BodyNotes, BodySection, useBody, WhyNoBody, type Body } from './call-bo
 import { CallOutcome } from './call-outcome.js';
 import { CallStatusBadge } from './call-status.js';
 import { toCallState, useFollowedCall } from './follow-call.js';
-import { toCurl } from './to-curl.js';
 
 /** A call is recorded shortly after it ended; so long its record is asked for again. */
 const RECORD_EVERY_MS = 1_500;
@@ -117,6 +116,8 @@ function Record({ call, made }: { call: FinishedCall; made: readonly FinishedCal
           ['Tenant', call.tenant_id],
           ['User', call.user_id],
           ['API key', call.key_id],
+          ['Authenticated by', call.via],
+          ['Roles', call.roles?.join(', ') || undefined],
           ['Agent', call.agent_id],
           ['Source', call.source],
           ['Toolset', call.toolset],

@@ -1,4 +1,4 @@
-import type { FinishedCall, FinishedCallDetail, RouteAnswer } from '@toolfleet/client';
+import { toCurl, type FinishedCall, type FinishedCallDetail, type RouteAnswer } from '@toolfleet/client';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { FILTERS, filtersOf, type CallQuery } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
@@ -169,7 +169,7 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   }
   if (found.record)
     (result ? terminal.error : terminal.out)(
-      describeCall(terminal, found.record) + describeBody(found.record, found.kept),
+      describeCall(terminal, found.record) + describeBody(found.record, found.kept, fleet.connection.url),
     );
   if (result) return showResult(terminal, result, { stem: found.state?.tool ?? id, json });
   const { progress } = found.state ?? {};
@@ -225,7 +225,11 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
 }
 
 /** Arguments, errors, upstream answer and result, or why they are not shown. */
-function describeBody({ body: access }: FinishedCallDetail, kept: CallBodyAnswer | undefined): string {
+function describeBody(
+  { body: access, call: { tool } }: FinishedCallDetail,
+  kept: CallBodyAnswer | undefined,
+  url: string,
+): string {
   if (access === 'recorded' && !kept) return 'arguments and result: --show-body shows them; your reading is recorded\n';
   if (!kept) return access === 'denied' ? 'arguments and result: for the caller and the role auditor\n' : '';
   const { body, readings } = kept;
@@ -235,7 +239,11 @@ function describeBody({ body: access }: FinishedCallDetail, kept: CallBodyAnswer
     return body[part] === undefined ? [] : [`${title}\n${jsonText(body[part], 2).replaceAll(/^/gm, '  ')}`];
   });
   const readers = readings.map((one) => `read by   ${oneLine(one.user_id)} of ${oneLine(one.tenant_id)}, ${one.at}`);
-  return `${[...parts, ...readers].join('\n')}\n`;
+  const isWhole = body.arguments && !body.cut?.includes('arguments') && !body.redacted?.includes('arguments');
+  const again = isWhole
+    ? [`as curl\n${toCurl(new URL(url).origin, tool, body.arguments!).replaceAll(/^/gm, '  ')}`]
+    : [];
+  return `${[...parts, ...again, ...readers].join('\n')}\n`;
 }
 
 const oneLine = (text: string): string => plain(text).replaceAll(/\s+/g, ' ');
@@ -319,6 +327,7 @@ const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | numb
       'tenant_id',
       'user_id',
       'key_id',
+      'via',
       'agent_id',
       'task_id',
       'tool',
@@ -344,6 +353,7 @@ const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | numb
   ...(['admit_ms', 'wait_ms', 'queue_ms', 'execute_ms', 'rest_ms'] as const).map(
     (stage) => [stage, (call: FinishedCall) => call.stages[stage]] as const,
   ),
+  ['roles', (call: FinishedCall) => call.roles?.join(' ')] as const,
 ];
 
 const toCsv = (call: FinishedCall): string => `${csvRow(COLUMNS.map(([, read]) => read(call)))}\n`;

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/client';
+import type { JsonObject } from '@toolfleet/contracts';
 
 /**
  * A shell command that makes a call. The key is read from `TOOLFLEET_API_KEY`, as fleetctl does, so that a copied command

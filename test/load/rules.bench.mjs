@@ -75,7 +75,8 @@ const facts = async (query) => {
   const until = performance.now() + 2_500;
   return JSON.parse(JSON.stringify(await store.facts(query, () => performance.now() > until)));
 };
-const tests = new RuleTests({ facts }, { get: async (name) => definition(name) }, {}, {}, {}, clock);
+const feed = { one: async (_, id) => ({ call_id: id }) };
+const tests = new RuleTests({ facts }, { get: async (name) => definition(name) }, {}, feed, {}, clock);
 const operator = { tenantId: 'operator', userId: 'op', roles: ['operator'], tools: ['*'], via: 'api_key' };
 
 const shipped = readFileSync(new URL('../../deploy/policies/tools.rego', import.meta.url), 'utf8');

@@ -15,8 +15,8 @@ export const HOW_FAR = 'how far the call got';
 
 interface TalliedCall {
   call_id: string;
-  tenant_id: string;
   tool: string;
+  tenant_id?: string;
   user_id?: string;
   /** How many calls it stands for. */
   calls: number;
@@ -71,8 +71,8 @@ export class RuleTally {
     if (examples.length >= MAX_EXAMPLES) return;
     examples.push({
       call_id,
-      tenant_id,
       tool,
+      ...(tenant_id !== undefined && { tenant_id }),
       ...(user_id !== undefined && { user_id }),
       verdict,
       ...(reason !== undefined && { reason }),
@@ -95,4 +95,6 @@ function count(counts: Map<string, number>, name: string, calls: number): void {
 }
 
 const mostFrequent = (counts: ReadonlyMap<string, number>): [string, number][] =>
-  [...counts].toSorted(([, one], [, other]) => other - one).slice(0, MAX_SHOWN_REASONS);
+  [...counts]
+    .toSorted(([name, one], [other, times]) => times - one || (name < other ? -1 : 1))
+    .slice(0, MAX_SHOWN_REASONS);

@@ -64,7 +64,7 @@ beforeEach(async () => {
         return new ToolsetView(OLD);
       },
     },
-    { one: async (_, id) => ({ call_id: id }) as never },
+    { one: async (_, id) => ({ call_id: id, tenant_id: 'acme', user_id: 'ann' }) as never },
     {
       read: async (_, { call_id: id }) => {
         const body = bodies.get(id);
@@ -134,8 +134,8 @@ ask contains "Wait?" if input.tool == "slow"`;
       { reason: 'Wait?', calls: 1 },
     ],
     unrecorded: [
-      { fact: 'user.roles', calls: 1 },
       { fact: 'how far the call got', calls: 1 },
+      { fact: 'user.roles', calls: 1 },
     ],
     examples: expect.arrayContaining([expect.objectContaining({ verdict: 'refused', tool: 'write', user_id: 'ann' })]),
   });

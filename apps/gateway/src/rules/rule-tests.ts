@@ -25,6 +25,8 @@ const RULES = ['policy', 'rate_limit', 'toolset', 'budget'] as const;
 /** A test with its range of time. */
 type TimedTest = Omit<RuleTest, 'from' | 'to'> & { from?: number | undefined; to?: number | undefined };
 
+type Example = RuleTestResult['examples'][number];
+
 /** A rule was tested with these calls. */
 interface Tested {
   reading: PastReading;
@@ -58,15 +60,25 @@ export class RuleTests {
     const now = this.clock.now();
     const query = this.#query(caller, test, rule, now);
     const { reading, tally, notes } = await this.#test(caller, test, query);
+    const { examples, ...counts } = tally.result;
     return {
       rule,
       from: new Date(Math.max(reading.from, query.from)).toISOString(),
       to: new Date(query.to ?? now).toISOString(),
       is_partial: reading.isPartial,
-      ...tally.result,
+      ...counts,
+      examples: await Promise.all(examples.map((example) => this.#named(caller, example))),
       notes,
       took_ms: Math.round(this.clock.monotonic() - began),
     };
+  }
+
+  /** An example with its tenant and user, also where the rule did not ask for them. */
+  async #named(caller: Principal, example: Example): Promise<Example> {
+    if (example.user_id !== undefined) return example;
+    // Deleted meanwhile, or the service is unavailable: the example is shown without them.
+    const call = await this.feed.one(caller, example.call_id).catch(() => undefined);
+    return call ? { ...example, tenant_id: call.tenant_id, user_id: call.user_id } : example;
   }
 
   #query(caller: Principal, test: TimedTest, rule: (typeof RULES)[number], now: number): PastQuery {

@@ -98,7 +98,7 @@ const RULE_TEST_RESULT = named(
       examples: list(
         record({
           call_id: text(),
-          tenant_id: text(),
+          tenant_id: maybe(text()),
           tool: text(),
           user_id: maybe(text()),
           verdict: choice(['refused', 'asked', 'admitted', 'undecidable']),

@@ -3,25 +3,24 @@ import { mcpMethod, type RegisteredTool } from '@toolfleet/contracts/tool-defini
 import { RegoPolicy, UnknownFact, type PolicyDecision, type PolicyFile, type PolicyInput } from '@toolfleet/policy';
 import type { Clock } from '@toolfleet/resilience';
 
-/** What is known of a call of the past. Absent members are not known. */
+/** What is known of a call of the past, by names that `UnknownFact` has. Absent members are not known. */
 export interface PastCall {
   tool: string;
-  tenantId: string;
-  /** Absent for a call on behalf of another user. */
-  userId?: string | undefined;
-  via?: string | undefined;
-  roles?: readonly string[] | undefined;
-  origin: string;
-  door: string;
-  /** Name of the toolset of its caller; null: none. */
-  toolset: string | null;
-  /** Whether another call made it; with the id of that call if it is known. */
-  parent: { id?: string | undefined } | undefined;
+  'user.tenant'?: string | undefined;
+  'user.id'?: string | undefined;
+  'user.via'?: string | undefined;
+  'user.roles'?: readonly string[] | undefined;
+  origin?: string | undefined;
+  door?: string | undefined;
+  /** Name of the toolset of its caller, and whether another call made it. */
+  call?: { toolset: string | undefined; hasParent: boolean } | undefined;
+  'call.parent'?: string | undefined;
   /** Today's definition of its tool. */
   definition?: RegisteredTool | undefined;
   /** As the tool got them. */
   arguments?: JsonObject | undefined;
-  startedAt?: number | undefined;
+  /** When it began. */
+  time?: number | undefined;
 }
 
 /** A policy that is tested with calls of the past. */
@@ -38,9 +37,9 @@ export class RecordedPolicy {
     }
   }
 
-  /** @throws UnknownFact when the decision depends on something that is not known */
+  /** @throws UnknownFact when the decision depends on something that is not known; its fact is the name of a member of `PastCall` */
   judge(call: PastCall): PolicyDecision {
-    return this.#policy.judge(pastInput(call), () => known('time', call.startedAt));
+    return this.#policy.judge(pastInput(call), () => known(call, 'time'));
   }
 }
 
@@ -48,57 +47,68 @@ export { UnknownFact };
 
 /** The input of the rules, as `policyInput` builds it for a running call. Members that are not known throw when a rule reads them. */
 function pastInput(call: PastCall): PolicyInput {
-  const { tool, tenantId, origin, door, toolset, parent, definition } = call;
   return {
-    tool,
+    tool: call.tool,
     get action() {
-      const { binding } = known('definition of the tool', definition);
+      const { binding } = known(call, 'definition');
       // Only a call of a prompt or of resources tells its method by an argument.
       const isTool = binding.kind !== 'mcp' || binding.method === undefined;
-      return mcpMethod(binding, isTool ? {} : known('arguments', call.arguments));
+      return mcpMethod(binding, isTool ? {} : known(call, 'arguments'));
     },
     user: {
       get id() {
-        return known('user.id', call.userId);
+        return known(call, 'user.id');
       },
-      tenant: tenantId,
+      get tenant() {
+        return known(call, 'user.tenant');
+      },
       get roles() {
-        return known('user.roles', call.roles);
+        return known(call, 'user.roles');
       },
       get via() {
-        return known('user.via', call.via);
+        return known(call, 'user.via');
       },
     },
     get arguments() {
-      return known('arguments', call.arguments);
+      return known(call, 'arguments');
     },
-    origin: origin as PolicyInput['origin'],
-    door,
+    get origin() {
+      return known(call, 'origin') as PolicyInput['origin'];
+    },
+    get door() {
+      return known(call, 'door');
+    },
     get session_id(): string {
       throw new UnknownFact('session_id');
     },
-    ...((parent !== undefined || toolset !== null) && { call: pastOrigin(parent, toolset) }),
+    // Rules see a member that is undefined as absent.
+    get call() {
+      return pastOrigin(call) as NonNullable<PolicyInput['call']>;
+    },
     get category() {
-      return known('definition of the tool', definition).category;
+      return known(call, 'definition').category;
     },
     get tags() {
-      return known('definition of the tool', definition).tags ?? [];
+      return known(call, 'definition').tags ?? [];
     },
     get dangerous() {
-      return known('definition of the tool', definition).dangerous ?? false;
+      return known(call, 'definition').dangerous ?? false;
     },
     dry_run: false,
   };
 }
 
-function pastOrigin(parent: PastCall['parent'], toolset: string | null): NonNullable<PolicyInput['call']> {
-  const call: NonNullable<PolicyInput['call']> = {};
-  if (toolset !== null) call.toolset = toolset;
-  if (parent) Object.defineProperty(call, 'parent', { enumerable: true, get: () => known('call.parent', parent.id) });
-  return call;
+function pastOrigin(call: PastCall): PolicyInput['call'] {
+  const { toolset, hasParent } = known(call, 'call');
+  if (toolset === undefined && !hasParent) return undefined;
+  const origin: NonNullable<PolicyInput['call']> = {};
+  if (toolset !== undefined) origin.toolset = toolset;
+  if (hasParent) Object.defineProperty(origin, 'parent', { enumerable: true, get: () => known(call, 'call.parent') });
+  return origin;
 }
 
-function known<T>(fact: string, value: T | undefined): T {
-  if (value === undefined) throw new UnknownFact(fact);
+function known<K extends keyof PastCall>(call: PastCall, fact: K): NonNullable<PastCall[K]> {
+  const value = call[fact];
+  if (value === undefined || value === null) throw new UnknownFact(fact);
   return value;
 }

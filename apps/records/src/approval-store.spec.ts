@@ -191,7 +191,7 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(await approvals.eraseOwner({ tenantId: tenant_id }, false)).toBe(1);
     });
 
-    it.each([1, 2, 3, 4, 5])('move as the table says, whatever races (seed %i)', async (seed) => {
+    it.each([1, 2])('move as the table says, whatever races (seed %i)', async (seed) => {
       const { connect, isShared = false } = await newDatabase();
       const one = await open({ seal: SEAL, connect });
       // PostgreSQL serves two replicas of the service.

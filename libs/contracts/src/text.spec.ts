@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { isPlainId, MAX_ID_LENGTH, TextSearch } from './text.js';
+import { isPlainId, markHidden, MAX_ID_LENGTH, TextSearch } from './text.js';
 
 describe('an id', () => {
   it.each(['ann', 'auth0|5f7c', 'ann@example.com', 'Zoë 😀', ' ', 'a'.repeat(MAX_ID_LENGTH)])('may be %j', (text) => {
@@ -20,6 +20,17 @@ describe('an id', () => {
     '\ud83d',
   ])('may not be %j', (value) => {
     expect(isPlainId(value)).toBe(false);
+  });
+});
+
+describe('hidden characters', () => {
+  it.each([
+    ['plain text,\n\twith lines', 'plain text,\n\twith lines', 0],
+    ['pay \u202e001\u202c', 'pay ‹U+202E›001‹U+202C›', 2],
+    ['zero\u200bwidth\u00ad', 'zero‹U+200B›width‹U+00AD›', 2],
+    ['\u{e0041}tag \u0000 \u001b[2J \u2028', '‹U+E0041›tag ‹U+0000› ‹U+001B›[2J ‹U+2028›', 4],
+  ])('of %j are code points', (text, marked, count) => {
+    expect(markHidden(text)).toEqual({ text: marked, count });
   });
 });
 

@@ -1,0 +1,77 @@
+/** Members of `ask` with the conditions of their answer. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { FakeClock } from '@toolfleet/testing';
+import { describe, expect, it } from 'vitest';
+import { opaDecision } from './opa-decision.js';
+import type { PolicyInput } from './policy-engine.js';
+import { RegoPolicy } from './rego-policy.js';
+
+const PAGE = fileURLToPath(new URL('../../../docs/approvals.md', import.meta.url));
+const INPUT: PolicyInput = {
+  tool: 'payments_refund',
+  user: { id: 'ann', tenant: 'acme', roles: [], via: 'api_key' },
+  arguments: { amount: 150 },
+  origin: 'public',
+  door: 'http',
+};
+const decide = (rules: string) =>
+  new RegoPolicy([{ name: 'tools.rego', text: `package tools\ndeny := false\n${rules}` }], new FakeClock()).decide(
+    INPUT,
+  );
+
+describe('a question with conditions', () => {
+  it('is read as docs/approvals.md shows it', () => {
+    const [, example = ''] = /^```rego\n(.*?)^```$/ms.exec(readFileSync(PAGE, 'utf8')) ?? [];
+    expect(decide(example)).toEqual({
+      deny: [],
+      ask: ['Refund 150 USD?'],
+      approval: {
+        parks: true,
+        quorum: 2,
+        roles: [['finance', 'finance-lead']],
+        not_requester: true,
+        expires_in_s: 3_600,
+      },
+    });
+  });
+
+  it('is joined with others to the strictest of all', () => {
+    const rules = `
+      ask contains "Plain?"
+      ask contains {"question": "Two?", "on_approval": "park", "quorum": 2, "roles": ["a"]}
+      ask contains {"question": "Soon?", "expires_in_seconds": 60, "roles": ["b", "c"]}
+      ask contains {"question": "Later?", "expires_in_seconds": 90}`;
+    const { ask, approval } = decide(rules);
+    expect(ask?.toSorted()).toEqual(['Later?', 'Plain?', 'Soon?', 'Two?']);
+    expect(approval).toEqual({ quorum: 2, roles: expect.arrayContaining([['a'], ['b', 'c']]), expires_in_s: 60 });
+  });
+
+  it('has no conditions where every rule is a plain question', () => {
+    expect(decide('ask contains "Plain?"')).toEqual({ deny: [], ask: ['Plain?'] });
+    expect(decide('ask contains {"question": "Plain?"}')).toEqual({ deny: [], ask: ['Plain?'] });
+    expect(decide('ask contains {"code": 7}')).toEqual({ deny: [], ask: ['{"code": 7}'] });
+  });
+
+  it.each([
+    ['"quorom": 2', 'has no field quorom'],
+    ['"on_approval": "wait"', 'on_approval must be "park"'],
+    ['"quorum": 0', 'quorum must be an integer from 1 to 20'],
+    ['"quorum": 1.5', 'quorum must be an integer from 1 to 20'],
+    ['"roles": []', 'roles must be names'],
+    ['"roles": "finance"', 'roles must be names'],
+    ['"not_requester": "yes"', 'not_requester must be true or false'],
+    ['"expires_in_seconds": 99999999', 'expires_in_seconds must be an integer from 1 to 2592000'],
+  ])('denies the call with %s', (field, reason) => {
+    expect(decide(`ask contains {"question": "Pay?", ${field}}`).deny).toEqual([
+      `the policy could not be evaluated: ask "Pay?": ${reason}`,
+    ]);
+  });
+
+  it('is read from an OPA server as well', () => {
+    const opa = (ask: unknown) =>
+      opaDecision({ status: 200, body: { result: [] } }, { status: 200, body: { result: [ask] } });
+    expect(opa({ question: 'Pay?', quorum: 2 })).toEqual({ deny: [], ask: ['Pay?'], approval: { quorum: 2 } });
+    expect(opa({ question: 'Pay?', quorum: 'two' }).deny).toEqual([expect.stringContaining('quorum must be')]);
+  });
+});

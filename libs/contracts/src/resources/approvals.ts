@@ -75,7 +75,7 @@ export const APPROVAL_ROUTES = {
       'Calls that wait for a decision or were decided, without arguments: those of the caller, and those it may decide on',
     query: record({
       state: maybe(text('States, separated by commas', { maxLength: 200 })),
-      tool: maybe(text(undefined, { pattern: String.raw`^\P{Cc}{1,200}$` })),
+      tool: maybe(text(undefined, { pattern: String.raw`^[^\x00-\x1f]{1,200}$` })),
       limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
       cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
     }),

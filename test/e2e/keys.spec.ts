@@ -104,7 +104,7 @@ describe('a key', () => {
   it('has the rights of its roles, built in and of the configuration file', async () => {
     const rightsOf = async ({ token }: MadeKey) => (await fleet.ask({ path: '/api/v1/me', key: token })).body.rights;
     const approver = await make({ roles: ['approver'] });
-    expect(await rightsOf(approver)).toEqual(['approve_tools']);
+    expect(await rightsOf(approver)).toEqual(['approve_tools', 'decide_calls']);
     expect((await fleet.ask({ path: '/api/v1/quarantine', key: approver.token })).status).toBe(200);
     const refused = await fleet.ask({ path: '/api/v1/keys', key: approver.token });
     expect(refused).toMatchObject({ status: 403, body: { details: { role: 'admin', right: 'manage_keys' } } });

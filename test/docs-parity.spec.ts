@@ -5,6 +5,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
+import { EVENTS } from '@toolfleet/contracts/events';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RIGHTS, ROLES } from '@toolfleet/contracts/roles';
@@ -387,7 +388,15 @@ describe('reference pages', () => {
       sessionList: 'valid sessions of a tenant or a user',
       sessionRevoke: 'ends sessions by browser, user, or session of the OpenID provider',
       identityPurge: 'removes the sessions of a tenant or a user',
-      budgetThreshold: 'published when a limit passes 80 %',
+      recordsEvent: 'events of other services, each stored once',
+      webhookList: 'endpoints of a tenant that events are posted to',
+      webhookCreate: 'makes one',
+      webhookChange: 'changes one, or switches it off and on',
+      webhookRotate: 'gives one a new secret',
+      webhookRemove: 'removes one with its deliveries',
+      webhookDeliveries: 'deliveries of one',
+      webhookSend: 'sends a test, or deliveries again',
+      event: 'prefix: `event.<tenant>.<kind>` carries an event once it is durable',
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
@@ -429,6 +438,25 @@ describe('reference pages', () => {
           ),
       ),
       'subjects.md',
+    );
+  });
+
+  it('events', async () => {
+    const rows = Object.entries(EVENTS).map(([kind, { summary, data }]) => [
+      `\`${kind}\``,
+      summary,
+      Object.keys(data['properties'] as object)
+        .map((name) => `\`${name}\``)
+        .join(', '),
+    ]);
+    const text = readFileSync(`${ROOT}docs/webhooks.md`, 'utf8');
+    const head = ['Kind', 'When', 'Members of `data`; those that do not apply are absent'];
+    await same(
+      text.replace(
+        /(<!-- table: .*? -->\n)[\s\S]*?(<!-- end of table -->)/,
+        (_, start: string, end: string) => `${start}\n${table(head, rows)}\n\n${end}`,
+      ),
+      'webhooks.md',
     );
   });
 
@@ -611,6 +639,30 @@ describe('reference pages', () => {
       messages: { result: { payload: result } },
     };
     operations.toolResult = { action: 'send', channel: { $ref: '#/channels/toolResult' } };
+    channels.event = {
+      address: `${SUBJECTS.event}.{tenant}.{kind}`,
+      parameters: { tenant: {}, kind: { enum: Object.keys(EVENTS) } },
+      messages: Object.fromEntries(
+        Object.entries(EVENTS).map(([kind, { summary, data }]) => [
+          kind,
+          {
+            summary,
+            payload: {
+              type: 'object',
+              properties: {
+                id: { type: 'string', description: 'the same for the same event, however often it is sent' },
+                type: { const: kind },
+                timestamp: { type: 'string', format: 'date-time' },
+                tenant_id: { type: 'string' },
+                data,
+              },
+              required: ['id', 'type', 'timestamp', 'tenant_id', 'data'],
+            },
+          },
+        ]),
+      ),
+    };
+    operations.event = { action: 'send', channel: { $ref: '#/channels/event' } };
     const document = {
       asyncapi: '3.0.0',
       info: {

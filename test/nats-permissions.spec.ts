@@ -11,6 +11,7 @@ import {
   answerSubject,
   breakerSubject,
   builtinSubject,
+  eventSubject,
   progressSubject,
   registerSubject,
   resultSubject,
@@ -43,6 +44,7 @@ const INBOXED = [
 /** Prefixes: no message is sent to them literally. */
 const FAMILIES: ReadonlySet<string> = new Set([
   'breaker.changed',
+  'event',
   'exec.builtin',
   'exec.mcp.resume',
   'exec.progress',
@@ -63,11 +65,15 @@ const PROBES = [
   ...['acme', 'evil'].flatMap((tenant) => [
     ...DOORS.map((door) => tenantSubject(door, tenant)),
     resultSubject(tenant, 'c1'),
+    eventSubject(tenant, 'call.finished'),
   ]),
   ...INBOXED.map((user) => `_INBOX.${user}.x`),
   '$SYS.REQ.SERVER.PING',
   'anything',
 ];
+
+/** Endpoints of tenants that events are posted to. */
+const WEBHOOKS = Object.values(SUBJECTS).filter((subject) => subject.startsWith('records.webhook.'));
 
 interface Rights {
   publish: string[];
@@ -136,6 +142,8 @@ const RIGHTS: Record<string, Rights> = {
       'identity.session.list',
       'identity.session.revoke',
       'identity.purge',
+      'records.event',
+      ...WEBHOOKS,
       'workspace.purge',
       'tool.result.acme.c1',
       'tool.result.evil.c1',
@@ -153,7 +161,6 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.changed',
       'registry.toolset.changed',
       'breaker.changed.gateway',
-      'budget.threshold',
       'exec.progress.g1.t1',
       'fleet.status',
       'mcp.answer.g1.q1',
@@ -169,6 +176,7 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.changed',
       'registry.definition.announce',
       'registry.toolset.changed',
+      'records.event',
       'fleet.status',
     ],
     read: [
@@ -195,7 +203,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   budget: {
-    publish: ['budget.threshold', 'fleet.status'],
+    publish: ['records.event', 'fleet.status'],
     read: [
       'budget.reserve',
       'budget.settle',
@@ -208,8 +216,17 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   records: {
-    publish: ['fleet.status'],
-    read: ['records.append', 'records.list', 'records.body', 'records.facts', 'records.purge', ...APPROVALS],
+    publish: ['fleet.status', 'event.acme.call.finished', 'event.evil.call.finished'],
+    read: [
+      'records.append',
+      'records.list',
+      'records.body',
+      'records.facts',
+      'records.purge',
+      'records.event',
+      ...APPROVALS,
+      ...WEBHOOKS,
+    ],
   },
   identity: {
     publish: ['fleet.status'],
@@ -239,12 +256,13 @@ const RIGHTS: Record<string, Rights> = {
       'mcp.updated',
       'exec.progress.g1.t1',
       'breaker.changed.mcp-executor',
+      'records.event',
       'fleet.status',
     ],
   ),
   'openapi-executor': EXECUTORS(
     ['exec.openapi', 'breaker.changed.openapi-executor'],
-    ['breaker.changed.openapi-executor', 'fleet.status'],
+    ['breaker.changed.openapi-executor', 'records.event', 'fleet.status'],
   ),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),
@@ -252,7 +270,7 @@ const RIGHTS: Record<string, Rights> = {
   'builtin-agent': builtinToolset('agent', ['tool.call', 'tool.list', 'tool.spend']),
   acme: {
     publish: ['tool.call.acme', 'tool.batch.acme', 'tool.list.acme', 'tool.cancel.acme'],
-    read: ['tool.result.acme.c1'],
+    read: ['tool.result.acme.c1', 'event.acme.call.finished'],
   },
 };
 

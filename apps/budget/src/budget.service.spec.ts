@@ -8,13 +8,13 @@ import type {
   BudgetReserveReply,
   BudgetSet,
   BudgetSetReply,
-  BudgetThreshold,
   BudgetUsageReply,
   LimitState,
   ReserveRequest,
   SettleRequest,
   UsageRow,
 } from '@toolfleet/contracts/budget';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
@@ -63,7 +63,7 @@ describe('budget service', () => {
   let client: NatsClient;
   let folder: string;
   let parts: LifecycleComponent[] = [];
-  let thresholds: BudgetThreshold[] = [];
+  let reached: FleetEvent[] = [];
 
   const start = async (env: Record<string, string> = {}): Promise<void> => {
     const { settings } = loadConfig(budgetConfig, {
@@ -106,12 +106,16 @@ describe('budget service', () => {
   beforeAll(async () => {
     nats = await startNats();
     client = await NatsClient.connect({ url: nats.url, name: 'test' });
-    client.subscribe(SUBJECTS.budgetThreshold, ({ body }) => thresholds.push(body as BudgetThreshold));
+    // The service records, as far as the budget knows it.
+    client.link.subscribe(SUBJECTS.recordsEvent, (message) => {
+      reached.push(...(JSON.parse(Buffer.from(message.data).toString()) as { events: FleetEvent[] }).events);
+      client.link.publish(message.reply, Buffer.from('{"stored":1}'));
+    });
   });
   beforeEach(async () => {
     redis = await startRedis({ appendOnly: true });
     folder = mkdtempSync(join(tmpdir(), 'toolfleet-budget-'));
-    thresholds = [];
+    reached = [];
   });
   afterEach(async () => {
     await stop();
@@ -150,10 +154,13 @@ describe('budget service', () => {
       ['request', 900, 0],
       ['agent', 900, 0],
     ]);
-    await eventually('two thresholds', async () => thresholds.length === 2);
-    expect(thresholds.map(({ scope, currency, limit, spent }) => [scope, currency, limit, spent])).toEqual([
-      ['agent:planner', 'tokens', 5_000, 4_100],
-      ['request:r1', 'micro_usd', 1_000, 900],
+    await eventually('an event', async () => reached.length > 0);
+    expect(reached.map(({ kind, tenant_id, data }) => [kind, tenant_id, data])).toEqual([
+      [
+        'budget.reached',
+        'acme',
+        { scope: 'agent:planner', percent: '80', currency: 'tokens', limit: 5_000, spent: 4_100 },
+      ],
     ]);
   });
 

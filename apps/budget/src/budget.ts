@@ -5,7 +5,6 @@ import type {
   BudgetRelease,
   BudgetRemove,
   BudgetSet,
-  BudgetThreshold,
   BudgetUsage,
   BudgetUsageReply,
   LimitState,
@@ -14,16 +13,10 @@ import type {
   SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { ToolError } from '@toolfleet/contracts';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
 import { toCamelCase } from '@toolfleet/contracts/wire';
-import {
-  checkLimit,
-  crossesThreshold,
-  noCounters,
-  withTimeout,
-  type Clock,
-  type ScopeLimit,
-} from '@toolfleet/resilience';
+import { checkLimit, noCounters, withTimeout, type Clock, type ScopeLimit } from '@toolfleet/resilience';
 import {
   countedScopes,
   limitOf,
@@ -36,7 +29,9 @@ import {
   type SetScope,
   type TenantLimits,
 } from './limits.js';
+import { reachedLimits } from './reached-limits.js';
 import {
+  DEFAULT_RULES,
   ReservationStore,
   type Admission,
   type ReservationRequest,
@@ -48,8 +43,8 @@ import { UsageLedger } from './usage-ledger.js';
 
 /** Callbacks of the budget. */
 interface BudgetEvents {
-  /** Spending reached 80 % of a limit. */
-  threshold(event: BudgetThreshold): void;
+  /** Spending reached 80 or 100 % of a limit; also of limits that were reported before. */
+  reached(event: FleetEvent<'budget.reached'>): void;
   /** Money was charged in a scope of this kind. */
   spent(kind: ScopeKind, microUsd: MicroUsd): void;
   /** Budgets of a tenant are new or changed: its counters must be compared with the ledger. */
@@ -340,19 +335,38 @@ export class Budget {
 
   private announce(tenantId: string, spending: readonly Spending[]): void {
     if (spending.length === 0) return;
-    const limits = tenantLimits(this.limitTable, tenantId);
     for (const one of spending) {
       const microUsd = one.microUsdAfter - one.microUsdBefore;
       const kind = scopeKind(one.scope);
       if (microUsd > 0 && kind !== 'budget') this.events.spent(kind, microUsd);
     }
+    this.report(tenantId, spending);
+  }
+
+  private report(tenantId: string, spending: readonly Spending[]): void {
+    const limits = tenantLimits(this.limitTable, tenantId);
     const limitOfScope = (scope: string): ScopeLimit => {
       const kind = scopeKind(scope);
       return kind === 'budget' ? this.limitOfBudget(tenantId, scope) : limits[kind];
     };
-    for (const crossing of reachedThresholds(spending, limitOfScope)) {
-      this.events.threshold({ tenant_id: tenantId, ...crossing, at: this.clock.now() });
-    }
+    for (const event of reachedLimits(tenantId, spending, limitOfScope, this.clock.now())) this.events.reached(event);
+  }
+
+  /**
+   * Reports the limits of a tenant that were reached, by the ledger: the process that charged the usage may have been killed before it
+   * could. Call it once the outbox is empty.
+   */
+  async reportReached(tenantId: string): Promise<void> {
+    const now = this.clock.now();
+    const sums = [
+      ...(await this.ledger.spentSince(tenantId, now, now - DEFAULT_RULES.scopeTtlMs)),
+      ...(await this.ledger.spentFrom(tenantId, this.budgetsOf(tenantId), now)),
+    ];
+    const none = { microUsdBefore: 0, tokensBefore: 0 };
+    this.report(
+      tenantId,
+      sums.map(({ scope, microUsd, tokens }) => ({ scope, ...none, microUsdAfter: microUsd, tokensAfter: tokens })),
+    );
   }
 
   /** The limit of the counters of a set budget; none once it was removed. */
@@ -400,23 +414,4 @@ function toAnswer(
       call_limit_micro_usd: request.microUsd,
     },
   };
-}
-
-/** Limits of which this spending reached 80 %, one entry per scope and currency. */
-function reachedThresholds(
-  spending: readonly Spending[],
-  limitOfScope: (scope: string) => ScopeLimit,
-): Omit<BudgetThreshold, 'tenant_id' | 'at'>[] {
-  const found: Omit<BudgetThreshold, 'tenant_id' | 'at'>[] = [];
-  for (const one of spending) {
-    const limit = limitOfScope(one.scope);
-    const scope = shownScope(one.scope);
-    if (crossesThreshold(limit.microUsd, one.microUsdBefore, one.microUsdAfter)) {
-      found.push({ scope, currency: 'micro_usd', limit: limit.microUsd ?? 0, spent: one.microUsdAfter });
-    }
-    if (crossesThreshold(limit.tokens, one.tokensBefore, one.tokensAfter)) {
-      found.push({ scope, currency: 'tokens', limit: limit.tokens ?? 0, spent: one.tokensAfter });
-    }
-  }
-  return found;
 }

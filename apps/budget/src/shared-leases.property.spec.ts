@@ -146,7 +146,7 @@ async function newBudget(
   const name = { tenantId: 't', subject: 'user', id: 'ann', period: 'total' } as const;
   const set = microUsd === undefined ? [] : [{ ...name, microUsd, tokens: null, changedAt: 0, changedBy: 'ops' }];
   const budgets = { all: async () => set };
-  const events = { active: ignore, spent: ignore, threshold: ignore, budgetsChanged: ignore, drain: async () => 0 };
+  const events = { active: ignore, spent: ignore, reached: ignore, budgetsChanged: ignore, drain: async () => 0 };
   const budget = new Budget(store, { budgets } as unknown as UsageLedger, limits, clock, events);
   await budget.readBudgets();
   return budget;

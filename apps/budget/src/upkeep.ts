@@ -28,6 +28,8 @@ export class Upkeep {
   private readonly active = new Set<string>();
   /** Tenants whose counters were compared with the ledger since the last connect to Redis. */
   private readonly compared = new Set<string>();
+  /** Tenants whose reached limits were reported since the start. */
+  private readonly reported = new Set<string>();
   private readonly held = new Map<string, { microUsd: number; outboxRows: number }>();
   private cancelTimer: CancelTimer | undefined;
   private running: Promise<void> = Promise.resolve();
@@ -143,6 +145,8 @@ export class Upkeep {
       // Before the ledger is asked: while it is down, the outbox grows and the gauge has to show it.
       this.note(tenantId, outcome.heldMicroUsd, outcome.outboxRows);
       const moved = await drainOutbox(tenantId, this.outbox, this.ledger, this.host.logger);
+      if (!this.reported.has(tenantId)) await this.budget.reportReached(tenantId);
+      this.reported.add(tenantId);
       if (outcome.openLeases > 0) this.active.add(tenantId);
       this.note(tenantId, outcome.heldMicroUsd, Math.max(0, outcome.outboxRows - moved));
     } catch (error) {

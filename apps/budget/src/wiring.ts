@@ -1,5 +1,4 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
 import { withTimeout } from '@toolfleet/resilience';
 import {
@@ -9,7 +8,7 @@ import {
   type ServiceHost,
   type LifecycleComponent,
 } from '@toolfleet/service';
-import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import { EventReporter, Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
@@ -74,6 +73,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     return [...scopes, ...(await ledger.spentFrom(tenantId, budget.budgetsOf(tenantId), now))];
   });
   const outbox = new RedisUsageOutbox(redis);
+  const reporter = new EventReporter({ nats, clock, logger });
   const environment = environmentLimits(settings);
   const file = loadFleetFile(settings);
   const limits = limitTable(environment, file.budget);
@@ -86,10 +86,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       clock.after(LONGEST_CALL_MS, () => upkeep.compareAgain(tenantId));
     },
     spent: (scope, microUsd) => metrics.budgetSpent.inc({ scope }, microUsd),
-    threshold: (event) => {
-      logger.warn({ ...event }, 'spending reached 80 % of a budget');
-      if (nats.connected) nats.publish(SUBJECTS.budgetThreshold, event);
-    },
+    reached: (event) => reporter.report(event),
   });
   const upkeep = new Upkeep(
     budget,
@@ -111,6 +108,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   });
   return [
     nats.asComponent(),
+    reporter,
     redisComponent(redis, settings.REDIS_URL),
     {
       name: 'ledger',

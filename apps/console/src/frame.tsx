@@ -13,6 +13,7 @@ import { TenantsView } from './views/tenants.js';
 import { ToolsView } from './views/tools.js';
 import { ToolsetsView } from './views/toolsets.js';
 import { WaitingCallsMark, WaitingCallsView } from './views/waiting-calls.js';
+import { WebhooksView } from './views/webhooks.js';
 import { useSigned } from './session.js';
 import { toAddress, usePlace } from './router.js';
 import { Badge, Empty, Brand } from './ui/components.js';
@@ -94,6 +95,13 @@ const VIEWS: readonly View[] = [
     Component: KeysView,
     needs: 'manage_keys',
     why: 'It creates and revokes the keys of the tenant.',
+  },
+  {
+    name: 'webhooks',
+    title: 'Webhooks',
+    Component: WebhooksView,
+    needs: 'manage_webhooks',
+    why: 'It sends what happens in the tenant to other addresses.',
   },
 ];
 

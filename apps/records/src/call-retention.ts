@@ -10,6 +10,8 @@ const EVERY_MS = 3_600_000;
 interface KeptDays {
   days: number;
   of: readonly { tenantId: string; days: number }[];
+  /** For which ended deliveries are in the log of a webhook. */
+  deliveryDays: number;
 }
 
 /** Deletes the calls that are older than the retention of their tenant: once after the start, then every hour. */
@@ -19,7 +21,7 @@ export class CallRetention {
   #running: Promise<void> = Promise.resolve();
 
   constructor(
-    private readonly store: Pick<CallStore, 'eraseBefore' | 'dropBefore' | 'forgetBatches'>,
+    private readonly store: Pick<CallStore, 'eraseBefore' | 'dropBefore' | 'forgetBatches' | 'forgetEvents'>,
     private readonly kept: KeptDays,
     private readonly host: { clock: Clock; logger: Pick<Logger, 'info' | 'warn'> },
   ) {}
@@ -43,13 +45,14 @@ export class CallRetention {
   /** One round; a failure is logged and the next round repeats it. */
   async run(): Promise<void> {
     const { clock, logger } = this.host;
-    const { days, of } = this.kept;
+    const { days, of, deliveryDays } = this.kept;
     const before = (keptDays: number) => clock.now() - keptDays * DAY_MS;
     try {
       let rows = await this.store.dropBefore(before(Math.max(days, ...of.map((tenant) => tenant.days))));
       for (const { tenantId, days: own } of of) rows += await this.store.eraseBefore(before(own), { only: tenantId });
       rows += await this.store.eraseBefore(before(days), { except: of.map(({ tenantId }) => tenantId) });
       await this.store.forgetBatches(before(1));
+      await this.store.forgetEvents(before(deliveryDays));
       if (rows > 0) logger.info({ rows, kept_days: days }, 'old calls were deleted');
     } catch (error) {
       logger.warn({ error }, 'old calls cannot be deleted; they stay in the store');

@@ -264,6 +264,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
       const clock = new FakeClock(NOON);
       const kept = {
         days: 10,
+        deliveryDays: 14,
         of: [
           { tenantId: 'globex', days: 30 },
           { tenantId: 'short', days: 2 },

@@ -24,9 +24,12 @@ import {
 import type { BodySeal } from './body-seal.js';
 import { ApprovalStore } from './approval-store.js';
 import { BodyStore, type BodyTables } from './body-store.js';
+import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
 import { Durations, ROUNDED_MS } from './durations.js';
+import { EventStore, type StoredEvents } from './event-store.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
+import { WebhookEndpoints } from './webhook-endpoints.js';
 
 /** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface CallTable {
@@ -122,15 +125,26 @@ export class CallStore {
   readonly bodies: BodyStore;
   /** Calls that people decide on, in the same database. */
   readonly approvals: ApprovalStore;
+  /** Events, the endpoints that receive them, and deliveries, in the same database. */
+  readonly events: EventStore;
+  readonly webhooks: WebhookEndpoints;
+  readonly deliveries: DeliveryQueue;
   /** Of calls and of their bodies; none on SQLite. */
   readonly #partitions: readonly DayPartitions[];
   readonly #inserts = new Map<number, CompiledQuery>();
 
-  /** @param seal absent: arguments and results are not kept */
-  constructor(dialect: Dialect, seal?: BodySeal) {
+  /**
+   * @param seal absent: arguments and results are not kept
+   * @param secretKey seals secrets of webhooks; absent: there are none
+   */
+  constructor(dialect: Dialect, seal?: BodySeal, secretKey?: string) {
     this.#db = new Kysely<RecordTables>({ dialect });
-    this.bodies = new BodyStore(this.#db as unknown as Kysely<never>, seal);
-    this.approvals = new ApprovalStore(this.#db as unknown as Kysely<never>, this.bodies);
+    const db = this.#db as unknown as Kysely<never>;
+    this.bodies = new BodyStore(db, seal);
+    this.approvals = new ApprovalStore(db, this.bodies);
+    this.events = new EventStore(db);
+    this.webhooks = new WebhookEndpoints(db, secretKey);
+    this.deliveries = new DeliveryQueue(db);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
     const isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;
     this.#partitions = Object.entries(isPostgres ? partitioned : {}).map(
@@ -148,7 +162,7 @@ export class CallStore {
   }
 
   /**
-   * Appends a batch and resolves once it is durable. A batch that is appended again changes nothing.
+   * Appends a batch, with the events of its calls, and resolves once it is durable. A batch that is appended again changes nothing.
    *
    * Positions increase in the order in which batches become visible, also with several replicas, because they are given while a lock is
    * held until the commit. A reader that has seen a position misses nothing before it.
@@ -169,14 +183,15 @@ export class CallStore {
     // Tomorrow's as well, for a position that is later than this clock.
     const days = new Set([epochDay(now), epochDay(now) + 1]);
     for (const partitions of this.#partitions) await partitions.prepare(days);
-    return this.#db.transaction().execute(async (tx) => {
+    let told: StoredEvents | undefined;
+    await this.#db.transaction().execute(async (tx) => {
       if (this.#partitions.length > 0) await sql`select pg_advisory_xact_lock(${APPEND_LOCK})`.execute(tx);
       const { numInsertedOrUpdatedRows: isNew } = await tx
         .insertInto('call_batch')
         .values({ batch_id: batchId, stored_at: now })
         .onConflict((conflict) => conflict.doNothing())
         .executeTakeFirstOrThrow();
-      if (!isNew) return false;
+      if (!isNew) return;
       const { last } = await tx
         .selectFrom('call_record')
         .select((row) => row.fn.max('position').as('last'))
@@ -189,8 +204,10 @@ export class CallStore {
       );
       const placed = calls.map((call, index) => ({ call, position: first + index }));
       await this.bodies.insert(tx as unknown as Transaction<never>, placed, now);
-      return true;
+      told = await this.events.insertCalls(tx as unknown as Transaction<never>, calls, now);
     });
+    if (told) this.events.announce(told);
+    return told !== undefined;
   }
 
   async #insert(tx: Transaction<RecordTables>, rows: readonly CallTable[]): Promise<void> {
@@ -392,6 +409,12 @@ export class CallStore {
   /** Forgets batches that were stored before `at`; they are not delivered again. */
   async forgetBatches(at: EpochMs): Promise<void> {
     await this.#db.deleteFrom('call_batch').where('stored_at', '<', at).execute();
+  }
+
+  /** Forgets deliveries that ended before `at`, and events that were last reported before it. */
+  async forgetEvents(at: EpochMs): Promise<void> {
+    await this.deliveries.forgetBefore(at);
+    await this.events.forgetBefore(at);
   }
 
   async #countIn(stretch: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {

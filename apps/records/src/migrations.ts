@@ -174,9 +174,82 @@ const approvals: Migration = {
   },
 };
 
+/**
+ * `fleet_event` has the events that other services report, so that one that is reported again is known. The end of a call has no row
+ * there: that of the call is enough. `webhook_endpoint` has the receivers, `webhook_delivery` what each receives, before it is
+ * attempted; a row is unique by endpoint and event.
+ */
+const webhooks: Migration = {
+  async up(db) {
+    const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
+    await db.schema
+      .createTable('fleet_event')
+      .addColumn('event_id', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text')
+      .addColumn('kind', 'text', (column) => column.notNull())
+      .addColumn('seen_at', 'bigint', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('fleet_event_seen').on('fleet_event').columns(['seen_at']).execute();
+    await db.schema.createIndex('fleet_event_tenant').on('fleet_event').columns(['tenant_id']).execute();
+    await db.schema
+      .createTable('webhook_endpoint')
+      .addColumn('endpoint_id', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('url', 'text', (column) => column.notNull())
+      .addColumn('description', 'text')
+      .addColumn('kinds', 'text', (column) => column.notNull())
+      .addColumn('tools', 'text', (column) => column.notNull())
+      .addColumn('toolsets', 'text', (column) => column.notNull())
+      .addColumn('state', 'text', (column) => column.notNull())
+      .addColumn('reason', 'text')
+      .addColumn('failing_since', 'bigint')
+      .addColumn('last_error', 'text')
+      .addColumn('secret', 'text', (column) => column.notNull())
+      .addColumn('previous_secret', 'text')
+      .addColumn('previous_until', 'bigint')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('created_by', 'text', (column) => column.notNull())
+      .execute();
+    await db.schema.createIndex('webhook_endpoint_tenant').on('webhook_endpoint').columns(['tenant_id']).execute();
+    await db.schema
+      .createTable('webhook_delivery')
+      .addColumn('position', isPostgres ? 'bigserial' : 'integer', (column) => column.primaryKey())
+      .addColumn('endpoint_id', 'text', (column) => column.notNull())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text')
+      .addColumn('event_id', 'text', (column) => column.notNull())
+      .addColumn('kind', 'text', (column) => column.notNull())
+      .addColumn('payload', 'text', (column) => column.notNull())
+      .addColumn('state', 'text', (column) => column.notNull())
+      .addColumn('attempts', 'integer', (column) => column.notNull())
+      .addColumn('event_at', 'bigint', (column) => column.notNull())
+      .addColumn('next_at', 'bigint', (column) => column.notNull())
+      .addColumn('give_up_at', 'bigint', (column) => column.notNull())
+      .addColumn('ended_at', 'bigint')
+      .addColumn('status', 'integer')
+      .addColumn('error', 'text')
+      .addColumn('duration_ms', 'integer')
+      .execute();
+    const index = (name: string, columns: string[]) =>
+      db.schema.createIndex(`webhook_delivery_${name}`).on('webhook_delivery').columns(columns);
+    await index('event', ['endpoint_id', 'event_id']).unique().execute();
+    await index('log', ['endpoint_id', 'position']).execute();
+    await index('pending', ['endpoint_id', 'next_at']).where(sql.ref('state'), '=', sql.lit('pending')).execute();
+    await index('tenant', ['tenant_id']).execute();
+    await index('ended', ['ended_at']).where(sql.ref('ended_at'), 'is not', null).execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
   table: 'records_migration',
-  all: { '0001-calls': calls, '0002-bodies': bodies, '0003-caller': caller, '0004-approvals': approvals },
+  all: {
+    '0001-calls': calls,
+    '0002-bodies': bodies,
+    '0003-caller': caller,
+    '0004-approvals': approvals,
+    '0005-webhooks': webhooks,
+  },
 };

@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
 import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import {
   RECORDS_APPEND,
@@ -20,6 +20,7 @@ import { Clock, withTimeout } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
 import { CallStore } from './call-store.js';
+import { orUnavailable } from './store-unavailable.js';
 
 /** Injection token of the longest wait for a list of calls. */
 export class StoreTimeout {
@@ -68,10 +69,12 @@ export class RecordsEndpoint {
   async purge({ tenant_id, user_id, key_ids, dry_run, after }: PurgeMessage): Promise<PurgeReply> {
     const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
     const turn = { after, dryRun: dry_run, isOver: this.#after(PURGE_TURN_MS) };
+    // First of all, so that nothing is sent any more.
     const isFirst = after === undefined;
+    const told = isFirst ? await orUnavailable(this.store.deliveries.erase(scope, dry_run)) : {};
     const approvals = isFirst ? await orUnavailable(this.store.approvals.eraseOwner(scope, dry_run)) : 0;
     const { rows, keys, next } = await orUnavailable(this.store.erase(scope, turn));
-    return { counts: { call_records: rows, body_keys: keys, approvals }, more: next !== undefined, next };
+    return { counts: { call_records: rows, body_keys: keys, approvals, ...told }, more: next !== undefined, next };
   }
 
   #after(ms: Milliseconds): () => boolean {
@@ -79,9 +82,3 @@ export class RecordsEndpoint {
     return () => this.clock.monotonic() > until;
   }
 }
-
-const orUnavailable = <T>(work: Promise<T>): Promise<T> =>
-  work.catch((cause: unknown) => {
-    if (cause instanceof ToolError && cause.code === 'REQUEST_INVALID') throw cause;
-    throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The store of calls is unavailable; retry later', cause });
-  });

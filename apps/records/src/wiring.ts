@@ -1,7 +1,17 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { eventSubject } from '@toolfleet/contracts/subjects';
+import { toSentEvent } from '@toolfleet/contracts/events';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
+import { EgressClient } from '@toolfleet/egress';
 import { Clock } from '@toolfleet/resilience';
-import { microserviceComponent, ServiceFaults, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import {
+  AllowedEndpoints,
+  microserviceComponent,
+  ServiceFaults,
+  VERSION,
+  type LifecycleComponent,
+  type ServiceHost,
+} from '@toolfleet/service';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
 import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
@@ -10,16 +20,25 @@ import { CallStore } from './call-store.js';
 import type { RecordsConfig } from './records.config.js';
 import { RecordsEndpoint, StoreTimeout } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
+import { MAX_REQUESTS, WebhookSender } from './webhook-sender.js';
+import { WebhookEndpoint } from './webhook.endpoint.js';
 
 /** The Nest module of the endpoint. */
 @Module({})
 class RecordsModule {
-  static with(store: CallStore, { clock, faults }: ServiceHost, storeTimeoutMs: number): DynamicModule {
+  static with(
+    store: CallStore,
+    { sender, egress }: Webhooks,
+    { clock, faults }: ServiceHost,
+    storeTimeoutMs: number,
+  ): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint],
+      controllers: [RecordsEndpoint, ApprovalEndpoint, WebhookEndpoint],
       providers: [
         { provide: CallStore, useValue: store },
+        { provide: WebhookSender, useValue: sender },
+        { provide: EgressClient, useValue: egress },
         { provide: Clock, useValue: clock },
         { provide: ServiceFaults, useValue: faults },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
@@ -34,10 +53,12 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics, exchange });
   const secretKey = settings.RECORDS_SECRET_KEY;
   const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
-  const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH), seal);
+  const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH), seal, secretKey);
+  const webhooks = wireWebhooks(settings, host, store, nats);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
+    deliveryDays: settings.WEBHOOK_LOG_DAYS,
   };
   const strategy = new NatsStrategy({
     connection: nats,
@@ -54,12 +75,42 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
       stop: () => store.close(),
     },
     new CallRetention(store, kept, { clock, logger }),
+    webhooks.allowedEndpoints,
+    { name: 'egress', stop: () => webhooks.egress.close() },
+    webhooks.sender,
     microserviceComponent({
       name: 'door',
-      module: RecordsModule.with(store, host, settings.RECORDS_STORE_TIMEOUT_MS),
+      module: RecordsModule.with(store, webhooks, host, settings.RECORDS_STORE_TIMEOUT_MS),
       strategy,
       logger,
     }),
     new Heartbeat(nats, clock, { service: 'records', faults }),
   ];
+}
+
+type Webhooks = ReturnType<typeof wireWebhooks>;
+
+/** What tells people and services of events: NATS at once, webhooks from their queue. */
+function wireWebhooks(settings: RecordsConfig, host: ServiceHost, store: CallStore, nats: NatsClient) {
+  const { clock, metrics } = host;
+  const allowedEndpoints = new AllowedEndpoints(settings, host);
+  const timeoutMs = settings.WEBHOOK_TIMEOUT_MS;
+  const egress = new EgressClient({
+    allowlist: settings.WEBHOOK_ALLOWED_DOMAINS,
+    allowAnyHost: true,
+    allowedEndpoints,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock,
+    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
+    limits: { totalConnections: MAX_REQUESTS, connectionsPerHost: MAX_REQUESTS, connectMs: timeoutMs },
+    userAgent: `toolfleet/${VERSION}`,
+  });
+  const { webhooks: endpoints, deliveries: queue } = store;
+  const sender = new WebhookSender({ queue, endpoints, egress, timeoutMs }, host);
+  store.events.onStored(({ events, endpoints: ids }) => {
+    sender.wake(ids);
+    if (!nats.connected) return;
+    for (const event of events) nats.publish(eventSubject(event.tenant_id, event.kind), toSentEvent(event));
+  });
+  return { allowedEndpoints, egress, sender };
 }

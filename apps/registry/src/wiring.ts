@@ -17,7 +17,7 @@ import {
   type ServiceHost,
 } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import { EventReporter, Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetChanged } from '@toolfleet/contracts/toolset';
 import { Catalog } from './catalog.js';
@@ -30,6 +30,7 @@ import { QuarantineEndpoint } from './quarantine.endpoint.js';
 import { QuarantineService } from './quarantine.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import { RedisToolsetStore } from './redis-toolset-store.js';
+import { RegistryEvents } from './registry-events.js';
 import type { RegistryConfig } from './registry.config.js';
 import { SourceEndpoint } from './source.endpoint.js';
 import { SourceStore } from './source-store.js';
@@ -91,6 +92,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     const { version, source, added, changed, removed } = change;
     const counts = { added: added.length, changed: changed.length, removed: removed.length };
     logger.info({ version, source, ...counts }, 'the catalog changed');
+    reportEvents();
     if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
   };
   const file = loadFleetFile(settings);
@@ -99,6 +101,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
   const sourceStore = new SourceStore(store);
+  const reporter = new EventReporter({ nats, clock, logger });
+  const events = new RegistryEvents(store, catalog, (event) => reporter.report(event));
+  const reportEvents = (): void =>
+    void events.reportAll().catch((error: unknown) => logger.debug({ error }, 'events are reported later'));
   const allowedEndpoints = new AllowedEndpoints(settings, host);
   const egress = egressClient(settings, allowedEndpoints, host);
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
@@ -111,6 +117,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     await store
       .keepLook(toOwner(source), look)
       .catch((error: unknown) => logger.debug({ error, source }, 'the look at a source is not recorded'));
+    if (look.state !== 'ok') reportEvents();
   };
   const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
   const conversions = new OpenApiConversions(egress, clock, settings.OPENAPI_MAX_SPEC_SIZE);
@@ -162,7 +169,10 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
       definitions,
       sourceStore,
       declarations: new Declarations(redis, 'sources'),
-      onRound: () => toolsets.removeUndeclared(),
+      onRound: () => {
+        reportEvents();
+        return toolsets.removeUndeclared();
+      },
     },
     host,
   );
@@ -196,6 +206,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   });
   return [
     nats.asComponent(),
+    reporter,
     redisComponent(redis, settings.REDIS_URL),
     allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },

@@ -23,6 +23,7 @@ export type {
   Me,
   UserSession,
   NewKey,
+  NewWebhook,
   PendingApproval,
   Purge,
   PythonModuleLists,
@@ -48,6 +49,8 @@ export type {
   ToolsetVersion,
   TriedCall,
   UsageRow,
+  Webhook,
+  WebhookDelivery,
 } from '@toolfleet/contracts/resources';
 export { toAttachments, toContentFile, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 export type { ErrorBody } from '@toolfleet/contracts/wire';

@@ -13,6 +13,7 @@ export const RIGHTS = {
   manage_toolsets: 'change toolsets',
   manage_keys: 'create, list and revoke API keys',
   manage_budgets: 'set and remove budgets of users and keys',
+  manage_webhooks: 'change the endpoints that events of the tenant are posted to, and see deliveries',
   purge_users: 'delete the data of a user',
   all_tenants: 'the other rights hold in every tenant',
   operate_fleet:
@@ -33,6 +34,7 @@ const ADMIN = [
   'manage_toolsets',
   'manage_keys',
   'manage_budgets',
+  'manage_webhooks',
   'purge_users',
 ] as const satisfies Right[];
 

@@ -60,8 +60,6 @@ export const SUBJECTS = {
   budgetSet: 'budget.set',
   budgetRemove: 'budget.remove',
   budgetPurge: 'budget.purge',
-  /** Published when a limit passes 80 %. */
-  budgetThreshold: 'budget.threshold',
   recordsAppend: 'records.append',
   recordsList: 'records.list',
   recordsBody: 'records.body',
@@ -84,6 +82,17 @@ export const SUBJECTS = {
   identityClientGet: 'identity.client.get',
   identitySignOut: 'identity.sign_out',
   identityPurge: 'identity.purge',
+  /** Events of other services. */
+  recordsEvent: 'records.event',
+  webhookList: 'records.webhook.list',
+  webhookCreate: 'records.webhook.create',
+  webhookChange: 'records.webhook.change',
+  webhookRotate: 'records.webhook.rotate',
+  webhookRemove: 'records.webhook.remove',
+  webhookDeliveries: 'records.webhook.deliveries',
+  webhookSend: 'records.webhook.send',
+  /** Prefix; see `eventSubject`. */
+  event: 'event',
   /** Prefix; see `answerSubject`. */
   mcpAnswer: 'mcp.answer',
   /** Published by a gateway when an MCP client cancels a request that runs on another one. */
@@ -111,6 +120,11 @@ export function tenantSubject(
 /** Subject on which the result of an asynchronous call is published. */
 export function resultSubject(tenantId: string, callId: string): string {
   return `${SUBJECTS.toolResult}.${tenantId}.${callId}`;
+}
+
+/** Subject on which an event is published once it is durable: `event.<tenant>.<kind>`, such as `event.acme.call.finished`. */
+export function eventSubject(tenantId: string, kind: string): string {
+  return `${SUBJECTS.event}.${tenantId}.${kind}`;
 }
 
 /** Subject on which builtin-executor serves a toolset. */

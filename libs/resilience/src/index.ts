@@ -7,7 +7,7 @@ export { RetryBudget } from './retry.js';
 export { peekTokens, takeToken, takeTokens, type GrantedTokens, type Rate, type RateDecision } from './token-bucket.js';
 export {
   checkLimit,
-  crossesThreshold,
+  reachedShares,
   noCounters,
   periodName,
   periodStart,

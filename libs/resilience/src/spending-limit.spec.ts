@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkLimit, crossesThreshold, isOver, noCounters } from './spending-limit.js';
+import { checkLimit, isOver, noCounters, reachedShares } from './spending-limit.js';
 
 describe('isOver', () => {
   it.each([
@@ -35,12 +35,13 @@ describe('checkLimit', () => {
   });
 });
 
-describe('crossesThreshold', () => {
-  it('is true in the one step that reaches 80 %', () => {
+describe('reachedShares', () => {
+  it('has each share in the one step that reaches it', () => {
     const steps = [0, 50, 79, 80, 90, 100];
-    const crossed = steps.slice(1).map((after, index) => crossesThreshold(100, steps[index] ?? 0, after));
-    expect(crossed).toEqual([false, false, true, false, false]);
-    expect(crossesThreshold(null, 0, 100)).toBe(false);
-    expect(crossesThreshold(0, 0, 100)).toBe(false);
+    const crossed = steps.slice(1).map((after, index) => reachedShares(100, steps[index] ?? 0, after));
+    expect(crossed).toEqual([[], [], ['80'], [], ['100']]);
+    expect(reachedShares(100, 0, 250)).toEqual(['80', '100']);
+    expect(reachedShares(null, 0, 100)).toEqual([]);
+    expect(reachedShares(0, 0, 100)).toEqual([]);
   });
 });

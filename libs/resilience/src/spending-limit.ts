@@ -56,14 +56,16 @@ export function checkLimit(limit: ScopeLimit, counters: Counters, amount: Amount
   return null;
 }
 
-/** Share of a limit at which an event is published. */
-const THRESHOLD_RATIO = 0.8;
+/** Shares of a limit, in percent, at which an event is reported. */
+const SHARES = ['80', '100'] as const;
 
-/** True if spending reached the threshold of a limit. Spending only grows, so this is true at most once. */
-export function crossesThreshold(limit: number | null, before: number, after: number): boolean {
-  if (limit === null || limit <= 0) return false;
-  const threshold = limit * THRESHOLD_RATIO;
-  return before < threshold && after >= threshold;
+/** The shares of a limit that spending reached in this step. Spending only grows, so each is reached at most once. */
+export function reachedShares(limit: number | null, before: number, after: number): (typeof SHARES)[number][] {
+  if (limit === null || limit <= 0) return [];
+  return SHARES.filter((share) => {
+    const threshold = (limit * Number(share)) / 100;
+    return before < threshold && after >= threshold;
+  });
 }
 
 /** The UTC day `2026-11-21` or month `2026-11` of an instant, or `total`. */

@@ -11,6 +11,7 @@ import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/res
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import {
   Endpoint,
+  EventReporter,
   Heartbeat,
   NatsClient,
   toNatsOptions,
@@ -128,6 +129,7 @@ export async function buildExecutor<T extends ConfigTable>(
 export class ExecutorDeps {
   private readonly clients: EgressClient[] = [];
   private readonly allowedEndpoints: AllowedEndpoints;
+  private readonly reporter: EventReporter;
   private breakers: SharedBreakers | undefined;
 
   private constructor(
@@ -138,6 +140,7 @@ export class ExecutorDeps {
     readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
   ) {
     this.allowedEndpoints = new AllowedEndpoints(settings, host);
+    this.reporter = new EventReporter({ nats, clock: host.clock, logger: host.logger });
   }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
@@ -149,9 +152,14 @@ export class ExecutorDeps {
 
   /** Connections in the order they start. Call it after the app is built. */
   get connections(): LifecycleComponent[] {
-    return [this.nats.asComponent(), this.redis?.component, this.breakers?.asComponent(), this.allowedEndpoints].filter(
-      (one) => one !== undefined,
-    );
+    const { nats, redis, breakers, reporter, allowedEndpoints } = this;
+    return [
+      nats.asComponent(),
+      redis?.component,
+      breakers && reporter,
+      breakers?.asComponent(),
+      allowedEndpoints,
+    ].filter((one) => one !== undefined);
   }
 
   /**
@@ -193,6 +201,7 @@ export class ExecutorDeps {
       rule,
       clock,
       nats: this.nats,
+      report: (event) => this.reporter.report(event),
       onTransition: ({ key, tenantId, state }) => {
         metrics.breakerState.set({ base_url: key }, BREAKER_GAUGE[shared.map.getState(key)]);
         logger.warn({ base_url: key, tenant_id: tenantId, state }, 'a breaker changed its state');

@@ -234,6 +234,31 @@ export const METRICS = {
     labels: [],
     help: 'Recorded calls whose arguments and results were not kept although they should be: too many waited for the service records, or it refused them',
   }),
+  webhookDeliveries: entry({
+    name: 'toolfleet_webhook_deliveries_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Attempts to post an event: delivered, retried later, or failed for good',
+  }),
+  webhooksPending: entry({
+    name: 'toolfleet_webhook_pending',
+    type: 'gauge',
+    labels: [],
+    help: 'Events that wait to be posted, once a minute',
+  }),
+  webhookOverdue: entry({
+    name: 'toolfleet_webhook_overdue_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Time for which the oldest due attempt has waited; more than a few minutes: events cannot be sent',
+  }),
+  webhookDelay: entry({
+    name: 'toolfleet_webhook_delay_seconds',
+    type: 'histogram',
+    labels: [],
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    help: 'From an event to its delivery by the first attempt',
+  }),
   outcomeUnknown: entry({
     name: 'toolfleet_outcome_unknown_total',
     type: 'counter',

@@ -1,4 +1,5 @@
 export { Endpoint, EndpointContext, type EndpointOptions } from './endpoint.js';
+export { EventReporter } from './event-reporter.js';
 export { Heartbeat } from './heartbeat.js';
 export { LocalExchange } from './local-exchange.js';
 export { NatsClient } from './nats-client.js';

@@ -1,4 +1,5 @@
-import { isJsonObject } from '@toolfleet/contracts';
+import { isJsonObject, OPERATOR_TENANT } from '@toolfleet/contracts';
+import { fleetEvent, type FleetEvent } from '@toolfleet/contracts/events';
 import type { BreakerChanged, BreakerStatus } from '@toolfleet/contracts/fleet';
 import { breakerSubject } from '@toolfleet/contracts/subjects';
 import {
@@ -21,12 +22,15 @@ interface SharedBreakersOptions {
   mayProbe?: ProbeLease;
   /** Called on every change in this process, also on those a peer caused. */
   onTransition?: (transition: BreakerTransition) => void;
+  /** Receives an event when a breaker opens here that was closed. It is in memory only: a process that is killed at once loses it. */
+  report?: (event: FleetEvent) => void;
 }
 
 const MAX_KEY_CHARS = 512;
 const MAX_TENANT_CHARS = 256;
 /** Most openings that peers may cause within one recovery time; each opens one breaker for at most that long. */
 const MAX_PEER_OPENINGS = 500;
+const MAX_OPENED = 5_000;
 
 /**
  * The breakers of one process, shared over NATS: an opening is published to the other replicas of the service, which may open early but
@@ -39,6 +43,8 @@ export class SharedBreakers {
   /** True while a peer's opening is applied, so that it is not published again. */
   #following = false;
   #followed = 0;
+  /** Breakers that have opened and not closed since. */
+  readonly #opened = new Set<string>();
   #followedSince = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: SharedBreakersOptions) {
@@ -48,6 +54,7 @@ export class SharedBreakers {
       clock,
       (transition) => {
         onTransition?.(transition);
+        this.#reportOpening(transition);
         if (transition.state !== 'open' || this.#following || !nats.connected) return;
         const message: BreakerChanged = {
           key: transition.key,
@@ -57,6 +64,28 @@ export class SharedBreakers {
         nats.publish(breakerSubject(scope), message);
       },
       { mayProbe },
+    );
+  }
+
+  #reportOpening({ key, tenantId, state, openUntilAt }: BreakerTransition): void {
+    const id = JSON.stringify([key, tenantId]);
+    if (state === 'closed') this.#opened.delete(id);
+    if (state !== 'open' || this.#opened.has(id)) return;
+    if (this.#opened.size >= MAX_OPENED) this.#opened.clear();
+    this.#opened.add(id);
+    const { scope, clock, report } = this.options;
+    if (this.#following) return;
+    report?.(
+      fleetEvent({
+        kind: 'breaker.opened',
+        tenant_id: tenantId ?? OPERATOR_TENANT,
+        subject: `${scope} ${key}`,
+        state: String(clock.now()),
+        at: clock.now(),
+        // Breakers of gateways are those of tools.
+        tool: scope === 'gateway' ? key.slice(key.indexOf('/') + 1) : undefined,
+        data: { key, service: scope, open_until: new Date(openUntilAt).toISOString() },
+      }),
     );
   }
 

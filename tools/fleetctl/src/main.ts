@@ -21,6 +21,7 @@ import { toolNew } from './commands/tool-new.js';
 import { userPurge } from './commands/purge.js';
 import { tenants } from './commands/tenants.js';
 import { usage } from './commands/usage.js';
+import { webhooks } from './commands/webhooks.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
 import { Gateway } from './gateway.js';
@@ -42,6 +43,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['approvals', approvals],
   ['toolsets', toolsets],
   ['rules', rules],
+  ['webhooks', webhooks],
   ['tenants', tenants],
   ['user purge', userPurge],
   ['python-modules', pythonModules],

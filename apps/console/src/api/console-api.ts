@@ -1,5 +1,6 @@
 import {
   type NewKey,
+  type NewWebhook,
   type QuarantinedTool,
   type RouteRequest,
   ToolfleetClient,
@@ -85,6 +86,17 @@ export class ConsoleApi {
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
   sessions = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sessions', { signal });
   endSession = (id: string) => this.#client.request('DELETE /api/v1/sessions/{id}', { path: { id } });
+  webhooks = (signal?: AbortSignal) => this.#client.request('GET /api/v1/webhooks', { signal });
+  createWebhook = (body: NewWebhook) => this.#client.request('POST /api/v1/webhooks', { body });
+  switchWebhook = (id: string, on: boolean) =>
+    this.#client.request('PUT /api/v1/webhooks/{id}', { path: { id }, body: { on } });
+  removeWebhook = (id: string) => this.#client.request('DELETE /api/v1/webhooks/{id}', { path: { id } });
+  testWebhook = (id: string) => this.#client.request('POST /api/v1/webhooks/{id}/test', { path: { id } });
+  /** One page of what was posted to an endpoint, newest first. */
+  deliveries = (id: string, before?: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/webhooks/{id}/deliveries', { path: { id }, query: { before }, signal });
+  redeliver = (id: string, event_id: string) =>
+    this.#client.request('POST /api/v1/webhooks/{id}/redeliver', { path: { id }, body: { event_id } });
   keys = (signal?: AbortSignal) => this.#client.request('GET /api/v1/keys', { signal });
   /** One page of the finished calls that match, oldest first. */
   finishedCalls = (query: CallQuery, signal?: AbortSignal) =>

@@ -5,6 +5,7 @@ import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
 import {
   ArrayMaxSize,
+  ArrayMinSize,
   IsArray,
   IsBoolean,
   IsIn,
@@ -113,7 +114,7 @@ function fromText({ type }: JsonObject, text: Json): Json {
 
 /** The checks of one member. Each has the message that describes the whole rule. */
 function checksOf({ type, enum: values, title, items, ...rules }: JsonObject): PropertyDecorator[] {
-  const { minLength, maxLength, minimum, maximum, pattern, maxItems } = rules as Record<string, never>;
+  const { minLength, maxLength, minimum, maximum, pattern, minItems, maxItems } = rules as Record<string, never>;
   const must = (what: string) => ({ message: `$property must be ${typeof title === 'string' ? title : what}` });
   if (Array.isArray(values)) return [IsIn(values, must(`one of ${values.join(', ')}`))];
   switch (type) {
@@ -143,9 +144,16 @@ function checksOf({ type, enum: values, title, items, ...rules }: JsonObject): P
     case 'boolean':
       return [IsBoolean(must('true or false'))];
     case 'array': {
-      const options = must('a list of strings');
+      const allowed = isJsonObject(items) && Array.isArray(items['enum']) ? items['enum'] : undefined;
+      const options = must(allowed ? `a list of ${allowed.join(', ')}` : 'a list of strings');
       const each = isJsonObject(items) && items['type'] === 'string' ? [IsString({ each: true, ...options })] : [];
-      return [IsArray(options), ...each, ...(maxItems === undefined ? [] : [ArrayMaxSize(maxItems, options)])];
+      return [
+        IsArray(options),
+        ...each,
+        ...(allowed ? [IsIn(allowed, { each: true, ...options })] : []),
+        ...(minItems === undefined ? [] : [ArrayMinSize(minItems, options)]),
+        ...(maxItems === undefined ? [] : [ArrayMaxSize(maxItems, options)]),
+      ];
     }
     default:
       return [IsObject(must('an object'))];

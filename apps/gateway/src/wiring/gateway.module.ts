@@ -30,6 +30,7 @@ import { ToolsetsController } from '../http/toolsets.controller.js';
 import { TenantsController } from '../http/tenants.controller.js';
 import { BudgetsController } from '../http/budgets.controller.js';
 import { UsageController } from '../http/usage.controller.js';
+import { WebhooksController } from '../http/webhooks.controller.js';
 import { CallEndpoint, SpendEndpoint } from '../nats/call.endpoint.js';
 
 const CONTROLLERS = [
@@ -56,6 +57,7 @@ const CONTROLLERS = [
   SourcesController,
   QuarantineController,
   ToolsetsController,
+  WebhooksController,
   HealthController,
   CallEndpoint,
   SpendEndpoint,

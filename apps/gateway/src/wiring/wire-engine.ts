@@ -26,7 +26,7 @@ import type { FleetFile } from '@toolfleet/fleet-file';
 import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
-import { SharedBreakers, subjectClass } from '@toolfleet/transport';
+import { EventReporter, SharedBreakers, subjectClass } from '@toolfleet/transport';
 import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
@@ -72,12 +72,14 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const guards = configuredGuards(deps.guards, settings.EGRESS_ALLOWED_ENDPOINTS, host);
   const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
+  const reporter = new EventReporter({ nats, clock, logger });
   const breakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),
     clock,
     nats,
     mayProbe: redisProbeLease(redis, clock),
+    report: (event) => reporter.report(event),
     onTransition: ({ key, worst }) => callMetrics.breakerChanged(key, worst),
   });
   const budgetClient = wireBudget(host, deps.brokers);
@@ -126,6 +128,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const components: LifecycleComponent[] = [
     policy.component,
     guards.component,
+    reporter,
     breakers.asComponent(),
     executors.replies,
     ...(largeResults ? [largeResults] : []),

@@ -250,16 +250,6 @@ export interface BudgetRemoveReply {
   removed: boolean;
 }
 
-/** `budget.threshold`: published once when a scope has spent 80 % of a limit. */
-export interface BudgetThreshold {
-  tenant_id: string;
-  scope: string;
-  currency: 'micro_usd' | 'tokens';
-  limit: number;
-  spent: number;
-  at: EpochMs;
-}
-
 /**
  * `tool.spend`, with the delegation token of a call: a tool that spends while it runs reserves the most that its next step may
  * cost, then settles what the step did cost. The tool includes these amounts in the usage that it finally reports, marked as

@@ -9,6 +9,7 @@ import { SOURCE_ROUTES } from './sources.js';
 import { TENANT_ROUTES } from './tenants.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
 import { USAGE_ROUTES } from './usage.js';
+import { WEBHOOK_ROUTES } from './webhooks.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
@@ -21,6 +22,7 @@ export type * from './rules.js';
 export type * from './sources.js';
 export type * from './toolsets.js';
 export type * from './usage.js';
+export type * from './webhooks.js';
 
 /** Every route of the HTTP API, by method and path. */
 export const ROUTES = {
@@ -33,6 +35,7 @@ export const ROUTES = {
   ...RULE_ROUTES,
   ...USAGE_ROUTES,
   ...TENANT_ROUTES,
+  ...WEBHOOK_ROUTES,
 } as const satisfies Routes;
 
 type Table = typeof ROUTES;

@@ -14,6 +14,7 @@ export const TAGS = {
   keys: 'The caller, and API keys',
   usage: 'Usage, budgets and limits',
   tenants: 'Tenants of the fleet',
+  webhooks: 'Endpoints that events are posted to',
   operations: 'The state of the fleet, and its data',
   shannon: "The endpoints of Shannon's tool service",
   service: 'The gateway itself',

@@ -1,0 +1,61 @@
+import { OPERATOR_TENANT, type EpochMs } from '@toolfleet/contracts';
+import { fleetEvent, type FleetEvent } from '@toolfleet/contracts/events';
+import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { Catalog } from './catalog.js';
+import type { DefinitionStore, Quarantine, StoredLook, StoredTool } from './definition-store.js';
+import { parseOwner, sourceTenant, toOwner } from './tool-key.js';
+
+/**
+ * Reports quarantined tools and failing sources as events. They follow from what the store has, so that they are reported again after a
+ * crash, and by every replica: the ids are the same.
+ */
+export class RegistryEvents {
+  constructor(
+    private readonly store: Pick<DefinitionStore, 'looks'>,
+    private readonly catalog: Pick<Catalog, 'refresh' | 'quarantined'>,
+    private readonly report: (event: FleetEvent) => void,
+  ) {}
+
+  /** Reports everything; what was reported before costs nothing. Rejects when the store is unavailable. */
+  async reportAll(): Promise<void> {
+    await this.catalog.refresh();
+    for (const tool of this.catalog.quarantined()) if (!tool.quarantine.rejected) this.report(quarantined(tool));
+    for (const [owner, look] of await this.store.looks())
+      if (look.state !== 'ok') this.report(failing(parseOwner(owner), look));
+  }
+}
+
+function quarantined({ definition, quarantine, revision }: StoredTool & { quarantine: Quarantine }): FleetEvent {
+  const { name, source } = definition;
+  return fleetEvent({
+    kind: 'tool.quarantined',
+    tenant_id: tenantOf(source),
+    subject: `${toOwner(source)} ${name}`,
+    state: quarantine.pendingRevision,
+    at: quarantine.sinceAt,
+    tool: name,
+    data: {
+      tool: name,
+      source: toOwner(source),
+      reason: quarantine.reason,
+      pending_revision: quarantine.pendingRevision,
+      approved_revision: quarantine.wasApproved ? revision : null,
+    },
+  });
+}
+
+/** One event for all failures since the last success. */
+function failing(source: ToolSource, { at, okAt, error = 'The source cannot be read' }: StoredLook): FleetEvent {
+  return fleetEvent({
+    kind: 'source.failing',
+    tenant_id: tenantOf(source),
+    subject: toOwner(source),
+    state: String(okAt ?? 'never'),
+    at,
+    data: { source: toOwner(source), error, last_success_at: isoOrNull(okAt) },
+  });
+}
+
+const tenantOf = (source: ToolSource): string => sourceTenant(source) ?? OPERATOR_TENANT;
+
+const isoOrNull = (at: EpochMs | undefined): string | null => (at === undefined ? null : new Date(at).toISOString());

@@ -180,6 +180,17 @@ export class DeliveryQueue {
     return Number((await update.executeTakeFirst()).numUpdatedRows);
   }
 
+  /** Makes what waits for an endpoint due now. */
+  async renew(id: string, now: EpochMs): Promise<void> {
+    await this.#db
+      .updateTable('webhook_delivery')
+      .set({ next_at: now })
+      .where('endpoint_id', '=', id)
+      .where('state', '=', sql.lit('pending'))
+      .where('next_at', '>', now)
+      .execute();
+  }
+
   /** Ends deliveries that waited for too long, also of endpoints that are off. */
   async giveUp(now: EpochMs): Promise<number> {
     const { numUpdatedRows } = await this.#db

@@ -92,6 +92,13 @@ export class WebhookSender {
     }
   }
 
+  /** Attempts at once what waits for an endpoint, whatever became of earlier attempts: it was repaired. */
+  async renew(id: string): Promise<void> {
+    this.#health.delete(id);
+    await this.deps.queue.renew(id, this.host.clock.now());
+    this.wake([id]);
+  }
+
   /** Resolves when no delivery is due that this process may attempt. */
   async idle(): Promise<void> {
     while (this.#working.size > 0) await Promise.all(this.#working.values());

@@ -66,7 +66,7 @@ export class WebhookEndpoint {
   async change(sent: WebhookChange): Promise<WebhookReply> {
     if (sent.url !== undefined) this.egress.check(sent.url);
     const webhook = await orUnavailable(this.store.webhooks.change(sent));
-    this.sender.wake([webhook.id]);
+    if (sent.on === true) await this.sender.renew(webhook.id);
     return { webhook };
   }
 

@@ -185,6 +185,14 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await store.webhooks.change({ ...named, on: true });
       await append(call('c'));
       await eventually('on again', async () => receiver.at('/gone').length === 2);
+      receiver.answers.delete('/busy');
+      await sender.renew(busy.webhook.id);
+      await eventually(
+        'what waited',
+        async () =>
+          (await store.deliveries.list({ tenant_id: 'acme', id: busy.webhook.id, limit: 9, state: 'delivered' }))
+            .deliveries.length === 3,
+      );
     });
 
     it('delivers to one endpoint while others hang, and what a killed process left', async () => {

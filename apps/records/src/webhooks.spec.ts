@@ -185,6 +185,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await store.webhooks.change({ ...named, on: true });
       await append(call('c'));
       await eventually('on again', async () => receiver.at('/gone').length === 2);
+      await sender.idle();
       receiver.answers.delete('/busy');
       await sender.renew(busy.webhook.id);
       await eventually(

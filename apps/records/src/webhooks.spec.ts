@@ -147,6 +147,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       receiver.answers.set('/down', { status: 500 });
       await append(call('a'));
       await eventually('the first attempt', async () => (await log(webhook.id))[0]!.status === 500);
+      await sender.idle();
       expect(await log(webhook.id)).toMatchObject([{ state: 'pending', attempts: 1, error: 'HTTP 500' }]);
       expect(await store.webhooks.one({ tenant_id: 'acme', id: webhook.id })).toMatchObject({ last_error: 'HTTP 500' });
       for (let hours = 0; hours < 30 && (await log(webhook.id))[0]!.state === 'pending'; hours += 1) {
@@ -163,6 +164,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       expect(await store.deliveries.redeliver(webhook.id, { failedSince: 0 }, clock.now())).toBe(1);
       await later(0);
       await eventually('delivered again', async () => (await log(webhook.id))[0]!.state === 'delivered');
+      await sender.idle();
       expect(await store.webhooks.one({ tenant_id: 'acme', id: webhook.id })).toMatchObject({ failing_since: null });
     });
 

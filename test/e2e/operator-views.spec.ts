@@ -986,8 +986,8 @@ describe('webhooks', () => {
       `${receiver.origin.replace('http', 'ftp')}/`,
     ])
       expect(await create({ url, kinds: ['call.finished'] }), url).toMatchObject({
-        status: 403,
-        body: { code: 'EGRESS_REFUSED' },
+        status: 400,
+        body: { code: 'REQUEST_INVALID', error: expect.stringContaining('WEBHOOK_ALLOWED_DOMAINS') },
       });
     expect((await create({ url: receiver.origin, kinds: ['call.ended'] })).body).toMatchObject({
       code: 'REQUEST_INVALID',

@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import { isToolError, ToolError, type EpochMs } from '@toolfleet/contracts';
 import { RECORDS_EVENT, type FleetEvent, type RecordsEvent, type RecordsEventReply } from '@toolfleet/contracts/events';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import {
@@ -55,16 +55,15 @@ export class WebhookEndpoint {
     };
   }
 
-  /** @throws ToolError EGRESS_REFUSED: the egress guard would not let events pass to the address */
   @Endpoint(SUBJECTS.webhookCreate, { schema: WEBHOOK_CREATE })
   async create(sent: WebhookCreate): Promise<WebhookSecretReply> {
-    this.egress.check(sent.url);
+    this.#checkUrl(sent.url);
     return orUnavailable(this.store.webhooks.create(sent, this.#now));
   }
 
   @Endpoint(SUBJECTS.webhookChange, { schema: WEBHOOK_CHANGE })
   async change(sent: WebhookChange): Promise<WebhookReply> {
-    if (sent.url !== undefined) this.egress.check(sent.url);
+    if (sent.url !== undefined) this.#checkUrl(sent.url);
     const webhook = await orUnavailable(this.store.webhooks.change(sent));
     if (sent.on === true) await this.sender.renew(webhook.id);
     return { webhook };
@@ -111,6 +110,20 @@ export class WebhookEndpoint {
         message: `No delivery of '${eventId}' to this webhook; see GET /api/v1/webhooks/${named.id}/deliveries`,
       });
     return { queued };
+  }
+
+  /** @throws ToolError REQUEST_INVALID: the egress guard lets no event pass to the address */
+  #checkUrl(url: string): void {
+    try {
+      this.egress.check(url);
+    } catch (cause) {
+      if (!isToolError(cause)) throw cause;
+      throw new ToolError('REQUEST_INVALID', {
+        message: `url: ${cause.message}; hosts are those of WEBHOOK_ALLOWED_DOMAINS of the service records`,
+        details: { fields: ['url'] },
+        cause,
+      });
+    }
   }
 
   get #now(): EpochMs {

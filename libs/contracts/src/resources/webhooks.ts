@@ -90,7 +90,7 @@ export const WEBHOOK_ROUTES = {
     body: NEW_WEBHOOK,
     example: { url: 'https://hooks.example.com/toolfleet', kinds: ['call.finished'], tools: ['report_*'] },
     answers: { 201: answer('The endpoint with its secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-    errors: [...STORE, 'EGRESS_REFUSED'],
+    errors: STORE,
   },
   'GET /api/v1/webhooks/{id}': {
     id: 'getWebhook',
@@ -115,7 +115,7 @@ export const WEBHOOK_ROUTES = {
     }),
     example: { on: true },
     answers: { 200: answer('The endpoint', WEBHOOK) },
-    errors: [...STORE, 'NOT_FOUND', 'EGRESS_REFUSED'],
+    errors: [...STORE, 'NOT_FOUND'],
   },
   'DELETE /api/v1/webhooks/{id}': {
     id: 'removeWebhook',

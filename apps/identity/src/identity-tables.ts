@@ -1,6 +1,8 @@
 /** Tables of the service. PostgreSQL returns bigint as text, so numbers are converted where they are read. */
 export interface IdentityTables {
   sign_in_session: SessionTable;
+  user_grant: GrantTable;
+  connect_attempt: AttemptTable;
 }
 
 /** Columns of `sign_in_session`. */
@@ -23,4 +25,48 @@ export interface SessionTable {
   client_name: string | null;
   /** JSON of the provider's tokens, sealed for the session. */
   sealed: string | null;
+}
+
+/** Columns of `user_grant`. */
+export interface GrantTable {
+  grant_id: string;
+  tenant_id: string;
+  user_id: string;
+  source: string;
+  mode: string;
+  /** Hash of what the credential is bound to. */
+  binding: string;
+  /** Space-separated; null: none are known. */
+  scopes: string | null;
+  /** Counts the credentials; each stored one has a new number. */
+  generation: number;
+  /** JSON of the credential, sealed for this grant. */
+  sealed: string;
+  /** End of the access token; null: it has none. */
+  expires_at: number | null;
+  /** Who refreshes this generation, and until when it holds the right to. */
+  refresher: string | null;
+  refresh_until: number | null;
+  /** Whether the authorization server replaces refresh tokens: 1, 0, or null while that is not known. */
+  rotates: number | null;
+  /** JSON of `auth.user` of the source; null for personal keys. */
+  auth: string | null;
+  /** Why the credential can no longer be used. */
+  reason: string | null;
+  created_at: number;
+  updated_at: number;
+}
+
+/** Columns of `connect_attempt`: users that are at an authorization server. */
+interface AttemptTable {
+  /** SHA-256 of the state. */
+  digest: string;
+  tenant_id: string;
+  user_id: string;
+  source: string;
+  auth: string;
+  redirect_uri: string;
+  /** JSON of state and PKCE verifier, sealed for the attempt. */
+  sealed: string;
+  expires_at: number;
 }

@@ -4,7 +4,9 @@ import {
   EGRESS_KEYS,
   egressFaults,
   FLEET_FILE_KEYS,
+  hostList,
   keyRingFaults,
+  MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   path,
   secret,
@@ -44,6 +46,19 @@ export const identityConfig = defineConfig(
       optional: true,
       help: 'Secret of this fleet at the OpenID provider of `sign_in`; unset: a public client with PKCE only',
     }),
+    REGISTRY_SECRET_KEY: secret({
+      optional: true,
+      minLength: MIN_SECRET_KEY_LENGTH,
+      help: 'Opens sealed client secrets of registrations; must equal the key of the registry',
+    }),
+    IDENTITY_ALLOWED_DOMAINS: hostList({
+      default: [],
+      help: 'Hosts of authorization servers: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
+    }),
+    GATEWAY_TOKEN_SECRET: secret({
+      minLength: 32,
+      help: 'Verifies the tokens of calls that executors send; must equal that of the gateways',
+    }),
     IDENTITY_SECRET_KEYS: secret({
       help: 'Keys that seal tokens of users: <id>:<key of at least 32 characters>, separated by commas; the first seals, all open',
     }),
@@ -51,7 +66,7 @@ export const identityConfig = defineConfig(
   {
     check: (settings) => [
       ...keyRingFaults('IDENTITY_SECRET_KEYS', settings.IDENTITY_SECRET_KEYS),
-      ...egressFaults(settings),
+      ...egressFaults(settings, 'IDENTITY_ALLOWED_DOMAINS'),
     ],
   },
 );

@@ -1,9 +1,10 @@
 import { Controller } from '@nestjs/common';
-import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import {
+  IDENTITY_RESEAL,
   SESSION_GET,
   SESSION_LIST,
   SESSION_REVOKE,
+  type ResealReply,
   type SessionGet,
   type SessionGetReply,
   type SessionList,
@@ -13,50 +14,48 @@ import {
 } from '@toolfleet/contracts/identity';
 import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { Clock, withTimeout } from '@toolfleet/resilience';
+import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
+import { Grants } from './grants.js';
 import { SessionStore } from './session-store.js';
+import { KeyChange } from './reseal.js';
+import { StoreLimit } from './store-limit.js';
 
-/** Injection token of the longest wait for the store. */
-export class StoreTimeout {
-  constructor(readonly ms: Milliseconds) {}
-}
-
-/** `identity.*`: sign-in sessions. */
+/** `identity.session.*`, and `identity.purge` of all that the service keeps. */
 @Controller()
 export class IdentityEndpoint {
   constructor(
     private readonly sessions: SessionStore,
     private readonly clock: Clock,
-    private readonly timeout: StoreTimeout,
+    private readonly grants: Grants,
+    private readonly limit: StoreLimit,
+    private readonly keys: KeyChange,
   ) {}
 
   @Endpoint(SUBJECTS.sessionGet, { schema: SESSION_GET })
   async getSession({ digest }: SessionGet): Promise<SessionGetReply> {
-    return { session: await this.#inTime(() => this.sessions.get(digest, this.clock.now())) };
+    return { session: await this.limit.run(() => this.sessions.get(digest, this.clock.now())) };
   }
 
   @Endpoint(SUBJECTS.sessionList, { schema: SESSION_LIST })
   async listSessions(query: SessionList): Promise<SessionListReply> {
-    return { sessions: await this.#inTime(() => this.sessions.list(query, this.clock.now())) };
+    return { sessions: await this.limit.run(() => this.sessions.list(query, this.clock.now())) };
   }
 
   @Endpoint(SUBJECTS.sessionRevoke, { schema: SESSION_REVOKE })
   revokeSessions(scope: SessionRevoke): Promise<SessionRevokeReply> {
-    return this.#inTime(() => this.sessions.revoke(scope, this.clock.now()));
+    return this.limit.run(() => this.sessions.revoke(scope, this.clock.now()));
+  }
+
+  @Endpoint(SUBJECTS.identityReseal, { schema: IDENTITY_RESEAL })
+  reseal(): Promise<ResealReply> {
+    return this.keys.reseal();
   }
 
   @Endpoint(SUBJECTS.identityPurge, { schema: PURGE })
   async purge({ tenant_id, user_id, dry_run }: PurgeMessage): Promise<PurgeReply> {
-    const sessions = await this.#inTime(() => this.sessions.purge(tenant_id, user_id, dry_run));
-    return { counts: { sessions }, more: false };
-  }
-
-  #inTime<T>(work: () => Promise<T>): Promise<T> {
-    return withTimeout(this.clock, this.timeout.ms, undefined, work).catch((cause: unknown) => {
-      if (isToolError(cause)) throw cause;
-      const message = 'The store of sessions and grants is unavailable; retry later';
-      throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });
-    });
+    const sessions = await this.limit.run(() => this.sessions.purge(tenant_id, user_id, dry_run));
+    const grants = await this.limit.run(() => this.grants.purge(tenant_id, user_id, dry_run));
+    return { counts: { sessions, grants }, more: false };
   }
 }

@@ -33,9 +33,62 @@ const sessions: Migration = {
   },
 };
 
+/**
+ * `user_grant` has the credential of a user for a source, at most one for each, sealed with `IDENTITY_SECRET_KEYS`. `generation` fences
+ * the refreshes of its tokens, and `refresher` has the right to the next one.
+ */
+const grants: Migration = {
+  async up(db) {
+    await db.schema
+      .createTable('user_grant')
+      .addColumn('grant_id', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('source', 'text', (column) => column.notNull())
+      .addColumn('mode', 'text', (column) => column.notNull())
+      .addColumn('binding', 'text', (column) => column.notNull())
+      .addColumn('scopes', 'text')
+      .addColumn('generation', 'integer', (column) => column.notNull())
+      .addColumn('sealed', 'text', (column) => column.notNull())
+      .addColumn('expires_at', 'bigint')
+      .addColumn('refresher', 'text')
+      .addColumn('refresh_until', 'bigint')
+      .addColumn('reason', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('updated_at', 'bigint', (column) => column.notNull())
+      .addUniqueConstraint('user_grant_owner', ['tenant_id', 'user_id', 'source'])
+      .execute();
+  },
+};
+
+/** `connect_attempt` has users that are at an authorization server, by the SHA-256 of the state that comes back. */
+const attempts: Migration = {
+  async up(db) {
+    await db.schema.alterTable('user_grant').addColumn('rotates', 'integer').execute();
+    await db.schema.alterTable('user_grant').addColumn('auth', 'text').execute();
+    await db.schema
+      .createTable('connect_attempt')
+      .addColumn('digest', 'text', (column) => column.primaryKey())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('source', 'text', (column) => column.notNull())
+      .addColumn('auth', 'text', (column) => column.notNull())
+      .addColumn('redirect_uri', 'text', (column) => column.notNull())
+      .addColumn('sealed', 'text', (column) => column.notNull())
+      .addColumn('expires_at', 'bigint', (column) => column.notNull())
+      .execute();
+  },
+};
+
 /** The migrations of the service. */
 export const IDENTITY_MIGRATIONS: Migrations = {
   name: 'the store of sessions and grants',
   table: 'identity_migration',
-  all: { '0001-sessions': sessions, '0002-sign-in': signIn, '0003-oauth': oauth },
+  all: {
+    '0001-sessions': sessions,
+    '0002-sign-in': signIn,
+    '0003-oauth': oauth,
+    '0004-grants': grants,
+    '0005-attempts': attempts,
+  },
 };

@@ -5,11 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
+import { SystemClock } from '@toolfleet/resilience';
 import { KeyRing } from '@toolfleet/service';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IdentityDatabase } from './identity-database.js';
+import { KeyChange } from './reseal.js';
 import { SessionStore, type NewSession } from './session-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
@@ -97,6 +99,18 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
         await expect(store.revoke(scope, NOON)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
       },
     );
+
+    it('seals everything with a new first key again, after which the old one can be removed', async () => {
+      await store.create(session('sealed', { tokens: { id_token: ID_TOKEN } }), NOON);
+      const next = 'k2:the-next-identity-key-0123456789abcdefghi';
+      const ring = new KeyRing(`${next},k1:an-identity-key-for-tests-0123456789abcdef`);
+      const change = new KeyChange(database.db, ring, new SystemClock(), 10_000);
+      expect(await change.reseal()).toEqual({ resealed: 3, left: 0 });
+      expect(await change.reseal()).toEqual({ resealed: 0, left: 0 });
+      const alone = new SessionStore(database.db, new KeyRing(next));
+      const scope = { digest: digestOf('sealed'), with_id_token: true };
+      expect(await alone.revoke(scope, NOON)).toEqual({ revoked: 1, id_token: ID_TOKEN });
+    });
 
     it('counts, then deletes those of a user or tenant; deletes ended ones', async () => {
       for (const [secret, user_id] of [['p1', 'ann'] as const, ['p2', 'ann'] as const, ['p3', 'bob'] as const])

@@ -1,19 +1,34 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { SignedTokens } from '@toolfleet/access/signed-tokens';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { Clock } from '@toolfleet/resilience';
 import {
+  AllowedEndpoints,
   fleetFileReloader,
   KeyRing,
   loadFleetFile,
   microserviceComponent,
+  secretOpener,
+  VariableExpander,
   type LifecycleComponent,
   type ServiceHost,
 } from '@toolfleet/service';
+import { EgressClient, egressFetch } from '@toolfleet/egress';
+import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
 import { EndedRows } from './ended-rows.js';
 import { IdentityDatabase } from './identity-database.js';
-import type { IdentityConfig } from './identity.config.js';
-import { IdentityEndpoint, StoreTimeout } from './identity.endpoint.js';
+import { identityConfig, type IdentityConfig } from './identity.config.js';
+import { AttemptStore } from './attempt-store.js';
+import { GrantRefresh } from './grant-refresh.js';
+import { OAuthClient } from './oauth-client.js';
+import { IdentityEndpoint } from './identity.endpoint.js';
+import { GrantEndpoint } from './grant.endpoint.js';
+import { GrantStore } from './grant-store.js';
+import { Grants } from './grants.js';
+import { KeyChange } from './reseal.js';
+import { StoreLimit } from './store-limit.js';
 import { SessionStore } from './session-store.js';
 import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
 import { SignInPages, wireSignIn } from './sign-in/wire-sign-in.js';
@@ -21,18 +36,46 @@ import { SignInPages, wireSignIn } from './sign-in/wire-sign-in.js';
 /** The Nest module of the endpoint. */
 @Module({})
 class IdentityModule {
-  static with(sessions: SessionStore, pages: SignInPages, clock: Clock, storeTimeoutMs: number): DynamicModule {
+  static with(
+    sessions: SessionStore,
+    pages: SignInPages,
+    grants: Grants,
+    change: KeyChange,
+    limit: StoreLimit,
+    clock: Clock,
+  ): DynamicModule {
     return {
       module: IdentityModule,
-      controllers: [IdentityEndpoint, SignInEndpoint],
+      controllers: [IdentityEndpoint, SignInEndpoint, GrantEndpoint],
       providers: [
         { provide: SessionStore, useValue: sessions },
         { provide: SignInPages, useValue: pages },
         { provide: Clock, useValue: clock },
-        { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
+        { provide: Grants, useValue: grants },
+        { provide: StoreLimit, useValue: limit },
+        { provide: KeyChange, useValue: change },
       ],
     };
   }
+}
+
+const MAX_TOKEN_ANSWER_BYTES = 256 * 1024;
+/** Shorter than the right to refresh a grant. */
+const TOKEN_TIMEOUT_MS = 15_000;
+
+/** Opens values of sources (`mcp/crm@acme`): variables of this process, and literals that the registry sealed. */
+function secretsOfSources({
+  REGISTRY_SECRET_KEY: secretKey,
+}: IdentityConfig): (value: string, source: string) => string {
+  const expander = new VariableExpander(identityConfig.ownKeys);
+  const openers = {
+    mcp: secretOpener({ kind: 'mcp', expander, secretKey }),
+    openapi: secretOpener({ kind: 'openapi', expander, secretKey }),
+  };
+  return (value, source) => {
+    const slash = source.indexOf('/');
+    return openers[source.slice(0, slash) as keyof typeof openers](value, source.slice(slash + 1));
+  };
 }
 
 /** The components of the service in start order: broker, store, removal of ended rows, and last the endpoint. */
@@ -44,6 +87,33 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const sessions = new SessionStore(database.db, keys);
   const file = loadFleetFile(settings);
   const signIn = wireSignIn(settings, file.sign_in, host, { db: database.db, keys, sessions });
+  const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
+  host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
+  const allowedEndpoints = new AllowedEndpoints(settings, host);
+  const egress = new EgressClient({
+    trace: inUpstreamSpan,
+    allowlist: settings.IDENTITY_ALLOWED_DOMAINS,
+    allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
+    allowedEndpoints,
+    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
+    clock,
+    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
+  });
+  const limits = { maxBytes: MAX_TOKEN_ANSWER_BYTES, timeouts: { totalMs: TOKEN_TIMEOUT_MS } };
+  const client = new OAuthClient({ fetch: egressFetch(egress, limits), open: secretsOfSources(settings) });
+  const store = new GrantStore(database.db, keys);
+  const grants = new Grants({
+    store,
+    attempts: new AttemptStore(database.db, keys),
+    client,
+    refresh: new GrantRefresh({ store, client, clock }),
+    tokens,
+    clock,
+    announce: (changed) => {
+      if (nats.connected) nats.publish(SUBJECTS.grantChanged, changed);
+    },
+  });
+  const change = new KeyChange(database.db, keys, clock, settings.IDENTITY_STORE_TIMEOUT_MS);
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'identity',
@@ -61,9 +131,18 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     new EndedRows([sessions, ...signIn.stores], clock, logger),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
+    allowedEndpoints,
+    { name: 'egress of grants', stop: () => egress.close() },
     microserviceComponent({
       name: 'endpoint',
-      module: IdentityModule.with(sessions, signIn.pages, clock, settings.IDENTITY_STORE_TIMEOUT_MS),
+      module: IdentityModule.with(
+        sessions,
+        signIn.pages,
+        grants,
+        change,
+        new StoreLimit(clock, settings.IDENTITY_STORE_TIMEOUT_MS),
+        clock,
+      ),
       strategy,
       logger,
     }),

@@ -4,16 +4,20 @@ import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { readFreshnessMs, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
+import type { UserCredentials } from '@toolfleet/service/executor';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
 import { classifyMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
+import type { PostMessage } from './http-transport.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
+import { UserRequests } from './user-requests.js';
 
 /** What calls of function endpoints use of this process. */
 export interface FunctionDeps {
   egress: EgressClient;
   expand: OpenSecret;
   maxResponseBytes: number;
+  users?: UserCredentials;
 }
 
 /** Characters of an upstream error that a message repeats. */
@@ -36,24 +40,28 @@ export async function callFunction(
     const url = expand(target.url);
     deps.egress.check(url);
     await limits.beforeEffect?.();
-    const response = await deps.egress.request({
-      url,
-      method: 'POST',
-      headers: {
-        accept: 'application/json',
-        ...headers,
-        'content-type': 'application/json',
-        ...forwardedHeaders(message, limits),
-      },
-      body: JSON.stringify({ function: message.binding.remoteName, args: toArgs(message) }),
-      signal: limits.signal,
-      timeouts: {
-        headersMs: null,
-        bodyIdleMs: null,
-        totalMs: Math.min(target.timeoutMs ?? limits.defaultIdleMs, limits.remainingMs),
-      },
-      maxBytes: target.maxResponseBytes ?? deps.maxResponseBytes,
-    });
+    const send: PostMessage = (body, sent, signal) =>
+      deps.egress.request({
+        url,
+        method: 'POST',
+        headers: {
+          accept: 'application/json',
+          ...sent,
+          'content-type': 'application/json',
+          ...forwardedHeaders(message, limits),
+        },
+        body,
+        signal,
+        timeouts: {
+          headersMs: null,
+          bodyIdleMs: null,
+          totalMs: Math.min(target.timeoutMs ?? limits.defaultIdleMs, limits.remainingMs),
+        },
+        maxBytes: target.maxResponseBytes ?? deps.maxResponseBytes,
+      });
+    const post = target.user && deps.users ? new UserRequests(target.user, deps.users).post(send) : send;
+    const call = JSON.stringify({ function: message.binding.remoteName, args: toArgs(message) });
+    const response = await post(call, headers, limits.signal);
     const text = await response.body.text();
     if (response.status >= 200 && response.status < 300) {
       const cache_ttl_ms = readFreshnessMs(response.headers, clock.now());

@@ -1,12 +1,19 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
-import type { DiscoverMessage, DiscoverReply, ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
+import {
+  breakerParty,
+  type DiscoverMessage,
+  type DiscoverReply,
+  type ExecMessage,
+  type ExecResponse,
+} from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import type { BreakerMap, Clock } from '@toolfleet/resilience';
+import type { UserCredentials } from '@toolfleet/service/executor';
 import { callFunction, type FunctionDeps } from './call-function.js';
 import { callMcpTool, type Attempt, type AttemptLimits } from './call-mcp-tool.js';
 import { discoverServer, readDiscoveryTarget } from './discover-server.js';
 import { HeldCalls } from './held-calls.js';
-import { readTarget, toBaseUrl, type McpTarget } from './mcp-target.js';
+import { asUser, readTarget, toBaseUrl, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 import { redactSecrets } from './tool-result.js';
 
@@ -34,6 +41,8 @@ export class McpExecutor {
     private readonly functions: FunctionDeps,
     private readonly clock: Clock,
     private readonly options: McpExecutorOptions,
+    /** For sources whose calls act as users. */
+    private readonly users?: UserCredentials,
   ) {
     this.held = new HeldCalls(clock);
   }
@@ -47,14 +56,14 @@ export class McpExecutor {
       throw new ToolError('INTERNAL', { message: `mcp-executor received a binding of kind ${message.binding.kind}` });
     }
     const startedAt = this.clock.monotonic();
-    const target = this.getTarget(message);
+    const target = this.targetOf(message);
     const baseUrl = toBaseUrl(target);
     const all: AttemptLimits = { ...limits, defaultIdleMs: this.options.defaultIdleMs };
     const outcome = await this.breakers.run<Attempt>(
-      { key: baseUrl, tenantId: message.context.tenant_id },
+      { key: baseUrl, tenantId: breakerParty(message.context) },
       () =>
         target.transport === 'function-args'
-          ? callFunction(message, target, this.functions, this.clock, all)
+          ? callFunction(message, target, { ...this.functions, users: this.users }, this.clock, all)
           : callMcpTool(message, target, { pool: this.pool, held: this.held, clock: this.clock }, all),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
@@ -76,12 +85,24 @@ export class McpExecutor {
         retryAfterMs: outcome.retryAfterMs,
       });
     }
-    return { ...redactSecrets(outcome.value.reply), execute_ms: Math.round(this.clock.monotonic() - startedAt) };
+    const reply = redactSecrets(outcome.value.reply);
+    return {
+      ...(this.users?.redact(target.user?.grant, reply) ?? reply),
+      execute_ms: Math.round(this.clock.monotonic() - startedAt),
+    };
   }
 
   /** Lists the tools of a server. Bypasses the breaker: discovery is how a recovered server is found. */
   discover(message: DiscoverMessage, limits: { timeoutMs: Milliseconds; signal: AbortSignal }): Promise<DiscoverReply> {
     return discoverServer(readDiscoveryTarget(message), this.pool, this.clock, limits);
+  }
+
+  /** The target of one call. @throws ToolError AUTH_NOT_CONFIGURED */
+  private targetOf(message: ExecMessage & { binding: McpBinding }): McpTarget {
+    const target = this.getTarget(message);
+    const { auth } = message.binding;
+    if (!auth || !this.users) return target;
+    return asUser(target, { grant: this.users.note(message.context), header: auth.user.header });
   }
 
   private getTarget(message: ExecMessage & { binding: McpBinding }): McpTarget {

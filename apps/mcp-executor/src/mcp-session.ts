@@ -27,12 +27,14 @@ import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
+import type { UserCredentials } from '@toolfleet/service/executor';
 import { Exchange } from './exchange.js';
 import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
 import { asInputRequired, TASKS_EXTENSION, type TaskMethod } from './server-task.js';
+import { UserRequests } from './user-requests.js';
 import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 
 /** What sessions use of this process. */
@@ -48,6 +50,8 @@ export interface SessionDeps {
   /** Credentials outlive sessions. */
   credentials: CredentialStore;
   traffic: Traffic;
+  /** For sources whose calls act as users. */
+  users?: UserCredentials;
   /** Most bytes of one response when the registration sets no limit. */
   maxResponseBytes: number;
   /** Whether server processes may be started (local mode). */
@@ -220,14 +224,16 @@ function httpTransport(target: McpTarget, deps: SessionDeps): ScopedHttpTranspor
   const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
   const credential = deps.credentials.get(target);
   const guarded = sessionFetch(target, deps);
+  const user = target.user && deps.users && new UserRequests(target.user, deps.users);
   const options = {
-    fetch: credential ? credential.wrap(guarded) : guarded,
+    fetch: user ? user.wrap(guarded) : credential ? credential.wrap(guarded) : guarded,
     requestInit: { headers },
     redirectPolicy: 'same-origin',
     onInsufficientScope: 'throw',
     authProvider: credential,
   } as const;
-  return new ScopedHttpTransport(new URL(url), options, credential ? undefined : sessionPost(url, target, deps));
+  const post = sessionPost(url, target, deps);
+  return new ScopedHttpTransport(new URL(url), options, user ? user.post(post) : credential ? undefined : post);
 }
 
 /** The guarded POST of a call. The exchange's own timers end it: no limit of the request would come first. */

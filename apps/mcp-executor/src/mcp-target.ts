@@ -3,6 +3,7 @@ import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds 
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { MCP_REVISIONS, type McpBinding, type McpRevision } from '@toolfleet/contracts/tool-definition';
 import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
+import type { TargetUser } from './user-requests.js';
 
 /** A message to this executor. */
 export type McpMessage = ExecMessage & { binding: McpBinding };
@@ -48,6 +49,20 @@ export interface McpTarget {
   lane?: number;
   /** Hash of everything that identifies server and credential, before expansion. */
   key: string;
+  /** The user that the requests act as; absent: the credential of the source. */
+  user?: TargetUser;
+}
+
+/** The target of a call that acts as a user. Sessions of different grants are apart; the credential of the source is not sent. */
+export function asUser(target: McpTarget, user: TargetUser): McpTarget {
+  const headers = Object.entries(target.headers).filter(([name]) => name.toLowerCase() !== 'authorization');
+  return {
+    ...target,
+    headers: Object.fromEntries(headers),
+    oauth: undefined,
+    user,
+    key: `${target.key} ${user.grant}`,
+  };
 }
 
 /** The name of the target for breakers and metrics: the origin only, because path and query may contain secrets. */

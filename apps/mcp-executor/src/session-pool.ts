@@ -19,13 +19,15 @@ export interface PoolLimits {
 /** Processes of a local server for calls whose callers can be asked. Further calls at the same time cannot ask. */
 const ASKING_PROCESSES = 4;
 
-export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 200, maxInFlight: 100 };
+export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 1_000, maxInFlight: 100 };
 
 interface Slot {
   opening: Promise<McpSession>;
   session?: McpSession;
   inFlight: number;
   cancelIdle?: CancelTimer;
+  /** Grant of the user that its requests act as. */
+  grant: string | undefined;
   /** Taken out of the pool: exchanges in flight finish on it, new ones get another session. */
   retired: boolean;
 }
@@ -38,7 +40,7 @@ const sessionKey = ({ key, declared, lane = 0 }: McpTarget): string =>
 type OpenSession = typeof McpSession.open;
 
 /**
- * One session per server, credential and declared capabilities, shared by all calls. Concurrent callers wait for one opening; an idle
+ * One session per server, credential (of the source or of a user) and declared capabilities, shared by all calls. Concurrent callers wait for one opening; an idle
  * session is closed.
  * A broken session is retired, so that the next call opens a new one.
  */
@@ -110,6 +112,11 @@ export class SessionPool {
     this.retire(target, session, false);
   }
 
+  /** Takes the sessions of a grant out of the pool, because the user disconnected. */
+  forget(grant: string): void {
+    for (const [key, slot] of this.slots) if (slot.grant === grant) this.takeOut(key, slot);
+  }
+
   /** Closes everything; exchanges in flight fail. */
   async close(): Promise<void> {
     this.closed = true;
@@ -155,6 +162,7 @@ export class SessionPool {
         this.open({ ...target, prior }, this.deps, () => this.onServerChanged(target.server)),
       ),
       inFlight: 0,
+      grant: target.user?.grant,
       retired: false,
     };
     this.slots.set(key, slot);

@@ -38,6 +38,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
         expand,
         metrics,
         maxResponseBytes,
+        users: deps.users,
         allowStdio: settings.TOOLFLEET_LOCAL,
         version: VERSION,
       },
@@ -50,10 +51,13 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       consecutiveFailures: settings.MCP_CB_FAILURES,
       recoveryMs: settings.MCP_CB_RECOVERY_SECONDS * 1_000,
     });
-    const executor = new McpExecutor(pool, breakers, { egress, expand, maxResponseBytes }, clock, {
+    deps.users.onForgotten((grant) => pool.forget(grant));
+    const limits = {
       defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
-      onTargetFault: (baseUrl) => metrics.breakerFailures.inc({ base_url: baseUrl }),
-    });
+      onTargetFault: (baseUrl: string) => metrics.breakerFailures.inc({ base_url: baseUrl }),
+    };
+    const functions = { egress, expand, maxResponseBytes };
+    const executor = new McpExecutor(pool, breakers, functions, clock, limits, deps.users);
     const { held } = executor;
     const watches = new ResourceWatches(deps.nats, clock, ({ server, transport, url, options = {} }, onUpdated) => {
       const target = readTarget(server, transport, url, options);

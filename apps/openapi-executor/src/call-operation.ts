@@ -11,6 +11,7 @@ import type { OpenApiBinding } from '@toolfleet/contracts/tool-definition';
 import type { EgressClient } from '@toolfleet/egress';
 import { buildRequest, planFrom } from '@toolfleet/openapi';
 import type { Clock } from '@toolfleet/resilience';
+import type { UserCredentials } from '@toolfleet/service/executor';
 import type { Credentials } from './credentials.js';
 import type { OperationOptions } from './operation-options.js';
 import { readResponse } from './read-response.js';
@@ -24,6 +25,8 @@ export type OperationMessage = ExecMessage & { binding: OpenApiBinding };
 export interface OperationDeps {
   egress: EgressClient;
   credentials: Credentials;
+  /** For sources whose calls act as users. */
+  users?: UserCredentials;
   clock: Clock;
   /** Called with every request before it gets its credentials. */
   onRequest?: (request: Readonly<OutgoingRequest>, tool: string) => void;
@@ -83,12 +86,10 @@ export async function callOperation(
 ): Promise<ExecResponse> {
   const endsAt = deps.clock.monotonic() + limits.remainingMs;
   try {
-    let { reply, usedToken } = await sendOnce(call, deps, limits, endsAt, false);
-    if (usedToken && reply.failure?.facts?.status === 401) {
-      // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
-      ({ reply, usedToken } = await sendOnce(call, deps, limits, endsAt, true));
-    }
-    return reply;
+    const { reply, usedToken, generation } = await sendOnce(call, deps, limits, endsAt, {});
+    if (!usedToken || reply.failure?.facts?.status !== 401) return reply;
+    // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
+    return (await sendOnce(call, deps, limits, endsAt, { freshToken: true, refused: generation })).reply;
   } catch (error) {
     if (!isToolError(error) || error.entry.origin === 'request') throw error;
     return failedResponse(error);
@@ -100,11 +101,14 @@ async function sendOnce(
   deps: OperationDeps,
   limits: AttemptLimits,
   endsAt: number,
-  again: boolean,
-): Promise<{ reply: ExecResponse; usedToken: boolean }> {
+  again: { freshToken?: boolean; refused?: number | undefined },
+): Promise<{ reply: ExecResponse; usedToken: boolean; generation: number | undefined }> {
   const { message, options } = call;
   const request: OutgoingRequest = { ...call.request, headers: { ...call.request.headers } };
   deps.onRequest?.(request, message.tool);
+  const { auth } = message.binding;
+  const grant = auth && deps.users?.note(message.context);
+  const credential = grant === undefined ? undefined : await deps.users?.get(grant, limits.signal, again.refused);
   const { usedToken } = await deps.credentials.apply(request, {
     collection: message.binding.collection,
     baseUrl: message.binding.baseUrl,
@@ -112,7 +116,8 @@ async function sendOnce(
     security: planFrom(message.binding.plan).security,
     body: call.body,
     signal: limits.signal,
-    freshToken: again,
+    freshToken: again.freshToken,
+    user: auth && credential && { ...credential, header: auth.user.header },
   });
   await limits.begin();
   // The process may have been suspended since the call arrived: do not begin what cannot finish in time.
@@ -125,7 +130,8 @@ async function sendOnce(
     adapter?.transformResponse
       ? (hook(adapter, () => adapter.transformResponse?.(output, message.binding.operationId)) ?? null)
       : output;
-  return { reply: await readResponse(response, request.method, maxBytes, deps.clock.now(), transform), usedToken };
+  const reply = await readResponse(response, request.method, maxBytes, deps.clock.now(), transform);
+  return { reply: deps.users?.redact(grant, reply) ?? reply, usedToken, generation: credential?.generation };
 }
 
 function hook<T>(adapter: VendorAdapter | undefined, run: () => T): T {

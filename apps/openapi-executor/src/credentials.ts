@@ -1,6 +1,7 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { encodeUnreserved, headerText, type SecurityScheme } from '@toolfleet/openapi';
 import type { OpenSecret } from '@toolfleet/service';
+import type { UserCredential } from '@toolfleet/service/executor';
 import { registerSecret } from '@toolfleet/telemetry';
 import type { OAuthTokens, OAuthGrant } from './oauth-tokens.js';
 import type { OperationOptions } from './operation-options.js';
@@ -26,13 +27,20 @@ export class Credentials {
       security: SecurityScheme[][] | undefined;
       body: Json | undefined;
       signal: AbortSignal;
-      freshToken?: boolean;
+      freshToken?: boolean | undefined;
+      /** The credential of the user; absent: those of the source. */
+      user?: (Pick<UserCredential, 'kind' | 'value'> & { header: string | undefined }) | undefined;
     },
   ): Promise<{ usedToken: boolean }> {
     const { registration = call.collection } = call.options;
     const open = (value: string) => this.openSecret(value, registration);
     let usedToken = false;
-    for (const credential of chooseCredentials(call.security, call.options)) {
+    if (call.user) {
+      const credential = userCredential(call.user, call.security, call.options);
+      if (credential) applyStatic(request, credential, (value) => value, true);
+      usedToken = credential !== undefined;
+    }
+    for (const credential of call.user ? [] : chooseCredentials(call.security, call.options)) {
       if (credential.kind === 'oauth2') {
         const { grant } = credential;
         const opened = {
@@ -55,6 +63,26 @@ export class Credentials {
   }
 }
 
+/** The credential of a user in the place that the source, or else the document, declares; undefined for a public operation. */
+function userCredential(
+  { kind, value, header }: { kind: 'key' | 'token'; value: string; header: string | undefined },
+  security: SecurityScheme[][] | undefined,
+  { authType, authConfig }: OperationOptions,
+): StaticCredential | undefined {
+  if (security?.length === 0) return undefined; // `security: []`: the operation is public
+  if (header !== undefined && header.toLowerCase() !== 'authorization')
+    return { kind: 'api_key', place: 'header', name: header, value };
+  const scheme = security?.find((set) => set.length === 1)?.[0];
+  if (kind === 'token' || header !== undefined || authType === 'bearer' || authType === 'oauth2')
+    return { kind: 'bearer', token: value };
+  if (authType === 'basic' || (scheme?.type === 'http' && scheme.scheme === 'basic'))
+    return { kind: 'basic', username: value.split(':', 1)[0]!, password: value.slice(value.indexOf(':') + 1) };
+  if (authType !== 'api_key' && scheme?.type !== 'apiKey') return { kind: 'bearer', token: value };
+  const place = optional(authConfig, 'api_key_location') ?? scheme?.in ?? 'header';
+  if (place !== 'header' && place !== 'query' && place !== 'cookie') throw notConfigured('api_key_location is unknown');
+  return { kind: 'api_key', place, name: optional(authConfig, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
+}
+
 /** Resolves a relative token URL against the server; an absolute one is kept as written, for the egress guard to check. */
 function absoluteUrl(url: string, baseUrl: string): string {
   return /^[a-z][a-z0-9+.-]*:/i.test(url) ? url : new URL(url, `${baseUrl}/`).href;
@@ -62,8 +90,9 @@ function absoluteUrl(url: string, baseUrl: string): string {
 
 function applyStatic(
   request: OutgoingRequest,
-  credential: Exclude<Credential, { kind: 'oauth2' }>,
+  credential: StaticCredential,
   open: (value: string) => string,
+  isOfUser = false,
 ): void {
   if (credential.kind === 'bearer') {
     const token = open(credential.token);
@@ -71,7 +100,7 @@ function applyStatic(
   } else if (credential.kind === 'basic') {
     const pair = `${open(credential.username)}:${open(credential.password)}`;
     const encoded = Buffer.from(pair, 'utf8').toString('base64');
-    registerSecret(encoded);
+    if (!isOfUser) registerSecret(encoded);
     setHeader(request, 'Authorization', `Basic ${encoded}`);
   } else {
     const value = open(credential.value);
@@ -159,6 +188,8 @@ function fits(scheme: SecurityScheme, authType: OperationOptions['authType'], co
   const name = config.api_key_name;
   return typeof name !== 'string' || name.toLowerCase() === scheme.name?.toLowerCase();
 }
+
+type StaticCredential = Exclude<Credential, { kind: 'oauth2' }>;
 
 function toCredential(
   authType: OperationOptions['authType'],

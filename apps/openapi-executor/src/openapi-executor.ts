@@ -1,5 +1,5 @@
 import { isServerFault, ToolError } from '@toolfleet/contracts';
-import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
+import { breakerParty, failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import {
@@ -49,7 +49,7 @@ export class OpenApiExecutor {
     // A refused claim says nothing about the upstream, so it bypasses the breaker's count.
     let refusal: ToolError | undefined;
     const outcome = await this.breakers.run<ExecResponse>(
-      { key: origin, tenantId: message.context.tenant_id },
+      { key: origin, tenantId: breakerParty(message.context) },
       () =>
         callOperation(prepared, this.deps, limits).catch((error: unknown) => {
           if (!(error instanceof ToolError)) throw error;

@@ -28,6 +28,7 @@ export const openApiExecutor: ExecutorDefinition<(typeof openapiExecutorConfig)[
       {
         egress,
         credentials: new Credentials(openSecret, new OAuthTokens(egress, clock)),
+        users: deps.users,
         clock,
         onRequest: settings.OPENAPI_LOG_REQUESTS ? logRequest(logger) : undefined,
       },

@@ -1,8 +1,9 @@
+import { sourceId } from '@toolfleet/contracts/user-auth';
 import type { Call } from '@toolfleet/engine';
-import { type SignedTokens, issueDelegation } from './signed-tokens.js';
+import { type SignedTokens, issueDelegation, issueGrantToken } from './signed-tokens.js';
 import type { Clock } from '@toolfleet/resilience';
 
-/** Issues the delegation token of a call; undefined for tools that do not call tools. */
+/** Issues a token of a call; undefined for tools that need none. */
 export type TokenIssuer = (call: Call) => string | undefined;
 
 /**
@@ -30,4 +31,15 @@ export function delegationIssuer(tokens: SignedTokens, clock: Clock): TokenIssue
 function programScopes({ tool, arguments: args }: Call): string[] | undefined {
   if (tool.binding.kind !== 'program' || !Array.isArray(args.tools)) return undefined;
   return args.tools.filter((name) => typeof name === 'string');
+}
+
+/** Issues the token with which the executor of a call gets the credential of its user; undefined for tools that need none. */
+export function grantIssuer(tokens: SignedTokens, clock: Clock): TokenIssuer {
+  return ({ input, request, tool, deadline }) => {
+    const grantId = input.context.grant;
+    if (grantId === undefined) return undefined;
+    const { tenantId, userId } = request.principal;
+    const grant = { tenantId, userId, source: sourceId(tool.source), grantId };
+    return issueGrantToken(tokens, grant, clock.now() + deadline.remainingMs());
+  };
 }

@@ -18,7 +18,7 @@ export {
   readRawCredential,
   unauthenticated,
 } from './credential.js';
-export { delegationIssuer, type TokenIssuer } from './delegation-issuer.js';
+export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { RequestLimits, type ShowAllowance, withTiers } from './key-limits.js';

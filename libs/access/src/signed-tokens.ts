@@ -20,7 +20,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { narrowGlobs } from '@toolfleet/engine/access';
 
 /** Purpose of a signed token. It is part of the MAC: a token for one purpose is invalid for any other. */
-type TokenPurpose = 'delegation';
+type TokenPurpose = 'delegation' | 'grant';
 
 /** Gateways verify each other's tokens by their own clocks; NTP keeps them well within this. */
 const CLOCK_SKEW_MS = 2_000;
@@ -260,4 +260,26 @@ function sorted(value: Json): Json {
     .toSorted()
     .map((key): Json => [key, sorted(value[key] as Json)]);
   return ['o', ...entries];
+}
+
+/** The user of a call and the grant that it acts with. */
+interface GrantOfCall {
+  tenantId: string;
+  userId: string;
+  source: string;
+  grantId: string;
+}
+
+/** Issues the token with which the executor of a call asks `identity` for the credential of its user. It permits nothing else. */
+export function issueGrantToken(tokens: SignedTokens, grant: GrantOfCall, expiresAt: EpochMs): string {
+  const { tenantId, userId, source, grantId } = grant;
+  return tokens.sign('grant', { t: tenantId, u: userId, s: source, g: grantId }, expiresAt);
+}
+
+/** The call that a grant token was issued for, or null if it is forged, altered or expired. */
+export function openGrantToken(tokens: SignedTokens, token: string): GrantOfCall | null {
+  const payload = tokens.open('grant', token);
+  // The MAC proves that issueGrantToken wrote it, so its shape is known.
+  const { t, u, s, g } = (payload ?? {}) as Record<string, string>;
+  return payload && { tenantId: t!, userId: u!, source: s!, grantId: g! };
 }

@@ -81,6 +81,17 @@ export const SUBJECTS = {
   /** The session behind an access token of an OAuth client. */
   identityClientGet: 'identity.client.get',
   identitySignOut: 'identity.sign_out',
+  grantFind: 'identity.grant.find',
+  grantPut: 'identity.grant.put',
+  grantAuthorize: 'identity.grant.authorize',
+  grantFinish: 'identity.grant.finish',
+  grantList: 'identity.grant.list',
+  grantRevoke: 'identity.grant.revoke',
+  /** Served to executors, with the token of a call. */
+  grantToken: 'identity.grant.token',
+  /** Published (no reply) by identity when users connected again, or grants were revoked (`GrantsChanged`). */
+  grantChanged: 'identity.grant.changed',
+  identityReseal: 'identity.reseal',
   identityPurge: 'identity.purge',
   /** Events of other services. */
   recordsEvent: 'records.event',

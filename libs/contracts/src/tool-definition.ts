@@ -1,6 +1,7 @@
 import type { ErrorClass } from './errors/catalogue.js';
 import { isJsonObject, type Json, type JsonObject } from './json.js';
 import type { MicroUsd } from './units.js';
+import type { SourceAuth, UserAuth } from './user-auth.js';
 
 /** Toolsets of builtin-executor. Each is its own Deployment in Kubernetes. */
 export const TOOLSETS = ['compute', 'web', 'files', 'agent'] as const;
@@ -54,6 +55,8 @@ export interface McpBinding {
   digest?: string;
   /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
   options?: JsonObject;
+  /** Present: calls act upstream with the credential of the calling user. */
+  auth?: SourceAuth;
 }
 
 /**
@@ -95,10 +98,17 @@ export interface OpenApiBinding {
   plan: JsonObject;
   /** Authentication, extra headers, adapter and limits as configured. `${VAR}` references to secrets are not expanded. */
   options?: JsonObject;
+  /** Present: calls act upstream with the credential of the calling user. */
+  auth?: SourceAuth;
 }
 
 /** How a tool is executed. Complete: executors need nothing else from the registry. */
 export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | ResultBinding | McpBinding | OpenApiBinding;
+
+/** How users get the credential that a tool acts with; undefined for tools that use the credential of their source. */
+export function userAuthOf(binding: Binding): UserAuth | undefined {
+  return binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.auth?.user : undefined;
+}
 
 /** Classes of errors that a retry policy can name. */
 export const RETRIED_CLASSES = [

@@ -62,12 +62,13 @@ export class RemoteExecutor extends Executor {
     private readonly subject: string,
     private readonly raiseFence: (call: Call) => Promise<number | undefined>,
     private readonly issueToken: TokenIssuer,
+    private readonly issueGrant: TokenIssuer,
   ) {
     super();
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
-    const message = toExecMessage(call, this.issueToken(call));
+    const message = toExecMessage(call, this.issueToken(call), this.issueGrant(call));
     const holder = message.input?.given?.executor;
     if (holder !== undefined) {
       try {

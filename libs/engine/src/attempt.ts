@@ -118,8 +118,9 @@ function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['mete
 /**
  * Builds the message of one attempt for its executor: the observable input of the call and the fields of this attempt.
  * @param delegationToken for tools that call tools
+ * @param grantToken for tools that act with the credential of a user
  */
-export function toExecMessage(call: Call, delegationToken?: string): ExecMessage {
+export function toExecMessage(call: Call, delegationToken?: string, grantToken?: string): ExecMessage {
   const { input, tool, request } = call;
   const { given, ...asked } = request.input ?? {};
   return {
@@ -142,6 +143,7 @@ export function toExecMessage(call: Call, delegationToken?: string): ExecMessage
     context: {
       ...input.context,
       delegation_token: delegationToken,
+      grant_token: grantToken,
       forward_idempotency_key: tool.forwards_idempotency_key ? true : undefined,
     },
   };

@@ -121,6 +121,12 @@ export function withIdempotencyKey(call: Call, idempotencyKey: string): Call {
   return { ...call, request, identity: new CallIdentity(call.input, request, call.identity.isShareable) };
 }
 
+/** The call of a tool that acts with the credential of its user. */
+export function withGrant(call: Call, grant: string): Call {
+  const input = { ...call.input, context: { ...call.input.context, grant } };
+  return { ...call, input, identity: new CallIdentity(input, call.request, call.identity.isShareable) };
+}
+
 /** Builds the first attempt of a call from its valid arguments. */
 export function buildCall(
   resolved: ResolvedCall,

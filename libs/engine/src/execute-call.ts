@@ -23,6 +23,7 @@ import { retry } from './steps/retry.js';
 import { selectPart } from './steps/select.js';
 import { sessionDedupe } from './steps/session-dedupe.js';
 import { singleFlight } from './steps/single-flight.js';
+import { userGrant } from './steps/user-grant.js';
 
 /** Everything that happens on every call, outermost first. The order is part of the contract: docs/call-lifecycle.md. */
 export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
@@ -45,6 +46,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(readArguments(ports))
       .add(askPolicy(ports))
       .add(callGuards(ports))
+      .add(userGrant(ports))
       .add(admitted(ports))
       .add(finish())
       // What this caller gets of the result; all steps inside have the whole one:

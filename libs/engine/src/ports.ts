@@ -23,8 +23,9 @@ import type {
   SettleRequest,
 } from '@toolfleet/contracts/budget';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
-import type { Binding, RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { Binding, RegisteredTool, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { ToolView } from '@toolfleet/contracts/toolset';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
 import type { ArgumentRules, ReadArguments } from '@toolfleet/schema';
@@ -67,6 +68,7 @@ export interface EnginePorts {
   sessionResults: SessionResults;
   costlyArguments: CostlyArguments;
   selector: ResultSelector;
+  grants: UserGrants;
   shelf: ResultShelf;
   clock: Clock;
   settings: EngineSettings;
@@ -90,6 +92,24 @@ export abstract class ToolCatalog {
   async notFound(name: string, _principal: Principal): Promise<unknown> {
     return new ToolError('TOOL_NOT_FOUND', { message: `Tool '${name}' not found` });
   }
+}
+
+/** Whose credential, and for which source. */
+export interface GrantOwner {
+  tenantId: string;
+  userId: string;
+  source: ToolSource;
+}
+
+/** The credentials of users for sources whose tools act as them. */
+export abstract class UserGrants {
+  /**
+   * The id of the grant of a user.
+   * @throws ToolError AUTHORIZATION_REQUIRED when there is none; AUTH_NOT_CONFIGURED, SERVICE_UNAVAILABLE
+   */
+  abstract find(owner: GrantOwner, auth: UserAuth): MaybePromise<string>;
+  /** AUTHORIZATION_REQUIRED, with where the user connects an account. */
+  abstract required(owner: GrantOwner, why: string): ToolError;
 }
 
 /** Input of a policy decision. */

@@ -1,5 +1,6 @@
 import type { CallRequest, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
-import { DEFAULT_RATE_LIMIT, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { DEFAULT_RATE_LIMIT, userAuthOf, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
 import { readSelect, type SelectExpression } from '@toolfleet/schema/select';
@@ -15,6 +16,8 @@ export interface ToolPlan {
   readonly idempotent: boolean;
   /** True: the tool calls other tools, with a delegation token of its own call. */
   readonly callsTools: boolean;
+  /** Set: calls act upstream with the credential of the calling user. */
+  readonly userAuth: UserAuth | undefined;
   readonly retry: RetryRule;
   /** Longest attempt; undefined where it follows from the arguments (sandbox). */
   readonly timeoutMs: Milliseconds | undefined;
@@ -72,6 +75,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     outputSchema: compileOutputSchema(tool),
     idempotent,
     callsTools: callsTools(tool),
+    userAuth: userAuthOf(tool.binding),
     retry: deriveRetryRule(tool, settings),
     timeoutMs: toolTimeoutMs(tool, settings),
     bounded: tool.binding.kind !== 'python' && !callsTools(tool),

@@ -7,6 +7,7 @@ import { RIGHT_NAMES, ROLES } from '@toolfleet/contracts/roles';
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { TOOLSET_SCHEMA } from '@toolfleet/contracts/toolset';
+import { USER_AUTH_SCHEMA } from '@toolfleet/contracts/user-auth';
 
 const text: JsonObject = { type: 'string' };
 const flag: JsonObject = { type: 'boolean' };
@@ -63,6 +64,8 @@ const credential = {
   refresh_token: text,
 };
 
+const auth = record({ user: USER_AUTH_SCHEMA }, { required: ['user'] });
+
 const openApiEntry = record({
   enabled: flag,
   spec_url: text,
@@ -85,6 +88,7 @@ const openApiEntry = record({
   server_variables: mapOf(text),
   server: text,
   schema_style: choice('defs', 'inline'),
+  auth,
   ...ofSource,
 });
 
@@ -143,6 +147,7 @@ const mcpEntry = record({
   forwards_idempotency_key: flag,
   task_support: choice('forbidden', 'optional', 'required'),
   memory_limit_mb: memoryLimit,
+  auth,
   ...ofSource,
 });
 

@@ -32,6 +32,9 @@ import type {
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 import { microserviceComponent } from './nest-component.js';
 import { VERSION } from './start-service.js';
+import { UserCredentials } from './user-credentials.js';
+
+export { UserCredentials, type UserCredential } from './user-credentials.js';
 
 /** Settings that every executor has; without `REDIS_URL` it has no journal and runs idempotent tools only. */
 type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
@@ -131,6 +134,7 @@ export class ExecutorDeps {
   private readonly allowedEndpoints: AllowedEndpoints;
   private readonly reporter: EventReporter;
   private breakers: SharedBreakers | undefined;
+  private credentialsOfUsers: UserCredentials | undefined;
 
   private constructor(
     private readonly settings: ExecutorSettings,
@@ -152,12 +156,13 @@ export class ExecutorDeps {
 
   /** Connections in the order they start. Call it after the app is built. */
   get connections(): LifecycleComponent[] {
-    const { nats, redis, breakers, reporter, allowedEndpoints } = this;
+    const { nats, redis, breakers, reporter, credentialsOfUsers, allowedEndpoints } = this;
     return [
       nats.asComponent(),
       redis?.component,
       breakers && reporter,
       breakers?.asComponent(),
+      credentialsOfUsers?.asComponent(),
       allowedEndpoints,
     ].filter((one) => one !== undefined);
   }
@@ -209,6 +214,11 @@ export class ExecutorDeps {
     });
     this.breakers = shared;
     return shared.map;
+  }
+
+  /** Credentials of users, for sources whose calls act as them. */
+  get users(): UserCredentials {
+    return (this.credentialsOfUsers ??= new UserCredentials(this.nats, this.host.clock));
   }
 
   /** Breakers that are not closed; none where the app has no breakers. */

@@ -14,7 +14,12 @@ let pattern: RegExp | undefined;
 
 /** Registers a secret value and its base64, base64url, URL-encoded, JSON-escaped and hex forms. Values under 6 characters are ignored. */
 export function registerSecret(value: string): void {
-  if (value.length < MIN_SECRET_LENGTH) return;
+  for (const form of formsOf(value)) forms.add(form);
+  pattern = undefined;
+}
+
+function formsOf(value: string): Set<string> {
+  if (value.length < MIN_SECRET_LENGTH) return new Set();
   const bytes = Buffer.from(value, 'utf8');
   const found = [
     value,
@@ -26,15 +31,27 @@ export function registerSecret(value: string): void {
     JSON.stringify(value).slice(1, -1),
     bytes.toString('hex'),
   ];
-  for (const form of found) if (form.length >= MIN_SECRET_LENGTH) forms.add(form);
-  pattern = undefined;
+  return new Set(found.filter((form) => form.length >= MIN_SECRET_LENGTH));
+}
+
+/**
+ * Redacts one secret from texts that may hold it. For secrets of users: there are too many to search every text of the process for all.
+ * @returns a function that gives undefined for a text without the secret
+ */
+export function redactorOf(value: string): (text: string) => string | undefined {
+  const own = formsOf(value);
+  let found: RegExp | undefined;
+  return (text) => {
+    if (![...own].some((form) => text.includes(form))) return undefined;
+    return text.replace((found ??= compile(own)), REDACTED);
+  };
 }
 
 /** Replaces every registered secret, in any of its forms, by `[redacted]`. */
 export function redact(text: string): string {
   // Nearly every text is clean, and a search is several times cheaper than the expression.
   if (!holdsSecret(text)) return text;
-  pattern ??= compile();
+  pattern ??= compile(forms);
   return text.replace(pattern, REDACTED);
 }
 
@@ -45,8 +62,8 @@ export function holdsSecret(text: string): boolean {
 }
 
 /** Longest first, so that a secret that contains another one is replaced as a whole. */
-function compile(): RegExp {
-  const ordered = [...forms].toSorted((a, b) => b.length - a.length);
+function compile(of: ReadonlySet<string>): RegExp {
+  const ordered = [...of].toSorted((a, b) => b.length - a.length);
   return new RegExp(ordered.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g');
 }
 
@@ -66,6 +83,7 @@ export const SECRET_FIELDS: ReadonlySet<string> = new Set([
   'refresh_token',
   'client_secret',
   'delegation_token',
+  'grant_token',
 ]);
 /** Levels that are searched: the record, its values, their values (`error.headers.authorization`), and lists in them. */
 const MAX_DEPTH = 4;

@@ -17,7 +17,9 @@ import {
   ResultShelf,
   ToolCatalog,
   Tracer,
+  UserGrants,
   type ActiveCall,
+  type GrantOwner,
   type Call,
   type KeptHandle,
   type Selected,
@@ -71,6 +73,21 @@ export class MemoryShelf extends ResultShelf {
   ): Promise<KeptHandle | undefined> {
     this.kept.set(callId, result);
     return { handle: callId, expiresAt: 0 };
+  }
+}
+
+/** Grants by user id. */
+export class MemoryGrants extends UserGrants {
+  readonly ids = new Map<string, string>();
+
+  override find(owner: GrantOwner): string {
+    const id = this.ids.get(owner.userId);
+    if (id === undefined) throw this.required(owner, 'No grant');
+    return id;
+  }
+
+  override required(_owner: GrantOwner, why: string): ToolError {
+    return new ToolError('AUTHORIZATION_REQUIRED', { message: why });
   }
 }
 
@@ -260,6 +277,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
     costlyArguments: new LocalArguments(),
     selector: new LocalSelector(),
     shelf: new MemoryShelf(),
+    grants: new MemoryGrants(),
     settings: DEFAULT_SETTINGS,
     ...parts,
     clock,

@@ -10,6 +10,7 @@ import { completion } from './commands/completion.js';
 import { config } from './commands/config.js';
 import { describe, tools } from './commands/tools.js';
 import { health } from './commands/health.js';
+import { connections } from './commands/connections.js';
 import { keys } from './commands/keys.js';
 import { sessions } from './commands/sessions.js';
 import { pythonModules } from './commands/python-modules.js';
@@ -39,6 +40,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['budgets', budgets],
   ['keys', keys],
   ['sessions', sessions],
+  ['connections', connections],
   ['sources', sources],
   ['approvals', approvals],
   ['toolsets', toolsets],

@@ -27,6 +27,7 @@ import { SessionsController } from '../http/sessions.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
 import { ToolsetsController } from '../http/toolsets.controller.js';
+import { ConnectionsController } from '../http/connections.controller.js';
 import { TenantsController } from '../http/tenants.controller.js';
 import { BudgetsController } from '../http/budgets.controller.js';
 import { UsageController } from '../http/usage.controller.js';
@@ -43,6 +44,7 @@ const CONTROLLERS = [
   UsageController,
   BudgetsController,
   TenantsController,
+  ConnectionsController,
   KeysController,
   PurgesController,
   PythonModulesController,

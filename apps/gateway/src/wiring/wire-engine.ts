@@ -3,6 +3,7 @@ import { QUEUES } from '@toolfleet/contracts/subjects';
 import {
   ArgumentPool,
   LeasedBudget,
+  NatsUserGrants,
   configuredGuards,
   policyComponent,
   BudgetClient,
@@ -27,7 +28,7 @@ import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { EventReporter, SharedBreakers, subjectClass } from '@toolfleet/transport';
-import { type CredentialWatch, type SignedTokens, delegationIssuer } from '@toolfleet/access';
+import { type CredentialWatch, delegationIssuer, grantIssuer, type SignedTokens } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -101,6 +102,11 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
       onBodyDropped: () => metrics.bodiesUnrecorded.inc(),
     });
   if (recorder) metrics.onScrape(() => metrics.callSpoolAge.set(recorder.oldestMs / 1_000));
+  const grants = new NatsUserGrants({
+    nats,
+    clock,
+    isOn: settings.GATEWAY_IDENTITY,
+  });
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
   const costlyArguments = new ArgumentPool(clock);
@@ -122,6 +128,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     costlyArguments,
     selector,
     shelf,
+    grants,
     clock,
     settings: engine,
   });
@@ -130,6 +137,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     guards.component,
     reporter,
     breakers.asComponent(),
+    { name: 'grants of users', start: async () => void (settings.GATEWAY_IDENTITY && grants.follow()) },
     executors.replies,
     ...(largeResults ? [largeResults] : []),
     costlyArguments,
@@ -203,7 +211,7 @@ function wireExecutors(
     remote: (subject) => {
       // rate() sees no increase in a series that starts above 0.
       metrics.natsNoResponders.inc({ subject_class: subjectClass(subject) }, 0);
-      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken);
+      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken, grantIssuer(tokens, clock));
     },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
     programs: (name) =>

@@ -45,6 +45,7 @@ import { HttpCalls } from '../http/http-call.js';
 import { OWN_SERVER_PATHS } from '../mcp/request-access.js';
 import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
+import { HasIdentity } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
 import { CallBodyReader, CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
@@ -325,6 +326,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,
+      new HasIdentity(settings.GATEWAY_IDENTITY),
       streams,
       natsCalls,
       new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),

@@ -45,6 +45,7 @@ export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): Tool
       url: entry.url,
       authority: authorityOf(entry, source, found),
       options: connectionOptions(entry, found.prior),
+      auth: entry.auth,
     },
   };
   return [
@@ -93,6 +94,7 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
     url: entry.url,
     remoteName: functionName,
     options: parameters?.length ? connectionOptions(entry) : { ...connectionOptions(entry), whole_args: true },
+    auth: entry.auth,
   };
   const definition: ToolDefinition = {
     name: entry.name,

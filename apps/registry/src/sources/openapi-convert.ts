@@ -10,7 +10,7 @@ import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
 import { holdsSealed } from '@toolfleet/service';
 import type { ConversionJob, ConversionOutcome, ConvertedEntry } from './openapi-child.js';
 import { openApiSource } from './openapi-definitions.js';
-import { sealOpenApiSecrets, type Seal } from './secrets.js';
+import { sealOpenApiSecrets, sealUserAuth, type Seal } from './secrets.js';
 import type { LoadedSpec } from './spec-reader.js';
 
 /** Warnings and refusals listed in one reply or log line. */
@@ -50,7 +50,8 @@ export class OpenApiConversions {
    */
   async definitions(entry: OpenApiEntry, spec: LoadedSpec, seal: Seal, signal: AbortSignal): Promise<ConvertedEntry> {
     const options = bindingOptions(entry, sealOpenApiSecrets(entry, seal));
-    const outcome = await this.run({ ...this.job(entry, spec), options }, entry.tenant, signal);
+    const sealed = entry.auth ? { ...entry, auth: sealUserAuth(entry.auth, seal) } : entry;
+    const outcome = await this.run({ ...this.job(sealed, spec), options }, entry.tenant, signal);
     if (!('converted' in outcome)) throw new ToolError('INTERNAL', { message: 'A conversion gave no definitions' });
     const { definitions, refused, warnings } = outcome.converted;
     const admitted = definitions.filter(({ name, binding }) => {

@@ -31,6 +31,7 @@ export function toOperationDefinition(
     path: tool.path,
     plan: planJson(tool.plan()),
     options,
+    auth: entry.auth,
   };
   const definition: ToolDefinition = {
     name: tool.name,

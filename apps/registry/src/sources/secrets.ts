@@ -4,6 +4,7 @@
  */
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { isSealed, olderSecretContext, secretContext, type SecretBox } from '@toolfleet/service';
+import type { SourceAuth } from '@toolfleet/contracts/user-auth';
 import type { McpEntry } from '@toolfleet/fleet-file';
 
 /**
@@ -65,8 +66,15 @@ export function sealOpenApiSecrets(
 export function sealMcpSecrets(entry: McpEntry, seal: Seal): McpEntry {
   const sealed = { ...entry };
   if (entry.headers) sealed.headers = sealFields(entry.headers, 'headers', isSecretHeader, seal);
+  if (entry.auth) sealed.auth = sealUserAuth(entry.auth, seal);
   if (entry.oauth) sealed.oauth = sealFields(entry.oauth, 'oauth', (name) => SECRET_OAUTH_FIELDS.has(name), seal);
   return sealed;
+}
+
+/** `auth` of a source in the form in which it may be stored and sent. @throws ToolError SPEC_INVALID as the other functions */
+export function sealUserAuth(auth: SourceAuth, seal: Seal): SourceAuth {
+  const user = sealFields({ ...auth.user }, 'auth.user', (name) => name === 'client_secret', seal);
+  return { user: user as unknown as SourceAuth['user'] };
 }
 
 /** Seals the secret fields of an object and of the objects in it. `path` names the object in errors. */

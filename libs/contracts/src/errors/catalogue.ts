@@ -163,6 +163,13 @@ export const CATALOGUE = {
     'The server of this tool asks a person for input: call it over MCP with a client that declares elicitation, not asynchronously or in a program.',
     NEVER,
   ),
+  AUTHORIZATION_REQUIRED: request(
+    403,
+    'permission_denied',
+    false,
+    'The tool acts with your own account: connect it as the message says, then call again.',
+    NEVER_IGNORED,
+  ),
   TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
   NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
   METHOD_NOT_ALLOWED: request(405, 'invalid_arguments', false, 'Use a method listed in the Allow header.'),

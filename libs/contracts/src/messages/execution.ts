@@ -43,6 +43,16 @@ export interface ToolInput {
 /** Tenant of the call, and the context that the tool's definition requests. */
 interface ToolContext extends CallContext {
   tenant_id: string;
+  /** The grant of the user that the tool acts with. Results of one grant answer no call with another. */
+  grant?: string;
+}
+
+/**
+ * Whose calls a breaker counts together: those of a tenant, or of one grant where the tool acts with the credentials of users. What
+ * fails for one user opens nothing for others.
+ */
+export function breakerParty({ tenant_id: tenant, grant }: Pick<ToolContext, 'tenant_id' | 'grant'>): string {
+  return grant === undefined ? tenant : `${tenant}/${grant}`;
 }
 
 /** One attempt, as sent to an executor. Complete: the executor needs nothing from the registry. */
@@ -88,6 +98,8 @@ export const EXEC_MESSAGE = record({
 export interface ExecContext extends ToolContext {
   /** Token (HMAC) for `tool.call`, for tools that call tools. */
   delegation_token?: string;
+  /** Token (HMAC) for `identity.grant.token`, for tools that act with the credential of a user. */
+  grant_token?: string;
   /** Send the call id to the upstream as `Idempotency-Key`. */
   forward_idempotency_key?: boolean;
 }

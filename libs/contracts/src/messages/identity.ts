@@ -1,5 +1,6 @@
-import { flag, maybe, record, text, type Value } from '../json-schema.js';
-import type { EpochMs } from '../units.js';
+import { flag, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import type { EpochMs, Milliseconds } from '../units.js';
+import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 255 });
 /** SHA-256 of the secret that a browser holds, base64url. The service gives the secret to the browser and forgets it. */
@@ -59,4 +60,110 @@ export interface SessionRevokeReply {
   revoked: number;
   /** `id_token_hint` of the revoked session (OpenID Connect RP-Initiated Logout 1.0). */
   id_token?: string;
+}
+
+const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });
+const USER_AUTH = USER_AUTH_SCHEMA as Schema<unknown> as Schema<UserAuth>;
+/** The source of a tool, and its `auth.user`. */
+const OF_SOURCE = { source: SOURCE, auth: USER_AUTH };
+const OF_USER = { tenant_id: ID, user_id: ID };
+
+/** `identity.grant.find`: whether a user has a credential for a source. */
+export const GRANT_FIND = record({ ...OF_USER, ...OF_SOURCE });
+export type GrantFind = Value<typeof GRANT_FIND>;
+export interface GrantFindReply {
+  /** Changes whenever the user connects again, so that nothing of another account is reused. Absent: the user has to connect first. */
+  grant_id?: string;
+  /** Why the grant that was there can no longer be used. */
+  reason?: string;
+}
+
+/** `identity.grant.put`: a personal key for a source. */
+export const GRANT_PUT = record({
+  ...OF_USER,
+  ...OF_SOURCE,
+  api_key: text(undefined, { minLength: 1, maxLength: 8_192 }),
+});
+export type GrantPut = Value<typeof GRANT_PUT>;
+export interface GrantPutReply {
+  grant_id: string;
+}
+
+/** `identity.grant.authorize`: begins the sign-in of a user at the authorization server of a source. */
+export const GRANT_AUTHORIZE = record({ ...OF_USER, ...OF_SOURCE, redirect_uri: URL_TEXT });
+export type GrantAuthorize = Value<typeof GRANT_AUTHORIZE>;
+export interface GrantAuthorizeReply {
+  /** Where the browser of the user goes. */
+  authorization_url: string;
+}
+
+/** `identity.grant.finish`: the browser came back. REQUEST_INVALID: unknown, used or expired, or of another user. */
+export const GRANT_FINISH = record({
+  ...OF_USER,
+  /** The query of the redirect: `code`, `state`, `iss`, `error`. */
+  redirect: text(undefined, { minLength: 1, maxLength: 16_384 }),
+});
+export type GrantFinish = Value<typeof GRANT_FINISH>;
+export interface GrantFinishReply {
+  source: string;
+}
+
+/** A grant without its credential. */
+export interface UserGrant {
+  grant_id: string;
+  tenant_id: string;
+  user_id: string;
+  source: string;
+  mode: UserAuthMode;
+  /** Scopes that the authorization server granted. */
+  scopes?: string[];
+  created_at: EpochMs;
+  updated_at: EpochMs;
+  /** Why the user has to connect again. */
+  reason?: string;
+}
+
+/** `identity.grant.list`: grants of a tenant or of one of its users, up to 1,000. */
+export const GRANT_LIST = record({ tenant_id: ID, user_id: maybe(ID) });
+export type GrantList = Value<typeof GRANT_LIST>;
+export interface GrantListReply {
+  grants: UserGrant[];
+}
+
+/** `identity.grant.revoke`: deletes the credentials of a user, of one source or of all. */
+export const GRANT_REVOKE = record({ ...OF_USER, source: maybe(SOURCE) });
+export type GrantRevoke = Value<typeof GRANT_REVOKE>;
+export interface GrantRevokeReply {
+  revoked: number;
+}
+
+/** `identity.grant.token`: the credential of a call, for its executor. */
+export const GRANT_TOKEN = record({
+  /** The token of the call (`ExecContext.grant_token`). */
+  token: text(undefined, { minLength: 1, maxLength: 8_192 }),
+  /** The upstream refused the credential of this generation. */
+  refused: maybe(integer()),
+});
+export type GrantToken = Value<typeof GRANT_TOKEN>;
+export interface GrantTokenReply {
+  /** `key`: as the user entered it. `token`: an OAuth access token. */
+  kind: 'key' | 'token';
+  value: string;
+  /** Counts the credentials of the grant. */
+  generation: number;
+  /** For how long the executor may use it. */
+  lives_ms: Milliseconds;
+}
+
+/** `identity.grant.changed`: published when users connected again, or grants were revoked; others must forget what they keep of them. */
+export interface GrantsChanged {
+  grants: { tenant_id: string; user_id: string; source: string; grant_id: string }[];
+}
+
+/** `identity.reseal`: seals what is stored with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
+export const IDENTITY_RESEAL = record({});
+export interface ResealReply {
+  resealed: number;
+  /** Values that are sealed with other keys; 0: these can be removed. */
+  left: number;
 }

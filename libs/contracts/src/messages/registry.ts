@@ -16,6 +16,7 @@ import {
 import type { PendingApproval, QuarantinedTool, RefusedTool, SourceStatus } from '../resources/sources.js';
 import type { McpRevision, RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
+import type { SourceAuth } from '../user-auth.js';
 
 export type {
   McpRegisterReply,
@@ -188,6 +189,8 @@ export interface OpenApiRegister extends SourceSettings {
   refresh_seconds?: number;
   /** Changed operations of a document from a URL: held for approval (`refuse`, default), logged (`warn`) or accepted (`off`). */
   pin?: 'refuse' | 'warn' | 'off';
+  /** Calls act upstream with the credential of the calling user. */
+  auth?: SourceAuth;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }
@@ -226,6 +229,8 @@ export interface McpRegister extends SourceSettings {
   oauth?: JsonObject;
   /** The only revision of MCP to use with the server; default: the newest that both sides speak. */
   protocol_version?: McpRevision;
+  /** Calls act upstream with the credential of the calling user; `headers` and `oauth` then serve to list the tools. */
+  auth?: SourceAuth;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
   tenant?: string;
 }

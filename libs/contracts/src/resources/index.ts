@@ -2,6 +2,7 @@ import type { Flat, Schema } from '../json-schema.js';
 import { APPROVAL_ROUTES } from './approvals.js';
 import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
+import { CONNECTION_ROUTES } from './connections.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
@@ -17,6 +18,7 @@ export { USAGE_MEMBERS } from './usage.js';
 export type * from './approvals.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
+export type * from './connections.js';
 export type * from './operations.js';
 export type * from './rules.js';
 export type * from './sources.js';
@@ -36,6 +38,7 @@ export const ROUTES = {
   ...USAGE_ROUTES,
   ...TENANT_ROUTES,
   ...WEBHOOK_ROUTES,
+  ...CONNECTION_ROUTES,
 } as const satisfies Routes;
 
 type Table = typeof ROUTES;

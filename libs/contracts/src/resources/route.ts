@@ -12,6 +12,7 @@ export const TAGS = {
   sources: 'Where tools come from: OpenAPI documents and MCP servers',
   toolsets: 'Selections of tools with names and texts of their own',
   keys: 'The caller, and API keys',
+  connections: 'Accounts of users at sources whose tools act as them',
   usage: 'Usage, budgets and limits',
   tenants: 'Tenants of the fleet',
   webhooks: 'Endpoints that events are posted to',

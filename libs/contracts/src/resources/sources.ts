@@ -21,6 +21,7 @@ import {
 } from '../json-schema.js';
 import { MCP_REVISIONS } from '../tool-definition.js';
 import { TOOL_SETTINGS } from '../tool-settings.js';
+import { USER_AUTH_SCHEMA } from '../user-auth.js';
 import { answer, type Routes } from './route.js';
 
 export const PENDING_APPROVAL = named(
@@ -124,6 +125,12 @@ const COMMON_FIELDS = {
     dictionary<JsonObject>(
       closed(SETTINGS) as Schema<JsonObject>,
       'Settings by name pattern, where * is any characters; the more specific pattern wins',
+    ),
+  ),
+  auth: maybe(
+    record(
+      { user: USER_AUTH_SCHEMA as Schema<JsonObject> },
+      'Calls act upstream as the calling user, with a credential of that user',
     ),
   ),
   visibility: maybe(choice(['tenant', 'fleet'], 'Owner of the tools; default tenant; fleet needs an operator')),

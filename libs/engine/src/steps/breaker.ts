@@ -2,6 +2,7 @@ import { CATALOGUE, isServerFault, ToolError, type CallResult } from '@toolfleet
 import type { BreakerJudgement } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { step, type Step } from '../step.js';
+import { breakerParty } from '@toolfleet/contracts/execution';
 import { isDeadlineShortened, isExecutorFault } from '../attempt.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
@@ -20,7 +21,7 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
   return step('breaker', async (call, next) => {
     const deadlineShortened = isDeadlineShortened(call);
     const outcome = await ports.breakers.run(
-      { key: call.tool.name, tenantId: call.request.principal.tenantId },
+      { key: call.tool.name, tenantId: breakerParty(call.input.context) },
       // A probe makes one attempt, so that each tenant sends one request to a tool that may still be down.
       (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
       (result) => {

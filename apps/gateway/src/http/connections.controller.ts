@@ -1,0 +1,185 @@
+import { Controller } from '@nestjs/common';
+import { requireRight } from '@toolfleet/access';
+import { ToolList } from '@toolfleet/catalog';
+import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
+import type {
+  GrantAuthorize,
+  GrantAuthorizeReply,
+  GrantFinish,
+  GrantFinishReply,
+  GrantList,
+  GrantListReply,
+  GrantPut,
+  GrantPutReply,
+  GrantRevoke,
+  GrantRevokeReply,
+  ResealReply,
+} from '@toolfleet/contracts/identity';
+import type { Connection, RouteInput } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { userAuthOf } from '@toolfleet/contracts/tool-definition';
+import { sourceId, type UserAuth } from '@toolfleet/contracts/user-auth';
+import { NatsClient } from '@toolfleet/transport';
+import { Caller } from '../server/guards.js';
+import { Input, Serves } from '../server/routes.js';
+
+const ASK_MS = 10_000;
+/** `identity` asks an authorization server meanwhile. */
+const SIGN_IN_MS = 40_000;
+/** A program of the user; its port is free to choose. */
+const LOOPBACK_REDIRECT = /^http:\/\/127\.0\.0\.1:\d{1,5}\/connected$/;
+
+/** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
+export class HasIdentity {
+  constructor(readonly value: boolean) {}
+}
+
+/**
+ * Accounts of users at sources whose tools act as the calling user. The user is that of the credential. Credentials pass through to
+ * `identity`; the gateway keeps and logs none.
+ */
+@Controller()
+export class ConnectionsController {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly list: ToolList,
+    private readonly identity: HasIdentity,
+  ) {}
+
+  @Serves('GET /api/v1/connections')
+  async all(
+    @Caller() caller: Principal,
+    @Input() { query }: RouteInput<'GET /api/v1/connections'>,
+  ): Promise<Connection[]> {
+    const user_id = userOf(caller, query.user_id);
+    const [sources, { grants }] = await Promise.all([
+      this.#sources(caller),
+      this.#ask<GrantListReply>(SUBJECTS.grantList, { tenant_id: caller.tenantId, user_id } satisfies GrantList),
+    ]);
+    const bySource = new Map(grants.map((grant) => [grant.source, grant]));
+    return [...sources].map(([source, { mode, help }]) => {
+      const { reason, scopes, updated_at: at } = bySource.get(source) ?? {};
+      return {
+        source,
+        mode,
+        connected: at !== undefined && reason === undefined,
+        ...(reason !== undefined && { reason }),
+        ...(help !== undefined && { help }),
+        ...(scopes && { scopes }),
+        ...(at !== undefined && { connected_at: new Date(at).toISOString() }),
+      };
+    });
+  }
+
+  @Serves('PUT /api/v1/connections/{kind}/{name}')
+  async put(
+    @Caller() caller: Principal,
+    @Input() { path, body }: RouteInput<'PUT /api/v1/connections/{kind}/{name}'>,
+  ): Promise<undefined> {
+    const [source, auth] = await this.#source(caller, path);
+    const grant: GrantPut = {
+      tenant_id: caller.tenantId,
+      user_id: userOf(caller),
+      source,
+      auth,
+      api_key: body.api_key,
+    };
+    await this.#ask<GrantPutReply>(SUBJECTS.grantPut, grant);
+  }
+
+  @Serves('POST /api/v1/connections/{kind}/{name}/authorize')
+  async authorize(
+    @Caller() caller: Principal,
+    @Input() { path, body }: RouteInput<'POST /api/v1/connections/{kind}/{name}/authorize'>,
+  ) {
+    if (!LOOPBACK_REDIRECT.test(body.redirect_uri))
+      throw new ToolError('REQUEST_INVALID', {
+        message: 'redirect_uri must be http://127.0.0.1:<port>/connected',
+        details: { fields: ['redirect_uri'] },
+      });
+    const [source, auth] = await this.#source(caller, path);
+    const begun: GrantAuthorize = {
+      tenant_id: caller.tenantId,
+      user_id: userOf(caller),
+      source,
+      auth,
+      redirect_uri: body.redirect_uri,
+    };
+    return this.#ask<GrantAuthorizeReply>(SUBJECTS.grantAuthorize, begun, SIGN_IN_MS);
+  }
+
+  /** The code passes through to `identity`, which alone has the verifier. */
+  @Serves('POST /api/v1/connections/finish')
+  finish(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/connections/finish'>) {
+    const ended: GrantFinish = { tenant_id: caller.tenantId, user_id: userOf(caller), redirect: body.redirect };
+    return this.#ask<GrantFinishReply>(SUBJECTS.grantFinish, ended, SIGN_IN_MS);
+  }
+
+  @Serves('DELETE /api/v1/connections/{kind}/{name}')
+  async revoke(
+    @Caller() caller: Principal,
+    @Input() { path, query }: RouteInput<'DELETE /api/v1/connections/{kind}/{name}'>,
+  ): Promise<undefined> {
+    const user_id = userOf(caller, query.user_id);
+    // Also of a source that is gone, or that the caller no longer sees.
+    const [source] = await this.#source(caller, path).catch((error: unknown) => {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return [`${path.kind}/${path.name}`];
+      throw error;
+    });
+    const scope: GrantRevoke = { tenant_id: caller.tenantId, user_id, source };
+    await this.#ask<GrantRevokeReply>(SUBJECTS.grantRevoke, scope);
+  }
+
+  @Serves('POST /api/v1/connections/reseal')
+  reseal() {
+    return this.#ask<ResealReply>(SUBJECTS.identityReseal, {}, SIGN_IN_MS);
+  }
+
+  /** Sources of the tools that the caller sees, with how their users connect. */
+  async #sources(caller: Principal): Promise<Map<string, UserAuth>> {
+    const tools = await this.list.originals(caller);
+    const found = tools.flatMap(({ source, binding }) => {
+      const auth = userAuthOf(binding);
+      return auth ? [[sourceId(source), auth] as const] : [];
+    });
+    return new Map(found.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** @throws ToolError NOT_FOUND */
+  async #source(caller: Principal, { kind, name }: { kind: string; name: string }): Promise<[string, UserAuth]> {
+    const sources = await this.#sources(caller);
+    for (const id of [`${kind}/${name}`, `${kind}/${name}@${caller.tenantId}`]) {
+      const auth = sources.get(id);
+      if (auth) return [id, auth];
+    }
+    throw new ToolError('NOT_FOUND', {
+      message: `No source '${kind}/${name}' acts as its users; GET /api/v1/connections lists those that do`,
+    });
+  }
+
+  async #ask<T>(subject: string, message: object, timeoutMs = ASK_MS): Promise<T> {
+    if (!this.identity.value)
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The service identity is off; set GATEWAY_IDENTITY' });
+    try {
+      return await this.nats.request<T>(subject, message, { timeoutMs });
+    } catch (error) {
+      throw isToolError(error) ? asRefusal(error) : error;
+    }
+  }
+}
+
+/** Failures of calls as refusals of a request: what the operator has to correct, and what may pass. */
+function asRefusal(error: ToolError): ToolError {
+  if (error.entry.origin === 'request') return error;
+  const code = error.code === 'AUTH_NOT_CONFIGURED' ? 'SOURCE_REFUSED' : 'SERVICE_UNAVAILABLE';
+  return new ToolError(code, { message: error.message, cause: error });
+}
+
+/** The user whose accounts are meant. @throws ToolError PERMISSION_DENIED for another one without the right, or no user */
+function userOf(caller: Principal, named?: string): string {
+  if (named !== undefined && named !== caller.userId)
+    requireRight(caller, 'manage_keys', `User ${named}`, caller.tenantId);
+  const user = named ?? caller.userId;
+  if (user === '') throw new ToolError('PERMISSION_DENIED', { message: 'This credential names no user' });
+  return user;
+}

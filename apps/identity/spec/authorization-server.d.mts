@@ -1,0 +1,16 @@
+export interface AuthorizationServer {
+  readonly issuer: string;
+  /** Grants that were revoked: families of tokens that ended. */
+  readonly revoked: number;
+  /** Successful refreshes by user. */
+  readonly refreshes: ReadonlyMap<string, number>;
+  /** Awaited before each answer of the token endpoint is sent, when the server has done its work. */
+  beforeAnswer: (() => Promise<void>) | undefined;
+  accountOf(token: string): Promise<string | undefined>;
+  signIn(url: string, user: string): Promise<string>;
+  stop(): Promise<void>;
+}
+export function startAuthorizationServer(
+  redirectUris: readonly string[],
+  options?: { accessTokenSeconds?: number },
+): Promise<AuthorizationServer>;

@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import type { KeyRing } from '@toolfleet/service';
+import type { Kysely } from 'kysely';
+import type { IdentityTables } from './identity-tables.js';
+
+/** A user at the authorization server of a source. */
+interface Attempt {
+  tenant_id: string;
+  user_id: string;
+  source: string;
+  auth: UserAuth;
+  redirectUri: string;
+  state: string;
+  verifier: string;
+}
+
+/** Time for a user to sign in and consent. */
+const ATTEMPT_MS = 600_000;
+
+/** Sign-ins of users at authorization servers: each can be finished once, by the user that began it. */
+export class AttemptStore {
+  constructor(
+    private readonly db: Kysely<IdentityTables>,
+    private readonly keys: KeyRing,
+  ) {}
+
+  async begin({ state, verifier, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
+    const digest = digestOf(state);
+    await this.db.deleteFrom('connect_attempt').where('expires_at', '<', now).execute();
+    await this.db
+      .insertInto('connect_attempt')
+      .values({
+        digest,
+        ...owner,
+        auth: JSON.stringify(auth),
+        redirect_uri: redirectUri,
+        sealed: this.keys.seal(JSON.stringify({ state, verifier }), place(digest)),
+        expires_at: now + ATTEMPT_MS,
+      })
+      .execute();
+  }
+
+  /**
+   * Ends the attempt of a state, so that the state is of no use any more.
+   * @throws ToolError REQUEST_INVALID when it is unknown, expired or used; PERMISSION_DENIED for another user, who changes nothing
+   */
+  async take(state: string, user: { tenant_id: string; user_id: string }, now: EpochMs): Promise<Attempt> {
+    const digest = digestOf(state);
+    const row = await this.db
+      .selectFrom('connect_attempt')
+      .selectAll()
+      .where('digest', '=', digest)
+      .where('expires_at', '>', now)
+      .executeTakeFirst();
+    if (!row) throw unknownState();
+    if (row.tenant_id !== user.tenant_id || row.user_id !== user.user_id)
+      throw new ToolError('PERMISSION_DENIED', {
+        message: 'Another user began this connection; begin one of your own',
+      });
+    const { numDeletedRows } = await this.db
+      .deleteFrom('connect_attempt')
+      .where('digest', '=', digest)
+      .executeTakeFirst();
+    if (Number(numDeletedRows) === 0) throw unknownState();
+    const { tenant_id, user_id, source, auth, redirect_uri: redirectUri, sealed } = row;
+    const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<Attempt, 'state' | 'verifier'>;
+    return { tenant_id, user_id, source, auth: JSON.parse(auth) as UserAuth, redirectUri, ...secrets };
+  }
+}
+
+const digestOf = (state: string): string => createHash('sha256').update(state).digest('base64url');
+const place = (digest: string): string => `attempt/${digest}`;
+const unknownState = (): ToolError =>
+  new ToolError('REQUEST_INVALID', {
+    message: 'The connection was not begun here, has expired or is finished; begin again',
+  });

@@ -1,0 +1,160 @@
+/** Refreshes of two replicas on one store, at an authorization server that rotates refresh tokens and detects reuse. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import { sqliteDialect } from '@toolfleet/database';
+import { SystemClock } from '@toolfleet/resilience';
+import { KeyRing } from '@toolfleet/service';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startAuthorizationServer, type AuthorizationServer } from '../spec/authorization-server.mjs';
+import { GrantRefresh } from './grant-refresh.js';
+import { GrantStore, type OpenGrant } from './grant-store.js';
+import { IdentityDatabase } from './identity-database.js';
+import { OAuthClient } from './oauth-client.js';
+
+const REDIRECT = 'http://127.0.0.1:33418/connected';
+const SOURCE = 'mcp/crm';
+const KEYS = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
+
+/** A clock that can be put forward. */
+class ShiftedClock extends SystemClock {
+  shiftMs = 0;
+  override now(): number {
+    return super.now() + this.shiftMs;
+  }
+}
+
+let login: AuthorizationServer;
+let folder: string;
+let databases: IdentityDatabase[];
+let auth: UserAuth;
+const clock = new ShiftedClock();
+const client = new OAuthClient({ fetch: (...given) => fetch(...given), open: (value) => value });
+beforeAll(async () => {
+  login = await startAuthorizationServer([REDIRECT]);
+  folder = mkdtempSync(join(tmpdir(), 'grants-'));
+  databases = [1, 2].map(() => new IdentityDatabase(sqliteDialect(join(folder, 'identity.db'))));
+  for (const database of databases) await database.open();
+  auth = {
+    mode: 'connect',
+    issuer: login.issuer,
+    client_id: 'fleet',
+    client_secret: 'secret-of-the-fleet',
+    scopes: ['openid', 'offline_access'],
+  };
+});
+afterAll(async () => {
+  for (const database of databases ?? []) await database.close();
+  await login?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const stores = () => databases.map(({ db }) => new GrantStore(db, KEYS)) as [GrantStore, GrantStore];
+const replica = (store: GrantStore, refresh = client.refresh.bind(client)) =>
+  new GrantRefresh({ store, client: { refresh }, clock });
+
+/** A user who has connected. */
+async function connected(user: string, store: GrantStore): Promise<OpenGrant> {
+  const { url, state, verifier } = await client.begin(SOURCE, auth, REDIRECT);
+  const redirect = new URLSearchParams(await login.signIn(url, user));
+  const { access_token, refresh_token, scopes } = await client.finish(SOURCE, auth, redirect, {
+    state,
+    verifier,
+    redirectUri: REDIRECT,
+  });
+  const owner = { tenant_id: 'acme', user_id: user, source: SOURCE };
+  const { id } = await store.put(owner, auth, { secrets: { access_token, refresh_token }, scopes }, clock.now());
+  return (await store.open(id))!;
+}
+
+describe('two replicas that refresh a grant', () => {
+  it('send one request for each generation, by any of them, and store what it gives', async () => {
+    const [one, two] = stores();
+    let grant = await connected('ann', one);
+    const replicas = [replica(one), replica(two)];
+    for (let generation = 2; generation <= 5; generation += 1) {
+      const got = await Promise.all(Array.from({ length: 20 }, (_, index) => replicas[index % 2]!.refresh(grant)));
+      expect(new Set(got.map(({ generation: number, secrets }) => `${number} ${secrets.access_token}`)).size).toBe(1);
+      grant = got[0]!;
+      expect(grant.generation).toBe(generation);
+    }
+    expect(login.refreshes.get('ann')).toBe(4);
+    expect(login.revoked).toBe(0);
+    expect(await login.accountOf(grant.secrets.access_token!)).toBe('ann');
+  });
+
+  it('do not send a refresh token again when a process ended between the answer and its commit', async () => {
+    const [one, two] = stores();
+    const grant = await connected('bob', one);
+    // The answer arrives, and the process is gone.
+    let answered = false;
+    const killed = replica(one, async (...given) => {
+      await client.refresh(...given);
+      answered = true;
+      return new Promise(() => undefined);
+    });
+    void killed.refresh(grant);
+    const other = replica(two);
+    await expect.poll(() => answered).toBe(true);
+    const waiting = other.refresh(grant);
+    clock.shiftMs += 21_000;
+    await expect(waiting).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    expect(login.revoked).toBe(0);
+    expect(await two.find(grant, auth)).toEqual({ reason: 'the outcome of the last refresh is unknown' });
+    // The user connects again.
+    const again = await connected('bob', two);
+    expect(await other.refresh(again)).toMatchObject({ generation: again.generation + 1 });
+    expect(login.revoked).toBe(0);
+  });
+
+  it('store the answer of a holder that was only slow', async () => {
+    const [one, two] = stores();
+    const grant = await connected('cem', one);
+    const gate = Promise.withResolvers<void>();
+    const slow = replica(one, async (...given) => {
+      const tokens = await client.refresh(...given);
+      await gate.promise;
+      return tokens;
+    }).refresh(grant);
+    await expect.poll(async () => (await two.open(grant.grant_id))?.refresh_until).toBeDefined();
+    clock.shiftMs += 21_000;
+    await expect(replica(two).refresh(grant)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    gate.resolve();
+    expect(await slow).toMatchObject({ generation: 2, reason: undefined });
+    expect(login.revoked).toBe(0);
+  });
+
+  it('a refusal of an old generation changes no newer one', async () => {
+    const [one, two] = stores();
+    const grant = await connected('dee', one);
+    const refused = replica(one, async (...given) => {
+      // The user connects again meanwhile, and the old refresh token is refused.
+      await connected('dee', two);
+      return client.refresh(given[0], given[1], 'a refresh token that is not valid');
+    });
+    await expect(refused.refresh(grant)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    const { id, reason } = await two.find(grant, auth);
+    expect([id === undefined, reason]).toEqual([false, undefined]);
+  });
+
+  it('a second consent without a refresh token keeps the one that was there, of the same client and scopes only', async () => {
+    const [one] = stores();
+    const grant = await connected('eve', one);
+    const put = async (other: UserAuth) => {
+      const { id } = await one.put(grant, other, { secrets: { access_token: 'second' } }, clock.now());
+      return (await one.open(id))!.secrets;
+    };
+    expect(await put(auth)).toEqual({ access_token: 'second', refresh_token: grant.secrets.refresh_token });
+    expect(await put({ ...auth, scopes: ['openid'] })).toEqual({ access_token: 'second' });
+    expect(await one.find(grant, auth)).toEqual({ reason: 'the source asks for another authorization since' });
+  });
+
+  it('leaves the right to refresh to the next one while the authorization server is unavailable', async () => {
+    const [one, two] = stores();
+    const grant = await connected('fay', one);
+    const away = replica(one, () => Promise.reject(new Error('away')));
+    await expect(away.refresh(grant)).rejects.toThrow('away');
+    expect(await replica(two).refresh(grant)).toMatchObject({ generation: 2 });
+  });
+});

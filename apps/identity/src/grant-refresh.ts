@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/resilience';
+import type { GrantStore, OpenGrant } from './grant-store.js';
+import { DEFAULT_LIFE_S, RefreshRefused, RefreshUncertain, type OAuthClient } from './oauth-client.js';
+
+/** Longer than a token request may take, so that a holder whose right has ended no longer waits for its answer. */
+const LEASE_MS: Milliseconds = 20_000;
+/** How often a replica looks whether another one has refreshed. */
+const LOOK_MS: Milliseconds = 50;
+const LOST = 'the outcome of the last refresh is unknown';
+
+interface RefreshDeps {
+  store: GrantStore;
+  client: Pick<OAuthClient, 'refresh'>;
+  clock: Clock;
+}
+
+/**
+ * Refreshes the tokens of grants: one refresher per grant and generation, among all replicas. The right to refresh a generation is
+ * stored before its refresh token is sent, and only its holder stores an outcome, under the same generation: a late answer changes no newer
+ * credential.
+ *
+ * A process may end between the answer of the authorization server and its commit. The refresh token has then been used, and servers that
+ * detect reuse (RFC 9700 section 4.14.2) revoke every token of a user who presents it again. So a refresh token whose outcome is unknown is
+ * sent again only where the server is known to keep refresh tokens; elsewhere the access token is used until it ends, and the user connects
+ * again. A holder that was only slow still stores its answer.
+ */
+export class GrantRefresh {
+  readonly #running = new Map<string, Promise<OpenGrant>>();
+
+  constructor(private readonly deps: RefreshDeps) {}
+
+  /**
+   * The grant with newer tokens than the given ones.
+   * @throws ToolError AUTHORIZATION_REQUIRED when there can be none; NETWORK_ERROR, SERVICE_UNAVAILABLE
+   */
+  refresh(grant: OpenGrant): Promise<OpenGrant> {
+    const key = `${grant.grant_id} ${grant.generation}`;
+    const running = this.#running.get(key);
+    if (running) return running;
+    const begun = this.#refresh(grant).finally(() => this.#running.delete(key));
+    this.#running.set(key, begun);
+    return begun;
+  }
+
+  async #refresh(grant: OpenGrant): Promise<OpenGrant> {
+    const { store, clock } = this.deps;
+    const holder = randomUUID();
+    const until = clock.now() + LEASE_MS;
+    if (await store.takeRefresh(grant, holder, clock.now(), until)) return this.#asHolder(grant, holder);
+    for (;;) {
+      const now = await store.open(grant.grant_id);
+      if (!now) throw required(grant, 'it is no longer connected');
+      if (now.generation !== grant.generation) return now;
+      if (now.reason !== undefined) throw required(grant, now.reason);
+      // Given back by its holder: the authorization server is unavailable.
+      if (now.refresh_until === undefined) throw unavailable(grant);
+      if (now.refresh_until <= clock.now()) {
+        await store.refuse(grant, undefined, LOST, clock.now());
+        throw required(grant, LOST);
+      }
+      await new Promise<void>((resolve) => void clock.after(LOOK_MS, resolve));
+    }
+  }
+
+  async #asHolder(grant: OpenGrant, holder: string): Promise<OpenGrant> {
+    const { store, client, clock } = this.deps;
+    const { secrets, source } = grant;
+    try {
+      const tokens = await client.refresh(source, grant.auth, secrets.refresh_token!);
+      const refresh_token = tokens.refresh_token ?? secrets.refresh_token;
+      const now = clock.now();
+      const stored = await this.#commit(grant, holder, {
+        secrets: { access_token: tokens.access_token, refresh_token },
+        scopes: tokens.scopes,
+        expiresAt: now + (tokens.expires_in ?? DEFAULT_LIFE_S) * 1_000,
+        rotates: tokens.refresh_token !== undefined && tokens.refresh_token !== secrets.refresh_token,
+        now,
+      });
+      const current = await store.open(grant.grant_id);
+      if (!stored && !current) throw required(grant, 'it is no longer connected');
+      return current!;
+    } catch (error) {
+      if (error instanceof RefreshRefused) {
+        const reason = `the authorization was refused (${error.message})`;
+        await store.refuse(grant, holder, reason, clock.now());
+        const current = await store.open(grant.grant_id);
+        if (current && current.generation !== grant.generation) return current;
+        throw required(grant, reason);
+      }
+      // The right stays taken while the outcome is unknown.
+      if (error instanceof RefreshUncertain) throw unavailable(grant, error);
+      await store.giveBack(grant, holder);
+      throw error;
+    }
+  }
+
+  /** Stores tokens also when the store is unavailable for a moment: no other process has them. */
+  async #commit(
+    grant: OpenGrant,
+    holder: string,
+    outcome: Parameters<GrantStore['commitRefresh']>[2],
+  ): Promise<boolean> {
+    const { store, clock } = this.deps;
+    for (const until = clock.now() + LEASE_MS; ;) {
+      try {
+        return await store.commitRefresh(grant, holder, outcome);
+      } catch (error) {
+        if (clock.now() > until) throw new RefreshUncertain('the tokens could not be stored', { cause: error });
+        await new Promise<void>((resolve) => void clock.after(LOOK_MS * 4, resolve));
+      }
+    }
+  }
+}
+
+/** AUTHORIZATION_REQUIRED for a grant that was there. */
+export const required = ({ source }: { source: string }, reason: string): ToolError =>
+  new ToolError('AUTHORIZATION_REQUIRED', { message: `Connect your account at ${source} again: ${reason}` });
+
+const unavailable = ({ source }: { source: string }, cause?: unknown): ToolError =>
+  new ToolError('SERVICE_UNAVAILABLE', { message: `The tokens of ${source} cannot be refreshed at the moment`, cause });

@@ -1,0 +1,105 @@
+import {
+  choice,
+  closed,
+  flag,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  record,
+  text,
+  type Value,
+} from '../json-schema.js';
+import { USER_AUTH_MODES } from '../user-auth.js';
+import { answer, empty, type Routes } from './route.js';
+
+const CONNECTION = named(
+  'Connection',
+  record(
+    {
+      source: text('kind/name of the source, as in its path below /api/v1/connections'),
+      mode: choice(
+        USER_AUTH_MODES,
+        'api_key: the user enters a personal key; connect: the user signs in at the authorization server',
+      ),
+      connected: flag('Calls act with a credential of the user'),
+      reason: maybe(text('Why the credential can no longer be used')),
+      help: maybe(text('Where users get a key')),
+      scopes: maybe(list(text())),
+      connected_at: maybe(instant()),
+    },
+    'An account of a user at a source whose tools act as the calling user',
+  ),
+);
+export type Connection = Value<typeof CONNECTION>;
+
+const SOURCE_PATH = { kind: choice(['mcp', 'openapi']), name: text('Name of the source') };
+const OF_USER = record({ user_id: maybe(text('Another user of the tenant; needs the right manage_keys')) });
+
+export const CONNECTION_ROUTES = {
+  'GET /api/v1/connections': {
+    id: 'listConnections',
+    tag: 'connections',
+    summary: 'Sources whose tools act as the calling user, and whether the user has connected an account',
+    query: OF_USER,
+    answers: { 200: answer('By source', list(CONNECTION)) },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'PUT /api/v1/connections/{kind}/{name}': {
+    id: 'putConnection',
+    tag: 'connections',
+    summary: "Stores the caller's personal key for a source in place of the one that was there",
+    path: SOURCE_PATH,
+    body: closed({ api_key: text(undefined, { minLength: 1, maxLength: 8_192 }) }),
+    example: { api_key: 'the key that the service gave you' },
+    answers: { 204: empty('Stored; the next call acts with it') },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'POST /api/v1/connections/{kind}/{name}/authorize': {
+    id: 'authorizeConnection',
+    tag: 'connections',
+    summary: 'Begins the sign-in of the caller at the authorization server of a source',
+    path: SOURCE_PATH,
+    body: closed({
+      redirect_uri: text('Where the browser comes back: a loopback address of the caller (RFC 8252 section 7.3)', {
+        maxLength: 2_000,
+      }),
+    }),
+    example: { redirect_uri: 'http://127.0.0.1:33418/connected' },
+    answers: { 200: answer('Open the address in a browser', record({ authorization_url: text() })) },
+    errors: ['SERVICE_UNAVAILABLE', 'SOURCE_REFUSED'],
+  },
+  'POST /api/v1/connections/finish': {
+    id: 'finishConnection',
+    tag: 'connections',
+    summary: 'Ends the sign-in that the same caller has begun: stores what the authorization server grants',
+    body: closed({ redirect: text('The query with which the browser came back', { minLength: 1, maxLength: 16_384 }) }),
+    example: { redirect: 'code=abc&state=xyz&iss=https%3A%2F%2Flogin.example.com' },
+    answers: { 200: answer('Connected', record({ source: text() })) },
+    errors: ['SERVICE_UNAVAILABLE', 'SOURCE_REFUSED'],
+  },
+  'DELETE /api/v1/connections/{kind}/{name}': {
+    id: 'revokeConnection',
+    tag: 'connections',
+    summary: 'Deletes the credential of the caller, or of another user of the tenant, for a source',
+    path: SOURCE_PATH,
+    query: OF_USER,
+    answers: { 204: empty('Deleted, or there was none') },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'POST /api/v1/connections/reseal': {
+    id: 'resealConnections',
+    tag: 'connections',
+    access: 'operate_fleet',
+    summary:
+      'Seals what identity stores with the first of its keys again, for some seconds; repeat it until nothing is left',
+    answers: {
+      200: answer(
+        'What is sealed now',
+        record({ resealed: integer(), left: integer('Values that other keys seal; 0: these keys can be removed') }),
+      ),
+    },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+} as const satisfies Routes;

@@ -1,0 +1,242 @@
+/**
+ * Tools that act as the calling user, behind two executors of each kind: personal keys at an MCP server and at an OpenAPI service, and tokens
+ * that live two seconds of an authorization server that rotates refresh tokens and detects reuse.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { eventually } from '@toolfleet/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startAccountServer, type AccountServer } from '../fleet/account-server.js';
+import { startAuthorizationServer, type AuthorizationServer } from '../../apps/identity/spec/authorization-server.mjs';
+import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+
+const DISCOVERY_KEY = 'the-key-of-the-source-0123456789';
+const ANN = 'key-of-ann-4f1b2c3d4e5f60718293';
+const BOB = 'key-of-bob-a0b1c2d3e4f506172839';
+
+const CLIENT_SECRET = 'secret-of-the-fleet';
+/** Registered at the authorization server; the browser of the test does not follow it. */
+const REDIRECT = 'http://127.0.0.1:33418/connected';
+
+let upstream: AccountServer;
+let login: AuthorizationServer;
+let fleet: TestFleet;
+/** Keys at the gateway of two users of one tenant. */
+let ann: string;
+let bob: string;
+beforeAll(async () => {
+  login = await startAuthorizationServer([REDIRECT]);
+  upstream = await startAccountServer((token) => login.accountOf(token));
+  upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts').set(BOB, 'bob@accounts');
+  const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
+  fleet = await TestFleet.start({
+    services: { gateway: 1, registry: 1, budget: 1, records: 1, identity: 1, 'mcp-executor': 2, 'openapi-executor': 2 },
+    together: true,
+    tools: ['accounts_whoami', 'mine_whoami', 'whoami'],
+    config: {
+      mcp_servers: {
+        accounts: {
+          url: `${upstream.origin}/mcp`,
+          headers: { Authorization: '${DISCOVERY_KEY}' },
+          auth: { user },
+          overrides: { whoami: { idempotent: true, cache_ttl_seconds: 300 } },
+        },
+        mine: {
+          url: `${upstream.origin}/mcp`,
+          headers: { Authorization: '${DISCOVERY_KEY}' },
+          auth: {
+            user: {
+              mode: 'connect',
+              issuer: login.issuer,
+              client_id: 'fleet',
+              client_secret: '${CLIENT_SECRET}',
+              scopes: ['openid', 'offline_access'],
+            },
+          },
+        },
+      },
+      openapi_tools: {
+        people: { enabled: true, spec_url: `${upstream.origin}/openapi.json`, auth: { user }, cache_ttl_seconds: 300 },
+      },
+    },
+    env: {
+      EGRESS_ALLOWED_ENDPOINTS: `${upstream.origin},${login.issuer}`,
+      MCP_CB_FAILURES: '2',
+      OPENAPI_CB_FAILURES: '2',
+    },
+    envOf: { 'mcp-executor': { DISCOVERY_KEY }, identity: { CLIENT_SECRET } },
+  });
+  [ann, bob] = [fleet.keys['acme']!, fleet.adminKey];
+});
+afterAll(async () => {
+  await fleet?.stop();
+  await upstream?.stop();
+  await login?.stop();
+});
+
+const connect = (source: string, api_key: string, key: string): Promise<Answer> =>
+  fleet.ask({ method: 'PUT', path: `/api/v1/connections/${source}`, body: { api_key }, key });
+const disconnect = (source: string, key: string, query = ''): Promise<Answer> =>
+  fleet.ask({ method: 'DELETE', path: `/api/v1/connections/${source}${query}`, key });
+const connections = async (key: string, query = '') =>
+  (await fleet.ask({ path: `/api/v1/connections${query}`, key })).body as { source: string; connected: boolean }[];
+
+describe.each([
+  ['mcp/accounts', 'accounts_whoami', ({ body }: Answer) => body.output as unknown],
+  ['openapi/people', 'whoami', ({ body }: Answer) => (body.output as { account: unknown }).account],
+])('calls of %s', (source, tool, accountIn) => {
+  const call = (key: string, fields: object = {}) => fleet.call(tool, {}, { key, fields });
+
+  it('need a connection of the user, and say how to make one', async () => {
+    const before = upstream.served('ann@accounts');
+    expect(await call(ann)).toMatchObject({
+      status: 403,
+      body: {
+        code: 'AUTHORIZATION_REQUIRED',
+        error: expect.stringContaining(`fleetctl connections connect ${source}`) as string,
+        details: { source },
+      },
+    });
+    expect(upstream.served('ann@accounts')).toBe(before);
+  });
+
+  it('act as their user; nothing is shared, neither by caches nor by single flight', async () => {
+    expect(await connect(source, ANN, ann)).toMatchObject({ status: 204 });
+    expect(await call(bob)).toMatchObject({ status: 403, body: { code: 'AUTHORIZATION_REQUIRED' } });
+    expect(await connect(source, BOB, bob)).toMatchObject({ status: 204 });
+    const answers = await Promise.all([ann, bob, ann, bob, ann, bob].map((key) => call(key)));
+    expect(answers.map(accountIn)).toEqual([
+      'ann@accounts',
+      'bob@accounts',
+      'ann@accounts',
+      'bob@accounts',
+      'ann@accounts',
+      'bob@accounts',
+    ]);
+    const cached = await call(ann);
+    expect(accountIn(cached)).toBe('ann@accounts');
+    expect(cached.body.metadata).toMatchObject({ provenance: 'cache' });
+  });
+
+  it('do not show the credential that the upstream echoes', async () => {
+    const { text } = await call(ann, { cache: 'reload' });
+    expect(text).not.toContain(ANN);
+    expect(text).toContain('ann@accounts');
+  });
+
+  it('of another user go on while one user fails: breakers count users', async () => {
+    upstream.failWith('ann@accounts', 500);
+    for (let times = 0; times < 3; times += 1) await call(ann, { cache: 'no-store' });
+    expect(accountIn(await call(bob, { cache: 'no-store' }))).toBe('bob@accounts');
+    upstream.failWith('ann@accounts', 0);
+  });
+
+  it('end when the upstream refuses the key, which stays', async () => {
+    upstream.accounts.delete(BOB);
+    expect(await call(bob, { cache: 'reload' })).toMatchObject({
+      status: 403,
+      body: { code: 'AUTHORIZATION_REQUIRED', error: expect.stringContaining('refused the key') as string },
+    });
+    upstream.accounts.set(BOB, 'bob@accounts');
+    expect(accountIn(await call(bob, { cache: 'reload' }))).toBe('bob@accounts');
+  });
+
+  it('end at once when the user or an administrator disconnects; others cannot', async () => {
+    const listed = async (key: string, query = '') =>
+      (await connections(key, query)).find((one) => one.source === source)?.connected;
+    expect([await listed(ann), await listed(bob), await listed(bob, '?user_id=app')]).toEqual([true, true, true]);
+    expect(await disconnect(source, ann, '?user_id=admin')).toMatchObject({ status: 403 });
+    expect(await disconnect(source, bob, '?user_id=app')).toMatchObject({ status: 204 });
+    await eventually('the gateway and executors forget it', async () => (await call(ann)).status === 403);
+    expect(await listed(ann)).toBe(false);
+    expect(accountIn(await call(bob))).toBe('bob@accounts');
+    expect(await disconnect(source, bob)).toMatchObject({ status: 204 });
+    await eventually('the gateway and executors forget it', async () => (await call(bob)).status === 403);
+  });
+});
+
+describe('a sign-in at an authorization server', () => {
+  const begin = async (key: string) => {
+    const path = '/api/v1/connections/mcp/mine/authorize';
+    return String((await fleet.ask({ path, body: { redirect_uri: REDIRECT }, key })).body.authorization_url);
+  };
+  const finish = (redirect: string, key: string): Promise<Answer> =>
+    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key });
+  const call = (key: string) => fleet.call('mine_whoami', {}, { key });
+
+  it('uses PKCE, and goes back to loopback addresses only', async () => {
+    const { searchParams } = new URL(await begin(ann));
+    expect(searchParams.get('code_challenge_method')).toBe('S256');
+    const body = { redirect_uri: 'https://evil.example.com/connected' };
+    const path = '/api/v1/connections/mcp/mine/authorize';
+    expect(await fleet.ask({ path, body, key: ann })).toMatchObject({ status: 400 });
+  });
+
+  it('can be finished by the user that began it only, once, and with the state and issuer that were sent', async () => {
+    const redirect = await login.signIn(await begin(ann), 'ann@login');
+    expect(await finish(redirect, bob)).toMatchObject({ status: 403, body: { code: 'PERMISSION_DENIED' } });
+    expect((await connections(bob)).find(({ source }) => source === 'mcp/mine')?.connected).toBe(false);
+    expect(await finish(redirect.replace('state=', 'state=x'), ann)).toMatchObject({ status: 400 });
+    expect(await call(ann)).toMatchObject({ status: 403, body: { code: 'AUTHORIZATION_REQUIRED' } });
+    expect(await finish(redirect, ann)).toMatchObject({ status: 200, body: { source: 'mcp/mine' } });
+    expect(await finish(redirect, ann)).toMatchObject({ status: 400 });
+    const mixedUp = (await login.signIn(await begin(bob), 'bob@login')).replace(/iss=[^&]*/, 'iss=https%3A%2F%2Fevil');
+    expect(await finish(mixedUp, bob)).toMatchObject({ status: 400 });
+    const declined = new URL(await begin(bob)).searchParams.get('state')!;
+    expect(
+      await finish(`error=access_denied&state=${declined}&iss=${encodeURIComponent(login.issuer)}`, bob),
+    ).toMatchObject({
+      status: 400,
+      body: { error: expect.stringContaining('access_denied') as string },
+    });
+  });
+
+  it('gives each user tokens that are refreshed once for each expiry; none is crossed, and no family ends', async () => {
+    await finish(await login.signIn(await begin(bob), 'bob@login'), bob);
+    const from = performance.now();
+    const seen = new Set<string>();
+    while (performance.now() - from < 5_000) {
+      const answers = await Promise.all([ann, bob, ann, bob].map(call));
+      for (const [index, { status, body }] of answers.entries())
+        seen.add(`${index % 2 === 0 ? 'ann' : 'bob'} ${status} ${body.output ?? body.error}`);
+    }
+    expect([...seen].toSorted()).toEqual(['ann 200 ann@login', 'bob 200 bob@login']);
+    expect(login.revoked).toBe(0);
+    // A token is refreshed when a quarter of its two seconds is left.
+    const most = (performance.now() - from) / 1_500 + 2;
+    for (const user of ['ann@login', 'bob@login']) {
+      expect(login.refreshes.get(user)).toBeGreaterThanOrEqual(2);
+      expect(login.refreshes.get(user)).toBeLessThanOrEqual(most);
+    }
+  });
+});
+
+it('refuses keys for sources that take none, or are not there', async () => {
+  expect(await connect('mcp/nothing', ANN, ann)).toMatchObject({ status: 404 });
+  expect(await connect('mcp/accounts', 'snow\u2603man', ann)).toMatchObject({ status: 400 });
+});
+
+it('a purge of the user deletes the grants', async () => {
+  expect(await connect('mcp/accounts', ANN, ann)).toMatchObject({ status: 204 });
+  const body = { tenant_id: 'acme', user_id: 'app', dry_run: true };
+  const { id } = (await fleet.ask({ path: '/api/v1/purges', body, key: fleet.operatorKey })).body;
+  // This fleet has no workspaces, whose step waits for them.
+  await eventually('it has counted', async () => {
+    const found = (await fleet.ask({ path: `/api/v1/purges/${id}`, key: fleet.operatorKey })).body;
+    return found.counts.grants === 2;
+  });
+});
+
+it('no credential of a user is in logs, in Redis, or in a database in clear', async () => {
+  expect(await connect('mcp/accounts', ANN, ann)).toMatchObject({ status: 204 });
+  const redis = fleet.redis.client();
+  const contents: string[] = [];
+  for (const key of await redis.keys('*')) contents.push(key, (await redis.dumpBuffer(key))?.toString('latin1') ?? '');
+  const files = ['identity.db', 'identity.db-wal', 'records.db', 'records.db-wal', 'budget.db', 'budget.db-wal'];
+  for (const file of files) contents.push(await readFile(join(fleet.folder, file), 'latin1').catch(() => ''));
+  contents.push(fleet.logs());
+  expect(contents.join('').length).toBeGreaterThan(10_000);
+  for (const secret of [ANN, BOB])
+    for (const form of [secret, Buffer.from(secret).toString('base64').replace(/=+$/, '')])
+      expect(contents.filter((text) => text.includes(form))).toEqual([]);
+});

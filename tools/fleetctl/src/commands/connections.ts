@@ -1,0 +1,119 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { RouteAnswer } from '@toolfleet/client';
+import { CliError, EXIT } from '../cli-error.js';
+import type { Command, CommandContext } from '../command.js';
+import { optionValue } from '../command-line.js';
+import { jsonText, table } from '../terminal.js';
+
+/** `fleetctl connections`. */
+export const connections: Command = {
+  usage:
+    'connections [list] [--user <id>] | connections connect <kind/name> [< key-file] | connections revoke <kind/name> [--user <id>] | connections reseal',
+  summary: 'Your accounts at sources whose tools act as you',
+  options: [['--user <id>', 'list, revoke: another user of the tenant (administrators)']],
+  verbs: ['list', 'connect', 'revoke', 'reseal'],
+  known: ['user'],
+  async run(context) {
+    const [verb = 'list', source, more] = context.words;
+    if (verb === 'list' && source === undefined) return list(context);
+    if (verb === 'reseal' && source === undefined) return reseal(context);
+    const act = verb === 'connect' ? connect : verb === 'revoke' ? revoke : undefined;
+    if (!act || source === undefined || more !== undefined)
+      throw new CliError(`usage: fleetctl ${connections.usage}`, EXIT.usage);
+    return act(context, readSource(source));
+  },
+};
+
+type Source = { kind: string; name: string };
+
+function readSource(text: string): Source {
+  const [, kind, name] = /^(mcp|openapi)\/(.+)$/.exec(text) ?? [];
+  if (kind === undefined || name === undefined)
+    throw new CliError(
+      `"${text}" must be mcp/<name> or openapi/<name>, as "fleetctl connections" lists it`,
+      EXIT.usage,
+    );
+  return { kind, name };
+}
+
+async function list({ gateway, line, json, terminal }: CommandContext): Promise<number> {
+  const body = await gateway().request('GET /api/v1/connections', { query: { user_id: optionValue(line, 'user') } });
+  if (json) terminal.out(`${jsonText(body, 2)}\n`);
+  else if (body.length === 0) terminal.out('No source acts as its users\n');
+  else terminal.out(table(['SOURCE', 'MODE', 'STATE', 'SINCE'], body.map(toRow), terminal.width));
+  return EXIT.ok;
+}
+
+function toRow({ source, mode, connected, reason, connected_at: at }: RouteAnswer<'GET /api/v1/connections'>[number]) {
+  return [source, mode, connected ? 'connected' : (reason ?? 'not connected'), at ?? ''];
+}
+
+/** Connects by a key, or in a browser. */
+async function connect(context: CommandContext, path: Source): Promise<number> {
+  const known = await context.gateway().request('GET /api/v1/connections', { query: {} });
+  const mode = known.find(
+    ({ source }) => source.replace(/@.*/, '') === `${path.kind}/${path.name}`.replace(/@.*/, ''),
+  )?.mode;
+  return mode === 'connect' ? signIn(context, path) : putKey(context, path);
+}
+
+/** Waits on a loopback port for the browser to come back from the authorization server (RFC 8252 section 7.3). */
+async function signIn({ gateway, terminal }: CommandContext, path: Source): Promise<number> {
+  const redirected = Promise.withResolvers<string>();
+  const server = createServer((request, response) => {
+    const { pathname, search } = new URL(request.url ?? '/', 'http://127.0.0.1');
+    if (pathname !== '/connected') return void response.writeHead(404).end();
+    response
+      .writeHead(200, { 'content-type': 'text/plain' })
+      .end('You can close this page and go back to the terminal.\n');
+    redirected.resolve(search.slice(1));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const redirect_uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/connected`;
+    const begun = await gateway().request('POST /api/v1/connections/{kind}/{name}/authorize', {
+      path,
+      body: { redirect_uri },
+    });
+    terminal.error(`Open this address in a browser:\n`);
+    terminal.out(`${begun.authorization_url}\n`);
+    const { source } = await gateway().request('POST /api/v1/connections/finish', {
+      body: { redirect: await redirected.promise },
+    });
+    terminal.error(`Connected: calls of ${source} act as you\n`);
+    return EXIT.ok;
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+/** Reads the key from standard input, so that no list of processes and no shell history has it. */
+async function putKey({ gateway, terminal }: CommandContext, path: Source): Promise<number> {
+  const api_key = (await terminal.readInput()).trim();
+  if (api_key === '')
+    throw new CliError('Standard input has no key: fleetctl connections connect … < key-file', EXIT.usage);
+  await gateway().request('PUT /api/v1/connections/{kind}/{name}', { path, body: { api_key } });
+  terminal.error(`Connected: calls of ${path.kind}/${path.name} act with your key\n`);
+  return EXIT.ok;
+}
+
+async function revoke({ gateway, line, terminal }: CommandContext, path: Source): Promise<number> {
+  const query = { user_id: optionValue(line, 'user') };
+  await gateway().request('DELETE /api/v1/connections/{kind}/{name}', { path, query });
+  terminal.error(`Revoked: ${path.kind}/${path.name} is no longer connected\n`);
+  return EXIT.ok;
+}
+
+/** After a new first key of `IDENTITY_SECRET_KEYS` (operators). Repeats the request until nothing is left. */
+async function reseal({ gateway, terminal }: CommandContext): Promise<number> {
+  for (let sum = 0, before = Number.POSITIVE_INFINITY; ;) {
+    const { resealed, left } = await gateway().request('POST /api/v1/connections/reseal');
+    sum += resealed;
+    terminal.error(`${sum} values sealed again, ${left} left\n`);
+    if (left === 0) return EXIT.ok;
+    if (left >= before) throw new CliError(`${left} values stay sealed with other keys; run it again`);
+    before = left;
+  }
+}

@@ -1,4 +1,4 @@
-import { flag, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
 import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
 

@@ -71,6 +71,28 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(await approvals.due(NOON + 24 * HOUR, 10)).toEqual([]);
     });
 
+    it('are events once they are asked and decided', async () => {
+      const approvals = await open();
+      const seen: { kind: string; data: object }[] = [];
+      opened.at(-1)!.events.onStored(({ events }) => seen.push(...events.map(({ kind, data }) => ({ kind, data }))));
+      await approvals.ask(parked('c1', { until: NOON + HOUR }), NOON);
+      await approvals.ask(parked('c1', { until: NOON + HOUR }), NOON);
+      await approvals.ask(asked('c2', { ask_key: 'q', until: NOON + 5 }), NOON);
+      await approvals.decide({ call_id: 'c1', decision: 'reject', by: person('bob'), note: 'Not this one' }, NOON + 1);
+      await decide(approvals, 'c1', 'approve', 'eve');
+      await approvals.due(NOON + 6, 10);
+      const call = (call_id: string) => ({ call_id, tool: expect.any(String), user_id: expect.any(String) });
+      expect(seen).toEqual([
+        { kind: 'approval.asked', data: expect.objectContaining(call('c1')) },
+        { kind: 'approval.asked', data: expect.objectContaining(call('c2')) },
+        {
+          kind: 'approval.decided',
+          data: { ...call('c1'), decision: 'rejected', decided_by: ['bob'], note: 'Not this one' },
+        },
+        { kind: 'approval.decided', data: { ...call('c2'), decision: 'expired', decided_by: [] } },
+      ]);
+    });
+
     it('let a parked call end that was rejected, with the reason', async () => {
       const approvals = await open();
       await approvals.ask(parked('c1'), NOON);

@@ -22,10 +22,12 @@ import {
   type ApprovalVote,
   type StoredApproval,
 } from '@toolfleet/contracts/approvals';
+import { fleetEvent, type EventData, type FleetEvent } from '@toolfleet/contracts/events';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
 
 import type { BodyStore } from './body-store.js';
+import type { EventStore } from './event-store.js';
 
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface ApprovalTable {
@@ -71,7 +73,10 @@ interface Tables {
   call_approval: ApprovalTable;
   approval_vote: VoteTable;
 }
-type Tx = Transaction<Tables>;
+type Tx = Transaction<Tables> & {
+  /** What happened in the transaction. */
+  events: FleetEvent[];
+};
 
 /** What is sealed of a call. */
 interface SealedCall {
@@ -96,8 +101,20 @@ export class ApprovalStore {
   constructor(
     db: Kysely<never>,
     private readonly bodies: BodyStore,
+    private readonly events: EventStore,
   ) {
     this.#db = db as unknown as Kysely<Tables>;
+  }
+
+  /** Runs a transaction that stores its events as well, and announces them once it is committed. */
+  async #transact<T>(now: EpochMs, work: (tx: Tx) => Promise<T>): Promise<T> {
+    const { result, stored } = await this.#db.transaction().execute(async (transaction) => {
+      const tx = Object.assign(transaction, { events: [] as FleetEvent[] });
+      const result = await work(tx);
+      return { result, stored: await this.events.insert(tx as never, tx.events, now) };
+    });
+    this.events.announce(stored);
+    return result;
   }
 
   /**
@@ -107,7 +124,7 @@ export class ApprovalStore {
    */
   async ask(asked: ApprovalAsk, now: EpochMs): Promise<ApprovalAskReply> {
     if (!this.bodies.isOn) return {};
-    return this.#db.transaction().execute(async (tx) => {
+    return this.#transact(now, async (tx) => {
       const known = (await this.#find(tx, asked)) ?? undefined;
       const answer = known && (await this.#answerKnown(tx, known, asked, now));
       if (answer) return answer;
@@ -188,7 +205,7 @@ export class ApprovalStore {
     const { requester, request } = asked;
     const { id, key } = await this.bodies.sealingKey(tx as unknown as Kysely<never>, requester.tenant_id, now);
     const sealed: SealedCall = { arguments: asked.arguments, ...(request && { request }) };
-    await tx
+    const { numInsertedOrUpdatedRows: inserted } = await tx
       .insertInto('call_approval')
       .values({
         call_id: asked.call_id,
@@ -216,7 +233,10 @@ export class ApprovalStore {
         sealed: sealBytes(key, JSON.stringify(sealed), place(requester.tenant_id, asked.call_id)),
       })
       .onConflict((conflict) => conflict.doNothing())
-      .execute();
+      .executeTakeFirst();
+    if (inserted !== 1n) return;
+    const data = { questions: asked.questions, expires_at: new Date(asked.until).toISOString() };
+    tx.events.push(approvalEvent('approval.asked', { ...asked, ...requester }, data, { state: 'pending', at: now }));
   }
 
   /** One approval, with the arguments of its call on request. */
@@ -252,7 +272,7 @@ export class ApprovalStore {
    * has one vote. A decision that comes too late changes nothing.
    */
   decide({ call_id, decision, by, note }: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
-    return this.#db.transaction().execute(async (tx) => {
+    return this.#transact(now, async (tx) => {
       const row = await this.#locked(tx, call_id);
       if (!row) return { changed: false, due: false };
       const moved = await this.#decided(tx, row, { decision, by, note }, now);
@@ -291,7 +311,7 @@ export class ApprovalStore {
 
   /** Takes a decided call. Its request is absent also when it cannot be read. */
   begin(callId: string, now: EpochMs): Promise<ApprovalBeginReply> {
-    return this.#db.transaction().execute(async (tx) => {
+    return this.#transact(now, async (tx) => {
       const row = await this.#locked(tx, callId);
       if (!row) return {};
       if (row.parked === 0 || row.wake_at === null || row.state === 'pending')
@@ -304,7 +324,7 @@ export class ApprovalStore {
 
   /** Ends the call of an approval: nothing wakes it from now on. */
   end({ call_id, event, code }: ApprovalEnd, now: EpochMs): Promise<ApprovalEndReply> {
-    return this.#db.transaction().execute(async (tx) => {
+    return this.#transact(now, async (tx) => {
       const row = await this.#locked(tx, call_id);
       if (!row || row.wake_at === null) return { changed: false };
       await this.#move(tx, row, event, now);
@@ -328,7 +348,7 @@ export class ApprovalStore {
       .execute();
     const taken: StoredApproval[] = [];
     for (const { call_id } of rows) {
-      const approval = await this.#db.transaction().execute((tx) => this.#take(tx, call_id, now));
+      const approval = await this.#transact(now, (tx) => this.#take(tx, call_id, now));
       if (approval) taken.push(approval);
     }
     return taken;
@@ -415,6 +435,12 @@ export class ApprovalStore {
       .set({ state, ended_at: row.ended_at, wake_at: row.wake_at })
       .where('call_id', '=', row.call_id)
       .execute();
+    if (state !== 'pending' && state !== 'executing' && state !== 'done') {
+      const votes = await this.#votes(tx, row.call_id);
+      const decided_by = votes.map(({ user_id }) => user_id);
+      const data = { decision: state, decided_by, note: votes.at(-1)?.note };
+      tx.events.push(approvalEvent('approval.decided', row, data, { state, at: now }));
+    }
     return true;
   }
 
@@ -466,6 +492,26 @@ export class ApprovalStore {
       ...(code !== null && { code }),
     };
   }
+}
+
+/** An event about a call that waits for a decision. */
+function approvalEvent<K extends 'approval.asked' | 'approval.decided'>(
+  kind: K,
+  { call_id, tenant_id, tool, user_id }: Pick<ApprovalTable, 'call_id' | 'tenant_id' | 'tool' | 'user_id'>,
+  data: Omit<EventData<K>, 'call_id' | 'tool' | 'user_id'>,
+  { state, at }: { state: string; at: EpochMs },
+): FleetEvent {
+  const call = { call_id, tool, user_id };
+  return fleetEvent({
+    kind,
+    tenant_id,
+    subject: call_id,
+    state,
+    at,
+    tool,
+    user_id,
+    data: { ...call, ...data } as unknown as EventData<K>,
+  }) as FleetEvent;
 }
 
 const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;

@@ -141,8 +141,8 @@ export class CallStore {
     this.#db = new Kysely<RecordTables>({ dialect });
     const db = this.#db as unknown as Kysely<never>;
     this.bodies = new BodyStore(db, seal);
-    this.approvals = new ApprovalStore(db, this.bodies);
     this.events = new EventStore(db);
+    this.approvals = new ApprovalStore(db, this.bodies, this.events);
     this.webhooks = new WebhookEndpoints(db, secretKey);
     this.deliveries = new DeliveryQueue(db);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };

@@ -44,8 +44,7 @@ export const EVENTS = {
     summary: 'A call waits until a person decides',
     data: record({
       ...CALL,
-      approval_id: text(),
-      rule: maybe(text('The rule of the policy that asks')),
+      questions: list(text(), 'Why the policy asks'),
       expires_at: instant('The call does not run after it'),
     }),
   },
@@ -53,10 +52,9 @@ export const EVENTS = {
     summary: 'A call that waited was decided, or cannot be any more',
     data: record({
       ...CALL,
-      approval_id: text(),
-      decision: choice(['approved', 'rejected', 'expired', 'invalidated']),
-      decided_by: maybe(list(text())),
-      reason: maybe(text()),
+      decision: choice(['approved', 'rejected', 'cancelled', 'expired', 'invalidated']),
+      decided_by: list(text(), 'Users who voted'),
+      note: maybe(text('Note of the last vote')),
     }),
   },
   'budget.reached': {

@@ -5,6 +5,7 @@ import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
 import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
+import { acceptJsonBodies } from '../../apps/gateway/dist/server/request-body.js';
 
 const [kind, count] = process.argv.slice(2);
 const names = Array.from({ length: Number(count) }, (_, index) => `tool_${String(index).padStart(4, '0')}`);
@@ -56,6 +57,7 @@ async function endpoint() {
     attempts: 1,
   };
   const fastify = Fastify();
+  acceptJsonBodies(fastify, 1_000_000, new SystemClock());
   const mcp = new McpEndpoint(
     {
       authenticate: async () => principal,

@@ -7,6 +7,7 @@ import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { EgressClient } from '@toolfleet/egress';
 import Fastify from 'fastify';
 import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
+import { acceptJsonBodies } from '../../apps/gateway/dist/server/request-body.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
 
@@ -37,6 +38,7 @@ async function endpoint() {
     attempts: 1,
   };
   const fastify = Fastify();
+  acceptJsonBodies(fastify, 1_000_000, clock);
   const mcp = new McpEndpoint(
     {
       authenticate: async () => principal,

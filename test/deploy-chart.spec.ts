@@ -32,7 +32,7 @@ describe('values of the chart', () => {
       autoscaler: 'keda',
       features: { ingress: true, gatewayApi: false, gvisor: false, adminKey: true },
     });
-    expect(Object.keys(values.images)).toHaveLength(8);
+    expect(Object.keys(values.images)).toHaveLength(9);
   });
 
   it('of the example in docs/operations.md keep it, too', () => {

@@ -57,7 +57,8 @@ beforeAll(async () => {
     ];`,
   );
   fleet = await TestFleet.start({
-    services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    services: { gateway: 2, registry: 1, budget: 1, records: 1, identity: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
+    together: ['budget', 'identity'],
     tools: ['calculator', 'file_read', 'crm_find', 'visits', 'post_note'],
     config: {
       mcp_servers: { crm: { url: `${crm.origin}/mcp?key=canary` }, typo: { url: 'ftp://crm.example' } },

@@ -665,7 +665,14 @@ describe('dangerous tools', () => {
 });
 
 describe('without a valid credential', () => {
-  const PUBLIC = new Set(['GET /', 'GET /health', 'GET /readiness', 'GET /openapi.json', 'POST /mcp/mock']);
+  const PUBLIC = new Set([
+    'GET /',
+    'GET /health',
+    'GET /readiness',
+    'GET /openapi.json',
+    'GET /api/v1/sign-in',
+    'POST /mcp/mock',
+  ]);
   const routes = [...Object.keys(ROUTES), 'POST /mcp'].map((key) => {
     const [method = '', path = ''] = key.split(' ');
     return { key, method, path: path.replaceAll(/\{\w+\}/g, 'calculator') };

@@ -402,6 +402,9 @@ describe('stopping', () => {
       const worker = await work(() => released.then(() => (finished += 1)), { draining: draining.signal });
       const first = replies.submit(queue, job('w1'), soon());
       await eventually('the job is in work', () => worker.inFlight === 1);
+      // A job that a worker already asked for it still takes; one that it only waits for it does not.
+      const isWaiting = async () => String(await redis.client('LIST')).includes('cmd=bzpopmin');
+      await eventually('the worker waits for the next job', isWaiting);
       if (by === 'the drain of the service') draining.abort();
       const drained = by === 'its own drain' ? worker.drain() : first;
       await queue.add('w2-1', job('w2'));

@@ -110,8 +110,8 @@ export class ApprovalStore {
   async #transact<T>(now: EpochMs, work: (tx: Tx) => Promise<T>): Promise<T> {
     const { result, stored } = await this.#db.transaction().execute(async (transaction) => {
       const tx = Object.assign(transaction, { events: [] as FleetEvent[] });
-      const result = await work(tx);
-      return { result, stored: await this.events.insert(tx as never, tx.events, now) };
+      const done = await work(tx);
+      return { result: done, stored: await this.events.insert(tx as never, tx.events, now) };
     });
     this.events.announce(stored);
     return result;

@@ -4,6 +4,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAccountServer, type AccountServer } from '../fleet/account-server.js';
@@ -17,6 +19,9 @@ const BOB = 'key-of-bob-a0b1c2d3e4f506172839';
 const CLIENT_SECRET = 'secret-of-the-fleet';
 /** Registered at the authorization server; the browser of the test does not follow it. */
 const REDIRECT = 'http://127.0.0.1:33418/connected';
+/** Address of the gateway as people know it. */
+const PUBLIC = 'https://fleet.example.com';
+const PAGE = `${PUBLIC}/console/connected`;
 
 let upstream: AccountServer;
 let login: AuthorizationServer;
@@ -25,7 +30,7 @@ let fleet: TestFleet;
 let ann: string;
 let bob: string;
 beforeAll(async () => {
-  login = await startAuthorizationServer([REDIRECT]);
+  login = await startAuthorizationServer([REDIRECT, PAGE]);
   upstream = await startAccountServer((token) => login.accountOf(token));
   upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts').set(BOB, 'bob@accounts');
   const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
@@ -64,7 +69,14 @@ beforeAll(async () => {
       MCP_CB_FAILURES: '2',
       OPENAPI_CB_FAILURES: '2',
     },
-    envOf: { 'mcp-executor': { DISCOVERY_KEY }, identity: { CLIENT_SECRET } },
+    envOf: {
+      gateway: {
+        GATEWAY_PUBLIC_URL: PUBLIC,
+        CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)),
+      },
+      'mcp-executor': { DISCOVERY_KEY },
+      identity: { CLIENT_SECRET },
+    },
   });
   [ann, bob] = [fleet.keys['acme']!, fleet.adminKey];
 });
@@ -94,7 +106,7 @@ describe.each([
       body: {
         code: 'AUTHORIZATION_REQUIRED',
         error: expect.stringContaining(`fleetctl connections connect ${source}`) as string,
-        details: { source },
+        details: { source, url: expect.stringContaining(`${PUBLIC}/console#/connections/`) as string },
       },
     });
     expect(upstream.served('ann@accounts')).toBe(before);
@@ -209,6 +221,116 @@ describe('a sign-in at an authorization server', () => {
       expect(login.refreshes.get(user)).toBeLessThanOrEqual(most);
     }
   });
+});
+
+describe('the connect page', () => {
+  const put = (api_key: string, key: string, link: string) =>
+    fleet.ask({ method: 'PUT', path: '/api/v1/connections/mcp/accounts', body: { api_key, link }, key });
+  const isConnected = async (key: string) =>
+    (await connections(key)).find(({ source }) => source === 'mcp/accounts')?.connected;
+  /** The mark in the link that the refusal of a call has. */
+  const linkOf = async (key: string) => {
+    const { details } = (await fleet.call('accounts_whoami', {}, { key })).body;
+    const { hash } = new URL(String(details.url));
+    expect(hash).toMatch(/^#\/connections\/mcp%2Faccounts\?link=[\w-]{40,200}$/);
+    return new URLSearchParams(hash.split('?')[1]).get('link')!;
+  };
+
+  it('is of the user that the link was made for: for another one, or altered, it stores nothing', async () => {
+    const mark = await linkOf(ann);
+    const altered = mark.replace(/^./, (first) => (first === 'A' ? 'B' : 'A'));
+    for (const [key, link] of [
+      [bob, mark],
+      [ann, altered],
+      [ann, mark.slice(0, -4)],
+      [ann, 'x'],
+    ] as const)
+      expect(await put(BOB, key, link)).toMatchObject({ status: 400, body: { details: { fields: ['link'] } } });
+    const path = '/api/v1/connections/mcp/mine/authorize';
+    // Made for another source.
+    expect(await fleet.ask({ path, body: { redirect_uri: PAGE, link: mark }, key: ann })).toMatchObject({ status: 400 });
+    expect([await isConnected(ann), await isConnected(bob)]).toEqual([false, false]);
+    expect(await put(ANN, ann, mark)).toMatchObject({ status: 204 });
+    expect([await isConnected(ann), await isConnected(bob)]).toEqual([true, false]);
+    expect(await disconnect('mcp/accounts', ann)).toMatchObject({ status: 204 });
+  });
+
+  it('is the only page of the web that authorization servers send browsers to', async () => {
+    const begin = (redirect_uri: string) =>
+      fleet.ask({ path: '/api/v1/connections/mcp/mine/authorize', body: { redirect_uri }, key: ann });
+    for (const uri of [
+      'https://fleet.example.com.evil.example/console/connected',
+      `${PAGE}/../../evil`,
+      `${PAGE}?next=https://evil.example`,
+      'https://evil.example/console/connected',
+      'javascript:alert(1)',
+      'http://127.0.0.1:80@evil.example/connected',
+    ])
+      expect(await begin(uri), uri).toMatchObject({ status: 400, body: { details: { fields: ['redirect_uri'] } } });
+    const { authorization_url: url } = (await begin(PAGE)).body;
+    expect(new URL(String(url)).searchParams.get('redirect_uri')).toBe(PAGE);
+    const page = await fleet.ask({ path: '/console/connected?code=a&state=b', key: null });
+    expect(page.headers.get('referrer-policy')).toBe('no-referrer');
+    expect(page.text).toContain('<div id="root">');
+  });
+
+  describe.each(['auto', 'legacy'] as const)('seen by MCP clients (%s)', (mode) => {
+    const open = async (capabilities: object) => {
+      const client = new Client({ name: 'e2e', version: '1' }, { versionNegotiation: { mode }, capabilities });
+      const requestInit = { headers: { Authorization: `Bearer ${ann}` } };
+      await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', fleet.url()), { requestInit }));
+      return client;
+    };
+    const whoami = (client: Client) => client.callTool({ name: 'accounts_whoami', arguments: {} });
+
+    it('is opened for the user, and the call goes on when the account is connected', async () => {
+      await eventually('nothing is connected', async () => !(await isConnected(ann)));
+      const client = await open({ elicitation: { url: {} } });
+      const opened: string[] = [];
+      let answer: 'accept' | 'decline' = 'decline';
+      client.setRequestHandler('elicitation/create', ({ params }) => {
+        const url = 'url' in params ? params.url : '';
+        opened.push(url);
+        const link = new URLSearchParams(url.split('?')[1]).get('link')!;
+        // The user is still signing in when the client goes on.
+        if (answer === 'accept') setTimeout(() => void put(ANN, ann, link), 200);
+        return { action: answer };
+      });
+      expect(await whoami(client)).toMatchObject({
+        isError: true,
+        content: [{ text: expect.stringContaining('you declined to connect it') as string }],
+      });
+      answer = 'accept';
+      expect(await whoami(client)).toMatchObject({ isError: false, content: [{ text: 'ann@accounts' }] });
+      expect(opened).toEqual([0, 1].map(() => expect.stringContaining(`${PUBLIC}/console#/connections/`) as string));
+      await client.close();
+      expect(await disconnect('mcp/accounts', ann)).toMatchObject({ status: 204 });
+    });
+
+    it('is in the text for clients that open no pages', async () => {
+      const client = await open({});
+      await eventually('the gateway forgets the grant', async () => (await whoami(client)).isError === true);
+      expect(await whoami(client)).toMatchObject({
+        content: [{ text: expect.stringContaining(`${PUBLIC}/console#/connections/mcp%2Faccounts?link=`) as string }],
+        _meta: { code: 'AUTHORIZATION_REQUIRED' },
+      });
+      await client.close();
+    });
+  });
+});
+
+it('refuses a code that was used, also with the state of a new sign-in, and gives nothing to its sender', async () => {
+  const begin = async (redirect_uri: string) => {
+    const path = '/api/v1/connections/mcp/mine/authorize';
+    return String((await fleet.ask({ path, body: { redirect_uri }, key: bob })).body.authorization_url);
+  };
+  const finish = (redirect: string) =>
+    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key: bob });
+  const used = await login.signIn(await begin(PAGE), 'bob@login');
+  expect(await finish(used)).toMatchObject({ status: 200 });
+  const replayed = new URLSearchParams(used);
+  replayed.set('state', new URL(await begin(PAGE)).searchParams.get('state')!);
+  expect(await finish(replayed.toString())).toMatchObject({ status: 400 });
 });
 
 it('refuses keys for sources that take none, or are not there', async () => {

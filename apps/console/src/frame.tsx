@@ -3,6 +3,7 @@ import type { Me } from '@toolfleet/client';
 import { BreakersView } from './views/breakers.js';
 import { BudgetsView } from './views/budgets.js';
 import { CallsView } from './views/calls.js';
+import { ConnectionsView } from './views/connections.js';
 import { FaultsMark, FaultsView } from './views/faults.js';
 import { KeysView } from './views/keys.js';
 import { OverviewView } from './views/overview.js';
@@ -89,6 +90,7 @@ const VIEWS: readonly View[] = [
     needs: 'approve_tools',
     why: 'Approving a changed tool lets everyone in the tenant call it.',
   },
+  { name: 'connections', title: 'Connections', Component: ConnectionsView },
   {
     name: 'keys',
     title: 'API keys',

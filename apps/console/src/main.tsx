@@ -1,7 +1,7 @@
 import { useCallback, useMemo, useState, StrictMode } from 'react';
 import { ConsoleApi } from './api/console-api.js';
 import type { Me } from '@toolfleet/client';
-import { returnToPlace, SignedContext, type Signed, storeKey } from './session.js';
+import { readReturn, returnToPlace, SignedContext, type Signed, storeKey } from './session.js';
 import { Frame } from './frame.js';
 import { SignIn } from './sign-in.js';
 import { asToolError } from './use-query.js';
@@ -57,6 +57,7 @@ function App() {
   );
 }
 
+readReturn();
 createRoot(document.getElementById('root')!).render(
   <StrictMode>
     <App />

@@ -51,6 +51,28 @@ export function returnToPlace(): void {
   }
 }
 
+/** Path to which authorization servers send the browser back. */
+const RETURN_PATH = '/console/connected';
+/** The query with which the browser came back, until it is finished. */
+let returned: string | undefined;
+
+/** Where an authorization server sends the browser back to. */
+export const connectReturnUrl = (): string => location.origin + RETURN_PATH;
+
+/** Takes the answer of an authorization server out of the address, so that neither the history nor a reload has its code. */
+export function readReturn(): void {
+  if (location.pathname !== RETURN_PATH) return;
+  returned = location.search.slice(1);
+  history.replaceState(null, '', '/console#/connections');
+}
+
+/** The query of that answer, once; undefined if there is none. */
+export function takeReturn(): string | undefined {
+  const query = returned;
+  returned = undefined;
+  return query || undefined;
+}
+
 /** The signed-in caller and its API. */
 export interface Signed {
   api: ConsoleApi;

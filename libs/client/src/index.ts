@@ -22,6 +22,7 @@ export type {
   ListedTool,
   Me,
   UserSession,
+  Connection,
   NewKey,
   NewWebhook,
   PendingApproval,

@@ -2,7 +2,7 @@ export { ArgumentPool } from './argument-pool.js';
 export { Audits, CallLog, CallMetrics, limiterFallback } from './call-telemetry.js';
 export { BudgetClient } from './budget-client.js';
 export { CallSpans } from './call-spans.js';
-export { NatsUserGrants } from './nats-user-grants.js';
+export { NatsUserGrants, type GrantWatch } from './nats-user-grants.js';
 export { LeasedBudget } from './leased-budget.js';
 export { PythonModules } from './redis-python-modules.js';
 export { RedisRateLimiter } from './redis-rate-limiter.js';

@@ -24,6 +24,15 @@ interface GrantsDeps {
   clock: Clock;
   /** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
   isOn: boolean;
+  /** The address at which a user connects an account of a source (`mcp/crm`); undefined if there is no page. */
+  linkTo(user: Pick<GrantOwner, 'tenantId' | 'userId'>, source: string): string | undefined;
+}
+
+/** Waits for a user to connect an account. */
+export interface GrantWatch {
+  /** @returns false when that takes longer than `maxMs`, or `signal` is aborted */
+  changed(maxMs: Milliseconds, signal: AbortSignal): Promise<boolean>;
+  stop(): void;
 }
 
 /** The grants of users as `identity` knows them. A grant that was found is remembered until it changes; one that is missing is not. */
@@ -32,6 +41,7 @@ export class NatsUserGrants extends UserGrants {
   readonly #flights = new SingleFlight<GrantFindReply>();
   /** Counts changes, so that an answer from before one is not remembered. */
   #changes = 0;
+  readonly #watches = new Map<string, Set<() => void>>();
 
   constructor(private readonly deps: GrantsDeps) {
     super();
@@ -41,9 +51,39 @@ export class NatsUserGrants extends UserGrants {
   follow(): void {
     this.deps.nats.subscribe(SUBJECTS.grantChanged, ({ body }) => {
       this.#changes += 1;
-      for (const { tenant_id, user_id, source } of (body as unknown as GrantsChanged).grants)
-        this.#known.delete(keyOf(tenant_id, user_id, source));
+      for (const { tenant_id, user_id, source } of (body as unknown as GrantsChanged).grants) {
+        const key = keyOf(tenant_id, user_id, source);
+        this.#known.delete(key);
+        for (const notify of this.#watches.get(key) ?? []) notify();
+      }
     });
+  }
+
+  /** Notices from now on that a user connects an account of a source. */
+  watch({ tenantId, userId }: Pick<GrantOwner, 'tenantId' | 'userId'>, source: string): GrantWatch {
+    const key = keyOf(tenantId, userId, source);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const notify = (): void => resolve(true);
+    const watches = this.#watches.get(key) ?? new Set();
+    this.#watches.set(key, watches.add(notify));
+    return {
+      changed: async (maxMs, signal) => {
+        const cancelTimer = this.deps.clock.after(maxMs, () => resolve(false));
+        const onAbort = (): void => resolve(false);
+        signal.addEventListener('abort', onAbort, { once: true });
+        if (signal.aborted) onAbort();
+        try {
+          return await promise;
+        } finally {
+          cancelTimer();
+          signal.removeEventListener('abort', onAbort);
+        }
+      },
+      stop: () => {
+        watches.delete(notify);
+        if (watches.size === 0) this.#watches.delete(key);
+      },
+    };
   }
 
   override find(owner: GrantOwner, auth: UserAuth): string | Promise<string> {
@@ -62,11 +102,13 @@ export class NatsUserGrants extends UserGrants {
     return isKnown ? known.id : this.#ask(key, owner, auth);
   }
 
-  override required(owner: GrantOwner, why: string): ToolError {
+  override required(owner: GrantOwner, _auth: UserAuth, why: string): ToolError {
     const source = sourceId(owner.source);
+    const command = `fleetctl connections connect ${source}`;
+    const url = this.deps.linkTo(owner, source);
     return new ToolError('AUTHORIZATION_REQUIRED', {
-      message: `${why}. Connect your account: fleetctl connections connect ${source}`,
-      details: { source },
+      message: `${why}. Connect your account: ${url === undefined ? command : `${url} or ${command}`}`,
+      details: { source, ...(url !== undefined && { url }) },
     });
   }
 
@@ -79,7 +121,7 @@ export class NatsUserGrants extends UserGrants {
     );
     const { grant_id: id, reason } = value;
     if (id === undefined)
-      throw this.required(owner, reason ?? `${source} acts with your own account, which is not connected`);
+      throw this.required(owner, auth, reason ?? `${source} acts with your own account, which is not connected`);
     if (changes === this.#changes) this.#known.set(key, { auth, id, until: this.deps.clock.monotonic() + KNOWN_MS });
     return id;
   }

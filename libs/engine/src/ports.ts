@@ -108,8 +108,8 @@ export abstract class UserGrants {
    * @throws ToolError AUTHORIZATION_REQUIRED when there is none; AUTH_NOT_CONFIGURED, SERVICE_UNAVAILABLE
    */
   abstract find(owner: GrantOwner, auth: UserAuth): MaybePromise<string>;
-  /** AUTHORIZATION_REQUIRED, with where the user connects an account. */
-  abstract required(owner: GrantOwner, why: string): ToolError;
+  /** AUTHORIZATION_REQUIRED, with where the user connects an account: `details.source`, and `details.url` if there is a page. */
+  abstract required(owner: GrantOwner, auth: UserAuth, why: string): ToolError;
 }
 
 /** Input of a policy decision. */

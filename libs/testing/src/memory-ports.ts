@@ -1,6 +1,7 @@
 import { ToolError, type CallRequest, type CallResult, type CallState, type Principal } from '@toolfleet/contracts';
 import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
 import {
   Audit,
@@ -80,13 +81,13 @@ export class MemoryShelf extends ResultShelf {
 export class MemoryGrants extends UserGrants {
   readonly ids = new Map<string, string>();
 
-  override find(owner: GrantOwner): string {
+  override find(owner: GrantOwner, auth: UserAuth): string {
     const id = this.ids.get(owner.userId);
-    if (id === undefined) throw this.required(owner, 'No grant');
+    if (id === undefined) throw this.required(owner, auth, 'No grant');
     return id;
   }
 
-  override required(_owner: GrantOwner, why: string): ToolError {
+  override required(_owner: GrantOwner, _auth: UserAuth, why: string): ToolError {
     return new ToolError('AUTHORIZATION_REQUIRED', { message: why });
   }
 }

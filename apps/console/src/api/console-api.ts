@@ -86,6 +86,23 @@ export class ConsoleApi {
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
   sessions = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sessions', { signal });
   endSession = (id: string) => this.#client.request('DELETE /api/v1/sessions/{id}', { path: { id } });
+  /** Accounts of the caller, or of another user of the tenant, at sources whose tools act as their users. */
+  connections = (user_id?: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/connections', { query: { user_id }, signal });
+  putConnection = (id: string, api_key: string, link?: string) =>
+    this.#client.request('PUT /api/v1/connections/{kind}/{name}', { ...ofConnection(id), body: { api_key, link } });
+  /** Begins a sign-in. @param link mark of the link that the user opened */
+  authorizeConnection = (id: string, redirect_uri: string, link?: string) =>
+    this.#client.request('POST /api/v1/connections/{kind}/{name}/authorize', {
+      ...ofConnection(id),
+      body: { redirect_uri, link },
+      timeoutMs: REGISTER_TIMEOUT_MS,
+    });
+  /** Ends it with the query with which the browser came back. */
+  finishConnection = (redirect: string) =>
+    this.#client.request('POST /api/v1/connections/finish', { body: { redirect }, timeoutMs: REGISTER_TIMEOUT_MS });
+  disconnect = (id: string, user_id?: string) =>
+    this.#client.request('DELETE /api/v1/connections/{kind}/{name}', { ...ofConnection(id), query: { user_id } });
   webhooks = (signal?: AbortSignal) => this.#client.request('GET /api/v1/webhooks', { signal });
   createWebhook = (body: NewWebhook) => this.#client.request('POST /api/v1/webhooks', { body });
   switchWebhook = (id: string, on: boolean) =>
@@ -184,6 +201,9 @@ export function ofSource(id: string): RouteRequest<'GET /api/v1/sources/{kind}/{
   const name = rest.join('/');
   return { path: { kind, name }, query: ownerOf(name) };
 }
+
+/** The path of a connection by the id of its source. */
+const ofConnection = (id: string) => ({ path: ofSource(id).path });
 
 /** The path of a toolset by its id: `support@acme`, or `support` for one that is shared with all tenants. */
 const ofToolset = (id: string) => ({ path: { name: id }, query: ownerOf(id) });

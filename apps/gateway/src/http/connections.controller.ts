@@ -1,5 +1,5 @@
-import { Controller } from '@nestjs/common';
-import { requireRight } from '@toolfleet/access';
+import { Controller, Req } from '@nestjs/common';
+import { connectReturnUrl, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type {
@@ -20,7 +20,9 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { userAuthOf } from '@toolfleet/contracts/tool-definition';
 import { sourceId, type UserAuth } from '@toolfleet/contracts/user-auth';
 import { NatsClient } from '@toolfleet/transport';
+import type { FastifyRequest } from 'fastify';
 import { Caller } from '../server/guards.js';
+import { publicBase, type PublicAddress } from '../server/public-origin.js';
 import { Input, Serves } from '../server/routes.js';
 
 const ASK_MS = 10_000;
@@ -29,9 +31,14 @@ const SIGN_IN_MS = 40_000;
 /** A program of the user; its port is free to choose. */
 const LOOPBACK_REDIRECT = /^http:\/\/127\.0\.0\.1:\d{1,5}\/connected$/;
 
-/** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
-export class HasIdentity {
-  constructor(readonly value: boolean) {}
+/** What the routes of connections need of the gateway. */
+export class ConnectionSettings {
+  constructor(
+    /** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
+    readonly isOn: boolean,
+    readonly address: PublicAddress,
+    readonly links: ConnectLinks,
+  ) {}
 }
 
 /**
@@ -43,7 +50,7 @@ export class ConnectionsController {
   constructor(
     private readonly nats: NatsClient,
     private readonly list: ToolList,
-    private readonly identity: HasIdentity,
+    private readonly settings: ConnectionSettings,
   ) {}
 
   @Serves('GET /api/v1/connections')
@@ -77,6 +84,7 @@ export class ConnectionsController {
     @Input() { path, body }: RouteInput<'PUT /api/v1/connections/{kind}/{name}'>,
   ): Promise<undefined> {
     const [source, auth] = await this.#source(caller, path);
+    this.#checkLink(caller, source, body.link);
     const grant: GrantPut = {
       tenant_id: caller.tenantId,
       user_id: userOf(caller),
@@ -91,13 +99,17 @@ export class ConnectionsController {
   async authorize(
     @Caller() caller: Principal,
     @Input() { path, body }: RouteInput<'POST /api/v1/connections/{kind}/{name}/authorize'>,
+    @Req() { raw }: FastifyRequest,
   ) {
-    if (!LOOPBACK_REDIRECT.test(body.redirect_uri))
+    const base = publicBase(raw, this.settings.address);
+    const ownPage = base === undefined ? undefined : connectReturnUrl(base);
+    if (body.redirect_uri !== ownPage && !LOOPBACK_REDIRECT.test(body.redirect_uri))
       throw new ToolError('REQUEST_INVALID', {
-        message: 'redirect_uri must be http://127.0.0.1:<port>/connected',
+        message: `redirect_uri must be http://127.0.0.1:<port>/connected${ownPage === undefined ? '' : ` or ${ownPage}`}`,
         details: { fields: ['redirect_uri'] },
       });
     const [source, auth] = await this.#source(caller, path);
+    this.#checkLink(caller, source, body.link);
     const begun: GrantAuthorize = {
       tenant_id: caller.tenantId,
       user_id: userOf(caller),
@@ -157,8 +169,12 @@ export class ConnectionsController {
     });
   }
 
+  #checkLink(caller: Principal, source: string, link: string | undefined): void {
+    if (link !== undefined) this.settings.links.check(caller, source, link);
+  }
+
   async #ask<T>(subject: string, message: object, timeoutMs = ASK_MS): Promise<T> {
-    if (!this.identity.value)
+    if (!this.settings.isOn)
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The service identity is off; set GATEWAY_IDENTITY' });
     try {
       return await this.nats.request<T>(subject, message, { timeoutMs });

@@ -15,6 +15,8 @@ import { sendError } from '../server/error.filter.js';
 
 /** Path of the console, the same as in its build (apps/console/vite.config.ts). */
 const CONSOLE_PATH = '/console';
+/** Page to which authorization servers send browsers back; the console reads the query. */
+const RETURN_PATH = `${CONSOLE_PATH}/connected`;
 const INDEX = 'index.html';
 /** Names under this folder carry a hash of their content. */
 const HASHED = 'assets/';
@@ -64,6 +66,7 @@ async function readConsole(folder: string): Promise<ReadonlyMap<string, ConsoleF
   if (!index) throw new Error(`${folder} holds no ${INDEX}`);
   files.set(CONSOLE_PATH, index);
   files.set(`${CONSOLE_PATH}/`, index);
+  files.set(RETURN_PATH, index);
   return files;
 }
 

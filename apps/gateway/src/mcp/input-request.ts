@@ -24,6 +24,7 @@ import {
   type RequiredInput,
 } from '@toolfleet/contracts';
 import { ANSWER_MS } from '@toolfleet/engine';
+import type { GrantWatch } from '@toolfleet/engine-adapters';
 import {
   answersApproval,
   elicitApproval,
@@ -32,6 +33,13 @@ import {
   readRequiredApproval,
   requestApproval,
 } from './approval.js';
+import {
+  elicitAccount,
+  readConnecting,
+  readRequiredAccount,
+  requestAccount,
+  untilConnected,
+} from './connect-account.js';
 import { readClientCapabilities, type ClientFeatures } from './client-features.js';
 import { askClient, type OpenRequest } from './elicitation.js';
 import type { CallBinding, McpServerDeps, RequestStateCodec } from './mcp-deps.js';
@@ -58,7 +66,7 @@ interface AskingCall<T> {
   begun: { request: CallRequest; refusal?: unknown };
   /** The request anew: its deadline does not include the time that the person took. */
   build(): CallRequest;
-  /** @throws ToolError APPROVAL_REQUIRED, INPUT_REQUIRED with what to ask; every other one ends the call */
+  /** @throws ToolError APPROVAL_REQUIRED, INPUT_REQUIRED, AUTHORIZATION_REQUIRED with what to ask; every other one ends the call */
   run(request: CallRequest): Promise<T>;
   /** Makes a task of the call, which follows the one that the server answered with. */
   follow?(request: CallRequest): Promise<T>;
@@ -78,7 +86,19 @@ export async function runAsking<T>(
 ): Promise<T | CallToolResult> {
   const { requestState: states, elicitation: relay, clock, refusalOf } = deps;
   let { request, refusal } = begun;
+  const { principal } = begun.request;
+  /** The request with a new deadline. */
+  const anew = ({ callId, idempotencyKey, approval, input, cache }: CallRequest): CallRequest => ({
+    ...build(),
+    callId,
+    idempotencyKey,
+    approval,
+    input,
+    cache,
+  });
   let isHeld = false;
+  /** Set once the user agreed to open the connect page. */
+  let grant: GrantWatch | undefined;
   // The engine ends a call whose person was not asked or declined, so that it is recorded like every other refusal.
   const orRefuse = async <R>(decision: () => R | Promise<R>): Promise<R> => {
     try {
@@ -90,8 +110,10 @@ export async function runAsking<T>(
     }
   };
   try {
-    const waiting = await orRefuse(() => readWaitingCall(context, request, binding, states));
+    const { source, waiting } = await orRefuse(() => readWaitingCall(context, request, binding, states));
     request = { ...request, ...waiting };
+    // Before the call runs: the account may be connected while it does.
+    if (source !== undefined) grant = deps.watchGrant?.(principal, source);
     for (let rounds = 0; ; rounds += 1) {
       try {
         if (refusal) throw refusal;
@@ -100,9 +122,18 @@ export async function runAsking<T>(
         refusal = undefined;
         const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
         const input = readRequiredInput(thrown);
-        if (!approval && !input) throw thrown;
+        const account = readRequiredAccount(thrown);
+        if (!approval && !input && !account) throw thrown;
         const following = follow && input && followingTask(request, input);
         if (following) return await follow(following);
+        if (account && grant) {
+          const watch = grant;
+          grant = undefined;
+          await orRefuse(() => untilConnected(account, watch, context.mcpReq.signal)).finally(() => watch.stop());
+          request = anew(request);
+          continue;
+        }
+        if (isModern && account) return requestAccount(account, request, binding, states);
         if (isModern && approval) return requestApproval(approval, binding, states);
         if (isModern && input) return requestInput(input, request, binding, states);
         if (!relay) throw thrown;
@@ -110,17 +141,23 @@ export async function runAsking<T>(
         const answers = await orRefuse(async () => {
           if (rounds >= MAX_ROUNDS) throw thrown;
           const open = { server, context, relay, clock, refusalOf };
+          if (account) {
+            await elicitAccount(account, request, open);
+            grant = deps.watchGrant?.(principal, account.source);
+            return {};
+          }
           if (input) return elicitInput(input, request, open);
           await elicitApproval(approval!.questions, binding, open);
           return { approval: { asks: false, given: approval } };
         });
-        const { callId, idempotencyKey, approval: given } = request;
-        request = { ...build(), callId, idempotencyKey, approval: given, ...answers };
+        request = { ...anew(request), ...answers };
       }
     }
   } catch (error) {
     if (isModern) throwProtocolRefusal(error, context);
     return refuse(request, error);
+  } finally {
+    grant?.stop();
   }
 }
 
@@ -171,8 +208,9 @@ function requestInput(
 }
 
 /**
- * How a call goes on that a 2026 client repeats with answers; undefined for a call that was not made before. It keeps its id and its
+ * How a call goes on that a 2026 client repeats with answers; empty for a call that was not made before. It keeps its id and its
  * idempotency key, so that the journal holds one call, and no cache answers or keeps it.
+ * @returns `source` when the user was sent to the connect page
  * @throws ToolError APPROVAL_DECLINED; APPROVAL_REQUIRED and INPUT_REQUIRED for a state that has expired or belongs to another call
  */
 function readWaitingCall(
@@ -180,13 +218,15 @@ function readWaitingCall(
   { input: asked }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
-): Partial<CallRequest> | undefined {
+): { source?: string; waiting?: Partial<CallRequest> } {
   const sent = context.mcpReq.requestState<unknown>();
-  if (typeof sent !== 'string') return undefined;
+  if (typeof sent !== 'string') return {};
   const state = states.open(call, sent);
   if (!state) throw answersApproval(context) ? expiredApproval() : expiredInput();
   const { input } = state;
-  if (!isJsonObject(input)) return readApproval(state, context);
+  const connecting = readConnecting(state, context);
+  if (connecting) return connecting;
+  if (!isJsonObject(input)) return { waiting: readApproval(state, context) };
   // The seal proves that `requestInput` wrote it, so its shape is known.
   const {
     call: callId,
@@ -199,10 +239,12 @@ function readWaitingCall(
   } = input as Record<string, string | undefined>;
   const responses = (context.mcpReq.inputResponses ?? {}) as JsonObject;
   return {
-    callId,
-    ...(key !== undefined && { idempotencyKey: key }),
-    ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-    ...answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
+    waiting: {
+      callId,
+      ...(key !== undefined && { idempotencyKey: key }),
+      ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
+      ...answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
+import type { GrantWatch } from '@toolfleet/engine-adapters';
 import type { Projects } from '@toolfleet/access';
 import type { ToolPredicate } from '@toolfleet/catalog';
 import type { ResultReader } from '@toolfleet/results';
@@ -51,6 +52,8 @@ export interface McpEndpointDeps {
   endCall?(callId: string): void;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;
+  /** Notices that a caller connects an account of a source; without it calls do not wait for that. */
+  watchGrant?(principal: Principal, source: string): GrantWatch;
   /** Cancels calls of 2025 clients; without it they can only close their requests. */
   cancellations?: CallCancellations;
   /** Which project a call works on; without it calls have none. */

@@ -99,8 +99,8 @@ export async function callPlainTool(
     if (request.approval.asks && readRequiredApproval(error)) return undefined;
     const task = await waitingTask(deps, request, error);
     if (task) return task;
-    if (!call.exchange || !isToolError(error) || error.code !== 'INPUT_REQUIRED')
-      return toRefusal(deps, request, error);
+    const asks = isToolError(error) && (error.code === 'INPUT_REQUIRED' || error.facts?.connect !== undefined);
+    if (!call.exchange || !asks) return toRefusal(deps, request, error);
     call.exchange.begun = { request, refusal: error };
     return undefined;
   }

@@ -28,7 +28,7 @@ import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { EventReporter, SharedBreakers, subjectClass } from '@toolfleet/transport';
-import { type CredentialWatch, delegationIssuer, grantIssuer, type SignedTokens } from '@toolfleet/access';
+import { type ConnectLinks, type CredentialWatch, delegationIssuer, grantIssuer, type SignedTokens } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -44,6 +44,8 @@ export type Engine = ReturnType<typeof wireEngine>;
 interface EngineDeps {
   brokers: Brokers;
   tokens: SignedTokens;
+  /** To the page where users connect accounts. */
+  links: ConnectLinks;
   /** Notices revoked credentials of calls that wait for a worker. */
   credentials: Pick<CredentialWatch, 'during'>;
   definitions: DefinitionCache;
@@ -106,6 +108,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     nats,
     clock,
     isOn: settings.GATEWAY_IDENTITY,
+    linkTo: (user, source) => deps.links.make(user, source),
   });
   const callLog = new CallLog(logger, settings.GATEWAY_LOG_SAMPLE_RATIO);
   const engine = engineSettings(settings);
@@ -157,6 +160,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers,
     budget,
     rateLimiter,
+    grants,
     /** Undefined when no calls are recorded. */
     callRecords,
     callLog,

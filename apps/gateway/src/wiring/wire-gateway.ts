@@ -13,7 +13,7 @@ import {
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
 import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
 import { wireResults, type Results } from './wire-results.js';
-import { CallAccess } from '@toolfleet/access';
+import { CallAccess, ConnectLinks } from '@toolfleet/access';
 import { wireAuth, type Auth } from './wire-auth.js';
 import { connectBrokers, type Brokers } from './brokers.js';
 import {
@@ -45,7 +45,7 @@ import { HttpCalls } from '../http/http-call.js';
 import { OWN_SERVER_PATHS } from '../mcp/request-access.js';
 import { wireMcp } from './wire-mcp.js';
 import { NatsCalls } from '../nats/nats-calls.js';
-import { HasIdentity } from '../http/connections.controller.js';
+import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
 import { CallBodyReader, CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
@@ -66,7 +66,9 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
   const results = wireResults(settings, host, brokers, catalog.access, holders, () => watch.count('records') > 0);
+  const links = new ConnectLinks(auth.tokens, host.clock, consoleAddress(settings));
   const engine = wireEngine(settings, host, {
+    links,
     brokers,
     python,
     guards: file.guards,
@@ -108,6 +110,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     calls,
     fleet,
     purges,
+    links,
     signIn: file.sign_in,
   });
   return [
@@ -273,6 +276,7 @@ interface ServerDeps {
   calls: Calls;
   fleet: FleetState;
   purges: Purges;
+  links: ConnectLinks;
   signIn: FleetFile['sign_in'];
 }
 
@@ -326,7 +330,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,
-      new HasIdentity(settings.GATEWAY_IDENTITY),
+      new ConnectionSettings(settings.GATEWAY_IDENTITY, address, deps.links),
       streams,
       natsCalls,
       new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),
@@ -362,6 +366,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
           ...calls,
           executeCall: engine.executeCall,
           toolLabels: engine.toolLabels,
+          grants: engine.grants,
           calls: calls.toolCalls,
           nats,
           redis,
@@ -388,6 +393,13 @@ function publicAddress(settings: GatewayConfig, signIn: FleetFile['sign_in']): P
       `GATEWAY_PUBLIC_URL must have no path with the section sign_in, because its cookies count for a whole host; it is ${publicUrl}`,
     );
   return { publicUrl, development };
+}
+
+/** Where people reach the console, without a trailing slash; undefined if there is none, or its address is not known. */
+function consoleAddress({ CONSOLE_DIR, GATEWAY_PUBLIC_URL, GATEWAY_PORT, ENVIRONMENT }: GatewayConfig) {
+  if (CONSOLE_DIR === undefined) return undefined;
+  if (GATEWAY_PUBLIC_URL !== undefined) return GATEWAY_PUBLIC_URL.replace(/\/$/, '');
+  return isDevelopment(ENVIRONMENT) && GATEWAY_PORT !== 0 ? `http://localhost:${GATEWAY_PORT}` : undefined;
 }
 
 /** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */

@@ -17,7 +17,7 @@ import {
 import type { AsyncCalls, ResultReader } from '@toolfleet/results';
 import type { ToolCalls } from '../calls/tool-calls.js';
 import type { CatalogChanges, ToolList, ToolSearch, Toolsets } from '@toolfleet/catalog';
-import type { ToolLabels } from '@toolfleet/engine-adapters';
+import type { NatsUserGrants, ToolLabels } from '@toolfleet/engine-adapters';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
 import type { Brokers } from './brokers.js';
@@ -42,6 +42,7 @@ interface McpWiringDeps {
   changes: CatalogChanges;
   toolsets: Toolsets;
   executeCall: ExecuteCall;
+  grants: Pick<NatsUserGrants, 'watch'>;
   toolLabels: ToolLabels;
   calls: ToolCalls;
   asyncCalls: AsyncCalls;
@@ -92,6 +93,7 @@ export function wireMcp(
       ),
       endCall: (callId) => deps.nats.connected && deps.nats.publish(SUBJECTS.execCancel, { call_id: callId }),
       elicitation: new ElicitationRelay(deps.nats),
+      watchGrant: (principal, source) => deps.grants.watch(principal, source),
       cancellations: new CallCancellations(clock, deps.nats),
       subscriptions,
       sessions: new SessionStreams(

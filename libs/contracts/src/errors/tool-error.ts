@@ -31,6 +31,8 @@ export interface FailureFacts {
   approval?: RequiredApproval;
   /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
   input?: RequiredInput;
+  /** AUTHORIZATION_REQUIRED: where the user connects an account. Absent where the client of the caller opens no page. */
+  connect?: { source: string; url: string };
 }
 
 /** What a tool asks for before it runs. Its entry point asks, and makes the same call again with the answers. */

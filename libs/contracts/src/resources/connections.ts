@@ -35,6 +35,12 @@ const CONNECTION = named(
 export type Connection = Value<typeof CONNECTION>;
 
 const SOURCE_PATH = { kind: choice(['mcp', 'openapi']), name: text('Name of the source') };
+/** Sent by the connect page: it was opened by a link. */
+const LINK = maybe(
+  text('Mark of the link that the user opened; refused if it was made for another user or source, or altered', {
+    maxLength: 1_000,
+  }),
+);
 const OF_USER = record({ user_id: maybe(text('Another user of the tenant; needs the right manage_keys')) });
 
 export const CONNECTION_ROUTES = {
@@ -51,7 +57,7 @@ export const CONNECTION_ROUTES = {
     tag: 'connections',
     summary: "Stores the caller's personal key for a source in place of the one that was there",
     path: SOURCE_PATH,
-    body: closed({ api_key: text(undefined, { minLength: 1, maxLength: 8_192 }) }),
+    body: closed({ api_key: text(undefined, { minLength: 1, maxLength: 8_192 }), link: LINK }),
     example: { api_key: 'the key that the service gave you' },
     answers: { 204: empty('Stored; the next call acts with it') },
     errors: ['SERVICE_UNAVAILABLE'],
@@ -62,9 +68,11 @@ export const CONNECTION_ROUTES = {
     summary: 'Begins the sign-in of the caller at the authorization server of a source',
     path: SOURCE_PATH,
     body: closed({
-      redirect_uri: text('Where the browser comes back: a loopback address of the caller (RFC 8252 section 7.3)', {
-        maxLength: 2_000,
-      }),
+      redirect_uri: text(
+        'Where the browser comes back: the page /console/connected of the gateway, or a loopback address of the caller (RFC 8252 section 7.3)',
+        { maxLength: 2_000 },
+      ),
+      link: LINK,
     }),
     example: { redirect_uri: 'http://127.0.0.1:33418/connected' },
     answers: { 200: answer('Open the address in a browser', record({ authorization_url: text() })) },

@@ -8,7 +8,8 @@ import type { AuditRecord, EnginePorts } from '../ports.js';
 const goesOn = ({ code, facts }: ToolError): boolean =>
   code === 'APPROVAL_REQUIRED'
     ? facts?.approval?.by !== undefined
-    : code === 'INPUT_REQUIRED' && facts?.input !== undefined;
+    : (code === 'INPUT_REQUIRED' && facts?.input !== undefined) ||
+      (code === 'AUTHORIZATION_REQUIRED' && facts?.connect !== undefined);
 
 /**
  * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,

@@ -248,7 +248,9 @@ describe('the connect page', () => {
       expect(await put(BOB, key, link)).toMatchObject({ status: 400, body: { details: { fields: ['link'] } } });
     const path = '/api/v1/connections/mcp/mine/authorize';
     // Made for another source.
-    expect(await fleet.ask({ path, body: { redirect_uri: PAGE, link: mark }, key: ann })).toMatchObject({ status: 400 });
+    expect(await fleet.ask({ path, body: { redirect_uri: PAGE, link: mark }, key: ann })).toMatchObject({
+      status: 400,
+    });
     expect([await isConnected(ann), await isConnected(bob)]).toEqual([false, false]);
     expect(await put(ANN, ann, mark)).toMatchObject({ status: 204 });
     expect([await isConnected(ann), await isConnected(bob)]).toEqual([true, false]);
@@ -324,8 +326,7 @@ it('refuses a code that was used, also with the state of a new sign-in, and give
     const path = '/api/v1/connections/mcp/mine/authorize';
     return String((await fleet.ask({ path, body: { redirect_uri }, key: bob })).body.authorization_url);
   };
-  const finish = (redirect: string) =>
-    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key: bob });
+  const finish = (redirect: string) => fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key: bob });
   const used = await login.signIn(await begin(PAGE), 'bob@login');
   expect(await finish(used)).toMatchObject({ status: 200 });
   const replayed = new URLSearchParams(used);

@@ -1,5 +1,7 @@
 export interface AuthorizationServer {
   readonly issuer: string;
+  /** Who signs in next. */
+  user: string;
   /** Grants that were revoked: families of tokens that ended. */
   readonly revoked: number;
   /** Successful refreshes by user. */

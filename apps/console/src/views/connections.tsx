@@ -122,9 +122,9 @@ function ConnectionCard({
     });
   const putKey = (key: string) => run(() => api.putConnection(source, key, link).then(() => onConnected(source)));
   return (
-    <section className="card stack" aria-labelledby={`connection ${source}`}>
+    <section className="card stack" aria-labelledby={`connection-${source}`}>
       <div className="row">
-        <h2 id={`connection ${source}`}>{source}</h2>
+        <h2 id={`connection-${source}`}>{source}</h2>
         {connected ? <Badge tone="good">connected</Badge> : <Badge tone="warn">not connected</Badge>}
       </div>
       {since !== undefined && <span className="small soft">since {dateTime(since)}</span>}

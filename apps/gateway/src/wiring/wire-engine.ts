@@ -28,7 +28,13 @@ import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { EventReporter, SharedBreakers, subjectClass } from '@toolfleet/transport';
-import { type ConnectLinks, type CredentialWatch, delegationIssuer, grantIssuer, type SignedTokens } from '@toolfleet/access';
+import {
+  type ConnectLinks,
+  type CredentialWatch,
+  delegationIssuer,
+  grantIssuer,
+  type SignedTokens,
+} from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';

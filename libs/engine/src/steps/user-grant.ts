@@ -44,5 +44,7 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
 /** Whether the entry point of a call sends its user to a page and makes the call again. */
 function opensPages({ input, mode }: CallRequest): boolean {
   const { elicitation } = input?.capabilities ?? {};
-  return mode.kind === 'run' && input?.tasks !== 'follow' && isJsonObject(elicitation) && isJsonObject(elicitation['url']);
+  return (
+    mode.kind === 'run' && input?.tasks !== 'follow' && isJsonObject(elicitation) && isJsonObject(elicitation['url'])
+  );
 }

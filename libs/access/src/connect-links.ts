@@ -17,7 +17,7 @@ interface LinkedUser {
 }
 
 /**
- * Links to the page where users connect accounts. A link signs nobody in: the page is behind the sign-in of the console, and the mark in
+ * Links to the page where users connect accounts. A link is not a credential: the page is behind the sign-in of the console, and the mark in
  * the link only says for which user and source it was made, so that a link that reaches another person connects nothing.
  */
 export class ConnectLinks {

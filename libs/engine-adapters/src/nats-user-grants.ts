@@ -104,8 +104,19 @@ export class NatsUserGrants extends UserGrants {
 
   override required(owner: GrantOwner, _auth: UserAuth, why: string): ToolError {
     const source = sourceId(owner.source);
-    const command = `fleetctl connections connect ${source}`;
+    return this.#refusal(source, why, this.deps.linkTo(owner, source));
+  }
+
+  /** The refusal of a call that has not begun: its entry point can send the user to the page and make it again. */
+  #missing(owner: GrantOwner, why: string): ToolError {
+    const source = sourceId(owner.source);
     const url = this.deps.linkTo(owner, source);
+    const refusal = this.#refusal(source, why, url);
+    return url === undefined ? refusal : refusal.withFacts({ connect: { source, url } });
+  }
+
+  #refusal(source: string, why: string, url: string | undefined): ToolError {
+    const command = `fleetctl connections connect ${source}`;
     return new ToolError('AUTHORIZATION_REQUIRED', {
       message: `${why}. Connect your account: ${url === undefined ? command : `${url} or ${command}`}`,
       details: { source, ...(url !== undefined && { url }) },
@@ -121,7 +132,7 @@ export class NatsUserGrants extends UserGrants {
     );
     const { grant_id: id, reason } = value;
     if (id === undefined)
-      throw this.required(owner, auth, reason ?? `${source} acts with your own account, which is not connected`);
+      throw this.#missing(owner, reason ?? `${source} acts with your own account, which is not connected`);
     if (changes === this.#changes) this.#known.set(key, { auth, id, until: this.deps.clock.monotonic() + KNOWN_MS });
     return id;
   }

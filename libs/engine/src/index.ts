@@ -38,6 +38,7 @@ export { toExecMessage } from './attempt.js';
 export { MAX_CACHED_CHARS, MemoryRateLimiter, MemoryResultCache, MemorySessionResults } from './memory-stores.js';
 export { callBody, explainFailure, failed, shownMetadata } from './result.js';
 export { parseSelect, showValue } from './steps/select.js';
+export { opensPages } from './steps/user-grant.js';
 export {
   oversizeDocument,
   RESULT_URI,

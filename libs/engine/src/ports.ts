@@ -105,10 +105,10 @@ export interface GrantOwner {
 export abstract class UserGrants {
   /**
    * The id of the grant of a user.
-   * @throws ToolError AUTHORIZATION_REQUIRED when there is none; AUTH_NOT_CONFIGURED, SERVICE_UNAVAILABLE
+   * @throws ToolError AUTHORIZATION_REQUIRED when there is none, with `facts.connect` if there is a page to connect one; AUTH_NOT_CONFIGURED, SERVICE_UNAVAILABLE
    */
   abstract find(owner: GrantOwner, auth: UserAuth): MaybePromise<string>;
-  /** AUTHORIZATION_REQUIRED, with where the user connects an account: `details.source`, and `details.url` if there is a page. */
+  /** AUTHORIZATION_REQUIRED for a grant that the upstream no longer takes, with where the user connects an account. */
   abstract required(owner: GrantOwner, auth: UserAuth, why: string): ToolError;
 }
 

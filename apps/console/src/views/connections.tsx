@@ -93,7 +93,7 @@ function ConnectionList({
   const isMissing = chosen !== undefined && !connections.some(({ source }) => source === chosen);
   return (
     <>
-      {isMissing && <Empty>{chosen} is no source that acts as its users, or you may not use its tools.</Empty>}
+      {isMissing && <Empty>{chosen} does not act as its users, or you may not use its tools.</Empty>}
       {connections.toSorted((a, b) => Number(b.source === chosen) - Number(a.source === chosen)).map(render)}
     </>
   );

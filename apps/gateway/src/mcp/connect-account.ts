@@ -13,7 +13,7 @@ import {
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
-import { ANSWER_MS } from '@toolfleet/engine';
+import { ANSWER_MS, opensPages } from '@toolfleet/engine';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
 import { askClient, type OpenRequest } from './elicitation.js';
 import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
@@ -23,16 +23,16 @@ const KEY = 'connect';
 const CONNECT_MS: Milliseconds = 45_000;
 
 /** A call that waits for an account. */
-export interface RequiredAccount {
+interface RequiredAccount {
   source: string;
   url: string;
-  /** As the caller is told who opens no page. */
+  /** The refusal, for clients that open no page. */
   message: string;
 }
 
 /** The account that a refused call needs; undefined for other refusals, and where the client opens no pages. */
-export function readRequiredAccount(refusal: unknown): RequiredAccount | undefined {
-  if (!isToolError(refusal) || refusal.code !== 'AUTHORIZATION_REQUIRED') return undefined;
+export function readRequiredAccount(refusal: unknown, request: CallRequest): RequiredAccount | undefined {
+  if (!isToolError(refusal) || refusal.code !== 'AUTHORIZATION_REQUIRED' || !opensPages(request)) return undefined;
   const { connect } = refusal.facts ?? {};
   return connect && { ...connect, message: refusal.message };
 }

@@ -122,7 +122,7 @@ export async function runAsking<T>(
         refusal = undefined;
         const approval = request.approval?.asks ? readRequiredApproval(thrown) : undefined;
         const input = readRequiredInput(thrown);
-        const account = readRequiredAccount(thrown);
+        const account = readRequiredAccount(thrown, request);
         if (!approval && !input && !account) throw thrown;
         const following = follow && input && followingTask(request, input);
         if (following) return await follow(following);

@@ -21,6 +21,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { readParked } from '@toolfleet/results';
 import { readRequiredApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
+import { readRequiredAccount } from './connect-account.js';
 import { runAsking, toAsking, type AskedClient } from './input-request.js';
 import type { McpServerDeps } from './mcp-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
@@ -99,7 +100,8 @@ export async function callPlainTool(
     if (request.approval.asks && readRequiredApproval(error)) return undefined;
     const task = await waitingTask(deps, request, error);
     if (task) return task;
-    const asks = isToolError(error) && (error.code === 'INPUT_REQUIRED' || error.facts?.connect !== undefined);
+    const asks =
+      (isToolError(error) && error.code === 'INPUT_REQUIRED') || readRequiredAccount(error, request) !== undefined;
     if (!call.exchange || !asks) return toRefusal(deps, request, error);
     call.exchange.begun = { request, refusal: error };
     return undefined;

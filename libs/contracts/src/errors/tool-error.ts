@@ -31,7 +31,7 @@ export interface FailureFacts {
   approval?: RequiredApproval;
   /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
   input?: RequiredInput;
-  /** AUTHORIZATION_REQUIRED: where the user connects an account. Absent where the client of the caller opens no page. */
+  /** AUTHORIZATION_REQUIRED: where the user connects an account before the call is made again. */
   connect?: { source: string; url: string };
 }
 

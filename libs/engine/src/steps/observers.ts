@@ -1,15 +1,16 @@
-import { isToolError, toToolError, type CallResult, type ToolError } from '@toolfleet/contracts';
+import { isToolError, toToolError, type CallRequest, type CallResult, type ToolError } from '@toolfleet/contracts';
 import { isExecutorFault } from '../attempt.js';
 import { chargedMicroUsd, type ActiveCall } from '../call.js';
 import { step, type Step } from '../step.js';
+import { opensPages } from './user-grant.js';
 import type { AuditRecord, EnginePorts } from '../ports.js';
 
 /** Whether a call goes on after this refusal: a person is asked. */
-const goesOn = ({ code, facts }: ToolError): boolean =>
+const goesOn = ({ code, facts }: ToolError, request: CallRequest): boolean =>
   code === 'APPROVAL_REQUIRED'
     ? facts?.approval?.by !== undefined
     : (code === 'INPUT_REQUIRED' && facts?.input !== undefined) ||
-      (code === 'AUTHORIZATION_REQUIRED' && facts?.connect !== undefined);
+      (code === 'AUTHORIZATION_REQUIRED' && facts?.connect !== undefined && opensPages(request));
 
 /**
  * Writes one audit record per call and counts it in the metrics. Admission is recorded only if it refuses the call, and dry runs,
@@ -27,7 +28,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
       result = await next(active);
     } catch (thrown) {
       const error = toToolError(thrown);
-      if (!goesOn(error)) finished(active, error);
+      if (!goesOn(error, active.request)) finished(active, error);
       throw error;
     }
     if (active.request.mode.kind !== 'admit') finished(active, result);

@@ -1,4 +1,4 @@
-import { isJsonObject, isToolError, type CallRequest, type CallResult } from '@toolfleet/contracts';
+import { isJsonObject, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import { withGrant, type Call } from '../call.js';
 import type { EnginePorts, GrantOwner } from '../ports.js';
@@ -8,8 +8,7 @@ import { step, type Next, type Step } from '../step.js';
  * Finds the credential of the caller for a tool that acts upstream as its user. The id of the grant becomes part of what the tool
  * observes: caches, single flight and the idempotency key then share nothing between users, and nothing between two accounts of one user.
  * The user is that of the credential, never one that the call names.
- * @throws ToolError as `UserGrants.find`, with `facts.connect` if the client of the caller can open a page; also after an attempt, when
- *   the upstream no longer takes the credential
+ * @throws ToolError as `UserGrants.find`; also after an attempt, when the upstream no longer takes the credential
  */
 export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
   return step('user grant', (call, next) => {
@@ -20,19 +19,8 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
   async function asUser(call: Call, auth: UserAuth, next: Next): Promise<CallResult> {
     const { tenantId, userId } = call.request.principal;
     const owner: GrantOwner = { tenantId, userId, source: call.tool.source };
-    const grant = await find(call, owner, auth);
+    const grant = await grants.find(owner, auth);
     return stillGranted(call, owner, auth, await next(withGrant(call, grant)));
-  }
-
-  async function find({ request }: Call, owner: GrantOwner, auth: UserAuth): Promise<string> {
-    try {
-      return await grants.find(owner, auth);
-    } catch (error) {
-      if (!isToolError(error) || error.code !== 'AUTHORIZATION_REQUIRED' || !opensPages(request)) throw error;
-      const { source, url } = error.details ?? {};
-      if (typeof source !== 'string' || typeof url !== 'string') throw error;
-      throw error.withFacts({ connect: { source, url } });
-    }
   }
 
   function stillGranted({ tool }: Call, owner: GrantOwner, auth: UserAuth, result: CallResult): CallResult {
@@ -41,8 +29,8 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
   }
 }
 
-/** Whether the entry point of a call sends its user to a page and makes the call again. */
-function opensPages({ input, mode }: CallRequest): boolean {
+/** Whether the entry point of a call sends its user to the page where an account is connected, and makes the call again. */
+export function opensPages({ input, mode }: CallRequest): boolean {
   const { elicitation } = input?.capabilities ?? {};
   return (
     mode.kind === 'run' && input?.tasks !== 'follow' && isJsonObject(elicitation) && isJsonObject(elicitation['url'])

@@ -24,7 +24,10 @@ import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
 
 const CONF = fileURLToPath(new URL('../deploy/nats.conf', import.meta.url));
 /** Served by records, for gateways. */
-const APPROVALS = ['ask', 'show', 'list', 'decide', 'begin', 'end', 'due'].map((verb) => `records.approval.${verb}`);
+const APPROVALS = [
+  ...['ask', 'show', 'list', 'decide', 'begin', 'end', 'due'].map((verb) => `records.approval.${verb}`),
+  ...['use', 'list', 'show', 'revoke'].map((verb) => `records.grant.${verb}`),
+];
 const DOORS = ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel'] as const;
 const INBOXED = [
   'gateway',

@@ -11,6 +11,7 @@ ask contains {"question": "Post what two agree on?", "on_approval": "park", "quo
 ask contains {"question": "Pay for it?", "roles": {"finance"}} if startswith(note, "pay ")
 ask contains {"question": "Post it now?", "expires_in_seconds": 1} if startswith(note, "now ")
 ask contains {"question": "Post it?", "on_approval": "wait"} if startswith(note, "bad ")
+ask contains {"question": sprintf("Post %v?", [note]), "grant": {"max_hours": 2, "fields": {"text"}, "for": "Posts of grants"}} if startswith(note, "grant ")
 ask contains "Look for this person?" if { input.tool == "crm_find"; input.arguments.name == "ask" }
 `;
 
@@ -56,7 +57,7 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
     const decide = (id: string, decision: 'approve' | 'reject', key: string, ask: Partial<Ask> = {}) =>
       fleet().ask({ path: `/api/v1/approvals/${id}/${decision}`, body: {}, key, ...ask });
     const state = async (id: string) => (await show(id, bob)).body.state;
-    const records = async (id: string): Promise<{ status: string; code?: string }[]> =>
+    const records = async (id: string): Promise<{ status: string; code?: string; approval_grant?: string }[]> =>
       (await fleet().ask({ path: `/api/v1/calls?id=${id}`, key: member() })).body.calls;
 
     it('run once after one yes, however often and wherever it is given', async () => {
@@ -205,6 +206,73 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       });
       expect(await ended(id)).toMatchObject({ status: 'succeeded' });
       expect((await fleetctl(bob, 'approvals', 'reject', id, '--note', 'late')).code).toBe(1);
+    });
+
+    it('run without a question once people have granted others like them', async () => {
+      const { id } = (await post('grant first')).body.details.approval;
+      const yes = (grant: object) =>
+        fleet().ask({ path: `/api/v1/approvals/${id}/approve`, body: { grant }, key: bob });
+      expect((await show(id, bob)).body.decision.grant).toEqual({
+        for: ['Posts of grants'],
+        max_hours: 2,
+        fields: ['text'],
+      });
+      expect((await yes({ hours: 3 })).body).toMatchObject({
+        code: 'REQUEST_INVALID',
+        error: expect.stringContaining('grant.hours is 3; the policy allows at most 2'),
+      });
+      expect((await yes({ hours: 1, fields: ['board'] })).body.error).toContain("grant.fields has 'board'");
+      const given = await fleetctl(
+        bob,
+        'approvals',
+        'approve',
+        id,
+        '--grant',
+        '90m',
+        '--vary',
+        'text',
+        '--max-uses',
+        '4',
+      );
+      const [, grant = ''] = /^Grant (\S+) /m.exec(given.out) ?? [];
+      expect((await post('grant first')).body).toMatchObject({ success: true });
+
+      const runs = await Promise.all([0, 1, 0].map((gateway, n) => post(`grant ${n}`, { gateway })));
+      expect(runs.map(({ status }) => status)).toEqual([200, 200, 200]);
+      const parked = await post('grant later', wait);
+      expect(parked.body).toMatchObject({ status: 'accepted' });
+      expect(await ended(parked.body.call_id)).toMatchObject({ status: 'succeeded' });
+      const last = parked.body.call_id;
+      await eventually('it is recorded', async () => (await records(last)).length > 0);
+      expect(await records(last)).toMatchObject([{ approval_grant: grant }]);
+      // Another user of the tenant has no grant, and a call beyond its number is asked.
+      expect((await post('grant other', { key: payer })).body.code).toBe('APPROVAL_REQUIRED');
+      expect((await post('grant more')).body.code).toBe('APPROVAL_REQUIRED');
+      expect((await fleetctl(bob, 'approvals', 'grants')).out).toBe('No grants\n');
+      expect((await fleetctl(bob, 'approvals', 'grants', '--ended')).out).toMatch(
+        new RegExp(`^${grant} +post_note +globex/\\S+ +used_up .* 4/4 +Posts of grants$`, 'm'),
+      );
+
+      const next = (await post('grant again')).body.details.approval.id;
+      const second = {
+        path: `/api/v1/approvals/${next}/approve`,
+        body: { grant: { hours: 1, fields: ['text'] } },
+        key: eve,
+      };
+      const revoked = (await fleet().ask(second)).body.grant_id;
+      expect((await post('grant again and again', { gateway: 1 })).status).toBe(200);
+      const view = { path: `/api/v1/approval-grants/${revoked}`, key: eve };
+      expect((await fleet().ask(view)).body).toMatchObject({ state: 'active', uses: 1, arguments: {}, shown: '{}' });
+      expect((await fleet().ask({ ...view, key: member() })).body).not.toHaveProperty('arguments');
+      expect((await fleet().ask({ ...view, key: fleet().keys['acme']! })).status).toBe(404);
+      // The user that has it may give it up.
+      expect((await fleet().ask({ ...view, method: 'DELETE', key: member() })).body).toMatchObject({
+        state: 'revoked',
+      });
+      expect((await post('grant no more', { gateway: 1 })).body.code).toBe('APPROVAL_REQUIRED');
+      expect((await fleetctl(bob, 'approvals', 'grants', 'show', revoked)).out).toContain('revoked by');
+      const open = (await fleet().ask({ path: '/api/v1/approvals?state=pending&tool=post_note', key: bob })).body;
+      for (const one of open.approvals) await decide(one.id, 'reject', bob);
     });
 
     it('are not taken while they cannot be stored, and wait through a restart of their store', async () => {

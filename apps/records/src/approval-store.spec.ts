@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { APPROVAL_TRANSITIONS, type ApprovalState } from '@toolfleet/contracts';
-import type { ApprovalAsk, ApprovalPerson, StoredApproval } from '@toolfleet/contracts/approvals';
+import type { GrantUse } from '@toolfleet/contracts/approval-grants';
+import type { ApprovalAsk, ApprovalPerson, StoredApproval, VotedGrant } from '@toolfleet/contracts/approvals';
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
@@ -48,6 +49,8 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       opened.push(store);
       return store.approvals;
     };
+    /** The grants of the store that was opened last. */
+    const grants = () => opened.at(-1)!.grants;
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((store) => store.close()));
     });
@@ -193,6 +196,132 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(rest.approvals.map((one) => one.tool)).toEqual(['a']);
       expect((await approvals.list({ tenant_id, states: ['approved'], limit: 3 })).approvals).toEqual([]);
       expect((await approvals.list({ tenant_id, tool: 'b', limit: 3 })).approvals).toHaveLength(1);
+    });
+
+    describe('give grants', () => {
+      const offer = { for: ['Deletions'], max_s: 7_200, fields: ['note', 'size'], max_uses: 3 };
+      const rule = { grant: offer };
+      const args = { id: 7, note: SECRET, size: 1 };
+      const wanted = { until: NOON + HOUR, fields: ['size'] };
+      let calls = 0;
+      const use = (more: Partial<GrantUse> = {}): GrantUse => ({
+        call_id: `u${(calls += 1)}`,
+        use_key: `u${calls}`,
+        requester: { tenant_id: 'acme', user_id: 'ann', key_id: 'another' },
+        acting_user_id: 'ann',
+        tool: 'crm_delete',
+        revision: 'r1',
+        rule,
+        arguments: { ...args, size: calls },
+        ...more,
+      });
+      const give = async (approvals: CallStore['approvals'], id: string, grant: VotedGrant | undefined, more = {}) => {
+        await approvals.ask(parked(id, { rule, arguments: args, ...more }), NOON);
+        const { approval } = await approvals.decide(
+          { call_id: id, decision: 'approve', by: person('bob'), grant },
+          NOON,
+        );
+        return approval?.grant_id;
+      };
+
+      it('for the same user, tool, rule and arguments only, until they end', async () => {
+        const id = await give(await open(), 'c1', wanted);
+        const covered = async (more: Partial<GrantUse>, now = NOON + 1) =>
+          (await grants().use(use(more), now)).grant_id === id;
+        const requester = { tenant_id: 'acme', user_id: 'joe' };
+        const other: Partial<GrantUse>[] = [
+          { arguments: { ...args, note: 'another' } },
+          { arguments: { ...args, more: 1 } },
+          { arguments: { note: SECRET, size: 1 } },
+          { requester },
+          { requester: { tenant_id: 'globex', user_id: 'ann' } },
+          { acting_user_id: 'joe' },
+          { tool: 'crm_find' },
+          { revision: 'r2' },
+          { rule: {} },
+          { rule: { grant: { ...offer, for: ['Other deletions'] } } },
+          { rule: { ...rule, quorum: 2 } },
+          { rule: { ...rule, roles: [['finance']] } },
+          { rule: { ...rule, not_requester: true } },
+          { rule: { grant: { ...offer, fields: ['note'] } } },
+        ];
+        expect(await Promise.all(other.map((more) => covered(more)))).toEqual(other.map(() => false));
+        expect(await covered({ rule: { grant: { ...offer, max_s: 60 } } }, NOON + 60_001)).toBe(false);
+        expect(await covered({}, NOON + HOUR)).toBe(false);
+        expect((await grants().show(id!, true)).grant).toMatchObject({ uses: 0, until: NOON + HOUR, fields: ['size'] });
+
+        expect(await covered({ arguments: { id: 7, note: SECRET } })).toBe(true);
+        // The same call asks again.
+        const again = use({ use_key: 'key' });
+        expect(await Promise.all([grants().use(again, NOON + 2), grants().use(again, NOON + 2)])).toEqual([
+          { grant_id: id },
+          { grant_id: id },
+        ]);
+        const shown = await grants().show(id!, true);
+        expect(shown).toMatchObject({ grant: { uses: 2, last_used_at: NOON + 2 }, arguments: { id: 7, note: SECRET } });
+        expect(shown.arguments).not.toHaveProperty('size');
+        expect(await covered({ rule: { grant: { ...offer, max_uses: 2 } } })).toBe(false);
+
+        expect(await grants().revoke({ grant_id: id!, by: person('eve') }, NOON + 3)).toMatchObject({ changed: true });
+        expect(await grants().revoke({ grant_id: id!, by: person('eve') }, NOON + 4)).toMatchObject({ changed: false });
+        expect(await covered({})).toBe(false);
+        expect(await grants().use(again, NOON + 4)).toEqual({});
+        const { grants: ended } = await grants().list({ tenant_id: 'acme', ended: true, limit: 100 }, NOON);
+        expect(ended.find((one) => one.grant_id === id)).toMatchObject({ revoked_by: { user_id: 'eve' }, uses: 2 });
+        expect((await grants().list({ tenant_id: 'acme', limit: 100 }, NOON)).grants).toEqual([]);
+      });
+
+      it('if everybody that agrees says so, and the narrowest', async () => {
+        const approvals = await open();
+        const two = { rule: { ...rule, quorum: 2 } };
+        const vote = async (id: string, first: VotedGrant | undefined, second: VotedGrant | undefined) => {
+          await give(approvals, id, first, two);
+          return approvals.decide({ call_id: id, decision: 'approve', by: person('eve'), grant: second }, NOON);
+        };
+        expect((await vote('c1', wanted, undefined)).approval).not.toHaveProperty('grant_id');
+        expect((await vote('c2', undefined, wanted)).approval).not.toHaveProperty('grant_id');
+        const wide = { until: NOON + 100 * HOUR, fields: ['note', 'size', 'id'], max_uses: 2 };
+        const { approval } = await vote('c3', wide, wide);
+        expect(approval?.votes[0]).toMatchObject({ grant: { fields: ['note', 'size', 'id'] } });
+        const { grant } = await grants().show(approval!.grant_id!, false);
+        expect(grant).toMatchObject({ until: NOON + 2 * HOUR, fields: ['note', 'size'], max_uses: 2 });
+        expect(grant?.granted_by.map((one) => one.user_id).toSorted()).toEqual(['bob', 'eve']);
+        expect(await give(approvals, 'c4', wanted, { rule: {} })).toBeUndefined();
+      });
+
+      it('that are counted exactly, by two replicas at once', async () => {
+        const { connect, isShared = false } = await newDatabase();
+        const id = await give(await open({ seal: SEAL, connect }), 'c1', wanted);
+        const stores = [grants()];
+        if (isShared) {
+          await open({ seal: SEAL, connect });
+          stores.push(grants());
+        }
+        const seen = await Promise.all(
+          Array.from({ length: 12 }, (_, n) => stores[n % stores.length]!.use(use(), NOON + 1)),
+        );
+        expect(seen.filter((one) => one.grant_id === id)).toHaveLength(3);
+        expect((await grants().show(id!, false)).grant?.uses).toBe(3);
+      });
+
+      it('that go with their users, those that gave them, and time', async () => {
+        const approvals = await open();
+        const tenant_id = `granted-${Math.random()}`;
+        const of = (user_id: string) => ({ requester: { tenant_id, user_id }, acting_user_id: user_id });
+        for (const user of ['ann', 'joe', 'kim']) await give(approvals, `${tenant_id}-${user}`, wanted, of(user));
+        const erase = (userId: string, dryRun = false) => grants().eraseOwner({ tenantId: tenant_id, userId }, dryRun);
+        expect([await erase('ann', true), await erase('ann'), await erase('ann')]).toEqual([1, 1, 0]);
+        await grants().eraseBefore(NOON + HOUR, { only: tenant_id });
+        expect((await grants().list({ tenant_id, limit: 9 }, NOON)).grants).toHaveLength(2);
+        const page = await grants().list({ tenant_id, limit: 1 }, NOON);
+        const rest = await grants().list({ tenant_id, limit: 9, before: page.next! }, NOON);
+        expect([...page.grants, ...rest.grants].map((one) => one.requester.user_id).toSorted()).toEqual(['joe', 'kim']);
+        await grants().eraseBefore(NOON + HOUR + 1, { only: tenant_id });
+        expect((await grants().list({ tenant_id, limit: 9 }, NOON)).grants).toEqual([]);
+        await give(approvals, `${tenant_id}-c5`, wanted, of('ann'));
+        expect(await grants().eraseOwner({ tenantId: 'acme', userId: 'bob' }, false)).toBeGreaterThanOrEqual(1);
+        expect((await grants().list({ tenant_id, limit: 9 }, NOON)).grants).toEqual([]);
+      });
     });
 
     it('go with their user, tenant and time', async () => {

@@ -21,6 +21,7 @@ import {
   type ApprovalShowReply,
   type ApprovalVote,
   type StoredApproval,
+  type VotedGrant,
 } from '@toolfleet/contracts/approvals';
 import { fleetEvent, type EventData, type FleetEvent } from '@toolfleet/contracts/events';
 import { openBytes, sealBytes } from '@toolfleet/service';
@@ -28,6 +29,7 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 
 import type { BodyStore } from './body-store.js';
 import type { EventStore } from './event-store.js';
+import type { GrantStore } from './grant-store.js';
 
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface ApprovalTable {
@@ -54,6 +56,7 @@ interface ApprovalTable {
   wake_at: number | null;
   ended_at: number | null;
   code: ErrorCode | null;
+  grant_id: string | null;
   seal_key_id: string;
   sealed: Buffer;
 }
@@ -67,6 +70,8 @@ interface VoteTable {
   key_id: string | null;
   note: string | null;
   at: number;
+  /** JSON of `VotedGrant`. */
+  granted: string | null;
 }
 
 interface Tables {
@@ -102,6 +107,7 @@ export class ApprovalStore {
     db: Kysely<never>,
     private readonly bodies: BodyStore,
     private readonly events: EventStore,
+    private readonly grants: GrantStore,
   ) {
     this.#db = db as unknown as Kysely<Tables>;
   }
@@ -229,6 +235,7 @@ export class ApprovalStore {
         wake_at: asked.until,
         ended_at: null,
         code: null,
+        grant_id: null,
         seal_key_id: id,
         sealed: sealBytes(key, JSON.stringify(sealed), place(requester.tenant_id, asked.call_id)),
       })
@@ -271,11 +278,11 @@ export class ApprovalStore {
    * Stores the decision of a user, and moves the approval when enough have agreed, one has rejected it, or its requester cancels. A user
    * has one vote. A decision that comes too late changes nothing.
    */
-  decide({ call_id, decision, by, note }: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
+  decide(decided: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
     return this.#transact(now, async (tx) => {
-      const row = await this.#locked(tx, call_id);
+      const row = await this.#locked(tx, decided.call_id);
       if (!row) return { changed: false, due: false };
-      const moved = await this.#decided(tx, row, { decision, by, note }, now);
+      const moved = await this.#decided(tx, row, decided, now);
       const due = moved && row.parked === 1 && row.state !== 'pending';
       return { approval: await this.#shown(tx, row), changed: moved, due };
     });
@@ -284,7 +291,7 @@ export class ApprovalStore {
   async #decided(
     tx: Tx,
     row: ApprovalTable,
-    { decision, by, note }: Pick<ApprovalDecide, 'decision' | 'by' | 'note'>,
+    { decision, by, note, grant }: ApprovalDecide,
     now: EpochMs,
   ): Promise<boolean> {
     if (row.state === 'pending' && Number(row.until) <= now) return this.#move(tx, row, 'expire', now);
@@ -297,6 +304,7 @@ export class ApprovalStore {
       key_id: by.key_id ?? null,
       note: note ?? null,
       at: now,
+      granted: grant ? JSON.stringify(grant) : null,
     };
     await tx
       .insertInto('approval_vote')
@@ -306,7 +314,17 @@ export class ApprovalStore {
     if (decision === 'reject') return this.#move(tx, row, 'reject', now);
     const { quorum = 1 } = JSON.parse(row.rule) as ApprovalRule;
     const votes = await this.#votes(tx, row.call_id);
-    return votes.length >= quorum && this.#move(tx, row, 'approve', now);
+    if (votes.length < quorum) return false;
+    await this.#grant(tx, row, now);
+    return this.#move(tx, row, 'approve', now);
+  }
+
+  /** Stores the grant that those that agreed to a call give with it, if they do. */
+  async #grant(tx: Tx, row: ApprovalTable, now: EpochMs): Promise<void> {
+    if (!(JSON.parse(row.rule) as ApprovalRule).grant) return;
+    const opened = await this.#open(tx, row);
+    row.grant_id = (await this.grants.create(tx as never, row, opened?.arguments, now)) ?? null;
+    await tx.updateTable('call_approval').set({ grant_id: row.grant_id }).where('call_id', '=', row.call_id).execute();
   }
 
   /** Takes a decided call. Its request is absent also when it cannot be read. */
@@ -438,7 +456,7 @@ export class ApprovalStore {
     if (state !== 'pending' && state !== 'executing' && state !== 'done') {
       const votes = await this.#votes(tx, row.call_id);
       const decided_by = votes.map(({ user_id }) => user_id);
-      const data = { decision: state, decided_by, note: votes.at(-1)?.note };
+      const data = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id ?? undefined };
       tx.events.push(approvalEvent('approval.decided', row, data, { state, at: now }));
     }
     return true;
@@ -455,12 +473,13 @@ export class ApprovalStore {
 
   async #votes(db: Kysely<Tables>, callId: string): Promise<ApprovalVote[]> {
     const rows = await db.selectFrom('approval_vote').selectAll().where('call_id', '=', callId).orderBy('at').execute();
-    return rows.map(({ tenant_id, user_id, key_id, decision, note, at }) => ({
+    return rows.map(({ tenant_id, user_id, key_id, decision, note, at, granted }) => ({
       tenant_id,
       user_id,
       ...(key_id !== null && { key_id }),
       decision,
       ...(note !== null && { note }),
+      ...(granted !== null && { grant: JSON.parse(granted) as VotedGrant }),
       at: Number(at),
     }));
   }
@@ -472,7 +491,7 @@ export class ApprovalStore {
   }
 
   async #shown(db: Kysely<Tables>, row: ApprovalTable): Promise<StoredApproval> {
-    const { call_id, tenant_id, user_id, key_id, ended_at, code } = row;
+    const { call_id, tenant_id, user_id, key_id, ended_at, code, grant_id } = row;
     return {
       call_id,
       requester: { tenant_id, user_id, ...(key_id !== null && { key_id }) },
@@ -490,6 +509,7 @@ export class ApprovalStore {
       votes: await this.#votes(db, call_id),
       ...(ended_at !== null && { ended_at: Number(ended_at) }),
       ...(code !== null && { code }),
+      ...(grant_id !== null && { grant_id }),
     };
   }
 }

@@ -26,6 +26,7 @@ import { ApprovalStore } from './approval-store.js';
 import { BodyStore, type BodyTables } from './body-store.js';
 import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
+import { GrantStore } from './grant-store.js';
 import { Durations, ROUNDED_MS } from './durations.js';
 import { EventStore, type StoredEvents } from './event-store.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
@@ -74,6 +75,7 @@ interface CallTable {
   micro_usd: number;
   tokens: number;
   body_bytes: number | null;
+  approval_grant: string | null;
 }
 
 interface RecordTables extends BodyTables {
@@ -125,6 +127,8 @@ export class CallStore {
   readonly bodies: BodyStore;
   /** Calls that people decide on, in the same database. */
   readonly approvals: ApprovalStore;
+  /** What people allow besides them. */
+  readonly grants: GrantStore;
   /** Events, the endpoints that receive them, and deliveries, in the same database. */
   readonly events: EventStore;
   readonly webhooks: WebhookEndpoints;
@@ -142,7 +146,8 @@ export class CallStore {
     const db = this.#db as unknown as Kysely<never>;
     this.bodies = new BodyStore(db, seal);
     this.events = new EventStore(db);
-    this.approvals = new ApprovalStore(db, this.bodies, this.events);
+    this.grants = new GrantStore(db, this.bodies);
+    this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants);
     this.webhooks = new WebhookEndpoints(db, secretKey);
     this.deliveries = new DeliveryQueue(db);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
@@ -384,6 +389,7 @@ export class CallStore {
   async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<number> {
     let erased = 0;
     await this.approvals.eraseBefore(at, tenants);
+    await this.grants.eraseBefore(at, tenants);
     const bounds = { ...EVERYTHING, to: at * PER_MS };
     const [tenant_id, condition] =
       'only' in tenants
@@ -581,6 +587,7 @@ function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTa
     micro_usd: call.micro_usd,
     tokens: call.tokens,
     body_bytes: hasBodies && call.body ? (call.body_bytes ?? 0) : null,
+    approval_grant: call.approval_grant ?? null,
   };
 }
 

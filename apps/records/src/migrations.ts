@@ -241,6 +241,55 @@ const webhooks: Migration = {
   },
 };
 
+/**
+ * `approval_grant` has what people allow besides the call that they approved, with the arguments that may not differ sealed;
+ * `approval_grant_use` each call that it let through.
+ */
+const approvalGrants: Migration = {
+  async up(db) {
+    const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter;
+    await db.schema.alterTable('call_record').addColumn('approval_grant', 'text').execute();
+    await db.schema.alterTable('call_approval').addColumn('grant_id', 'text').execute();
+    await db.schema.alterTable('approval_vote').addColumn('granted', 'text').execute();
+    await db.schema
+      .createTable('approval_grant')
+      .addColumn('grant_id', 'text', (column) => column.primaryKey())
+      .addColumn('call_id', 'text', (column) => column.notNull())
+      .addColumn('tenant_id', 'text', (column) => column.notNull())
+      .addColumn('user_id', 'text', (column) => column.notNull())
+      .addColumn('key_id', 'text')
+      .addColumn('acting_user_id', 'text', (column) => column.notNull())
+      .addColumn('tool', 'text', (column) => column.notNull())
+      .addColumn('revision', 'text', (column) => column.notNull())
+      .addColumn('rule', 'text', (column) => column.notNull())
+      .addColumn('fields', 'text', (column) => column.notNull())
+      .addColumn('granted_at', 'bigint', (column) => column.notNull())
+      .addColumn('until', 'bigint', (column) => column.notNull())
+      .addColumn('granted_by', 'text', (column) => column.notNull())
+      .addColumn('max_uses', 'integer')
+      .addColumn('uses', 'integer', (column) => column.notNull())
+      .addColumn('last_used_at', 'bigint')
+      .addColumn('revoked_at', 'bigint')
+      .addColumn('revoked_by', 'text')
+      .addColumn('seal_key_id', 'text', (column) => column.notNull())
+      .addColumn('sealed', isPostgres ? 'bytea' : 'blob', (column) => column.notNull())
+      .addColumn('digest', 'text', (column) => column.notNull())
+      .execute();
+    const index = (name: string, columns: string[]) =>
+      db.schema.createIndex(`approval_grant_${name}`).on('approval_grant').columns(columns);
+    await index('owner', ['tenant_id', 'user_id', 'tool', 'until']).execute();
+    await index('time', ['granted_at']).execute();
+    await db.schema
+      .createTable('approval_grant_use')
+      .addColumn('grant_id', 'text', (column) => column.notNull())
+      .addColumn('use_key', 'text', (column) => column.notNull())
+      .addColumn('call_id', 'text', (column) => column.notNull())
+      .addColumn('used_at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('approval_grant_use_key', ['grant_id', 'use_key'])
+      .execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -251,5 +300,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0003-caller': caller,
     '0004-approvals': approvals,
     '0005-webhooks': webhooks,
+    '0006-approval-grants': approvalGrants,
   },
 };

@@ -73,8 +73,10 @@ export class RecordsEndpoint {
     const isFirst = after === undefined;
     const told = isFirst ? await orUnavailable(this.store.deliveries.erase(scope, dry_run)) : {};
     const approvals = isFirst ? await orUnavailable(this.store.approvals.eraseOwner(scope, dry_run)) : 0;
+    const grants = isFirst ? await orUnavailable(this.store.grants.eraseOwner(scope, dry_run)) : 0;
     const { rows, keys, next } = await orUnavailable(this.store.erase(scope, turn));
-    return { counts: { call_records: rows, body_keys: keys, approvals, ...told }, more: next !== undefined, next };
+    const counts = { call_records: rows, body_keys: keys, approvals, approval_grants: grants, ...told };
+    return { counts, more: next !== undefined, next };
   }
 
   #after(ms: Milliseconds): () => boolean {

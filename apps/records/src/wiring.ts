@@ -17,6 +17,7 @@ import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
+import { GrantEndpoint } from './grant.endpoint.js';
 import type { RecordsConfig } from './records.config.js';
 import { RecordsEndpoint, StoreTimeout } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
@@ -34,7 +35,7 @@ class RecordsModule {
   ): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint, WebhookEndpoint],
+      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, WebhookEndpoint],
       providers: [
         { provide: CallStore, useValue: store },
         { provide: WebhookSender, useValue: sender },

@@ -10,6 +10,7 @@ export type {
 } from '@toolfleet/contracts';
 export type {
   ApiKey,
+  ApprovalGrant,
   Breaker,
   Budget,
   CallApproval,

@@ -23,6 +23,27 @@ export interface ApprovalRule {
   not_requester?: boolean;
   /** Time for the decision; never longer than the gateway allows. */
   expires_in_s?: number;
+  /** What people may allow with their yes besides this call; absent: nothing. */
+  grant?: GrantOffer;
+}
+
+/** The calls that people may allow in advance. Where several rules ask, all of them offer it, and the narrowest offer holds. */
+export interface GrantOffer {
+  /** What a grant covers, as people read it: the text of each rule. A call for which the rules have another text is not covered. */
+  for: readonly string[];
+  /** Max life of a grant. */
+  max_s: number;
+  /** Arguments that may differ from those of the call that asked; all others are the same. */
+  fields: readonly string[];
+  /** Max number of calls; absent: any number. */
+  max_uses?: number;
+}
+
+/** Whether a grant that was given under one rule still stands under another: the same people agree to the same text. */
+export function isSameQuestion(given: ApprovalRule, now: ApprovalRule): boolean {
+  const bound = ({ grant, quorum = 1, roles = [], not_requester: isOther = false }: ApprovalRule) =>
+    JSON.stringify([grant?.for, quorum, roles, isOther]);
+  return given.grant !== undefined && bound(given) === bound(now);
 }
 
 /** Whether the person behind the caller's own client can answer: the rule does not ask for other people. */

@@ -50,11 +50,13 @@ export {
   APPROVAL_STATES,
   APPROVAL_TRANSITIONS,
   approvalAfter,
+  isSameQuestion,
   mayAskCaller,
   type Approval,
   type ApprovalEvent,
   type ApprovalRule,
   type ApprovalState,
+  type GrantOffer,
   type RequiredApproval,
 } from './approval.js';
 export type { CallMessage } from './call-fields.js';

@@ -23,8 +23,8 @@ export function openQuestions(
 }
 
 /**
- * Gets the approval of a call with open questions, or ends it. Its entry point asks the person of its client where it can and the
- * rule does not ask for other people; otherwise the question is stored for other people.
+ * Gets the approval of a call with open questions, or ends it. A call that people have granted in advance goes on. Of others, the entry
+ * point asks the person of its client where it can and the rule does not ask for other people; otherwise the question is stored.
  * @throws ToolError APPROVAL_REQUIRED with the open questions; APPROVAL_INVALIDATED when the stored approval of the call does not hold
  *   any more; as `ApprovalPort.ask`
  */
@@ -43,6 +43,13 @@ export async function requireApproval(
       details: { approval_id: given.id },
     });
   const required: RequiredApproval = { questions, revision: tool.revision, fingerprint: identity.fingerprint, rule };
+  if (rule?.grant && approvals && request.mode.kind !== 'dry') {
+    const grant = await approvals.useGrant({ call, required });
+    if (grant !== undefined) {
+      call.active.approvalGrant = grant;
+      return next(call);
+    }
+  }
   const byEntry = asks && mayAskCaller(rule);
   const refusal = new ToolError('APPROVAL_REQUIRED', {
     message: `A person has to approve this call first: ${questions.join('; ')}`,

@@ -34,6 +34,8 @@ export interface ActiveCall {
   tool?: RegisteredTool;
   /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
+  /** Id of the grant that let the call run without asking people. */
+  approvalGrant?: string;
   /** Lossless conversions made on the arguments. */
   coercions: readonly Coercion[];
   /** Names of dropped arguments: the tool does not declare them. */

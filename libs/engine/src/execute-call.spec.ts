@@ -146,6 +146,23 @@ describe('executeCall', () => {
     expect(await agreed('Delete it?', 'r2')).toMatchObject({ ok: true });
   });
 
+  test('a call that people granted runs without a question to anybody, and its record names the grant', async () => {
+    const { ports, clock, audit } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const grants: (string | undefined)[] = ['g1', undefined];
+    const approvals = {
+      useGrant: async () => grants.shift(),
+      ask: () => Promise.reject(new Error('people were asked')),
+    };
+    const grant = { for: ['Deletions'], max_s: 60, fields: [] };
+    const policy = { decide: () => ({ allowed: true as const, ask: ['Delete it?'], approval: { grant } }) };
+    const asking = makeExecuteCall({ ...ports, policy, approvals });
+    expect(await asking(aRequest(clock, { approval: { asks: true } }))).toMatchObject({ ok: true });
+    expect(audit.records.map(({ call }) => call.approvalGrant)).toEqual(['g1']);
+    await expect(asking(aRequest(clock, { approval: { asks: true } }))).rejects.toMatchObject({
+      code: 'APPROVAL_REQUIRED',
+    });
+  });
+
   test('an executor that throws fails the call, not the engine', async () => {
     const { call, audit } = anEngine(
       {},

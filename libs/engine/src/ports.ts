@@ -148,6 +148,12 @@ export abstract class ApprovalPort {
    *   cannot be stored
    */
   abstract ask(request: ApprovalRequest): Promise<{ idempotencyKey: string }>;
+
+  /**
+   * The id of the grant that people gave for calls like this one, which counts it; undefined when there is none, and while that is not
+   * known. Never rejects.
+   */
+  abstract useGrant(request: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined>;
 }
 
 /** Token buckets by key, shared by all replicas. */

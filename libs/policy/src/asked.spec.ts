@@ -36,6 +36,32 @@ describe('a question with conditions', () => {
     });
   });
 
+  it('offers grants as docs/approvals.md shows it', () => {
+    const examples = [...readFileSync(PAGE, 'utf8').matchAll(/^```rego\n(.*?)^```$/gms)];
+    expect(decide(examples[1]![1]!)).toEqual({
+      deny: [],
+      ask: ['Refund 150 USD to customer ??'],
+      approval: {
+        grant: {
+          for: ['Refunds up to 500 USD to customer ?'],
+          max_s: 8 * 3_600,
+          fields: ['amount', 'reason'],
+          max_uses: 20,
+        },
+      },
+    });
+  });
+
+  it('offers a grant only where all rules do, and the narrowest', () => {
+    const rules = `
+      ask contains {"question": "Pay?", "grant": {"max_hours": 8, "fields": ["amount", "note"], "max_uses": 9}}
+      ask contains {"question": "Sure?", "grant": {"max_hours": 2, "fields": ["note", "to"], "for": "All of it"}}`;
+    expect(decide(rules).approval).toEqual({
+      grant: { for: ['All of it', 'Pay?'], max_s: 7_200, fields: ['note'], max_uses: 9 },
+    });
+    expect(decide(`${rules}\nask contains "Plain?"`).approval).toEqual({});
+  });
+
   it('is joined with others to the strictest of all', () => {
     const rules = `
       ask contains "Plain?"
@@ -62,6 +88,12 @@ describe('a question with conditions', () => {
     ['"roles": "finance"', 'roles must be names'],
     ['"not_requester": "yes"', 'not_requester must be true or false'],
     ['"expires_in_seconds": 99999999', 'expires_in_seconds must be an integer from 1 to 2592000'],
+    ['"grant": true', 'grant must be an object'],
+    ['"grant": {}', 'grant.max_hours must be an integer from 1 to 720'],
+    ['"grant": {"max_hours": 1, "field": "x"}', 'grant has no field field'],
+    ['"grant": {"max_hours": 1, "fields": "x"}', 'grant.fields must be names of arguments'],
+    ['"grant": {"max_hours": 1, "for": ""}', 'grant.for must be a string'],
+    ['"grant": {"max_hours": 1, "max_uses": 0}', 'grant.max_uses must be an integer from 1 to 1000000'],
   ])('denies the call with %s', (field, reason) => {
     expect(decide(`ask contains {"question": "Pay?", ${field}}`).deny).toEqual([
       `the policy could not be evaluated: ask "Pay?": ${reason}`,

@@ -1,4 +1,4 @@
-import type { ApprovalRule } from '@toolfleet/contracts';
+import type { ApprovalRule, GrantOffer } from '@toolfleet/contracts';
 import type { PolicyDecision } from './policy-engine.js';
 
 /** A member of `ask`: a question, or a question with the conditions of its answer (docs/policy.md). */
@@ -7,13 +7,16 @@ interface AskedQuestion extends Omit<ApprovalRule, 'roles'> {
   roles?: readonly string[];
 }
 
+const MAX_USES = 1_000_000;
+const GRANT_FIELDS = ['max_hours', 'fields', 'for', 'max_uses'];
+
 const MAX_QUORUM = 20;
 const MAX_SECONDS = 30 * 86_400;
-const FIELDS = ['question', 'on_approval', 'quorum', 'roles', 'not_requester', 'expires_in_seconds'];
+const FIELDS = ['question', 'on_approval', 'quorum', 'roles', 'not_requester', 'expires_in_seconds', 'grant'];
 
 /**
  * The questions of a decision, and all of their conditions together: the largest quorum, one role of each list, the shortest time.
- * The call is parked by its rules only if all of them have `on_approval`.
+ * The call is parked by its rules only if all of them have `on_approval`, and people may grant others only if all of them have `grant`.
  * @param members as JSON
  * @param format a member that is neither a text nor an object with a question, as a question
  * @throws Error that says which condition is invalid: the call must not run under conditions that are not understood
@@ -32,6 +35,7 @@ export function readAsked(
   const quorum = Math.max(...asked.map((one) => one.quorum ?? 1));
   const roles = asked.flatMap((one) => (one.roles ? [one.roles] : []));
   const times = asked.flatMap(({ expires_in_s: time }) => (time === undefined ? [] : [time]));
+  const grant = joinOffers(asked.map((one) => one.grant));
   return {
     ask,
     approval: {
@@ -40,7 +44,22 @@ export function readAsked(
       ...(roles.length > 0 && { roles }),
       ...(asked.some((one) => one.not_requester) && { not_requester: true }),
       ...(times.length > 0 && { expires_in_s: Math.min(...times) }),
+      ...(grant && { grant }),
     },
+  };
+}
+
+/** What all rules offer: all of their texts, the shortest time, the arguments that may differ by each of them. */
+function joinOffers(offers: readonly (GrantOffer | undefined)[]): GrantOffer | undefined {
+  const all = offers.filter((offer) => offer !== undefined);
+  const [first] = all;
+  if (!first || all.length < offers.length) return undefined;
+  const uses = all.flatMap(({ max_uses: max }) => (max === undefined ? [] : [max]));
+  return {
+    for: [...new Set(all.flatMap((offer) => offer.for))].toSorted(),
+    max_s: Math.min(...all.map((offer) => offer.max_s)),
+    fields: first.fields.filter((field) => all.every((offer) => offer.fields.includes(field))),
+    ...(uses.length > 0 && { max_uses: Math.min(...uses) }),
   };
 }
 
@@ -61,6 +80,7 @@ function readQuestion(member: Fields): AskedQuestion {
     time !== undefined &&
       !isWhole(time, MAX_SECONDS) &&
       `expires_in_seconds must be an integer from 1 to ${MAX_SECONDS}`,
+    member['grant'] !== undefined && grantFault(member['grant']),
   ].find((reason) => reason !== false);
   if (fault !== undefined) throw new Error(`ask ${JSON.stringify(question)}: ${fault}`);
   return {
@@ -70,8 +90,35 @@ function readQuestion(member: Fields): AskedQuestion {
     ...(roles !== undefined && { roles: roles as string[] }),
     ...(isOther === true && { not_requester: true }),
     ...(time !== undefined && { expires_in_s: Number(time) }),
+    ...(member['grant'] !== undefined && { grant: readOffer(member['grant'] as Fields, question as string) }),
   };
 }
+
+/** What is wrong with the member `grant`; false if nothing is. */
+function grantFault(grant: unknown): string | false {
+  if (typeof grant !== 'object' || grant === null || Array.isArray(grant)) return 'grant must be an object';
+  const { max_hours: hours, fields, for: covered, max_uses: uses } = grant as Fields;
+  const unknown = Object.keys(grant).filter((name) => !GRANT_FIELDS.includes(name));
+  const faults = [
+    unknown.length > 0 && `grant has no field ${unknown.join(', ')}`,
+    !isWhole(hours, MAX_SECONDS / 3_600) && `grant.max_hours must be an integer from 1 to ${MAX_SECONDS / 3_600}`,
+    fields !== undefined && !isNames(fields) && 'grant.fields must be names of arguments',
+    covered !== undefined && (typeof covered !== 'string' || covered === '') && 'grant.for must be a string',
+    uses !== undefined && !isWhole(uses, MAX_USES) && `grant.max_uses must be an integer from 1 to ${MAX_USES}`,
+  ];
+  return faults.find((reason) => reason !== false) ?? false;
+}
+
+/** Without a text of its own, a grant is for the question: a call with another question is not covered. */
+const readOffer = (
+  { max_hours: hours, fields, for: covered, max_uses: uses }: Fields,
+  question: string,
+): GrantOffer => ({
+  for: [(covered as string | undefined) ?? question],
+  max_s: Number(hours) * 3_600,
+  fields: (fields as string[] | undefined) ?? [],
+  ...(uses !== undefined && { max_uses: Number(uses) }),
+});
 
 const isWhole = (value: unknown, max: number): boolean => {
   const isNumber = typeof value === 'number' || typeof value === 'bigint';

@@ -1,5 +1,15 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import type {
+  GrantList,
+  GrantListReply,
+  GrantRevoke,
+  GrantRevokeReply,
+  GrantShow,
+  GrantShowReply,
+  GrantUse,
+  GrantUseReply,
+} from '@toolfleet/contracts/approval-grants';
+import type {
   ApprovalAsk,
   ApprovalAskReply,
   ApprovalBeginReply,
@@ -54,6 +64,22 @@ export class NatsApprovalRecords {
 
   due(wanted: ApprovalDue): Promise<ApprovalDueReply> {
     return this.#request(SUBJECTS.approvalDue, wanted);
+  }
+
+  useGrant(asked: GrantUse): Promise<GrantUseReply> {
+    return this.#request(SUBJECTS.approvalGrantUse, asked);
+  }
+
+  listGrants(query: GrantList): Promise<GrantListReply> {
+    return this.#request(SUBJECTS.approvalGrantList, query);
+  }
+
+  showGrant(question: GrantShow): Promise<GrantShowReply> {
+    return this.#request(SUBJECTS.approvalGrantShow, question);
+  }
+
+  revokeGrant(revocation: GrantRevoke): Promise<GrantRevokeReply> {
+    return this.#request(SUBJECTS.approvalGrantRevoke, revocation);
   }
 
   #request<T>(subject: string, message: object): Promise<T> {

@@ -233,6 +233,7 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     micro_usd: record.microUsd,
     tokens: record.result?.replayOf === undefined ? (record.result?.usage.tokens ?? 0) : 0,
     trace_id: trace?.split('-')[1],
+    approval_grant: record.call.approvalGrant,
   };
 }
 

@@ -1,7 +1,8 @@
-import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type { ApprovalList, ApprovalShowReply, StoredApproval } from '@toolfleet/contracts/approvals';
+import { ToolError, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
+import type { ApprovalList, ApprovalShowReply, StoredApproval, VotedGrant } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { hasRight, toMaker } from '@toolfleet/access';
+import type { Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { isCallId, toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
 
@@ -15,10 +16,19 @@ export interface SeenApproval {
   arguments?: JsonObject;
 }
 
+/** What a decider asks to allow besides the call. */
+export interface WantedGrant {
+  hours: number;
+  /** Arguments that may differ; absent: none. */
+  fields?: string[];
+  max_uses?: number;
+}
+
 interface ApprovalDecisionsDeps {
   /** Absent: calls are not recorded, and none wait. */
   records: ApprovalRecords | undefined;
   calls: Pick<ParkedCalls, 'wake'> | undefined;
+  clock: Pick<Clock, 'now'>;
   logger: Pick<Logger, 'info'>;
   publicUrl?: string | undefined;
 }
@@ -46,21 +56,22 @@ export class ApprovalDecisions {
   async show(caller: Principal, callId: string): Promise<SeenApproval> {
     const { approval, arguments: args } = await this.#find(callId, true);
     if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
-    if (!isDecider(caller, approval)) return this.#seen(caller, approval);
+    if (!mayDecide(caller, approval)) return this.#seen(caller, approval);
     if (toMaker(caller) !== makerOf(approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
     return { ...this.#seen(caller, approval), ...(args && { arguments: args }) };
   }
 
   /**
    * Approves or rejects a call. The same decision sent again is answered like the first.
-   * @throws ToolError NOT_FOUND; PERMISSION_DENIED with the reason; APPROVAL_DECIDED when it was decided otherwise, or is over;
+   * @param grant what else is allowed with a yes
+   * @throws ToolError NOT_FOUND; REQUEST_INVALID for a grant that the policy does not offer; PERMISSION_DENIED with the reason; APPROVAL_DECIDED when it was decided otherwise, or is over;
    *   SERVICE_UNAVAILABLE
    */
   async decide(
     caller: Principal,
     callId: string,
     decision: 'approve' | 'reject',
-    note: string | undefined,
+    { note, grant }: { note?: string | undefined; grant?: WantedGrant | undefined } = {},
   ): Promise<SeenApproval> {
     const { records, calls } = this.deps;
     const { approval: asked } = await this.#find(callId);
@@ -68,7 +79,8 @@ export class ApprovalDecisions {
     const refusal = findRefusal(caller, asked);
     if (refusal) throw refusal;
     const by = { tenant_id: caller.tenantId, user_id: caller.userId, key_id: caller.keyId };
-    const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note });
+    const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
+    const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note, grant: voted });
     if (!approval) throw unknownApproval(callId);
     const isKnown = approval.votes.some((vote) => vote.user_id === by.user_id && vote.decision === decision);
     if (!changed && !isKnown)
@@ -77,6 +89,7 @@ export class ApprovalDecisions {
         details: { state: approval.state },
       });
     this.#audit(caller, approval, decision === 'approve' ? 'call approved' : 'call rejected');
+    if (changed && approval.grant_id !== undefined) this.#audit(caller, approval, 'grant given for other calls');
     // The record has the decision: a call that cannot be woken now is woken within seconds.
     if (due) await calls?.wake(approval).catch(() => undefined);
     if (approval.state === 'expired')
@@ -99,9 +112,9 @@ export class ApprovalDecisions {
     return { approval, decision, ...(refusal !== undefined && { refusal }) };
   }
 
-  #audit(caller: Principal, { call_id, requester, tool, state }: StoredApproval, what: string): void {
+  #audit(caller: Principal, { call_id, requester, tool, state, grant_id }: StoredApproval, what: string): void {
     const { tenantId: tenant_id, userId: user_id, keyId: key_id } = caller;
-    const call = { approval: call_id, approval_tenant: requester.tenant_id, tool_name: tool, state };
+    const call = { approval: call_id, approval_tenant: requester.tenant_id, tool_name: tool, state, grant_id };
     this.deps.logger.info({ audit: CHAINED, tenant_id, user_id, key_id, ...call }, what);
   }
 }
@@ -113,10 +126,10 @@ const isMaker = (caller: Principal, approval: StoredApproval): boolean =>
   caller.tenantId === approval.requester.tenant_id && toMaker(caller) === makerOf(approval);
 
 const sees = (caller: Principal, approval: StoredApproval): boolean =>
-  caller.via !== 'delegation' && (isMaker(caller, approval) || isDecider(caller, approval));
+  caller.via !== 'delegation' && (isMaker(caller, approval) || mayDecide(caller, approval));
 
 /** Whether the rule lets callers like this one decide, without a look at the requester. */
-function isDecider(caller: Principal, { requester, rule }: StoredApproval): boolean {
+export function mayDecide(caller: Principal, { requester, rule }: Pick<StoredApproval, 'requester' | 'rule'>): boolean {
   if (!rule.roles) return hasRight(caller, 'decide_calls', requester.tenant_id);
   const isOfTenant = caller.tenantId === requester.tenant_id || hasRight(caller, 'all_tenants');
   return (
@@ -130,7 +143,7 @@ function isDecider(caller: Principal, { requester, rule }: StoredApproval): bool
 function findRefusal(caller: Principal, approval: StoredApproval): ToolError | undefined {
   const { requester, acting_user_id: acting, rule } = approval;
   const denied = (message: string) => new ToolError('PERMISSION_DENIED', { message });
-  if (!isDecider(caller, approval))
+  if (!mayDecide(caller, approval))
     return denied(
       rule.roles
         ? `Deciding on this call needs ${rule.roles.map((names) => `the role ${names.join(' or ')}`).join(' and ')}`
@@ -142,6 +155,31 @@ function findRefusal(caller: Principal, approval: StoredApproval): ToolError | u
   if (rule.not_requester === true && isUser)
     return denied('The policy lets no credential of the user that made the call decide on it');
   return undefined;
+}
+
+/**
+ * What a decider allows besides the call.
+ * @throws ToolError REQUEST_INVALID when the policy does not offer it
+ */
+function readVotedGrant({ rule }: StoredApproval, wanted: WantedGrant, now: EpochMs): VotedGrant {
+  const { grant: offer } = rule;
+  const { hours, fields = [], max_uses } = wanted;
+  const invalid = (message: string) => new ToolError('REQUEST_INVALID', { message: `Invalid request: ${message}` });
+  if (!offer) throw invalid('the policy offers no grant for calls like this one; approve it without grant');
+  if (hours * 3_600 > offer.max_s)
+    throw invalid(`grant.hours is ${hours}; the policy allows at most ${offer.max_s / 3_600}`);
+  const other = fields.find((field) => !offer.fields.includes(field));
+  if (other !== undefined)
+    throw invalid(
+      `grant.fields has '${other.slice(0, 100)}'; the policy lets ${offer.fields.length === 0 ? 'no argument' : offer.fields.join(', ')} differ`,
+    );
+  if (max_uses !== undefined && max_uses > (offer.max_uses ?? Infinity))
+    throw invalid(`grant.max_uses is ${max_uses}; the policy allows at most ${offer.max_uses}`);
+  return {
+    until: Math.floor(now + hours * 3_600_000),
+    fields: [...fields],
+    ...(max_uses !== undefined && { max_uses }),
+  };
 }
 
 const unknownApproval = (callId: string): ToolError =>

@@ -27,6 +27,16 @@ import {
   type ApprovalShowReply,
   type StoredApproval,
 } from '@toolfleet/contracts/approvals';
+import type {
+  GrantList,
+  GrantListReply,
+  GrantRevoke,
+  GrantRevokeReply,
+  GrantShow,
+  GrantShowReply,
+  GrantUse,
+  GrantUseReply,
+} from '@toolfleet/contracts/approval-grants';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { toMaker } from '@toolfleet/access';
 import { actingUserId, ApprovalPort, type ApprovalRequest } from '@toolfleet/engine';
@@ -43,6 +53,10 @@ export interface ApprovalRecords {
   begin(callId: string): Promise<ApprovalBeginReply>;
   end(ended: ApprovalEnd): Promise<ApprovalEndReply>;
   due(wanted: ApprovalDue): Promise<ApprovalDueReply>;
+  useGrant(asked: GrantUse): Promise<GrantUseReply>;
+  listGrants(query: GrantList): Promise<GrantListReply>;
+  showGrant(question: GrantShow): Promise<GrantShowReply>;
+  revokeGrant(revocation: GrantRevoke): Promise<GrantRevokeReply>;
 }
 
 interface ParkedCallsDeps {
@@ -106,6 +120,28 @@ export class ParkedCalls extends ApprovalPort {
     if (approval.state === 'rejected') throw declined(approval);
     if (approval.parked) await this.#note(approval);
     throw this.#waiting(approval, required, isKeyed);
+  }
+
+  override async useGrant({ call, required }: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined> {
+    const { request, tool, identity } = call;
+    const { principal, callId } = request;
+    const key = request.idempotencyKey === undefined ? callId : sha256(identity.idempotencyKey);
+    const used = this.deps.records.useGrant({
+      call_id: callId,
+      use_key: key,
+      ask_key: askKey(call, false),
+      requester: { tenant_id: principal.tenantId, user_id: principal.userId, key_id: principal.keyId },
+      acting_user_id: actingUserId(request),
+      tool: tool.name,
+      revision: tool.revision,
+      rule: required.rule ?? {},
+      arguments: call.arguments,
+    });
+    // People are asked instead.
+    return used.then(
+      (reply) => reply.grant_id,
+      () => undefined,
+    );
   }
 
   /** When the decision must have been made: never after the credential has expired, because the call could not run then. */
@@ -190,8 +226,10 @@ function askKey({ request, identity }: ApprovalRequest['call'], parks: boolean):
     request.idempotencyKey === undefined
       ? ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint]
       : ['key', identity.idempotencyKey];
-  return createHash('sha256').update(JSON.stringify(asked)).digest('hex');
+  return sha256(JSON.stringify(asked));
 }
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The request of a parked call as it runs once its approval is given. */
 function toParked(request: CallRequest, { questions, revision, fingerprint }: RequiredApproval): CallRequest {
@@ -291,6 +329,7 @@ function declined({ call_id, votes }: StoredApproval): ToolError {
  * @param publicUrl where people open the console; absent: relative to the gateway
  */
 export function toDecision({ call_id, questions, until, rule }: StoredApproval, publicUrl = ''): PendingDecision {
+  const { grant } = rule;
   return {
     id: call_id,
     questions: [...questions],
@@ -298,6 +337,14 @@ export function toDecision({ call_id, questions, until, rule }: StoredApproval, 
     quorum: rule.quorum ?? 1,
     ...(rule.roles ? { roles: rule.roles.map((names) => [...names]) } : { right: 'decide_calls' as const }),
     not_requester: rule.not_requester === true,
+    ...(grant && {
+      grant: {
+        for: [...grant.for],
+        max_hours: grant.max_s / 3_600,
+        fields: [...grant.fields],
+        ...(grant.max_uses !== undefined && { max_uses: grant.max_uses }),
+      },
+    }),
     url: `${publicUrl.replace(/\/+$/, '')}/console/#/approvals/${call_id}`,
   };
 }

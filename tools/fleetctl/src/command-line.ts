@@ -31,6 +31,7 @@ const SWITCHES = new Set([
   'read-arguments',
   'replay',
   'no-wait',
+  'ended',
 ]);
 const SHORT: Readonly<Record<string, string>> = {
   h: 'help',

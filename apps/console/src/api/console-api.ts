@@ -11,6 +11,9 @@ const CALL_TIMEOUT_MS = 125_000;
 /** The registry reads a document or asks a server. */
 const REGISTER_TIMEOUT_MS = 65_000;
 
+/** What a decider allows besides the approved call. */
+export type WantedGrant = NonNullable<RouteRequest<'POST /api/v1/approvals/{id}/approve'>['body']['grant']>;
+
 /** Filters, page and sums of finished calls. */
 export type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
 
@@ -129,11 +132,18 @@ export class ConsoleApi {
   /** One of them with its arguments. A look at those of another caller is logged. */
   waitingCall = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/approvals/{id}', { path: { id }, signal });
-  decideCall = (id: string, decision: 'approve' | 'reject', note: string) =>
+  decideCall = (id: string, decision: 'approve' | 'reject', { note, grant }: { note: string; grant?: WantedGrant }) =>
     this.#client.request(`POST /api/v1/approvals/{id}/${decision}`, {
       path: { id },
-      body: note === '' ? {} : { note },
+      body: { ...(note !== '' && { note }), ...(grant && { grant }) },
     });
+  /** Grants that let calls run without a question, the newest first. */
+  approvalGrants = async (signal?: AbortSignal) =>
+    (await this.#client.request('GET /api/v1/approval-grants', { signal })).grants;
+  /** One of them with the arguments of its calls. The look is logged. */
+  approvalGrant = (id: string, signal?: AbortSignal) =>
+    this.#client.request('GET /api/v1/approval-grants/{id}', { path: { id }, signal });
+  revokeGrant = (id: string) => this.#client.request('DELETE /api/v1/approval-grants/{id}', { path: { id } });
   breakers = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/breakers', { signal })).breakers;
   limits = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/limits', { signal })).tools;
   budgets = async (signal?: AbortSignal) => (await this.#client.request('GET /api/v1/budgets', { signal })).budgets;

@@ -1,10 +1,12 @@
 import type { CallApproval, ToolCallError } from '@toolfleet/client';
 import { useState } from 'react';
+import type { WantedGrant } from '../api/console-api.js';
 import { dateTime, money } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Labelled, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
+import { GrantForm, GrantList } from './approval-grants.js';
 
 const EVERY_MS = 10_000;
 
@@ -67,6 +69,7 @@ function Inbox() {
           )
         }
       </Loaded>
+      <GrantList />
     </>
   );
 }
@@ -105,13 +108,14 @@ function deciders({ decision: { quorum, roles, right } }: CallApproval): string 
 function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => void }) {
   const { api } = useSigned();
   const [note, setNote] = useState('');
+  const [grant, setGrant] = useState<WantedGrant>();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ToolCallError>();
   const decide = async (decision: 'approve' | 'reject') => {
     setBusy(true);
     setError(undefined);
     try {
-      await api.decideCall(call.id, decision, note.trim());
+      await api.decideCall(call.id, decision, { note: note.trim(), ...(decision === 'approve' && grant && { grant }) });
     } catch (thrown) {
       setError(asToolError(thrown));
     } finally {
@@ -142,6 +146,7 @@ function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => vo
         <p key={vote.user_id} className="small wrap">
           {vote.decision === 'approve' ? 'Approved' : 'Rejected'} by {vote.user_id} on {dateTime(vote.at)}
           {vote.note === undefined ? '' : `: ${vote.note}`}
+          {vote.grant && `, with others like it until ${dateTime(vote.grant.until)}`}
         </p>
       ))}
       {call.shown !== undefined && (
@@ -164,9 +169,12 @@ function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => vo
               <input id={field} value={note} maxLength={1_000} onChange={(event) => setNote(event.target.value)} />
             )}
           </Labelled>
+          {call.decision.grant && <GrantForm offer={call.decision.grant} grant={grant} onChange={setGrant} />}
           <div className="row">
             <ConfirmButton
-              question={`Let this call of ${call.tool} run?`}
+              question={
+                grant ? `Let this call of ${call.tool} run, and others like it?` : `Let this call of ${call.tool} run?`
+              }
               disabled={busy}
               onConfirm={() => void decide('approve')}
             >

@@ -34,12 +34,12 @@ export class ApprovalsController {
     @Caller() caller: Principal,
     @Input() { path, body }: RouteInput<'POST /api/v1/approvals/{id}/approve'>,
   ) {
-    return shown(await this.decisions.decide(caller, path.id, 'approve', body.note));
+    return shown(await this.decisions.decide(caller, path.id, 'approve', body));
   }
 
   @Serves('POST /api/v1/approvals/{id}/reject')
   async reject(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'POST /api/v1/approvals/{id}/reject'>) {
-    return shown(await this.decisions.decide(caller, path.id, 'reject', body.note));
+    return shown(await this.decisions.decide(caller, path.id, 'reject', body));
   }
 }
 
@@ -73,7 +73,12 @@ function shown({ approval, decision, refusal, arguments: args }: SeenApproval): 
     asked_at: toInstant(asked_at),
     ended_at: ended_at === undefined ? undefined : toInstant(ended_at),
     code: approval.code,
-    votes: votes.map((vote) => ({ ...vote, at: toInstant(vote.at) })),
+    grant_id: approval.grant_id,
+    votes: votes.map(({ grant, ...vote }) => ({
+      ...vote,
+      grant: grant && { ...grant, until: toInstant(grant.until) },
+      at: toInstant(vote.at),
+    })),
     may_decide: refusal === undefined && approval.state === 'pending',
     why_not: refusal,
     arguments: args,

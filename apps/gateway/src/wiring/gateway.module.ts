@@ -4,6 +4,7 @@ import { Clock } from '@toolfleet/resilience';
 import { AuthGuard, KeyLimitGuard, ToolsetGuard } from '../server/guards.js';
 import type { Authenticate, RequestLimits } from '@toolfleet/access';
 import type { Toolsets } from '@toolfleet/catalog';
+import { ApprovalGrantsController } from '../http/approval-grants.controller.js';
 import { ApprovalsController } from '../http/approvals.controller.js';
 import { CallsController } from '../http/calls.controller.js';
 import { ErrorFilter } from '../server/error.filter.js';
@@ -40,6 +41,7 @@ const CONTROLLERS = [
   ShannonController,
   CallsController,
   ApprovalsController,
+  ApprovalGrantsController,
   ResultsController,
   UsageController,
   BudgetsController,

@@ -6,6 +6,7 @@ import { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import { NatsApprovalRecords } from '@toolfleet/records';
 import {
   ApprovalDecisions,
+  ApprovalGrants,
   ApprovalWakes,
   AsyncCalls,
   CallEnds,
@@ -98,9 +99,11 @@ export function wireResults(
     decisions: new ApprovalDecisions({
       records: approvals,
       calls: parked,
+      clock,
       logger,
       publicUrl: settings.GATEWAY_PUBLIC_URL,
     }),
+    grants: new ApprovalGrants({ records: approvals, clock, logger }),
     wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
     selector,
     reader: new ResultReader(asyncCalls, selector),

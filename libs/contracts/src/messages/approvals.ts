@@ -6,9 +6,18 @@ import type { EpochMs, MicroUsd } from '../units.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 const USER = text(undefined, { maxLength: 300 });
-const PERSON = record({ tenant_id: ID, user_id: USER, key_id: maybe(ID) });
 /** A credential that asks or decides. */
-export type ApprovalPerson = Value<typeof PERSON>;
+export const APPROVAL_PERSON = record({ tenant_id: ID, user_id: USER, key_id: maybe(ID) });
+export type ApprovalPerson = Value<typeof APPROVAL_PERSON>;
+
+/** What a decider allows besides the call, within the offer of the rule. */
+const VOTED_GRANT = record({
+  until: integer(undefined, { minimum: 0 }),
+  /** Arguments that may differ. */
+  fields: list(text(undefined, { maxLength: 200 }), undefined, { maxItems: 100 }),
+  max_uses: maybe(integer(undefined, { minimum: 1 })),
+});
+export type VotedGrant = Value<typeof VOTED_GRANT>;
 
 /** Longest arguments that a person is asked about, as bytes of JSON. */
 export const MAX_APPROVED_BYTES = 256 * 1024;
@@ -21,7 +30,7 @@ export const MAX_PENDING_APPROVALS = 1_000;
  */
 export const APPROVAL_ASK = record({
   call_id: ID,
-  requester: PERSON,
+  requester: APPROVAL_PERSON,
   /** The user that the call is made for. */
   acting_user_id: USER,
   tool: ID,
@@ -55,6 +64,8 @@ export interface ApprovalAskReply {
 export interface ApprovalVote extends ApprovalPerson {
   decision: 'approve' | 'reject';
   note?: string;
+  /** What it allows besides the call. */
+  grant?: VotedGrant;
   at: EpochMs;
 }
 
@@ -76,6 +87,8 @@ export interface StoredApproval {
   until: EpochMs;
   votes: ApprovalVote[];
   ended_at?: EpochMs;
+  /** The grant that was stored with the last yes. */
+  grant_id?: string;
   /** Code of the failure with which the call ended, or why the approval does not hold any more. */
   code?: ErrorCode;
 }
@@ -111,8 +124,10 @@ export interface ApprovalListReply {
 export const APPROVAL_DECIDE = record({
   call_id: ID,
   decision: choice(['approve', 'reject', 'cancel']),
-  by: PERSON,
+  by: APPROVAL_PERSON,
   note: maybe(text(undefined, { maxLength: 1_000 })),
+  /** With a yes: what else is allowed, if all that agree say so. */
+  grant: maybe(VOTED_GRANT),
 });
 export type ApprovalDecide = Value<typeof APPROVAL_DECIDE>;
 export interface ApprovalDecideReply {

@@ -55,6 +55,7 @@ export const EVENTS = {
       decision: choice(['approved', 'rejected', 'cancelled', 'expired', 'invalidated']),
       decided_by: list(text(), 'Users who voted'),
       note: maybe(text('Note of the last vote')),
+      grant_id: maybe(text('Grant for other calls that was given with it')),
     }),
   },
   'budget.reached': {

@@ -37,6 +37,7 @@ const APPROVAL = named(
       asked_at: instant(),
       ended_at: maybe(instant()),
       code: maybe(text('Code of the failure with which the call ended')),
+      grant_id: maybe(text('The grant that was given with it')),
       votes: list(
         record({
           tenant_id: text(),
@@ -44,6 +45,12 @@ const APPROVAL = named(
           key_id: maybe(text()),
           decision: choice(['approve', 'reject']),
           note: maybe(text()),
+          grant: maybe(
+            record(
+              { until: instant(), fields: list(text()), max_uses: maybe(integer()) },
+              'What it allows besides the call',
+            ),
+          ),
           at: instant(),
         }),
         'One per user',
@@ -60,11 +67,60 @@ const APPROVAL = named(
 /** A question of the policy to people about one call. */
 export type CallApproval = Value<typeof APPROVAL>;
 
-const DECISION = closed({
-  note: maybe(
-    text('Shown to the caller where the call is rejected, and kept', { pattern: String.raw`^[^\x00]{1,1000}$` }),
+const NOTE = maybe(
+  text('Shown to the caller where the call is rejected, and kept', { pattern: String.raw`^[^\x00]{1,1000}$` }),
+);
+const DECISION = closed({ note: NOTE });
+const APPROVE = closed({
+  note: NOTE,
+  grant: maybe(
+    closed(
+      {
+        hours: number('How long, within the offer of the policy', { exclusiveMinimum: 0, maximum: 720 }),
+        fields: maybe(
+          list(text(undefined, { maxLength: 200 }), 'Arguments that may differ; all others are those of this call', {
+            maxItems: 100,
+          }),
+        ),
+        max_uses: maybe(integer('Max number of calls', { minimum: 1, maximum: 1_000_000 })),
+      },
+      'Also allows calls like this one. Where several users decide, all of them have to; the narrowest holds',
+    ),
   ),
 });
+
+const GRANT = named(
+  'ApprovalGrant',
+  record(
+    {
+      id: text(),
+      approval_id: text('The approval with which it was given'),
+      state: choice(['active', 'revoked', 'expired', 'used_up']),
+      for: list(text(), 'What it covers, by the texts of the rules'),
+      tool: text(),
+      revision: text('Of the definition of the tool; calls of another revision are not covered'),
+      tenant_id: text(),
+      user_id: text('Whose calls it covers'),
+      key_id: maybe(text('The credential whose calls it covers, where it has no user')),
+      acting_user_id: text('For which the calls are made'),
+      fields: list(text(), 'Arguments that may differ; all others are those of the approved call'),
+      granted_by: list(text(), 'Users that agreed'),
+      granted_at: instant(),
+      until: instant(),
+      uses: integer('Calls that it let through'),
+      max_uses: maybe(integer()),
+      last_used_at: maybe(instant()),
+      revoked_at: maybe(instant()),
+      revoked_by: maybe(text()),
+      arguments: maybe(object('Those that its calls have; for those that may give such grants')),
+      shown: maybe(text('They as text in which hidden, control and bidirectional characters are code points')),
+      hidden_characters: maybe(integer('Number of such characters')),
+    },
+    'Lets calls of a user run without a question to people',
+  ),
+);
+/** Lets calls of a user run without a question to people. */
+export type ApprovalGrant = Value<typeof GRANT>;
 const DECIDED = { 200: answer('The approval after the decision', APPROVAL) };
 
 export const APPROVAL_ROUTES = {
@@ -98,10 +154,10 @@ export const APPROVAL_ROUTES = {
     id: 'approveCall',
     tag: 'approvals',
     summary: 'Approves a call; it runs once enough users have approved it',
-    body: DECISION,
-    example: { note: 'Agreed with finance' },
+    body: APPROVE,
+    example: { note: 'Agreed with finance', grant: { hours: 8, fields: ['amount'] } },
     answers: DECIDED,
-    errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'SERVICE_UNAVAILABLE'],
+    errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'QUEUE_FULL', 'SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/approvals/{id}/reject': {
     id: 'rejectCall',
@@ -111,5 +167,34 @@ export const APPROVAL_ROUTES = {
     example: { note: 'Wrong customer' },
     answers: DECIDED,
     errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'SERVICE_UNAVAILABLE'],
+  },
+  'GET /api/v1/approval-grants': {
+    id: 'listApprovalGrants',
+    tag: 'approvals',
+    summary: 'Grants for calls of the caller, and those that it may give, without arguments',
+    query: record({
+      tool: maybe(text(undefined, { pattern: String.raw`^[^\x00-\x1f]{1,200}$` })),
+      ended: maybe(flag('Also those that were revoked, have expired or are used up')),
+      limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
+      cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
+    }),
+    answers: {
+      200: answer('The newest first', record({ grants: list(GRANT), next: maybe(text('Cursor of the next page')) })),
+    },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'GET /api/v1/approval-grants/{id}': {
+    id: 'getApprovalGrant',
+    tag: 'approvals',
+    summary: 'One grant, with the arguments of its calls for those that may give it; each look is in the audit log',
+    answers: { 200: answer('The grant', GRANT) },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'DELETE /api/v1/approval-grants/{id}': {
+    id: 'revokeApprovalGrant',
+    tag: 'approvals',
+    summary: 'Ends a grant; no call uses it from the answer on',
+    answers: { 200: answer('The grant', GRANT) },
+    errors: ['SERVICE_UNAVAILABLE'],
   },
 } as const satisfies Routes;

@@ -95,6 +95,16 @@ export const CALL_RESULT = named(
 /** A finished call as callers receive it over HTTP and NATS. */
 export type CallBody = Value<typeof CALL_RESULT>;
 
+const GRANT_OFFER = record(
+  {
+    for: list(text(), 'What a grant covers'),
+    max_hours: number(),
+    fields: list(text(), 'Arguments that may differ from those of this call'),
+    max_uses: maybe(integer('Max number of calls; absent: any')),
+  },
+  'The calls that the policy lets people allow with their yes besides this one',
+);
+
 export const PENDING_DECISION = named(
   'PendingDecision',
   record(
@@ -106,6 +116,7 @@ export const PENDING_DECISION = named(
       right: maybe(choice(['decide_calls'], 'Right that decides')),
       roles: maybe(list(list(text()), 'Who decides has one role of each list')),
       not_requester: flag('No credential of the user that made the call decides, not only the one that made it'),
+      grant: maybe(GRANT_OFFER),
       url: text('Page of the console, from the root of the gateway unless it has a public URL'),
     },
     'The decision that a call waits for',

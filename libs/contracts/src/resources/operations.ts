@@ -195,6 +195,7 @@ const FINISHED_CALL = named(
       tokens: integer(),
       trace_id: maybe(text()),
       body_bytes: maybe(integer('Size of its arguments and result, where they are kept')),
+      approval_grant: maybe(text('Id of the grant of people that let it run without a question')),
     },
     'A finished call, without arguments and results',
   ),

@@ -4,6 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
+import { grantsCommand } from './approval-grants.js';
 import { decideCall, isCallId, printCalls, showCall, waitingCalls } from './call-approvals.js';
 import { comparison } from '../replay-calls.js';
 import { jsonText, paint, plain, shellWord, table, type Terminal } from '../terminal.js';
@@ -14,18 +15,27 @@ const CONTEXT_LINES = 2;
 /** `fleetctl approvals`. */
 export const approvals: Command = {
   usage:
-    'approvals [list] | approvals show <call> | approvals show <tool> [--replay] | approvals approve <call> [--note <text>] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision>',
+    'approvals [list] | approvals show <call> | approvals show <tool> [--replay] | approvals approve <call> [--note <text>] [--grant <duration> [--vary <names>]] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision> | approvals grants [list] [--ended] | approvals grants show|revoke <grant>',
   summary: 'Decide on calls that wait for a person, and on tools that changed or look suspicious',
   options: [
     ['--note <text>', 'approve, reject: kept with the decision on a call; its caller sees why it was rejected'],
+    [
+      '--grant <duration>',
+      'approve: also allows calls like this one for so long (30m, 8h, 2d), where the policy offers it',
+    ],
+    ['--vary <names>', 'approve: arguments in which those may differ, separated by commas; default: none'],
+    ['--max-uses <n>', 'approve: max number of those'],
+    ['--ended', 'grants: also those that have ended'],
     [
       '--replay',
       'show: also runs the last calls without effects against the changed definition, and compares the results',
     ],
   ],
-  verbs: ['list', 'show', 'approve', 'reject'],
-  known: ['note', 'replay'],
+  verbs: ['list', 'show', 'approve', 'reject', 'grants'],
+  mostWords: 3,
+  known: ['note', 'grant', 'vary', 'max-uses', 'ended', 'replay'],
   async complete([verb, tool, revision], gateway) {
+    if (verb === 'grants') return tool === undefined ? ['list', 'show', 'revoke'] : [];
     if (verb === 'list' || revision !== undefined) return [];
     const { tools: waiting, calls } = await listAll(gateway);
     if (tool === undefined) return [...waiting.map(({ name }) => name), ...calls.map(({ id }) => id)];
@@ -33,6 +43,11 @@ export const approvals: Command = {
   },
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
+    if (verb === 'grants') {
+      const done = grantsCommand(context, rest);
+      if (!done) throw new CliError(`usage: fleetctl ${approvals.usage}`, EXIT.usage);
+      return done;
+    }
     const isCall = isCallId(rest[0] ?? '');
     const most = { list: 0, show: 1, approve: isCall ? 1 : 2, reject: isCall ? 1 : 2 }[verb];
     if (most === undefined || rest.length !== most)

@@ -1,9 +1,10 @@
 import type { CallApproval } from '@toolfleet/client';
-import { EXIT } from '../cli-error.js';
+import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { readGrant } from './approval-grants.js';
 
 /** Calls that `list` shows; the newest. */
 const MOST = 100;
@@ -51,6 +52,7 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
     ['decided by', decision.quorum > 1 ? `${decision.quorum} users with ${who}` : who],
     ['until', decision.until],
     ['then', call.parked ? 'it runs' : 'its caller makes it again'],
+    ...offered(decision.grant),
   ];
   for (const [name, value] of facts) terminal.out(`${name.padEnd(14)}${plain(value)}\n`);
   for (const vote of call.votes)
@@ -65,6 +67,18 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
   return EXIT.ok;
 }
 
+/** What a yes can allow besides the call. */
+function offered(grant: CallApproval['decision']['grant']): [string, string][] {
+  if (!grant) return [];
+  const { for: covered, max_hours: hours, fields, max_uses: uses } = grant;
+  const limits = [
+    `--grant up to ${hours}h`,
+    fields.length > 0 && `--vary ${fields.join(',')}`,
+    uses && `${uses} calls`,
+  ];
+  return [['can also allow', `${covered.join('; ')} (${limits.filter(Boolean).join(', ')})`]];
+}
+
 /** `approvals approve <call id>` and `reject`. */
 export async function decideCall(
   { gateway, json, terminal, line }: CommandContext,
@@ -72,11 +86,15 @@ export async function decideCall(
   id: string,
 ): Promise<number> {
   const note = optionValue(line, 'note');
-  const sent = { path: { id }, body: note === undefined ? {} : { note } };
-  const call = await gateway().request(`POST /api/v1/approvals/{id}/${decision}`, sent);
+  const grant = readGrant(line);
+  if (grant && decision === 'reject') throw new CliError('--grant belongs to approve', EXIT.usage);
+  const body = { ...(note !== undefined && { note }), ...(grant && { grant }) };
+  const call = await gateway().request(`POST /api/v1/approvals/{id}/${decision}`, { path: { id }, body });
   if (json) terminal.out(`${jsonText(call, 2)}\n`);
   else if (call.state === 'pending')
     terminal.out(`Approved; ${call.votes.length} of ${call.decision.quorum} users have\n`);
   else terminal.out(`${decision === 'approve' ? 'Approved' : 'Rejected'} ${call.tool} ${id}\n`);
+  if (!json && call.grant_id !== undefined)
+    terminal.out(`Grant ${call.grant_id}   # fleetctl approvals grants revoke\n`);
   return EXIT.ok;
 }

@@ -1,0 +1,93 @@
+import type { ApprovalGrant, RouteRequest } from '@toolfleet/client';
+import { CliError, EXIT } from '../cli-error.js';
+import type { CommandContext } from '../command.js';
+import { hasSwitch, numberOption, optionValue, type CommandLine } from '../command-line.js';
+import { jsonText, paint, plain, table } from '../terminal.js';
+
+/** Grants that `list` shows; the newest. */
+const MOST = 100;
+
+type WantedGrant = NonNullable<RouteRequest<'POST /api/v1/approvals/{id}/approve'>['body']['grant']>;
+
+/** What `--grant 8h --vary amount` allows besides the approved call. @throws CliError */
+export function readGrant(line: CommandLine): WantedGrant | undefined {
+  const life = optionValue(line, 'grant');
+  const fields = optionValue(line, 'vary')?.split(',');
+  const max_uses = numberOption(line, 'max-uses');
+  if (life === undefined) {
+    if (fields || max_uses !== undefined)
+      throw new CliError('--vary and --max-uses belong to --grant <duration>', EXIT.usage);
+    return undefined;
+  }
+  const [, amount, unit] = /^(\d+)([mhd])$/.exec(life) ?? [];
+  if (amount === undefined || unit === undefined)
+    throw new CliError(`--grant must be a duration such as 8h, not "${life}"`, EXIT.usage);
+  const hours = (Number(amount) * { m: 1, h: 60, d: 1_440 }[unit]!) / 60;
+  return { hours, ...(fields && { fields }), ...(max_uses !== undefined && { max_uses }) };
+}
+
+/** `approvals grants [list | show <id> | revoke <id>]`; undefined for other words. */
+export function grantsCommand(context: CommandContext, words: readonly string[]): Promise<number> | undefined {
+  const [verb = 'list', id, more] = words;
+  if (verb === 'list' && id === undefined) return list(context);
+  if (id === undefined || more !== undefined) return undefined;
+  if (verb === 'show') return show(context, id);
+  return verb === 'revoke' ? revoke(context, id) : undefined;
+}
+
+async function list({ gateway, json, line, terminal }: CommandContext): Promise<number> {
+  const query = { limit: MOST, ended: hasSwitch(line, 'ended') };
+  const { grants } = await gateway().request('GET /api/v1/approval-grants', { query });
+  if (json) terminal.out(`${jsonText({ grants }, 2)}\n`);
+  else if (grants.length === 0) terminal.out('No grants\n');
+  else {
+    const rows = grants.map((grant) => [
+      grant.id,
+      grant.tool,
+      `${grant.tenant_id}/${grant.user_id}`,
+      grant.state,
+      grant.until.slice(0, 16).replace('T', ' '),
+      used(grant),
+      plain(grant.for.join('; ')),
+    ]);
+    terminal.out(table(['GRANT', 'TOOL', 'CALLS OF', 'STATE', 'UNTIL (UTC)', 'USED', 'FOR'], rows, terminal.width));
+  }
+  return EXIT.ok;
+}
+
+const used = ({ uses, max_uses: max }: ApprovalGrant): string => (max === undefined ? `${uses}` : `${uses}/${max}`);
+
+/** Shows a grant with the arguments of its calls, with hidden characters as code points. */
+async function show({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
+  const grant = await gateway().request('GET /api/v1/approval-grants/{id}', { path: { id } });
+  if (json) {
+    terminal.out(`${jsonText(grant, 2)}\n`);
+    return EXIT.ok;
+  }
+  terminal.out(`${paint(terminal, 'bold', grant.tool)}  ${grant.state}\n`);
+  for (const covered of grant.for) terminal.out(`${plain(covered)}\n`);
+  const { acting_user_id: acting, user_id: user } = grant;
+  const facts: [string, string][] = [
+    ['calls of', `${grant.tenant_id}/${user}${acting === user ? '' : ` for ${acting}`}`],
+    ['granted by', `${grant.granted_by.join(', ')} ${grant.granted_at}`],
+    ['until', grant.until],
+    ['used', `${used(grant)}${grant.last_used_at === undefined ? '' : `, last ${grant.last_used_at}`}`],
+    ['may differ', grant.fields.length === 0 ? 'no argument' : grant.fields.join(', ')],
+    ['approved call', grant.approval_id],
+  ];
+  for (const [name, value] of facts) terminal.out(`${name.padEnd(14)}${plain(value)}\n`);
+  if (grant.revoked_at !== undefined)
+    terminal.out(`${'revoked by'.padEnd(14)}${plain(`${grant.revoked_by} ${grant.revoked_at}`)}\n`);
+  if (grant.shown !== undefined) terminal.out(`\n${grant.shown.split('\n').map(plain).join('\n')}\n`);
+  if (grant.hidden_characters)
+    terminal.out(paint(terminal, 'red', `\n${grant.hidden_characters} hidden characters are shown as ‹U+…›\n`));
+  if (grant.state === 'active') terminal.out(`\nfleetctl approvals grants revoke ${grant.id}\n`);
+  return EXIT.ok;
+}
+
+async function revoke({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
+  const grant = await gateway().request('DELETE /api/v1/approval-grants/{id}', { path: { id } });
+  if (json) terminal.out(`${jsonText(grant, 2)}\n`);
+  else terminal.out(`Revoked: ${grant.tool} asks again; ${grant.uses} calls used the grant\n`);
+  return EXIT.ok;
+}

@@ -1017,7 +1017,6 @@ it('records nothing where that is switched off', async () => {
   await fleet.launch('gateway', { GATEWAY_CALL_SPOOL: '0' });
   const gateway = fleet.running.get('gateway')!.length - 1;
   await fleet.untilListed(['calculator']);
-  const before = (await recentCalls({ gateway: 0 })).length;
   const unseen = await call('7*7', { gateway });
   expect((await fleet.ask({ path: '/api/v1/calls', gateway })).body).toEqual({ enabled: false, calls: [] });
   // A call over the gateway that records comes later: once it is there, the other one would be.
@@ -1027,7 +1026,6 @@ it('records nothing where that is switched off', async () => {
   );
   const after = await recentCalls({ gateway: 0 });
   expect(after.some(({ call_id: id }) => id === unseen)).toBe(false);
-  expect(after.length).toBe(before + 1);
 });
 
 /** The schema that also refuses members that it does not name. */

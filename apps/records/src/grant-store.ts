@@ -192,14 +192,14 @@ export class GrantStore {
     });
   }
 
-  /** Grants of one user for one revision of a tool that have not ended, those that last longest first. */
+  /** Grants of one user for one revision of a tool that are in force, those that last longest first; also used up ones, whose calls may ask again. */
   #active(
     db: Kysely<Tables>,
     owner: Pick<GrantTable, 'tenant_id' | 'user_id' | 'key_id' | 'acting_user_id' | 'tool' | 'revision'>,
     now: EpochMs,
   ): Promise<GrantTable[]> {
     const { key_id, ...same } = owner;
-    let select = db.selectFrom('approval_grant').selectAll().where(isActive(now));
+    let select = db.selectFrom('approval_grant').selectAll().where(isOpen(now));
     for (const [column, value] of Object.entries(same) as [keyof typeof same, string][])
       select = select.where(column, '=', value);
     select = key_id === null ? select.where('key_id', 'is', null) : select.where('key_id', '=', key_id);
@@ -211,7 +211,7 @@ export class GrantStore {
     let select = this.#db.selectFrom('approval_grant').selectAll();
     if (tenant_id !== undefined) select = select.where('tenant_id', '=', tenant_id);
     if (tool !== undefined) select = select.where('tool', '=', tool);
-    if (ended !== true) select = select.where(isActive(now));
+    if (ended !== true) select = select.where(isOpen(now)).where(hasUses);
     const [at, id] = before === undefined ? [] : before.split('.', 2);
     if (at !== undefined && id !== undefined)
       select = select.where((where) =>
@@ -306,14 +306,15 @@ export class GrantStore {
   }
 }
 
-const isActive = (now: EpochMs) => sql<boolean>`revoked_at is null and until > ${now}`;
+const isOpen = (now: EpochMs) => sql<boolean>`revoked_at is null and until > ${now}`;
+const hasUses = sql<boolean>`(max_uses is null or uses < max_uses)`;
 
 /** Whether a grant allows no more than the rules offer now: the same people agree to the same text, for no longer, with no other arguments. */
 function isWithin(grant: StoredGrant, rule: ApprovalRule, now: EpochMs): boolean {
   const { grant: offer } = rule;
   if (!offer || !isSameQuestion(grant.rule, rule)) return false;
-  const isOpen = grant.granted_at + offer.max_s * 1_000 > now;
-  return isOpen && grant.fields.every((field) => offer.fields.includes(field));
+  const isYoung = grant.granted_at + offer.max_s * 1_000 > now;
+  return isYoung && grant.fields.every((field) => offer.fields.includes(field));
 }
 
 /** The arguments that may not differ, as canonical JSON (RFC 8785). */

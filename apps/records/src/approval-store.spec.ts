@@ -271,7 +271,7 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
         expect((await grants().list({ tenant_id: 'acme', limit: 100 }, NOON)).grants).toEqual([]);
       });
 
-      it('if everybody that agrees says so, and the narrowest', async () => {
+      it('if all that agree allow it, and the narrowest', async () => {
         const approvals = await open();
         const two = { rule: { ...rule, quorum: 2 } };
         const vote = async (id: string, first: VotedGrant | undefined, second: VotedGrant | undefined) => {

@@ -17,7 +17,7 @@ export interface SeenApproval {
 }
 
 /** What a decider asks to allow besides the call. */
-export interface WantedGrant {
+interface WantedGrant {
   hours: number;
   /** Arguments that may differ; absent: none. */
   fields?: string[];

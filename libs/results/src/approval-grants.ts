@@ -50,7 +50,7 @@ export class ApprovalGrants {
     return { ...this.#seen(found.grant), ...(found.arguments && { arguments: found.arguments }) };
   }
 
-  /** Ends a grant at once; one that has ended stays as it is. @throws ToolError NOT_FOUND; SERVICE_UNAVAILABLE */
+  /** Ends a grant at once; changes nothing if it has ended. @throws ToolError NOT_FOUND; SERVICE_UNAVAILABLE */
   async revoke(caller: Principal, id: string): Promise<SeenGrant> {
     const found = isCallId(id) ? await this.deps.records?.showGrant({ grant_id: id }) : undefined;
     if (!found?.grant || !sees(caller, found.grant)) throw unknownGrant(id);

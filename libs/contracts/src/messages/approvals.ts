@@ -126,7 +126,7 @@ export const APPROVAL_DECIDE = record({
   decision: choice(['approve', 'reject', 'cancel']),
   by: APPROVAL_PERSON,
   note: maybe(text(undefined, { maxLength: 1_000 })),
-  /** With a yes: what else is allowed, if all that agree say so. */
+  /** With a yes: what else is allowed, if all that agree allow it. */
   grant: maybe(VOTED_GRANT),
 });
 export type ApprovalDecide = Value<typeof APPROVAL_DECIDE>;

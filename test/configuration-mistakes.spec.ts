@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
-  bundleForTest,
   eventually,
   freePort,
   startNats,
@@ -16,18 +15,16 @@ import {
   type NatsServer,
   type RedisServer,
   type ServiceProcess,
-  type TestProgram,
 } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { SERVICES } from '../apps/standalone/src/standalone.config.js';
+import { SERVICES, type ServiceName as Service } from '../apps/standalone/src/standalone.config.js';
+import { programOf } from './fleet/service-programs.js';
 
-type Service = (typeof SERVICES)[number];
 const WITHOUT_REDIS: readonly Service[] = ['records', 'identity'];
 
 let nats: NatsServer;
 let redis: RedisServer;
 let folder: string;
-const programs = new Map<Service, TestProgram>();
 const running: ServiceProcess[] = [];
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -39,20 +36,18 @@ const file = (name: string, text: string): string => {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'toolfleet-mistakes-'));
   [nats, redis] = await Promise.all([startNats({ tenants: ['acme'] }), startRedis()]);
-  for (const service of SERVICES)
-    programs.set(service, await bundleForTest(join(root, 'apps', service, 'src/main.ts')));
 }, 120_000);
 afterEach(async () => {
   await Promise.all(running.splice(0).map((service) => service.kill()));
 });
 afterAll(async () => {
-  await Promise.all([nats?.stop(), redis?.stop(), ...[...programs.values()].map((program) => program.remove())]);
+  await Promise.all([nats?.stop(), redis?.stop()]);
   rmSync(folder, { recursive: true, force: true });
 });
 
 function start(service: Service, env: Record<string, string>): ServiceProcess {
   const process = startServiceProcess({
-    entry: programs.get(service)!.entry,
+    entry: programOf(service),
     env: {
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
@@ -61,6 +56,7 @@ function start(service: Service, env: Record<string, string>): ServiceProcess {
       IDENTITY_DATABASE_PATH: ':memory:',
       IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',
       WORKSPACES_DIR: folder,
+      POLICY_DIR: join(root, 'deploy/policies'),
       ENVIRONMENT: 'test',
       TOOLFLEET_LOCAL: '1',
       GATEWAY_PORT: '0',

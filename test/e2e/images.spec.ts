@@ -20,6 +20,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { startNats, startRedis, startServiceProcess, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ServiceName } from '../../apps/standalone/src/standalone.config.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const UID = 10_001;
@@ -101,7 +102,7 @@ describe('bundles as images run them', () => {
     expect(native.length).toBe(['budget', 'identity', 'records'].includes(app) ? 2 : 0);
   }
 
-  const settings: Record<string, () => Record<string, string>> = {
+  const settings = {
     gateway: () => ({ GATEWAY_TOKEN_SECRET: secret('token'), API_KEY_PEPPER: secret('pepper') }),
     registry: () => ({}),
     'mcp-executor': () => ({}),
@@ -109,48 +110,56 @@ describe('bundles as images run them', () => {
     'builtin-executor': () => ({ BUILTIN_TOOLSETS: 'compute' }),
     'python-sandbox': () => ({ PYTHON_SANDBOX_THREADS: '1', PYTHON_SANDBOX_WARM_UP_MS: '0' }),
     budget: () => ({ BUDGET_DATABASE_PATH: join(data, 'budget.db') }),
-  };
+    records: () => ({ RECORDS_DATABASE_PATH: join(data, 'records.db') }),
+    identity: () => ({
+      IDENTITY_DATABASE_PATH: join(data, 'identity.db'),
+      IDENTITY_SECRET_KEYS: `k1:${secret('identity')}`,
+      GATEWAY_TOKEN_SECRET: secret('token'),
+    }),
+  } satisfies Record<ServiceName, () => Record<string, string>>;
 
-  it.each(Object.keys(settings))('%s starts, is healthy, drains and leaves its folder alone', async (app) => {
-    const folder = join(base, app);
-    const { packages } = await bundle(app, folder);
-    expectImageOf(app, folder, packages);
-    const before = listing(folder);
-    makeReadOnly(folder);
-    const service = startServiceProcess({
-      node,
-      entry: join(folder, 'main.js'),
-      cwd: folder,
-      ...(isRoot ? { uid: UID } : {}),
-      readyTimeoutMs: 90_000,
-      env: {
-        ...imageEnvironment(app, folder),
-        NATS_URL: nats.url,
-        REDIS_URL: redis.url,
-        HOME: folder,
-        ...settings[app]!(),
-      },
-    });
-    try {
-      await service.ready();
-      for (const path of ['/health/startup', '/health/ready', '/health/live']) {
-        expect({ path, status: (await service.admin(path)).status }).toEqual({ path, status: 200 });
+  it.each(Object.keys(settings) as ServiceName[])(
+    '%s starts, is healthy, drains and leaves its folder alone',
+    async (app) => {
+      const folder = join(base, app);
+      const { packages } = await bundle(app, folder);
+      expectImageOf(app, folder, packages);
+      const before = listing(folder);
+      makeReadOnly(folder);
+      const service = startServiceProcess({
+        node,
+        entry: join(folder, 'main.js'),
+        cwd: folder,
+        ...(isRoot ? { uid: UID } : {}),
+        readyTimeoutMs: 90_000,
+        env: {
+          ...imageEnvironment(app, folder),
+          NATS_URL: nats.url,
+          REDIS_URL: redis.url,
+          HOME: folder,
+          ...settings[app](),
+        },
+      });
+      try {
+        await service.ready();
+        for (const path of ['/health/startup', '/health/ready', '/health/live']) {
+          expect({ path, status: (await service.admin(path)).status }).toEqual({ path, status: 200 });
+        }
+        expect((await service.admin('/metrics')).body).toContain('toolfleet_build_info');
+        if (app === 'gateway') {
+          const page = await fetch(`http://127.0.0.1:${String(service.facts['port'])}/console`);
+          expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('toolfleet console')]);
+        }
+        expect(await service.terminate()).toBe(0);
+      } finally {
+        await service.kill();
       }
-      expect((await service.admin('/metrics')).body).toContain('toolfleet_build_info');
-      if (app === 'gateway') {
-        const page = await fetch(`http://127.0.0.1:${String(service.facts['port'])}/console`);
-        expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('toolfleet console')]);
-      }
-      expect(await service.terminate()).toBe(0);
-    } finally {
-      await service.kill();
-    }
-    expect(listing(folder)).toEqual(before);
-  });
+      expect(listing(folder)).toEqual(before);
+    },
+  );
 
-  it('holds the programs that services start', async () => {
-    await bundle('builtin-executor', join(base, 'children'));
-    const child = fork(join(base, 'children/bounded-child.js'), [], {
+  it('hold the programs that services start', async () => {
+    const child = fork(join(base, 'builtin-executor/bounded-child.js'), [], {
       env: {},
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
@@ -161,8 +170,7 @@ describe('bundles as images run them', () => {
     child.kill('SIGKILL');
     expect(message).toMatchObject({ ready: true });
 
-    await bundle('mcp-executor', join(base, 'guard'));
-    const guard = join(base, 'guard/stdio-guard.js');
+    const guard = join(base, 'mcp-executor/stdio-guard.js');
     const output = execFileSync(process.execPath, [guard, '64', process.execPath, '-p', '6 * 7'], { encoding: 'utf8' });
     expect(output.trim()).toBe('42');
   });

@@ -4,16 +4,16 @@
  */
 import { existsSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { endChild, eventually, spawnChild, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { programOf } from '../fleet/service-programs.js';
 
 type NewJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;
-const MAIN = fileURLToPath(new URL('../../apps/python-sandbox/dist/main.js', import.meta.url));
+const MAIN = programOf('python-sandbox');
 const JOBS = 200;
 const clock = new SystemClock();
 let server: RedisServer;

@@ -3,17 +3,17 @@
  * then told that the queue is empty while every slot is taken: 4 → 1. No run may be lost, and none may begin twice.
  */
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { eventually, startRedis, startServiceProcess, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LocalAutoscaler, type Worker } from '../../tools/autoscale/src/local-autoscaler.js';
 import { PYTHON_QUEUE, sleepingJob, type PythonJob } from '../../tools/autoscale/src/python-jobs.js';
+import { programOf } from '../fleet/service-programs.js';
 import { QueueClient } from '../../tools/autoscale/src/queue-client.js';
 import { PRODUCTION_RULE, type QueueLook, type ScalingRule } from '../../tools/autoscale/src/scaling-rule.js';
 
-const MAIN = fileURLToPath(new URL('../../apps/python-sandbox/dist/main.js', import.meta.url));
+const MAIN = programOf('python-sandbox');
 /** Runs kept waiting until all workers are there, and how long each takes. */
 const WAITING = 24;
 const RUN_MS = 400;

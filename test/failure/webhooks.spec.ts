@@ -11,6 +11,8 @@ import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 const KILLS = Number(process.env['FAILURE_KILLS'] ?? (ALL ? 100 : 4));
 const IN_FLIGHT = 4;
+/** Between two calls of a caller: each call is three deliveries, so that many more calls would test the machine. */
+const BETWEEN_MS = 100;
 
 let receiver: WebhookReceiver;
 let fleet: TestFleet;
@@ -71,7 +73,7 @@ describe('webhooks while services are killed', () => {
         receiver.answers.set('/fails', { status: made % 3 === 0 ? 500 : 200 });
         const gateway = made % Math.max(1, fleet.running.get('gateway')?.length ?? 1);
         await fleet.call('calculator', { expression: `${made}+1` }, { gateway }).catch(() => sleep(50));
-        await sleep(10);
+        await sleep(BETWEEN_MS);
       }
     });
     for (let kill = 0; kill < KILLS; kill += 1) {

@@ -17,6 +17,7 @@ import {
 } from '@toolfleet/testing';
 import { ApiKeys, RedisKeyStore } from '@toolfleet/access';
 import { SERVICES as SERVICE_NAMES, type ServiceName } from '../../apps/standalone/src/standalone.config.js';
+import { programOf } from './service-programs.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
@@ -95,14 +96,6 @@ export interface Ask {
   /** Number of the gateway. */
   gateway?: number;
   signal?: AbortSignal;
-}
-
-/** Folder of the bundles that `npm test` makes; without it, fleets run what `tsc -b` built. */
-const BUNDLES = process.env['TEST_FLEET_SERVICES'];
-
-/** The program of a service. `build` is the root of another release's working tree. */
-function programOf(name: ServiceName | 'standalone', build = ROOT): string {
-  return BUNDLES && build === ROOT ? join(BUNDLES, `${name}.js`) : join(build, 'apps', name, 'dist/main.js');
 }
 
 /** A fleet that runs. */
@@ -338,7 +331,10 @@ export class TestFleet {
       IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',
       RECORDS_SECRET_KEY: 'a-records-key-for-tests-0123456789abcdef',
       LOG_LEVEL: 'info',
-      ...(BUNDLES ? { POLICY_DIR: join(ROOT, 'deploy/policies') } : {}),
+      POLICY_DIR: join(ROOT, 'deploy/policies'),
+      // Compiling the interpreter ahead takes seconds of a core.
+      PYTHON_SANDBOX_WARM_UP_MS: '0',
+      PYTHON_SANDBOX_THREADS: '2',
       ...(this.options.natsTenants === undefined ? {} : { GATEWAY_TRUST_TENANT_SUBJECTS: 'true' }),
     };
   }

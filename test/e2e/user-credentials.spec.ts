@@ -10,6 +10,7 @@ import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAccountServer, type AccountServer } from '../fleet/account-server.js';
 import { startAuthorizationServer, type AuthorizationServer } from '../../apps/identity/spec/authorization-server.mjs';
+import { BrowserDouble } from '../doubles/browser-double.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DISCOVERY_KEY = 'the-key-of-the-source-0123456789';
@@ -30,15 +31,22 @@ let fleet: TestFleet;
 let ann: string;
 let bob: string;
 beforeAll(async () => {
-  login = await startAuthorizationServer([REDIRECT, PAGE]);
+  login = await startAuthorizationServer([REDIRECT, PAGE, `${PUBLIC}/auth/callback`]);
   upstream = await startAccountServer((token) => login.accountOf(token));
   upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts').set(BOB, 'bob@accounts');
   const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, records: 1, identity: 1, 'mcp-executor': 2, 'openapi-executor': 2 },
     together: true,
-    tools: ['accounts_whoami', 'mine_whoami', 'whoami'],
+    tools: ['accounts_whoami', 'mine_whoami', 'exchanged_whoami', 'whoami'],
     config: {
+      sign_in: {
+        issuer: login.issuer,
+        client_id: 'fleet',
+        tenant: 'acme',
+        scopes: ['offline_access'],
+        keep_tokens: true,
+      },
       mcp_servers: {
         accounts: {
           url: `${upstream.origin}/mcp`,
@@ -59,6 +67,11 @@ beforeAll(async () => {
             },
           },
         },
+        exchanged: {
+          url: `${upstream.origin}/mcp`,
+          headers: { Authorization: '${DISCOVERY_KEY}' },
+          auth: { user: { mode: 'exchange', audience: 'accounts' } },
+        },
       },
       openapi_tools: {
         people: { enabled: true, spec_url: `${upstream.origin}/openapi.json`, auth: { user }, cache_ttl_seconds: 300 },
@@ -75,7 +88,7 @@ beforeAll(async () => {
         CONSOLE_DIR: fileURLToPath(new URL('../../apps/console/dist/web', import.meta.url)),
       },
       'mcp-executor': { DISCOVERY_KEY },
-      identity: { CLIENT_SECRET },
+      identity: { CLIENT_SECRET, OIDC_CLIENT_SECRET: CLIENT_SECRET },
     },
   });
   [ann, bob] = [fleet.keys['acme']!, fleet.adminKey];
@@ -318,6 +331,49 @@ describe('the connect page', () => {
       });
       await client.close();
     });
+  });
+});
+
+describe('the sign-in of a user', () => {
+  const signIn = async (user: string) => {
+    login.user = user;
+    const browser = new BrowserDouble();
+    const callback = /\/auth\/callback/;
+    const { url } = await browser.open(`${fleet.url()}/auth/sign-in`, { stopsAt: callback });
+    await browser.open(`${fleet.url()}/auth/callback${new URL(url).search}`, { stopsAt: /\/console$/ });
+    const cookie = `__Host-toolfleet-session=${browser.cookie(/^__Host-toolfleet-session$/)}`;
+    const headers = { cookie, 'x-toolfleet-session': '1', 'sec-fetch-site': 'same-origin' };
+    const ask = (path: string, body?: unknown) => fleet.ask({ path, body, key: null, headers });
+    return {
+      ask,
+      call: async () => {
+        const { status, body } = await ask('/api/v1/tools/exchanged_whoami/execute', { arguments: {} });
+        return `${status} ${body.output ?? body.code}`;
+      },
+    };
+  };
+
+  it('is exchanged for a token of the source, which is replaced when it ends or is refused; keys prove no sign-in', async () => {
+    const [ann2, bob2] = [await signIn('ann@sso'), await signIn('bob@sso')];
+    expect(await Promise.all([ann2, bob2, ann2, bob2].map(({ call }) => call()))).toEqual([
+      '200 ann@sso',
+      '200 bob@sso',
+      '200 ann@sso',
+      '200 bob@sso',
+    ]);
+    expect(login.exchanges).toHaveLength(2);
+    expect(login.exchanges.toSorted()).toEqual(['access_token ann@sso accounts', 'access_token bob@sso accounts']);
+    await eventually('a later token', async () => (await ann2.call()) === '200 ann@sso' && login.exchanges.length > 2);
+    const refused = await fleet.call('exchanged_whoami', {}, { key: ann });
+    expect(refused).toMatchObject({
+      status: 403,
+      body: { code: 'AUTHORIZATION_REQUIRED', error: expect.stringContaining('proves none') as string },
+    });
+    expect(refused.body.details).toEqual({ source: 'mcp/exchanged' });
+    expect(await connect('mcp/exchanged', ANN, ann)).toMatchObject({ status: 400 });
+    await ann2.ask('/api/v1/sign-out', {});
+    await eventually('the session has ended', async () => (await ann2.call()) === '401 UNAUTHENTICATED');
+    expect(login.revoked).toBe(0);
   });
 });
 

@@ -6,6 +6,11 @@ export interface AuthorizationServer {
   readonly revoked: number;
   /** Successful refreshes by user. */
   readonly refreshes: ReadonlyMap<string, number>;
+  /** Exchanges in their order: the token that was requested, the user, the audience. */
+  readonly exchanges: string[];
+  refusesExchanges: boolean;
+  /** Issuer of assertions that it takes. */
+  trusts: string | undefined;
   /** Awaited before each answer of the token endpoint is sent, when the server has done its work. */
   beforeAnswer: (() => Promise<void>) | undefined;
   accountOf(token: string): Promise<string | undefined>;

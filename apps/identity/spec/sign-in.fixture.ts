@@ -59,7 +59,8 @@ export class SignInFixture {
     const attempts = new SignInAttempts(keys, used, clock);
     const logger = { info: () => undefined, warn: () => undefined };
     const records = new OAuthRecords(database.db as unknown as Kysely<OAuthTables>, keys, clock);
-    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, clock, logger });
+    const keptTokens = { keep: async () => undefined };
+    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, keptTokens, clock, logger });
     const oauth = new AuthorizationServer({ settings, records, sessions, signIn, keys, fetch, clock, logger });
     const pages = new SignInPages(signIn, oauth);
     const server = createServer((request, response) => {

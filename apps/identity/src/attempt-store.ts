@@ -11,6 +11,8 @@ interface Attempt {
   user_id: string;
   source: string;
   auth: UserAuth;
+  /** `auth` with what the source named itself. */
+  granted: UserAuth;
   redirectUri: string;
   state: string;
   verifier: string;
@@ -26,7 +28,7 @@ export class AttemptStore {
     private readonly keys: KeyRing,
   ) {}
 
-  async begin({ state, verifier, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
+  async begin({ state, verifier, granted, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
     const digest = digestOf(state);
     await this.db.deleteFrom('connect_attempt').where('expires_at', '<', now).execute();
     await this.db
@@ -36,7 +38,7 @@ export class AttemptStore {
         ...owner,
         auth: JSON.stringify(auth),
         redirect_uri: redirectUri,
-        sealed: this.keys.seal(JSON.stringify({ state, verifier }), place(digest)),
+        sealed: this.keys.seal(JSON.stringify({ state, verifier, granted }), place(digest)),
         expires_at: now + ATTEMPT_MS,
       })
       .execute();
@@ -65,8 +67,9 @@ export class AttemptStore {
       .executeTakeFirst();
     if (Number(numDeletedRows) === 0) throw unknownState();
     const { tenant_id, user_id, source, auth, redirect_uri: redirectUri, sealed } = row;
+    const configured = JSON.parse(auth) as UserAuth;
     const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<Attempt, 'state' | 'verifier'>;
-    return { tenant_id, user_id, source, auth: JSON.parse(auth) as UserAuth, redirectUri, ...secrets };
+    return { tenant_id, user_id, source, auth: configured, granted: configured, redirectUri, ...secrets };
   }
 }
 

@@ -11,6 +11,7 @@ import { startAuthorizationServer, type AuthorizationServer } from '../spec/auth
 import { GrantRefresh } from './grant-refresh.js';
 import { GrantStore, type OpenGrant } from './grant-store.js';
 import { IdentityDatabase } from './identity-database.js';
+import { AuthorizationServers } from './authorization-servers.js';
 import { OAuthClient } from './oauth-client.js';
 
 const REDIRECT = 'http://127.0.0.1:33418/connected';
@@ -30,7 +31,14 @@ let folder: string;
 let databases: IdentityDatabase[];
 let auth: UserAuth;
 const clock = new ShiftedClock();
-const client = new OAuthClient({ fetch: (...given) => fetch(...given), open: (value) => value });
+const client = new OAuthClient(
+  new AuthorizationServers({
+    fetch: (...given) => fetch(...given),
+    open: (value) => value,
+    signIn: undefined,
+    clock: new SystemClock(),
+  }),
+);
 beforeAll(async () => {
   login = await startAuthorizationServer([REDIRECT]);
   folder = mkdtempSync(join(tmpdir(), 'grants-'));
@@ -52,7 +60,11 @@ afterAll(async () => {
 
 const stores = () => databases.map(({ db }) => new GrantStore(db, KEYS)) as [GrantStore, GrantStore];
 const replica = (store: GrantStore, refresh = client.refresh.bind(client)) =>
-  new GrantRefresh({ store, client: { refresh }, clock });
+  new GrantRefresh({
+    store,
+    renew: ({ source, auth: granted, secrets }) => refresh(source, granted, secrets.refresh_token!),
+    clock,
+  });
 
 /** A user who has connected. */
 async function connected(user: string, store: GrantStore): Promise<OpenGrant> {
@@ -74,7 +86,7 @@ describe('two replicas that refresh a grant', () => {
     let grant = await connected('ann', one);
     const replicas = [replica(one), replica(two)];
     for (let generation = 2; generation <= 5; generation += 1) {
-      const got = await Promise.all(Array.from({ length: 20 }, (_, index) => replicas[index % 2]!.refresh(grant)));
+      const got = await Promise.all(Array.from({ length: 20 }, (_, index) => replicas[index % 2]!.refresh(grant, 0)));
       expect(new Set(got.map(({ generation: number, secrets }) => `${number} ${secrets.access_token}`)).size).toBe(1);
       grant = got[0]!;
       expect(grant.generation).toBe(generation);
@@ -94,17 +106,17 @@ describe('two replicas that refresh a grant', () => {
       answered = true;
       return new Promise(() => undefined);
     });
-    void killed.refresh(grant);
+    void killed.refresh(grant, 0);
     const other = replica(two);
     await expect.poll(() => answered).toBe(true);
-    const waiting = other.refresh(grant);
+    const waiting = other.refresh(grant, 0);
     clock.shiftMs += 21_000;
     await expect(waiting).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
     expect(login.revoked).toBe(0);
     expect(await two.find(grant, auth)).toEqual({ reason: 'the outcome of the last refresh is unknown' });
     // The user connects again.
     const again = await connected('bob', two);
-    expect(await other.refresh(again)).toMatchObject({ generation: again.generation + 1 });
+    expect(await other.refresh(again, 0)).toMatchObject({ generation: again.generation + 1 });
     expect(login.revoked).toBe(0);
   });
 
@@ -116,10 +128,10 @@ describe('two replicas that refresh a grant', () => {
       const tokens = await client.refresh(...given);
       await gate.promise;
       return tokens;
-    }).refresh(grant);
+    }).refresh(grant, 0);
     await expect.poll(async () => (await two.open(grant.grant_id))?.refresh_until).toBeDefined();
     clock.shiftMs += 21_000;
-    await expect(replica(two).refresh(grant)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    await expect(replica(two).refresh(grant, 0)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
     gate.resolve();
     expect(await slow).toMatchObject({ generation: 2, reason: undefined });
     expect(login.revoked).toBe(0);
@@ -133,7 +145,7 @@ describe('two replicas that refresh a grant', () => {
       await connected('dee', two);
       return client.refresh(given[0], given[1], 'a refresh token that is not valid');
     });
-    await expect(refused.refresh(grant)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    await expect(refused.refresh(grant, 0)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
     const { id, reason } = await two.find(grant, auth);
     expect([id === undefined, reason]).toEqual([false, undefined]);
   });
@@ -154,7 +166,7 @@ describe('two replicas that refresh a grant', () => {
     const [one, two] = stores();
     const grant = await connected('fay', one);
     const away = replica(one, () => Promise.reject(new Error('away')));
-    await expect(away.refresh(grant)).rejects.toThrow('away');
-    expect(await replica(two).refresh(grant)).toMatchObject({ generation: 2 });
+    await expect(away.refresh(grant, 0)).rejects.toThrow('away');
+    expect(await replica(two).refresh(grant, 0)).toMatchObject({ generation: 2 });
   });
 });

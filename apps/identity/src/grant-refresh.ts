@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { usesSignIn, type UserAuthMode } from '@toolfleet/contracts/user-auth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantStore, OpenGrant } from './grant-store.js';
-import { DEFAULT_LIFE_S, RefreshRefused, RefreshUncertain, type OAuthClient } from './oauth-client.js';
+import { DEFAULT_LIFE_S, RefreshRefused, RefreshUncertain, type Tokens } from './token-response.js';
 
 /** Longer than a token request may take, so that a holder whose right has ended no longer waits for its answer. */
 const LEASE_MS: Milliseconds = 20_000;
@@ -12,7 +13,8 @@ const LOST = 'the outcome of the last refresh is unknown';
 
 interface RefreshDeps {
   store: GrantStore;
-  client: Pick<OAuthClient, 'refresh'>;
+  /** Requests new tokens for a grant. @throws RefreshRefused, RefreshUncertain, ToolError */
+  renew(grant: OpenGrant): Promise<Tokens>;
   clock: Clock;
 }
 
@@ -23,7 +25,8 @@ interface RefreshDeps {
  *
  * A process may end between the answer of the authorization server and its commit. The refresh token has then been used, and servers that
  * detect reuse (RFC 9700 section 4.14.2) revoke every token of a user who presents it again. So a refresh token whose outcome is unknown is
- * sent again only where the server is known to keep refresh tokens; elsewhere the access token is used until it ends, and the user connects
+ * sent again only where that is known to be harmless: the server keeps refresh tokens, or takes the previous one for a while
+ * (`refresh_grace_seconds`), or nothing was used up (exchanges). Elsewhere the access token is used until it ends, and the user connects
  * again. A holder that was only slow still stores its answer.
  */
 export class GrantRefresh {
@@ -32,31 +35,37 @@ export class GrantRefresh {
   constructor(private readonly deps: RefreshDeps) {}
 
   /**
-   * The grant with newer tokens than the given ones.
+   * The grant with newer tokens than the given ones; with the given ones while another replica refreshes them.
+   * @param usableUntil until when the given ones can be used; 0: the upstream refused them
    * @throws ToolError AUTHORIZATION_REQUIRED when there can be none; NETWORK_ERROR, SERVICE_UNAVAILABLE
    */
-  refresh(grant: OpenGrant): Promise<OpenGrant> {
-    const key = `${grant.grant_id} ${grant.generation}`;
+  refresh(grant: OpenGrant, usableUntil: EpochMs): Promise<OpenGrant> {
+    const key = `${grant.grant_id} ${grant.generation} ${usableUntil > 0}`;
     const running = this.#running.get(key);
     if (running) return running;
-    const begun = this.#refresh(grant).finally(() => this.#running.delete(key));
+    const begun = this.#refresh(grant, usableUntil).finally(() => this.#running.delete(key));
     this.#running.set(key, begun);
     return begun;
   }
 
-  async #refresh(grant: OpenGrant): Promise<OpenGrant> {
+  async #refresh(grant: OpenGrant, usableUntil: EpochMs): Promise<OpenGrant> {
     const { store, clock } = this.deps;
     const holder = randomUUID();
-    const until = clock.now() + LEASE_MS;
-    if (await store.takeRefresh(grant, holder, clock.now(), until)) return this.#asHolder(grant, holder);
     for (;;) {
-      const now = await store.open(grant.grant_id);
-      if (!now) throw required(grant, 'it is no longer connected');
-      if (now.generation !== grant.generation) return now;
-      if (now.reason !== undefined) throw required(grant, now.reason);
+      const graceMs = (grant.auth.refresh_grace_seconds ?? 0) * 1_000;
+      // With a grace there has to be time for the second use.
+      const leaseMs = graceMs > 0 ? Math.min(LEASE_MS, graceMs / 2) : LEASE_MS;
+      const now = clock.now();
+      if (await store.takeRefresh(grant, holder, { now, until: now + leaseMs, graceMs }))
+        return this.#asHolder(grant, holder);
+      const current = await store.open(grant.grant_id);
+      if (!current) throw required(grant, 'it is no longer connected');
+      if (current.generation !== grant.generation) return current;
+      if (current.reason !== undefined) throw required(grant, current.reason);
       // Given back by its holder: the authorization server is unavailable.
-      if (now.refresh_until === undefined) throw unavailable(grant);
-      if (now.refresh_until <= clock.now()) {
+      if (current.refresh_until === undefined) throw unavailable(grant);
+      if (usableUntil > clock.now()) return current;
+      if (current.refresh_until <= now) {
         await store.refuse(grant, undefined, LOST, clock.now());
         throw required(grant, LOST);
       }
@@ -65,17 +74,17 @@ export class GrantRefresh {
   }
 
   async #asHolder(grant: OpenGrant, holder: string): Promise<OpenGrant> {
-    const { store, client, clock } = this.deps;
-    const { secrets, source } = grant;
+    const { store, clock } = this.deps;
+    const { secrets } = grant;
     try {
-      const tokens = await client.refresh(source, grant.auth, secrets.refresh_token!);
-      const refresh_token = tokens.refresh_token ?? secrets.refresh_token;
+      const tokens = await this.deps.renew(grant);
+      const { access_token, refresh_token = secrets.refresh_token, id_token = secrets.id_token } = tokens;
       const now = clock.now();
       const stored = await this.#commit(grant, holder, {
-        secrets: { access_token: tokens.access_token, refresh_token },
+        secrets: { ...secrets, access_token, refresh_token, id_token },
         scopes: tokens.scopes,
         expiresAt: now + (tokens.expires_in ?? DEFAULT_LIFE_S) * 1_000,
-        rotates: tokens.refresh_token !== undefined && tokens.refresh_token !== secrets.refresh_token,
+        rotates: refresh_token !== secrets.refresh_token,
         now,
       });
       const current = await store.open(grant.grant_id);
@@ -83,7 +92,8 @@ export class GrantRefresh {
       return current!;
     } catch (error) {
       if (error instanceof RefreshRefused) {
-        const reason = `the authorization was refused (${error.message})`;
+        const reason =
+          grant.auth.mode === 'connect' ? `the authorization was refused (${error.message})` : error.message;
         await store.refuse(grant, holder, reason, clock.now());
         const current = await store.open(grant.grant_id);
         if (current && current.generation !== grant.generation) return current;
@@ -115,8 +125,12 @@ export class GrantRefresh {
 }
 
 /** AUTHORIZATION_REQUIRED for a grant that was there. */
-export const required = ({ source }: { source: string }, reason: string): ToolError =>
-  new ToolError('AUTHORIZATION_REQUIRED', { message: `Connect your account at ${source} again: ${reason}` });
+export const required = ({ source, mode }: { source: string; mode?: UserAuthMode }, reason: string): ToolError =>
+  new ToolError('AUTHORIZATION_REQUIRED', {
+    message: usesSignIn({ mode: mode ?? 'connect' })
+      ? `${source} cannot act as you: ${reason}`
+      : `Connect your account at ${source} again: ${reason}`,
+  });
 
 const unavailable = ({ source }: { source: string }, cause?: unknown): ToolError =>
   new ToolError('SERVICE_UNAVAILABLE', { message: `The tokens of ${source} cannot be refreshed at the moment`, cause });

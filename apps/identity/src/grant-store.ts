@@ -1,9 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto';
-import type { EpochMs } from '@toolfleet/contracts';
+import { randomUUID } from 'node:crypto';
+import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { GrantsChanged, UserGrant } from '@toolfleet/contracts/identity';
 import type { UserAuth, UserAuthMode } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
 import type { Kysely, Selectable } from 'kysely';
+import { bindingOf, grantedAs, toUserGrant, valuesOf } from './grant-columns.js';
 import type { GrantTable, IdentityTables } from './identity-tables.js';
 
 /** The secret part of a grant. */
@@ -11,6 +12,10 @@ interface GrantSecrets {
   api_key?: string | undefined;
   access_token?: string | undefined;
   refresh_token?: string | undefined;
+  id_token?: string | undefined;
+  /** The token that the user presented, to be exchanged, and its end. */
+  subject_token?: string | undefined;
+  subject_until?: EpochMs | undefined;
 }
 
 /** A credential to store. */
@@ -21,8 +26,11 @@ interface Credential {
   expiresAt?: EpochMs;
 }
 
+/** Source of the grants with the tokens of sign-ins (`SignInTokens`). */
+export const SIGN_IN = 'sign_in';
+
 /** Whose grant, and for which source. */
-interface GrantOwner {
+export interface GrantOwner {
   tenant_id: string;
   user_id: string;
   source: string;
@@ -46,15 +54,6 @@ export interface OpenGrant extends GrantOwner {
 const MAX_LISTED = 1_000;
 type Changed = GrantsChanged['grants'];
 
-/**
- * What a credential belongs to: issuer, endpoints, client and scopes of the source. A source that changes one of them gets no credential
- * that was granted for another.
- */
-function bindingOf({ help: _help, header: _header, client_secret: _secret, ...bound }: UserAuth): string {
-  const members = Object.entries(bound).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return createHash('sha256').update(JSON.stringify(members)).digest('base64url');
-}
-
 /** Credentials of users for sources, at most one for each user and source. */
 export class GrantStore {
   constructor(
@@ -75,8 +74,8 @@ export class GrantStore {
     if (row.binding !== bindingOf(auth)) return { reason: 'the source asks for another authorization since' };
     if (row.reason !== null) return { reason: row.reason };
     // A changed client secret; issuer, client and scopes are part of the binding.
-    const known = JSON.stringify(auth);
-    if (row.auth !== null && row.auth !== known)
+    const known = row.auth === null ? null : grantedAs(auth, JSON.parse(row.auth) as UserAuth);
+    if (row.auth !== known)
       await this.db.updateTable('user_grant').set({ auth: known }).where('grant_id', '=', row.grant_id).execute();
     return { id: row.grant_id };
   }
@@ -84,6 +83,7 @@ export class GrantStore {
   /**
    * Stores a credential in place of the one that the user had. Authorization servers may give no refresh token when a user consents again:
    * the one of the same issuer, client and scopes stays.
+   * @param granted `auth` with what the source named itself
    * @returns the id of the grant
    */
   async put(
@@ -91,21 +91,13 @@ export class GrantStore {
     auth: UserAuth,
     { secrets, scopes, expiresAt }: Credential,
     now: EpochMs,
+    granted = auth,
   ): Promise<{ id: string; replaced: Changed }> {
     const { tenant_id, user_id, source } = owner;
     const grant_id = randomUUID();
     const values = {
-      grant_id,
-      mode: auth.mode,
-      binding: bindingOf(auth),
-      scopes: scopes?.join(' ') ?? null,
-      expires_at: expiresAt ?? null,
-      auth: auth.mode === 'api_key' ? null : JSON.stringify(auth),
-      rotates: null,
-      refresher: null,
-      refresh_until: null,
-      reason: null,
-      updated_at: now,
+      ...valuesOf(grant_id, auth, { scopes, expiresAt }, now),
+      auth: auth.mode === 'api_key' ? null : grantedAs(auth, granted),
     };
     return this.db.transaction().execute(async (tx) => {
       const before = await tx
@@ -129,10 +121,64 @@ export class GrantStore {
     });
   }
 
+  /**
+   * Begins a grant whose tokens are exchanged when they are needed, in place of one that is refused or bound to other settings.
+   * @returns its id, or that of the grant which another replica has begun meanwhile
+   */
+  async begin(owner: GrantOwner, auth: UserAuth, credential: Credential, now: EpochMs): Promise<string> {
+    const before = await this.#ofOwner(owner).select(['grant_id', 'generation']).executeTakeFirst();
+    const grant_id = randomUUID();
+    const row = {
+      ...valuesOf(grant_id, auth, credential, now),
+      auth: JSON.stringify(auth),
+      rotates: 0,
+      generation: Number(before?.generation ?? 0) + 1,
+      sealed: this.keys.seal(JSON.stringify(credential.secrets), place(grant_id)),
+    };
+    await this.db
+      .insertInto('user_grant')
+      .values({ ...owner, created_at: now, ...row })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['tenant_id', 'user_id', 'source'])
+          .doUpdateSet(row)
+          .where('user_grant.grant_id', '=', before?.grant_id ?? ''),
+      )
+      .execute();
+    return (await this.#ofOwner(owner).select('grant_id').executeTakeFirstOrThrow()).grant_id;
+  }
+
+  /** The grant of a user for a source, if it was granted for these settings. */
+  async ofOwner(owner: GrantOwner, auth: UserAuth): Promise<OpenGrant | undefined> {
+    const row = await this.#ofOwner(owner).selectAll().executeTakeFirst();
+    return row?.binding === bindingOf(auth) ? this.#toOpen(row) : undefined;
+  }
+
+  #ofOwner({ tenant_id, user_id, source }: GrantOwner) {
+    return this.db
+      .selectFrom('user_grant')
+      .where('tenant_id', '=', tenant_id)
+      .where('user_id', '=', user_id)
+      .where('source', '=', source);
+  }
+
+  /** Replaces what a generation is sealed with. */
+  async replaceSecrets({ grant_id, generation }: OpenGrant, secrets: GrantSecrets): Promise<void> {
+    await this.db
+      .updateTable('user_grant')
+      .set({ sealed: this.keys.seal(JSON.stringify(secrets), place(grant_id)) })
+      .where('grant_id', '=', grant_id)
+      .where('generation', '=', generation)
+      .execute();
+  }
+
   /** A grant with its credential. @throws Error when it cannot be opened with the configured keys */
   async open(grantId: string): Promise<OpenGrant | undefined> {
     const row = await this.db.selectFrom('user_grant').selectAll().where('grant_id', '=', grantId).executeTakeFirst();
-    if (!row) return undefined;
+    return row && this.#toOpen(row);
+  }
+
+  #toOpen(row: Selectable<GrantTable>): OpenGrant {
     return {
       grant_id: row.grant_id,
       tenant_id: row.tenant_id,
@@ -150,23 +196,33 @@ export class GrantStore {
   }
 
   /**
-   * Takes the right to refresh a generation. One whose holder has gone can be taken only where the authorization server keeps refresh tokens.
+   * Takes the right to refresh a generation. One whose holder has gone can be taken only where the authorization server keeps refresh
+   * tokens, or within `graceMs` after the first holder took it.
    * @returns false when another one has it, or has had it
    */
   async takeRefresh(
     { grant_id, generation }: OpenGrant,
     holder: string,
-    now: EpochMs,
-    until: EpochMs,
+    { now, until, graceMs }: { now: EpochMs; until: EpochMs; graceMs: Milliseconds },
   ): Promise<boolean> {
     const { numUpdatedRows } = await this.db
       .updateTable('user_grant')
-      .set({ refresher: holder, refresh_until: until })
+      .set((row) => ({
+        refresher: holder,
+        refresh_until: until,
+        refresh_since: row.case().when('refresher', 'is', null).then(now).else(row.ref('refresh_since')).end(),
+      }))
       .where('grant_id', '=', grant_id)
       .where('generation', '=', generation)
       .where('reason', 'is', null)
       .where((row) =>
-        row.or([row('refresher', 'is', null), row.and([row('refresh_until', '<', now), row('rotates', '=', 0)])]),
+        row.or([
+          row('refresher', 'is', null),
+          row.and([
+            row('refresh_until', '<', now),
+            row.or([row('rotates', '=', 0), row('refresh_since', '>', now - graceMs)]),
+          ]),
+        ]),
       )
       .executeTakeFirst();
     return Number(numUpdatedRows) > 0;
@@ -231,6 +287,7 @@ export class GrantStore {
       .selectFrom('user_grant')
       .selectAll()
       .where('tenant_id', '=', tenantId)
+      .where('source', '!=', SIGN_IN)
       .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
       .orderBy('user_id')
       .orderBy('source')
@@ -268,6 +325,28 @@ export class GrantStore {
       .execute();
   }
 
+  /** Deletes the tokens of the sign-ins of users whose last session ended before an instant. */
+  async forgetSignedOut(before: EpochMs): Promise<void> {
+    await this.db
+      .deleteFrom('user_grant')
+      .where('source', '=', SIGN_IN)
+      .where('updated_at', '<', before)
+      .where((row) =>
+        row.not(
+          row.exists(
+            row
+              .selectFrom('sign_in_session')
+              .select('session_id')
+              .whereRef('sign_in_session.tenant_id', '=', 'user_grant.tenant_id')
+              .whereRef('sign_in_session.user_id', '=', 'user_grant.user_id')
+              .where('revoked_at', 'is', null)
+              .where('sign_in_session.expires_at', '>', before),
+          ),
+        ),
+      )
+      .execute();
+  }
+
   #secretsOf({ grant_id, sealed }: Pick<Selectable<GrantTable>, 'grant_id' | 'sealed'>): GrantSecrets {
     return JSON.parse(this.keys.open(sealed, place(grant_id))) as GrantSecrets;
   }
@@ -275,18 +354,3 @@ export class GrantStore {
 
 /** What a credential is sealed for. */
 const place = (grantId: string): string => `grant/${grantId}`;
-
-function toUserGrant(row: Selectable<GrantTable>): UserGrant {
-  const { grant_id, tenant_id, user_id, source, scopes, reason } = row;
-  return {
-    grant_id,
-    tenant_id,
-    user_id,
-    source,
-    mode: row.mode as UserAuthMode,
-    ...(scopes !== null && { scopes: scopes.split(' ').filter(Boolean) }),
-    created_at: Number(row.created_at),
-    updated_at: Number(row.updated_at),
-    ...(reason !== null && { reason }),
-  };
-}

@@ -1,4 +1,4 @@
-import { ToolError } from '@toolfleet/contracts';
+import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type {
   GrantAuthorize,
   GrantFind,
@@ -11,12 +11,15 @@ import type {
   GrantTokenReply,
   UserGrant,
 } from '@toolfleet/contracts/identity';
+import { usesSignIn } from '@toolfleet/contracts/user-auth';
 import { openGrantToken, type SignedTokens } from '@toolfleet/access/signed-tokens';
 import type { Clock } from '@toolfleet/resilience';
 import type { AttemptStore } from './attempt-store.js';
 import { required, type GrantRefresh } from './grant-refresh.js';
 import type { GrantStore, OpenGrant } from './grant-store.js';
-import { DEFAULT_LIFE_S, type OAuthClient } from './oauth-client.js';
+import type { ExchangedGrants } from './exchanged-grants.js';
+import type { OAuthClient } from './oauth-client.js';
+import { DEFAULT_LIFE_S } from './token-response.js';
 
 /** Longest time for which an executor keeps a credential, so that it forgets a revoked one also when it misses the announcement. */
 const MAX_KEPT_MS = 60_000;
@@ -28,6 +31,7 @@ interface GrantsDeps {
   attempts: AttemptStore;
   client: Pick<OAuthClient, 'begin' | 'finish'>;
   refresh: GrantRefresh;
+  exchanged: Pick<ExchangedGrants, 'find'>;
   tokens: SignedTokens;
   clock: Clock;
   /** Tells gateways and executors what they must forget. */
@@ -38,7 +42,10 @@ interface GrantsDeps {
 export class Grants {
   constructor(private readonly deps: GrantsDeps) {}
 
-  async find({ auth, ...owner }: GrantFind): Promise<GrantFindReply> {
+  async find(query: GrantFind): Promise<GrantFindReply> {
+    const { auth, tenant_id, user_id, source } = query;
+    if (usesSignIn(auth)) return this.deps.exchanged.find(query);
+    const owner = { tenant_id, user_id, source };
     const { id, reason } = await this.deps.store.find(owner, auth);
     return { ...(id !== undefined && { grant_id: id }), ...(reason !== undefined && { reason }) };
   }
@@ -46,7 +53,9 @@ export class Grants {
   /** Stores a personal key. @throws ToolError REQUEST_INVALID for a source that takes none */
   async putKey({ auth, api_key, ...owner }: GrantPut): Promise<string> {
     if (auth.mode !== 'api_key')
-      throw new ToolError('REQUEST_INVALID', { message: `${owner.source} takes no personal key; connect the account` });
+      throw new ToolError('REQUEST_INVALID', {
+        message: `${owner.source} takes no personal key; ${usesSignIn(auth) ? 'it acts with your sign-in' : 'connect the account'}`,
+      });
     if (/[^\x20-\x7e]/.test(api_key))
       throw new ToolError('REQUEST_INVALID', { message: 'api_key must consist of printable ASCII characters' });
     const { store, clock } = this.deps;
@@ -58,10 +67,12 @@ export class Grants {
   /** Where a user signs in for a source. @throws ToolError REQUEST_INVALID for a source that takes keys; AUTH_NOT_CONFIGURED, NETWORK_ERROR */
   async authorize({ auth, redirect_uri: redirectUri, ...owner }: GrantAuthorize): Promise<string> {
     if (auth.mode !== 'connect')
-      throw new ToolError('REQUEST_INVALID', { message: `${owner.source} takes a personal key; it has no sign-in` });
+      throw new ToolError('REQUEST_INVALID', {
+        message: `${owner.source} ${usesSignIn(auth) ? 'acts with your sign-in; there is nothing to connect' : 'takes a personal key; it has no sign-in'}`,
+      });
     const { attempts, client, clock } = this.deps;
-    const { url, state, verifier } = await client.begin(owner.source, auth, redirectUri);
-    await attempts.begin({ ...owner, auth, redirectUri, state, verifier }, clock.now());
+    const { auth: granted, url, state, verifier } = await client.begin(owner.source, auth, redirectUri);
+    await attempts.begin({ ...owner, auth, granted, redirectUri, state, verifier }, clock.now());
     return url;
   }
 
@@ -70,17 +81,18 @@ export class Grants {
     const { attempts, client, clock, store } = this.deps;
     const parameters = new URLSearchParams(redirect);
     const attempt = await attempts.take(parameters.get('state') ?? '', user, clock.now());
-    const { auth, source } = attempt;
-    const tokens = await client.finish(source, auth, parameters, attempt);
+    const { auth, granted, source } = attempt;
+    const tokens = await client.finish(source, granted, parameters, attempt);
     const now = clock.now();
     const expiresAt = now + (tokens.expires_in ?? DEFAULT_LIFE_S) * 1_000;
-    const { access_token, refresh_token, scopes = auth.scopes } = tokens;
+    const { access_token, refresh_token, scopes = granted.scopes } = tokens;
     const owner = { ...user, source };
     const { id, replaced } = await store.put(
       owner,
       auth,
       { secrets: { access_token, refresh_token }, scopes, expiresAt },
       now,
+      granted,
     );
     this.#announce([...replaced, { ...owner, grant_id: id }]);
     return source;
@@ -116,7 +128,7 @@ export class Grants {
     const grant = await store.open(call.grantId);
     if (!grant || grant.tenant_id !== call.tenantId || grant.user_id !== call.userId) throw revoked(call.source);
     if (grant.reason !== undefined) throw required(grant, grant.reason);
-    if (grant.mode === 'connect') return this.#accessToken(grant, refused);
+    if (grant.mode !== 'api_key') return this.#accessToken(grant, refused);
     // The key stays: a service that refuses all keys for a while must not cost every user theirs.
     if (refused === grant.generation) throw required(grant, `${grant.source} refused the key`);
     return { kind: 'key', value: grant.secrets.api_key!, generation: grant.generation, lives_ms: MAX_KEPT_MS };
@@ -126,12 +138,12 @@ export class Grants {
   async #accessToken(grant: OpenGrant, refused: number | undefined): Promise<GrantTokenReply> {
     const isRefused = refused === grant.generation;
     if (!isRefused && this.#livesMs(grant) > 0) return this.#asToken(grant);
-    if (grant.secrets.refresh_token === undefined) {
+    if (grant.mode === 'connect' && grant.secrets.refresh_token === undefined) {
       if (!isRefused && this.#endsIn(grant) > 0) return this.#asToken(grant);
       throw required(grant, isRefused ? `${grant.source} refused the token` : 'the token has expired');
     }
     try {
-      return this.#asToken(await this.deps.refresh.refresh(grant));
+      return this.#asToken(await this.deps.refresh.refresh(grant, isRefused ? 0 : this.#endsAt(grant)));
     } catch (error) {
       // Refreshed early: until the old token ends, a failing authorization server fails no call.
       if (isRefused || this.#endsIn(grant) <= 0) throw error;
@@ -144,8 +156,13 @@ export class Grants {
     return { kind: 'token', value: grant.secrets.access_token!, generation: grant.generation, lives_ms };
   }
 
-  #endsIn({ expires_at: at = 0 }: OpenGrant): number {
-    return at - this.deps.clock.now();
+  /** An exchanged grant begins without a token. */
+  #endsAt({ expires_at: at = 0, secrets }: OpenGrant): EpochMs {
+    return secrets.access_token === undefined ? 0 : at;
+  }
+
+  #endsIn(grant: OpenGrant): Milliseconds {
+    return this.#endsAt(grant) - this.deps.clock.now();
   }
 
   /** Until the token is refreshed: before its end by a quarter of its life, up to 30 seconds. */

@@ -47,6 +47,8 @@ export interface GrantTable {
   /** Who refreshes this generation, and until when it holds the right to. */
   refresher: string | null;
   refresh_until: number | null;
+  /** When the refresh token of this generation was first sent. */
+  refresh_since: number | null;
   /** Whether the authorization server replaces refresh tokens: 1, 0, or null while that is not known. */
   rotates: number | null;
   /** JSON of `auth.user` of the source; null for personal keys. */

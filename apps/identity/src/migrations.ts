@@ -80,6 +80,13 @@ const attempts: Migration = {
   },
 };
 
+/** `refresh_since` bounds the second use of a refresh token whose outcome is unknown (`refresh_grace_seconds`). */
+const refreshGrace: Migration = {
+  async up(db) {
+    await db.schema.alterTable('user_grant').addColumn('refresh_since', 'bigint').execute();
+  },
+};
+
 /** The migrations of the service. */
 export const IDENTITY_MIGRATIONS: Migrations = {
   name: 'the store of sessions and grants',
@@ -90,5 +97,6 @@ export const IDENTITY_MIGRATIONS: Migrations = {
     '0003-oauth': oauth,
     '0004-grants': grants,
     '0005-attempts': attempts,
+    '0006-refresh-grace': refreshGrace,
   },
 };

@@ -1,6 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { SignedTokens } from '@toolfleet/access/signed-tokens';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { usesSignIn } from '@toolfleet/contracts/user-auth';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { Clock } from '@toolfleet/resilience';
 import {
@@ -21,11 +22,15 @@ import { EndedRows } from './ended-rows.js';
 import { IdentityDatabase } from './identity-database.js';
 import { identityConfig, type IdentityConfig } from './identity.config.js';
 import { AttemptStore } from './attempt-store.js';
+import { AuthorizationServers } from './authorization-servers.js';
+import { ExchangedGrants } from './exchanged-grants.js';
 import { GrantRefresh } from './grant-refresh.js';
 import { OAuthClient } from './oauth-client.js';
+import { SignInTokens } from './sign-in-tokens.js';
+import { TokenExchange } from './token-exchange.js';
 import { IdentityEndpoint } from './identity.endpoint.js';
 import { GrantEndpoint } from './grant.endpoint.js';
-import { GrantStore } from './grant-store.js';
+import { GrantStore, SIGN_IN } from './grant-store.js';
 import { Grants } from './grants.js';
 import { KeyChange } from './reseal.js';
 import { StoreLimit } from './store-limit.js';
@@ -73,6 +78,8 @@ function secretsOfSources({
     openapi: secretOpener({ kind: 'openapi', expander, secretKey }),
   };
   return (value, source) => {
+    // The tokens of sign-ins belong to no source, and their settings have no secrets.
+    if (source === SIGN_IN) return value;
     const slash = source.indexOf('/');
     return openers[source.slice(0, slash) as keyof typeof openers](value, source.slice(slash + 1));
   };
@@ -86,7 +93,10 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
   const sessions = new SessionStore(database.db, keys);
   const file = loadFleetFile(settings);
-  const signIn = wireSignIn(settings, file.sign_in, host, { db: database.db, keys, sessions });
+  const store = new GrantStore(database.db, keys);
+  const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;
+  const signIns = new SignInTokens(store, clock, issuer, keepsTokens);
+  const signIn = wireSignIn(settings, file.sign_in, host, { db: database.db, keys, sessions, keptTokens: signIns });
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
   const allowedEndpoints = new AllowedEndpoints(settings, host);
@@ -100,13 +110,28 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
   });
   const limits = { maxBytes: MAX_TOKEN_ANSWER_BYTES, timeouts: { totalMs: TOKEN_TIMEOUT_MS } };
-  const client = new OAuthClient({ fetch: egressFetch(egress, limits), open: secretsOfSources(settings) });
-  const store = new GrantStore(database.db, keys);
+  const servers = new AuthorizationServers({
+    fetch: egressFetch(egress, limits),
+    open: secretsOfSources(settings),
+    signIn: signIn.client,
+    clock,
+  });
+  const client = new OAuthClient(servers);
+  const exchanged = new ExchangedGrants({ store, sessions, signIns, exchange: new TokenExchange(servers), clock });
+  const refresh: GrantRefresh = new GrantRefresh({
+    store,
+    renew: (grant) =>
+      usesSignIn(grant)
+        ? exchanged.renew(grant, refresh)
+        : client.refresh(grant.source, grant.auth, grant.secrets.refresh_token!),
+    clock,
+  });
   const grants = new Grants({
     store,
     attempts: new AttemptStore(database.db, keys),
     client,
-    refresh: new GrantRefresh({ store, client, clock }),
+    refresh,
+    exchanged,
     tokens,
     clock,
     announce: (changed) => {
@@ -128,7 +153,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       start: () => database.open(),
       stop: () => database.close(),
     },
-    new EndedRows([sessions, ...signIn.stores], clock, logger),
+    new EndedRows([sessions, signIns, ...signIn.stores], clock, logger),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     allowedEndpoints,

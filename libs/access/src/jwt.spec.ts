@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { CompactSign, exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { PRESENTED_TOKEN } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { JwksKeys, type JwksSource, remoteJwks } from './jwks.js';
 import { JwtVerifier } from './jwt.js';
@@ -56,8 +57,12 @@ const raw = (header: Header, payload: unknown, signature: (input: string) => str
 describe('JWT', () => {
   it('yields the principal of the configured claims', async () => {
     const { clock, jwt } = setUp();
-    expect(await jwt.verify(await sign(claims(clock)))).toEqual({
+    const token = await sign(claims(clock));
+    const verified = await jwt.verify(token);
+    expect(JSON.stringify(verified)).not.toContain(token);
+    expect(verified).toEqual({
       principal: {
+        [PRESENTED_TOKEN]: token,
         tenantId: 'acme',
         userId: 'ann',
         roles: ['dev', 'admin'],

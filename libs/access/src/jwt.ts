@@ -1,5 +1,12 @@
 import { decodeProtectedHeader, jwtVerify, type JWTPayload } from 'jose';
-import { type EpochMs, isReservedTenant, type Principal, TENANT_ID_PATTERN, ToolError } from '@toolfleet/contracts';
+import {
+  type EpochMs,
+  isReservedTenant,
+  PRESENTED_TOKEN,
+  type Principal,
+  TENANT_ID_PATTERN,
+  ToolError,
+} from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { Clock } from '@toolfleet/resilience';
 import { type JwksKeys, KeysUnavailable } from './jwks.js';
@@ -81,7 +88,7 @@ export class JwtVerifier {
       });
       if (payload.exp! - payload.iat! > this.settings.maxLifetimeSeconds) throw unauthenticated();
       const expiresAt = (payload.exp! + TOLERANCE_S) * 1_000;
-      return { principal: { ...this.toPrincipal(payload), expiresAt }, expiresAt };
+      return { principal: { ...this.toPrincipal(payload), expiresAt, [PRESENTED_TOKEN]: token }, expiresAt };
     } catch (error) {
       if (error instanceof KeysUnavailable) {
         throw new ToolError('SERVICE_UNAVAILABLE', {

@@ -1,4 +1,4 @@
-import type { Principal } from '@toolfleet/contracts';
+import { PRESENTED_TOKEN, type Principal } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
@@ -20,6 +20,7 @@ const maker: Required<Omit<Principal, `parent${string}`>> = {
   sessionId: 's1',
   keyId: 'maker',
   expiresAt: END,
+  [PRESENTED_TOKEN]: 'a token',
 };
 
 describe('a key', () => {
@@ -27,7 +28,7 @@ describe('a key', () => {
     const store = new MemoryKeyStore();
     const keys = new ApiKeys(store, { pepper: 'a-pepper-for-tests-0123', environment: 'test' }, new FakeClock(1_000));
     // Rights follow from the names of roles when the key is used.
-    const { keyId: _none, rights: _ofRoles, sessionId: _ends, ...root } = maker;
+    const { keyId: _none, rights: _ofRoles, sessionId: _ends, [PRESENTED_TOKEN]: _presented, ...root } = maker;
     const request = { client: 'c', userId: root.userId, roles: [...root.roles], mcpMode: root.mcpMode };
     const { key, token } = await keys.issue(toKeySpec(root, request), 'ada');
     const { principal } = await keys.verify(token);

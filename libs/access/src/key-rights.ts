@@ -1,4 +1,4 @@
-import { OPERATOR_ROLE, ToolError, type Principal } from '@toolfleet/contracts';
+import { OPERATOR_ROLE, PRESENTED_TOKEN, ToolError, type Principal } from '@toolfleet/contracts';
 import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import type { KeySpec } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
@@ -81,6 +81,7 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
  */
 export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySpec | null } = {
   tenantId: 'tenantId',
+  [PRESENTED_TOKEN]: null,
   userId: 'userId',
   roles: 'roles',
   rights: 'roles',

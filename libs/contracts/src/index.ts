@@ -16,6 +16,7 @@ export {
   LOCAL_TENANT,
   MCP_MODES,
   OPERATOR_TENANT,
+  PRESENTED_TOKEN,
   TENANT_ID_PATTERN,
   type McpMode,
   type Origin,

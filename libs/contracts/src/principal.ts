@@ -2,6 +2,12 @@ import type { Right } from './roles.js';
 import type { ToolsetRef } from './toolset.js';
 import type { EpochMs } from './units.js';
 
+/**
+ * The token that a caller presented, for tools that exchange it. A symbol: nothing that is written as JSON (logs, queues, records, other
+ * tokens) has it.
+ */
+export const PRESENTED_TOKEN = Symbol('presented token');
+
 /** The authenticated caller. Its tenant always comes from the credential, never from the request. */
 export interface Principal {
   tenantId: string;
@@ -26,6 +32,8 @@ export interface Principal {
   sessionId?: string;
   /** When the credential expires; absent when it does not. */
   expiresAt?: EpochMs;
+  /** When `via` is `jwt`, in the process that verified it. */
+  [PRESENTED_TOKEN]?: string;
   /** The tools that MCP requests of the credential see, whatever their URL asks for. */
   mcpMode?: McpMode;
   /** Name of the rate class (`rate_limits.tiers`); `free` when unset. */

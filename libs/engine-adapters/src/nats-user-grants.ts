@@ -1,7 +1,7 @@
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { PRESENTED_TOKEN, ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
 import type { GrantFind, GrantFindReply, GrantsChanged } from '@toolfleet/contracts/identity';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { sourceId, type UserAuth } from '@toolfleet/contracts/user-auth';
+import { sourceId, usesSignIn, type UserAuth } from '@toolfleet/contracts/user-auth';
 import { UserGrants, type GrantOwner } from '@toolfleet/engine';
 import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
@@ -15,6 +15,8 @@ const ASK_MS: Milliseconds = 10_000;
 interface KnownGrant {
   /** Of the definition that was asked about. */
   auth: UserAuth;
+  /** How the caller proved its sign-in, where that matters. */
+  proof: string | undefined;
   id: string;
   until: Milliseconds;
 }
@@ -86,7 +88,7 @@ export class NatsUserGrants extends UserGrants {
     };
   }
 
-  override find(owner: GrantOwner, auth: UserAuth): string | Promise<string> {
+  override find(owner: GrantOwner, auth: UserAuth, caller: Principal): string | Promise<string> {
     const { tenantId, userId, source } = owner;
     if (!this.deps.isOn)
       throw new ToolError('AUTH_NOT_CONFIGURED', {
@@ -98,17 +100,23 @@ export class NatsUserGrants extends UserGrants {
       });
     const key = keyOf(tenantId, userId, sourceId(source));
     const known = this.#known.get(key);
-    const isKnown = known?.auth === auth && known.until > this.deps.clock.monotonic();
-    return isKnown ? known.id : this.#ask(key, owner, auth);
+    const proof = usesSignIn(auth) ? proofOf(caller) : {};
+    const proofKey = proof.session_id ?? proof.subject_token;
+    // Without a proof of its own, a caller does not use what another one has proved.
+    const isProved = !usesSignIn(auth) || (proofKey !== undefined && known?.proof === proofKey);
+    const isKnown = known?.auth === auth && isProved && known.until > this.deps.clock.monotonic();
+    return isKnown ? known.id : this.#ask(key, owner, auth, proof, proofKey);
   }
 
-  override required(owner: GrantOwner, _auth: UserAuth, why: string): ToolError {
+  override required(owner: GrantOwner, auth: UserAuth, why: string): ToolError {
     const source = sourceId(owner.source);
+    if (usesSignIn(auth)) return new ToolError('AUTHORIZATION_REQUIRED', { message: why, details: { source } });
     return this.#refusal(source, why, this.deps.linkTo(owner, source));
   }
 
   /** The refusal of a call that has not begun: its entry point can send the user to the page and make it again. */
-  #missing(owner: GrantOwner, why: string): ToolError {
+  #missing(owner: GrantOwner, auth: UserAuth, why: string): ToolError {
+    if (usesSignIn(auth)) return this.required(owner, auth, why);
     const source = sourceId(owner.source);
     const url = this.deps.linkTo(owner, source);
     const refusal = this.#refusal(source, why, url);
@@ -123,19 +131,38 @@ export class NatsUserGrants extends UserGrants {
     });
   }
 
-  async #ask(key: string, owner: GrantOwner, auth: UserAuth): Promise<string> {
+  async #ask(
+    key: string,
+    owner: GrantOwner,
+    auth: UserAuth,
+    proof: Proof,
+    proofKey: string | undefined,
+  ): Promise<string> {
     const source = sourceId(owner.source);
     const changes = this.#changes;
-    const question: GrantFind = { tenant_id: owner.tenantId, user_id: owner.userId, source, auth };
-    const { value } = await this.#flights.join(`${key} ${JSON.stringify(auth)}`, new AbortController().signal, () =>
+    const question: GrantFind = { tenant_id: owner.tenantId, user_id: owner.userId, source, auth, ...proof };
+    const { value } = await this.#flights.join(JSON.stringify(question), new AbortController().signal, () =>
       this.deps.nats.request<GrantFindReply>(SUBJECTS.grantFind, question, { timeoutMs: ASK_MS }),
     );
     const { grant_id: id, reason } = value;
     if (id === undefined)
-      throw this.#missing(owner, reason ?? `${source} acts with your own account, which is not connected`);
-    if (changes === this.#changes) this.#known.set(key, { auth, id, until: this.deps.clock.monotonic() + KNOWN_MS });
+      throw this.#missing(owner, auth, reason ?? `${source} acts with your own account, which is not connected`);
+    if (changes === this.#changes)
+      this.#known.set(key, { auth, proof: proofKey, id, until: this.deps.clock.monotonic() + KNOWN_MS });
     return id;
   }
+}
+
+type Proof = Pick<GrantFind, 'session_id' | 'subject_token' | 'subject_until' | 'is_continued'>;
+
+/** How a caller proves its sign-in: by the session that it or its parent has, or by the token that it presented. */
+function proofOf({ sessionId, via, expiresAt, [PRESENTED_TOKEN]: token }: Principal): Proof {
+  if (sessionId !== undefined) return { session_id: sessionId };
+  if (via !== 'jwt') return {};
+  // Queues have no tokens; the call was accepted with one.
+  return token !== undefined && expiresAt !== undefined
+    ? { subject_token: token, subject_until: expiresAt }
+    : { is_continued: true };
 }
 
 const keyOf = (tenantId: string, userId: string, source: string): string => JSON.stringify([tenantId, userId, source]);

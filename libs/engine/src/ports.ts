@@ -107,7 +107,7 @@ export abstract class UserGrants {
    * The id of the grant of a user.
    * @throws ToolError AUTHORIZATION_REQUIRED when there is none, with `facts.connect` if there is a page to connect one; AUTH_NOT_CONFIGURED, SERVICE_UNAVAILABLE
    */
-  abstract find(owner: GrantOwner, auth: UserAuth): MaybePromise<string>;
+  abstract find(owner: GrantOwner, auth: UserAuth, caller: Principal): MaybePromise<string>;
   /** AUTHORIZATION_REQUIRED for a grant that the upstream no longer takes, with where the user connects an account. */
   abstract required(owner: GrantOwner, auth: UserAuth, why: string): ToolError;
 }

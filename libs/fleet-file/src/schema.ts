@@ -274,6 +274,7 @@ export const SECTIONS = {
       maxProperties: 1_000,
     },
     session_hours: { type: 'number', minimum: 0.1, maximum: 720 },
+    keep_tokens: flag,
     clients: record({
       documents: {
         type: 'array',

@@ -19,6 +19,8 @@ export interface SignInSettings {
   /** Roles by group. */
   roles?: { [group: string]: string[] };
   session_hours?: number;
+  /** Keeps the tokens of users at the provider, sealed, for sources with the modes `exchange` and `id_jag`. */
+  keep_tokens?: boolean;
   /** OAuth clients that people connect to `/mcp`. */
   clients?: {
     /** Hosts of client id metadata documents: `claude.ai`, `*.example.com`, or `*`. */

@@ -125,7 +125,13 @@ function ConnectionCard({
     <section className="card stack" aria-labelledby={`connection-${source}`}>
       <div className="row">
         <h2 id={`connection-${source}`}>{source}</h2>
-        {connected ? <Badge tone="good">connected</Badge> : <Badge tone="warn">not connected</Badge>}
+        {connected ? (
+          <Badge tone="good">connected</Badge>
+        ) : mode === 'api_key' || mode === 'connect' || reason !== undefined ? (
+          <Badge tone="warn">not connected</Badge>
+        ) : (
+          <Badge>not used yet</Badge>
+        )}
       </div>
       {since !== undefined && <span className="small soft">since {dateTime(since)}</span>}
       {scopes && scopes.length > 0 && <span className="small soft">{scopes.join(' ')}</span>}
@@ -137,6 +143,9 @@ function ConnectionCard({
             <span className="visually-hidden"> {source}</span>
           </button>
         </span>
+      )}
+      {(mode === 'exchange' || mode === 'id_jag') && (
+        <span className="small soft">It acts with your sign-in; there is nothing to connect.</span>
       )}
       {isOwn && mode === 'api_key' && <KeyForm source={source} help={help} onKey={putKey} />}
       {since !== undefined && (

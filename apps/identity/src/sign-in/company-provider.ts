@@ -4,6 +4,7 @@ import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
 import { createRemoteJWKSet, customFetch as jwksFetch, jwtVerify, type JWTVerifyGetKey } from 'jose';
 import * as openid from 'openid-client';
+import { toTokens, type Tokens } from '../token-response.js';
 import type { SignInAttempt } from './sign-in-attempts.js';
 
 /** Reaches public hosts, and the origins that the operator allowed. */
@@ -16,8 +17,8 @@ export interface ProvenUser {
   subject: string;
   /** The provider's session, for logouts that it begins. */
   sid?: string;
-  /** `id_token_hint` of the logout. */
-  idToken: string;
+  /** The ID token is also `id_token_hint` of the logout. */
+  tokens: Tokens & { id_token: string };
 }
 
 /** Which sessions a provider ends. */
@@ -89,7 +90,8 @@ export class CompanyProvider {
       const idClaims = tokens.claims()!;
       const claims = { ...(await this.#userInfo(config, tokens.access_token, idClaims)), ...idClaims } as JsonObject;
       const sid = typeof idClaims['sid'] === 'string' ? idClaims['sid'] : undefined;
-      return { claims, issuer: idClaims.iss, subject: idClaims.sub, sid, idToken: tokens.id_token! };
+      const kept = { ...toTokens(tokens), id_token: tokens.id_token! };
+      return { claims, issuer: idClaims.iss, subject: idClaims.sub, sid, tokens: kept };
     } catch (error) {
       throw refused(error);
     }

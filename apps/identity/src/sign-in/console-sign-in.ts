@@ -5,6 +5,7 @@ import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { SessionStore } from '../session-store.js';
+import type { SignInTokens } from '../sign-in-tokens.js';
 import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type ProvenUser } from './company-provider.js';
 import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
 import { userOfClaims, type SignedInUser } from './user-of-claims.js';
@@ -24,6 +25,8 @@ interface ConsoleSignInDeps {
   attempts: SignInAttempts;
   used: UsedOnce;
   sessions: SessionStore;
+  /** Keeps the tokens of the provider, for sources that exchange them. */
+  keptTokens: Pick<SignInTokens, 'keep'>;
   clock: Clock;
   logger: Pick<Logger, 'info' | 'warn'>;
 }
@@ -90,6 +93,7 @@ export class ConsoleSignIn {
         });
       const proven = await provider.finish(url, attempt);
       const user = userOfClaims(proven.claims, settings);
+      await this.deps.keptTokens.keep(user, proven.tokens);
       const next =
         attempt.interaction === undefined
           ? redirect('/console', [await this.#openSession(user, proven)])
@@ -101,7 +105,7 @@ export class ConsoleSignIn {
     }
   }
 
-  async #openSession(user: SignedInUser, { issuer, subject, sid, idToken }: ProvenUser): Promise<string> {
+  async #openSession(user: SignedInUser, { issuer, subject, sid, tokens }: ProvenUser): Promise<string> {
     const { sessions, settings, clock, logger } = this.deps;
     const secret = randomBytes(32).toString('base64url');
     const seconds = Math.round((settings.session_hours ?? DEFAULT_HOURS) * 3_600);
@@ -114,7 +118,7 @@ export class ConsoleSignIn {
       groups: user.groups,
       expires_at: now + seconds * 1_000,
       provider: { issuer, subject, sid },
-      tokens: { id_token: idToken },
+      tokens: { id_token: tokens.id_token },
     };
     const id = await sessions.create(session, now);
     logger.info(

@@ -5,7 +5,9 @@ import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHo
 import type { Kysely } from 'kysely';
 import type { IdentityConfig } from '../identity.config.js';
 import type { IdentityTables } from '../identity-tables.js';
+import type { SignInClient } from '../authorization-servers.js';
 import type { SessionStore } from '../session-store.js';
+import type { SignInTokens } from '../sign-in-tokens.js';
 import { AuthorizationServer } from '../oauth/authorization-server.js';
 import { OAuthRecords, type OAuthTables } from '../oauth/oauth-records.js';
 import { CompanyProvider, type GuardedFetch } from './company-provider.js';
@@ -45,6 +47,7 @@ interface SignInWiringDeps {
   db: Kysely<IdentityTables>;
   keys: KeyRing;
   sessions: SessionStore;
+  keptTokens: SignInTokens;
 }
 
 /** Builds the sign-in of people: the pages, and the components that they need. */
@@ -52,17 +55,24 @@ export function wireSignIn(
   settings: IdentityConfig,
   section: SignInSettings,
   host: ServiceHost,
-  { db, keys, sessions }: SignInWiringDeps,
-): { pages: SignInPages; stores: readonly (UsedOnce | OAuthRecords)[]; components: LifecycleComponent[] } {
+  { db, keys, sessions, keptTokens }: SignInWiringDeps,
+): {
+  pages: SignInPages;
+  stores: readonly (UsedOnce | OAuthRecords)[];
+  /** Of this fleet at the provider; undefined without the section. */
+  client: SignInClient | undefined;
+  components: LifecycleComponent[];
+} {
   const { clock, logger } = host;
   const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
   const records = new OAuthRecords(db as unknown as Kysely<OAuthTables>, keys, clock);
   const stores = [used, records];
   const { issuer, client_id: clientId } = section;
-  if (issuer === undefined || clientId === undefined) return { pages: new SignInPages(), stores, components: [] };
+  if (issuer === undefined || clientId === undefined)
+    return { pages: new SignInPages(), stores, client: undefined, components: [] };
   // Operators name the provider, and it names its endpoints; private addresses need EGRESS_ALLOWED_ENDPOINTS all the same.
   const allowedEndpoints = new AllowedEndpoints(settings, host);
-  const client = new EgressClient({
+  const egress = new EgressClient({
     allowlist: ['*'],
     allowAnyHost: true,
     allowedEndpoints,
@@ -70,12 +80,21 @@ export function wireSignIn(
     clock,
   });
   const timeouts = { headersMs: FETCH_MS, bodyIdleMs: FETCH_MS, totalMs: FETCH_MS };
-  const fetch: GuardedFetch = egressFetch(client, { timeouts, maxBytes: MAX_BYTES });
+  const fetch: GuardedFetch = egressFetch(egress, { timeouts, maxBytes: MAX_BYTES });
   let secret = settings.OIDC_CLIENT_SECRET;
   host.onSecretChange('OIDC_CLIENT_SECRET', (changed) => (secret = changed));
   const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, () => secret, fetch, clock);
   const attempts = new SignInAttempts(keys, used, clock);
-  const consoleSignIn = new ConsoleSignIn({ settings: section, provider, attempts, used, sessions, clock, logger });
+  const consoleSignIn = new ConsoleSignIn({
+    settings: section,
+    provider,
+    attempts,
+    used,
+    sessions,
+    keptTokens,
+    clock,
+    logger,
+  });
   const oauth = new AuthorizationServer({
     settings: section,
     records,
@@ -87,5 +106,6 @@ export function wireSignIn(
     logger,
   });
   const pages = new SignInPages(consoleSignIn, oauth);
-  return { pages, stores, components: [allowedEndpoints, { name: 'OpenID provider', stop: () => client.close() }] };
+  const components = [allowedEndpoints, { name: 'OpenID provider', stop: () => egress.close() }];
+  return { pages, stores, client: { issuer, clientId, secret: () => secret, fetch }, components };
 }

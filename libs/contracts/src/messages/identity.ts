@@ -69,7 +69,16 @@ const OF_SOURCE = { source: SOURCE, auth: USER_AUTH };
 const OF_USER = { tenant_id: ID, user_id: ID };
 
 /** `identity.grant.find`: whether a user has a credential for a source. */
-export const GRANT_FIND = record({ ...OF_USER, ...OF_SOURCE });
+export const GRANT_FIND = record({
+  ...OF_USER,
+  ...OF_SOURCE,
+  /** How the caller proves its sign-in, for the modes `exchange` and `id_jag`: a session, the token that it presented and its end, */
+  session_id: maybe(ID),
+  subject_token: maybe(text(undefined, { minLength: 1, maxLength: 8_192 })),
+  subject_until: maybe(integer()),
+  /** or that it proved it when the call was accepted. */
+  is_continued: maybe(flag()),
+});
 export type GrantFind = Value<typeof GRANT_FIND>;
 export interface GrantFindReply {
   /** Changes whenever the user connects again, so that nothing of another account is reused. Absent: the user has to connect first. */

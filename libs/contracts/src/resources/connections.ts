@@ -21,7 +21,7 @@ const CONNECTION = named(
       source: text('kind/name of the source, as in its path below /api/v1/connections'),
       mode: choice(
         USER_AUTH_MODES,
-        'api_key: the user enters a personal key; connect: the user signs in at the authorization server',
+        'api_key: the user enters a personal key; connect: the user signs in at the authorization server; exchange, id_jag: the sign-in of the user counts',
       ),
       connected: flag('Calls act with a credential of the user'),
       reason: maybe(text('Why the credential can no longer be used')),

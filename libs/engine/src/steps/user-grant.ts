@@ -17,9 +17,10 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
   });
 
   async function asUser(call: Call, auth: UserAuth, next: Next): Promise<CallResult> {
-    const { tenantId, userId } = call.request.principal;
+    const { principal } = call.request;
+    const { tenantId, userId } = principal;
     const owner: GrantOwner = { tenantId, userId, source: call.tool.source };
-    const grant = await grants.find(owner, auth);
+    const grant = await grants.find(owner, auth, principal);
     return stillGranted(call, owner, auth, await next(withGrant(call, grant)));
   }
 

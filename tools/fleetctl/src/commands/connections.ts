@@ -55,6 +55,8 @@ async function connect(context: CommandContext, path: Source): Promise<number> {
   const mode = known.find(
     ({ source }) => source.replace(/@.*/, '') === `${path.kind}/${path.name}`.replace(/@.*/, ''),
   )?.mode;
+  if (mode === 'exchange' || mode === 'id_jag')
+    throw new CliError(`${path.kind}/${path.name} acts with your sign-in; there is nothing to connect`);
   return mode === 'connect' ? signIn(context, path) : putKey(context, path);
 }
 

@@ -1,0 +1,180 @@
+import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import type { Clock } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
+import * as oauth from 'oauth4webapi';
+
+/** The fleet as a client of the company's provider (section `sign_in`). */
+export interface SignInClient {
+  issuer: string;
+  clientId: string;
+  secret(): string | undefined;
+  fetch: typeof fetch;
+}
+
+interface ServersDeps {
+  /** Reaches the hosts of `IDENTITY_ALLOWED_DOMAINS`. */
+  fetch: typeof fetch;
+  /** Expands `${VAR}` and opens secrets that the registry sealed for the source. */
+  open(value: string, source: string): string;
+  signIn: SignInClient | undefined;
+  clock: Clock;
+}
+
+/** How requests to the token endpoint of a source are made. */
+export interface ServerAccess {
+  as: oauth.AuthorizationServer;
+  client: oauth.Client;
+  authenticate: oauth.ClientAuth;
+  options: { [oauth.customFetch]: typeof fetch; [oauth.allowInsecureRequests]: true };
+}
+
+/** The part of `auth.user` that names an authorization server and a client of it. */
+type ServerSettings = Pick<
+  UserAuth,
+  'issuer' | 'authorization_url' | 'token_url' | 'client_id' | 'client_secret' | 'resource'
+>;
+
+/** Metadata is read again after this time, so that a server can move its endpoints. */
+const METADATA_MS: Milliseconds = 600_000;
+const MAX_KNOWN = 1_000;
+
+/** The authorization servers of sources, with their metadata, and the fleet as their client. */
+export class AuthorizationServers {
+  readonly #known = new LRUCache<string, { until: Milliseconds; found: Promise<oauth.AuthorizationServer> }>({
+    max: MAX_KNOWN,
+  });
+
+  constructor(private readonly deps: ServersDeps) {}
+
+  /**
+   * The server and client of a source. Without `client_id` and URLs, and with no other issuer, they are those of `sign_in`.
+   * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
+   */
+  async of(source: string, settings: ServerSettings): Promise<ServerAccess> {
+    const { issuer, authorization_url, token_url, client_id, client_secret } = this.#opened(source, settings);
+    const { signIn } = this.deps;
+    const isSignIn = issuer === undefined || issuer === signIn?.issuer;
+    // Its endpoints come from its own metadata, so that its secret goes nowhere else.
+    if (isSignIn && [authorization_url, token_url, client_id].every((value) => value === undefined))
+      return this.#ofSignIn(source);
+    if (client_id === undefined) throw notConfigured(source, 'has no auth.user.client_id');
+    const as = await this.#metadata(source, issuer, {
+      ...(authorization_url !== undefined && { authorization_endpoint: authorization_url }),
+      ...(token_url !== undefined && { token_endpoint: token_url }),
+    });
+    return access(as, client_id, client_secret, this.deps.fetch);
+  }
+
+  /**
+   * The settings with the issuer that the source itself names (RFC 9728), if they name none. Public clients only: the source could name a
+   * server that receives the secret of the client.
+   * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
+   */
+  async discover(source: string, auth: UserAuth): Promise<UserAuth> {
+    const { issuer, authorization_url, token_url, client_secret, resource } = this.#opened(source, auth);
+    if ([issuer, authorization_url, token_url].some((value) => value !== undefined)) return auth;
+    if (resource === undefined)
+      throw notConfigured(source, 'needs auth.user.issuer, or authorization_url and token_url');
+    const found = await this.#resource(source, resource);
+    const named = found.authorization_servers?.[0];
+    if (named === undefined) throw notConfigured(source, `names no authorization server; set auth.user.issuer`);
+    if (client_secret !== undefined)
+      throw notConfigured(
+        source,
+        `names the authorization server ${named}; set auth.user.issuer to that if client_secret belongs to it`,
+      );
+    return {
+      ...auth,
+      issuer: named,
+      ...(!auth.scopes && found.scopes_supported && { scopes: found.scopes_supported }),
+    };
+  }
+
+  #opened(source: string, settings: ServerSettings): ServerSettings {
+    const names = ['issuer', 'authorization_url', 'token_url', 'client_id', 'client_secret', 'resource'] as const;
+    return Object.fromEntries(
+      names.flatMap((name) => {
+        const value = settings[name];
+        return value === undefined ? [] : [[name, this.deps.open(value, source)]];
+      }),
+    );
+  }
+
+  async #ofSignIn(source: string): Promise<ServerAccess> {
+    const { signIn } = this.deps;
+    if (!signIn) throw notConfigured(source, 'needs auth.user.issuer and client_id, or the section sign_in');
+    const as = await this.#discovered(signIn.issuer, signIn.fetch);
+    return access(as, signIn.clientId, signIn.secret(), signIn.fetch);
+  }
+
+  /** Configured endpoints, else those of the metadata of the issuer (RFC 8414, then OpenID Connect Discovery). */
+  async #metadata(
+    source: string,
+    issuer: string | undefined,
+    given: { authorization_endpoint?: string; token_endpoint?: string },
+  ): Promise<oauth.AuthorizationServer> {
+    const { authorization_endpoint: authorize, token_endpoint: token } = given;
+    if (token !== undefined && (authorize !== undefined || issuer === undefined))
+      return { issuer: issuer ?? new URL(token).origin, ...given };
+    if (issuer === undefined) throw notConfigured(source, 'needs auth.user.issuer, or authorization_url and token_url');
+    return { ...(await this.#discovered(issuer, this.deps.fetch)), ...given };
+  }
+
+  #discovered(issuer: string, request: typeof fetch): Promise<oauth.AuthorizationServer> {
+    const now = this.deps.clock.monotonic();
+    const known = this.#known.get(issuer);
+    if (known && now < known.until) return known.found;
+    const found = readMetadata(issuer, request);
+    this.#known.set(issuer, { found, until: now + METADATA_MS });
+    found.catch(() => this.#known.delete(issuer));
+    return found;
+  }
+
+  async #resource(source: string, resource: string): Promise<oauth.ResourceServer> {
+    try {
+      const url = new URL(resource);
+      const response = await oauth.resourceDiscoveryRequest(url, optionsOf(this.deps.fetch));
+      return await oauth.processResourceDiscoveryResponse(url, response);
+    } catch (error) {
+      if (isToolError(error) && error.code !== 'NETWORK_ERROR') throw error;
+      const message = `${source} has no metadata that names its authorization server (RFC 9728); set auth.user.issuer`;
+      throw new ToolError('AUTH_NOT_CONFIGURED', { message, cause: error });
+    }
+  }
+}
+
+async function readMetadata(issuer: string, request: typeof fetch): Promise<oauth.AuthorizationServer> {
+  const expected = new URL(issuer);
+  let cause: unknown;
+  for (const algorithm of ['oauth2', 'oidc'] as const) {
+    try {
+      const response = await oauth.discoveryRequest(expected, { algorithm, ...optionsOf(request) });
+      return await oauth.processDiscoveryResponse(expected, response);
+    } catch (error) {
+      if (isToolError(error) && error.code !== 'NETWORK_ERROR') throw error;
+      cause = error;
+    }
+  }
+  throw new ToolError('NETWORK_ERROR', { message: `The metadata of ${issuer} cannot be read`, cause });
+}
+
+/** The egress guard decides which addresses may be reached without TLS. */
+const optionsOf = (request: typeof fetch) =>
+  ({ [oauth.customFetch]: request, [oauth.allowInsecureRequests]: true }) as const;
+
+function access(
+  as: oauth.AuthorizationServer,
+  clientId: string,
+  secret: string | undefined,
+  request: typeof fetch,
+): ServerAccess {
+  const methods = as.token_endpoint_auth_methods_supported;
+  const inBody = methods !== undefined && !methods.includes('client_secret_basic');
+  const authenticate =
+    secret === undefined ? oauth.None() : inBody ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret);
+  return { as, client: { client_id: clientId }, authenticate, options: optionsOf(request) };
+}
+
+export const notConfigured = (source: string, what: string): ToolError =>
+  new ToolError('AUTH_NOT_CONFIGURED', { message: `${source} ${what}` });

@@ -1,19 +1,18 @@
 import { toCurl, type FinishedCall, type FinishedCallDetail, type RouteAnswer } from '@toolfleet/client';
-import { csvRow } from '@toolfleet/contracts/csv';
-import { FILTERS, filtersOf, type CallQuery } from '../call-filters.js';
+import { FILTERS, filtersOf } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, numberOption, optionValue } from '../command-line.js';
 import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
 import { Refused, type Gateway } from '../gateway.js';
+import { readCalls } from '../read-calls.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { exportCalls } from './export-calls.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
 
-/** Calls of one page of an export. */
-const PAGE = 500;
 /** Calls that `tail` begins with. */
 const TAIL = 10;
 /** Wait before a stream is opened again that the gateway closed. */
@@ -22,14 +21,17 @@ const AGAIN_MS = 1_000;
 /** `fleetctl calls`: what happened to calls, and those that run in the background. */
 export const calls: Command = {
   usage:
-    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls replay <call_id or filters> [--for-real] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv]',
+    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls replay <call_id or filters> [--for-real] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv|parquet] [--output FILE|s3://bucket/key|-]',
   summary: 'Find, show, follow and export calls; cancel one that runs in the background',
   options: [
     ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, replay, export: ${help}`] as const),
     ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
     ['--limit <n>', 'list: number of calls, the newest; default 100'],
     ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
-    ['--format <ndjson|csv>', 'export: one JSON object a line, or a table with a head; default ndjson'],
+    [
+      '--format <ndjson|csv|parquet>',
+      'export: one JSON object a line, or a table with a head or with types; default ndjson',
+    ],
     ['--watch', 'show: follow it until it ends, then show its result'],
     [
       '--show-body',
@@ -37,6 +39,10 @@ export const calls: Command = {
     ],
     ...REPLAY_OPTIONS,
     OUTPUT_OPTION,
+    [
+      '--output FILE|s3://bucket/key|-',
+      'export: a file, an object of S3-compatible storage (AWS_* in the environment), or standard output',
+    ],
   ],
   verbs: ['list', 'sum', 'show', 'replay', 'cancel', 'tail', 'export'],
   known: [
@@ -132,13 +138,6 @@ async function sumCalls({ line, json, terminal, gateway }: CommandContext): Prom
   if (!json && since !== undefined)
     terminal.error(`Only calls since ${since}: older ones are too many for one request\n`);
   return EXIT.ok;
-}
-
-/** Calls that match. @throws CliError where none are recorded */
-async function readCalls(gateway: Gateway, query: CallQuery) {
-  const body = await gateway.request('GET /api/v1/calls', { query });
-  if (!body.enabled) throw new CliError('This gateway records no calls (GATEWAY_CALL_SPOOL is 0)');
-  return body;
 }
 
 async function showCall({ line, json, terminal, gateway, signal }: CommandContext, id: string): Promise<number> {
@@ -297,63 +296,3 @@ async function tailCalls({ json, terminal, gateway, signal }: CommandContext): P
     }
   }
 }
-
-/** Writes all calls that match to standard output, the oldest first. */
-async function exportCalls({ line, terminal, gateway }: CommandContext): Promise<number> {
-  const format = optionValue(line, 'format') ?? 'ndjson';
-  if (format !== 'ndjson' && format !== 'csv') throw new CliError('--format must be ndjson or csv', EXIT.usage);
-  const fleet = gateway();
-  const query = filtersOf(line);
-  if (format === 'csv') terminal.out(`${csvRow(COLUMNS.map(([name]) => name))}\n`);
-  for (let after: string | undefined = '0'; after !== undefined;) {
-    const page: Awaited<ReturnType<typeof readCalls>> = await readCalls(fleet, { ...query, after, limit: PAGE });
-    for (const call of page.calls) terminal.out(format === 'csv' ? toCsv(call) : `${jsonText(call)}\n`);
-    after = page.next;
-  }
-  return EXIT.ok;
-}
-
-/** Columns of a CSV file. */
-const COLUMNS: readonly (readonly [string, (call: FinishedCall) => string | number | undefined])[] = [
-  ...(
-    [
-      'ended_at',
-      'call_id',
-      'parent_call_id',
-      'request_id',
-      'trace_id',
-      'idempotency_key',
-      'replay_of',
-      'tenant_id',
-      'user_id',
-      'key_id',
-      'via',
-      'agent_id',
-      'task_id',
-      'tool',
-      'revision',
-      'source',
-      'toolset',
-      'kind',
-      'door',
-      'origin',
-      'status',
-      'code',
-      'error',
-      'provenance',
-      'attempts',
-      'duration_ms',
-      'cost_usd',
-      'tokens',
-    ] as const
-  ).map((name) => [name, (call: FinishedCall) => call[name]] as const),
-  ...(['transport', 'protocol', 'tool'] as const).map(
-    (level) => [`${level}_outcome`, (call: FinishedCall) => call.outcomes[level]] as const,
-  ),
-  ...(['admit_ms', 'wait_ms', 'queue_ms', 'execute_ms', 'rest_ms'] as const).map(
-    (stage) => [stage, (call: FinishedCall) => call.stages[stage]] as const,
-  ),
-  ['roles', (call: FinishedCall) => call.roles?.join(' ')] as const,
-];
-
-const toCsv = (call: FinishedCall): string => `${csvRow(COLUMNS.map(([, read]) => read(call)))}\n`;

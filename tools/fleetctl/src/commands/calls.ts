@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, numberOption, optionValue } from '../command-line.js';
 import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
-import { Refused, type Gateway } from '../gateway.js';
+import { Refused } from '../gateway.js';
 import { readCalls } from '../read-calls.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';

@@ -13,7 +13,7 @@ const MAX_HIDDEN_VALUES = 100;
 
 /**
  * Copies JSON values without their hidden members, for as long as the copies fit into a number of bytes. The work is bounded by that
- * number, whatever the size of the values.
+ * number, whatever the size of the values. Parts that stay the same are shared with the original: most values have nothing to hide.
  */
 export class BoundedCopy {
   /** What the last `copy` did: left something out, or replaced something. */
@@ -62,32 +62,41 @@ export class BoundedCopy {
     return Array.isArray(value) ? this.#list(value) : this.#object(value);
   }
 
-  #list(items: readonly Json[]): Json[] {
-    const copies: Json[] = [];
+  #list(items: Json[]): Json[] {
+    let copies: Json[] | undefined;
     // Items count as a level, so that lists in lists end.
     this.#path.push('');
-    for (const item of items) {
-      if (this.#isFull()) break;
-      copies.push(this.#copy(item));
+    for (let index = 0; index < items.length; index += 1) {
+      if (this.#isFull()) {
+        copies ??= items.slice(0, index);
+        break;
+      }
+      const item = items[index]!;
+      const shown = this.#copy(item);
+      if (shown !== item) copies ??= items.slice(0, index);
+      copies?.push(shown);
     }
     this.#path.pop();
-    return copies;
+    return copies ?? items;
   }
 
   #object(members: JsonObject): JsonObject {
-    const copy: JsonObject = {};
+    let copy: JsonObject | undefined;
     for (const name in members) {
       const value = members[name];
       if (value === undefined) continue;
-      if (this.#isFull()) break;
+      if (this.#isFull()) {
+        copy ??= membersBefore(members, name);
+        break;
+      }
       this.#left -= name.length + 4;
       this.#path.push(name);
       const shown = this.#hides(name) ? this.#redact(value) : this.#copy(value);
-      if (name === '__proto__') Object.defineProperty(copy, name, { value: shown, enumerable: true });
-      else copy[name] = shown;
+      if (shown !== value) copy ??= membersBefore(members, name);
+      if (copy) setMember(copy, name, shown);
       this.#path.pop();
     }
-    return copy;
+    return copy ?? members;
   }
 
   #isFull(): boolean {
@@ -181,6 +190,22 @@ export class BoundedCopy {
     this.#left = 0;
     return `${cut}…`;
   }
+}
+
+/** A copy of an object up to a member. */
+function membersBefore(members: JsonObject, end: string): JsonObject {
+  const copy: JsonObject = {};
+  for (const name in members) {
+    if (name === end) break;
+    const value = members[name];
+    if (value !== undefined) setMember(copy, name, value);
+  }
+  return copy;
+}
+
+function setMember(copy: JsonObject, name: string, value: Json): void {
+  if (name === '__proto__') Object.defineProperty(copy, name, { value, enumerable: true });
+  else copy[name] = value;
 }
 
 function looksLikeJson(text: string): boolean {

@@ -38,7 +38,7 @@ class OutputSink implements ExportSink {
   abandon(): void {}
 }
 
-/** A file, written beside its place and moved there at the end. */
+/** A file, written under another name until it is complete. */
 class FileSink implements ExportSink {
   readonly #part: string;
   readonly #file: number;

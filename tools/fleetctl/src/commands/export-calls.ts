@@ -11,7 +11,7 @@ import { jsonText } from '../terminal.js';
 
 /** Calls of one request. */
 const PAGE = 500;
-/** Rows of a row group, which is what an export to Parquet holds in memory: some 20 MB. */
+/** Rows of a row group, which is what an export to Parquet holds in memory: about 20 MB. */
 const ROW_GROUP = 10_000;
 
 type Calls = AsyncIterable<FinishedCall>;

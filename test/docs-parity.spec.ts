@@ -62,7 +62,8 @@ function rolesSection(): string {
   ]);
   return `## Roles
 
-A role is a name and a set of rights. API keys and JWTs carry roles; \`/api/v1/me\` shows the rights that follow. The section \`roles\` declares
+A role is a name and a set of rights. API keys, JWTs and signed-in users have roles; \`/api/v1/me\` shows the rights that follow,
+\`fleetctl keys roles\` and the page *Users and keys* of the console all roles. The section \`roles\` declares
 others: \`support: [all_calls, all_tenants]\`. A name that is declared nowhere grants no right; tools (\`required_roles\`) and policies may
 ask for it. A credential grants the roles that it has, and built-in roles without rights that it lacks; \`operate_fleet\` grants any.
 \`all_tenants\`, \`operate_fleet\` and the role \`operator\` count only for credentials of the tenant \`operator\`.

@@ -28,7 +28,7 @@ const VIEWS = [
   ['sources/mcp%2Fcrm', 'crm'],
   ['toolsets', 'Toolsets'],
   ['quarantine', 'Approvals'],
-  ['keys', 'API keys'],
+  ['keys', 'Users and keys'],
 ] as const;
 
 if (CHROMIUM === undefined) process.stdout.write('skipped: the console needs Chromium; name one in CHROMIUM_PATH\n');
@@ -355,7 +355,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   it('makes a key, shows its secret once, and revokes it', async () => {
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
-    await tab.go('keys', 'API keys');
+    await tab.go('keys', 'Users and keys');
     await page.getByLabel('Client').fill('reporter');
     await page.getByLabel('Tenant').fill('globex');
     await page.getByLabel('Tools').fill('calculator, file_*');
@@ -411,7 +411,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     expect(views).toEqual(['Tools', 'Calls', 'Breakers and limits', 'Budgets and cost']);
     expect(await page.getByRole('link', { name: /^file_write/ }).count()).toBe(0);
     await page.goto(`${fleet.url()}/console#/keys`);
-    await page.getByText('API keys needs the right manage_keys').waitFor();
+    await page.getByText('Users and keys needs the right manage_keys').waitFor();
     await tab.go('calls', 'Calls');
     await page.getByText('live', { exact: true }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Tenant' }).count()).toBe(0);

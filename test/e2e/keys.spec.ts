@@ -122,6 +122,22 @@ describe('a key', () => {
     expect((await fleet.ask({ path: '/api/v1/fleet', key: across.token })).status).toBe(403);
   });
 
+  it('can have the roles that are listed with their rights and groups', async () => {
+    const { body } = await fleet.ask({ path: '/api/v1/roles', key: fleet.adminKey });
+    expect(body).toEqual(
+      expect.arrayContaining([
+        { name: 'member', rights: [], declared: 'built_in', groups: [] },
+        { name: 'admin', rights: expect.arrayContaining(['manage_keys']), declared: 'built_in', groups: ['platform'] },
+        { name: 'support', rights: ['all_calls', 'all_tenants'], declared: 'config', groups: [] },
+      ]),
+    );
+    const other = await make({ roles: ['admin'], tenant_id: 'globex' }, fleet.operatorKey);
+    const seen = (await fleet.ask({ path: '/api/v1/roles', key: other.token })).body as { groups: string[] }[];
+    expect(seen.flatMap(({ groups }) => groups)).toEqual([]);
+    expect((await fleet.ask({ path: '/api/v1/roles', key: fleet.keys['acme']! })).status).toBe(403);
+    expect(String((await fleetctl(fleet, ['keys', 'roles'])).out)).toMatch(/admin +platform +all_calls,/);
+  });
+
   it('is bound to exactly the toolset and version of its maker, who cannot change that toolset', async () => {
     const path = '/api/v1/toolsets/sup';
     const body = { include: { tools: ['calculator'] } };

@@ -93,10 +93,10 @@ const VIEWS: readonly View[] = [
   { name: 'connections', title: 'Connections', Component: ConnectionsView },
   {
     name: 'keys',
-    title: 'API keys',
+    title: 'Users and keys',
     Component: KeysView,
     needs: 'manage_keys',
-    why: 'It creates and revokes the keys of the tenant.',
+    why: 'It creates and revokes the keys of the tenant and ends sign-ins.',
   },
   {
     name: 'webhooks',

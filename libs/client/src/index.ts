@@ -35,6 +35,7 @@ export type {
   FinishedCallDetail,
   KeptBody,
   RefusedTool,
+  RoleSummary,
   RouteAnswer,
   RouteKey,
   RouteRequest,

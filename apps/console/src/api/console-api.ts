@@ -87,6 +87,7 @@ export class ConsoleApi {
       body: { tool, pending_revision: revision },
     });
   removeToolset = (id: string) => this.#client.request('DELETE /api/v1/toolsets/{name}', ofToolset(id));
+  roles = (signal?: AbortSignal) => this.#client.request('GET /api/v1/roles', { signal });
   sessions = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sessions', { signal });
   endSession = (id: string) => this.#client.request('DELETE /api/v1/sessions/{id}', { path: { id } });
   /** Accounts of the caller, or of another user of the tenant, at sources whose tools act as their users. */

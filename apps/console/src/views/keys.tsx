@@ -5,9 +5,10 @@ import { dateTime } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
+import { Roles } from './roles.js';
 import { Sessions } from './sessions.js';
 
-/** Keys of the caller's tenant; for operators, of every tenant. The secret of a key is shown only once, when it is created. */
+/** Who has access: keys, signed-in users and roles of the caller's tenant; for operators, keys of every tenant. */
 export function KeysView() {
   const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);
@@ -24,15 +25,15 @@ export function KeysView() {
   return (
     <>
       <Head
-        title="API keys"
-        about={`Of ${me.operator ? 'every tenant' : me.tenant_id}. A revoked key is refused within 5 seconds.`}
+        title="Users and keys"
+        about={`Of ${me.operator ? 'every tenant' : me.tenant_id}. A revoked key or an ended sign-in is refused within 5 seconds.`}
       >
         <button onClick={query.refresh}>Refresh</button>
       </Head>
       <NewKeyForm onCreated={query.refresh} />
       {error && <ErrorNotice error={error} />}
       <section className="card stack" aria-labelledby="keys">
-        <h2 id="keys">Keys</h2>
+        <h2 id="keys">API keys</h2>
         <Loaded query={query}>
           {(keys) =>
             keys.length === 0 ? (
@@ -63,6 +64,7 @@ export function KeysView() {
         </Loaded>
       </section>
       <Sessions />
+      <Roles />
     </>
   );
 }

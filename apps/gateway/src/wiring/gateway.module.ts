@@ -24,6 +24,7 @@ import {
   SourceRegistrations,
   SourcesController,
 } from '../http/sources.controller.js';
+import { RolesController } from '../http/roles.controller.js';
 import { SessionsController } from '../http/sessions.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
@@ -51,6 +52,7 @@ const CONTROLLERS = [
   PurgesController,
   PythonModulesController,
   MeController,
+  RolesController,
   SessionsController,
   SignInController,
   CatalogController,

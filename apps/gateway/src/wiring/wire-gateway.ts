@@ -36,6 +36,7 @@ import type { PublicAddress } from '../server/public-origin.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
+import { FleetRoles } from '../http/roles.controller.js';
 import { SignIn } from '../http/sign-in.controller.js';
 import { IdentityPages } from '../server/identity-pages.js';
 import { MemoryAccount } from '../server/memory-account.js';
@@ -112,6 +113,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     purges,
     links,
     signIn: file.sign_in,
+    roles: file.roles,
   });
   return [
     engine.callLog.asComponent(), // starts first and stops last: every call is logged
@@ -279,6 +281,7 @@ interface ServerDeps {
   purges: Purges;
   links: ConnectLinks;
   signIn: FleetFile['sign_in'];
+  roles: FleetFile['roles'];
 }
 
 /** The entry points: HTTP, NATS, MCP, and the web console's files. */
@@ -329,6 +332,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.bodies,
       fleet.ruleTests,
       new SignIn(nats, signIn, address),
+      new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
       deps.purges,

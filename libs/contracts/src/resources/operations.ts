@@ -23,6 +23,17 @@ import { answer, empty, events, type Routes } from './route.js';
 
 const ID = { minLength: 1, maxLength: 200 };
 
+const ROLE = named(
+  'Role',
+  record({
+    name: text(),
+    rights: list(choice(RIGHT_NAMES), 'What it permits in the tenant of its holder'),
+    declared: choice(['built_in', 'config'], 'Whether every fleet has it, or the configuration file of this one'),
+    groups: list(text(), 'Groups of the OpenID provider that give it; of sign-ins to the tenant of the caller'),
+  }),
+);
+/** A role of the fleet. */
+export type RoleSummary = Value<typeof ROLE>;
 const ME = named(
   'Me',
   record({
@@ -507,6 +518,13 @@ export const OPERATION_ROUTES = {
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
     answers: { 204: empty('Ended') },
     errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
+  },
+  'GET /api/v1/roles': {
+    id: 'listRoles',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary: 'Roles that keys and signed-in users can have, with their rights',
+    answers: { 200: answer('Built-in roles, the weakest first, then those of the configuration file', list(ROLE)) },
   },
   'GET /api/v1/keys': {
     id: 'listKeys',

@@ -15,7 +15,7 @@ describe('completion', () => {
   it('knows commands, what may follow them, and their options', async () => {
     expect(await next()).toEqual(expect.arrayContaining(['call', 'calls', 'tool', 'help', 'config']));
     expect(await next('tool')).toEqual(['new', '']);
-    expect(await next('keys')).toEqual(['list', 'create', 'revoke', '']);
+    expect(await next('keys')).toEqual(['list', 'create', 'revoke', 'roles', '']);
     expect(await next('keys', 'create', 'ci')).toEqual(expect.arrayContaining(['--tools', '--expires', '--json']));
     expect(await next('config', 'set')).toEqual(['url', 'api_key', '']);
     expect(await next('usage', 'forecast')).toEqual(expect.arrayContaining(['--by', '--from', '--to']));

@@ -9,7 +9,7 @@ const OPTIONS = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', '
 
 /** `fleetctl keys`. */
 export const keys: Command = {
-  usage: 'keys [list] | keys create <client> | keys revoke <id> [--children]',
+  usage: 'keys [list] | keys create <client> | keys revoke <id> [--children] | keys roles',
   summary: 'Manage API keys: administrators of their tenant, operators of all',
   options: [
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
@@ -24,11 +24,12 @@ export const keys: Command = {
     ['--operator', 'create: operates the fleet; belongs to tenant operator'],
     ['--children', 'revoke: also all keys created with it, directly or through others'],
   ],
-  verbs: ['list', 'create', 'revoke'],
+  verbs: ['list', 'create', 'revoke', 'roles'],
   known: [...OPTIONS, 'admin', 'operator', 'children'],
   async run(context) {
     const [verb = 'list', subject] = context.words;
     if (verb === 'list') return list(context);
+    if (verb === 'roles') return listRoles(context);
     if (subject === undefined) throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
     if (verb === 'create') return create(context, subject);
     if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
@@ -78,6 +79,13 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   for (const warning of body.warnings ?? []) terminal.error(`Warning: ${warning}\n`);
   if (!json && terminal.interactive)
     terminal.error(`Key ${body.id} for ${body.client}, ${describeState(body)}: this is the only time it is shown\n`);
+  return EXIT.ok;
+}
+
+async function listRoles({ gateway, json, terminal }: CommandContext): Promise<number> {
+  const body = await gateway().request('GET /api/v1/roles');
+  const rows = body.map(({ name, groups, rights }) => [name, groups.join(','), rights.join(',')]);
+  terminal.out(json ? `${jsonText(body, 2)}\n` : table(['ROLE', 'GROUPS', 'RIGHTS'], rows, terminal.width));
   return EXIT.ok;
 }
 

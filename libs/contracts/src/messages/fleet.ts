@@ -1,15 +1,13 @@
 import type { BreakerStatus, ServiceFault, SlotStatus } from '../resources/operations.js';
 import type { Milliseconds } from '../units.js';
 
+export type { BreakerStatus, ServiceFault, SlotStatus } from '../resources/operations.js';
 export type {
-  BreakerStatus,
   CallOutcome as CallStatus,
   CallOutcomes,
   CallStages,
   RetriedAttempt,
-  ServiceFault,
-  SlotStatus,
-} from '../resources/operations.js';
+} from '../resources/finished-calls.js';
 
 /**
  * `breaker.changed.<service>`: a breaker opened. Replicas of the service may open theirs for at most this time, and never for

@@ -12,7 +12,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import type { BodyReading as ShownReading, KeptBody } from '../resources/call-bodies.js';
-import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/operations.js';
+import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/finished-calls.js';
 import type { Json } from '../json.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 

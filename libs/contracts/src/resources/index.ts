@@ -3,6 +3,8 @@ import { APPROVAL_ROUTES } from './approvals.js';
 import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { CONNECTION_ROUTES } from './connections.js';
+import { CREDENTIAL_ROUTES } from './credentials.js';
+import { FINISHED_CALL_ROUTES } from './finished-calls.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
@@ -19,6 +21,8 @@ export type * from './approvals.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './connections.js';
+export type * from './credentials.js';
+export type * from './finished-calls.js';
 export type * from './operations.js';
 export type * from './rules.js';
 export type * from './sources.js';
@@ -33,6 +37,8 @@ export const ROUTES = {
   ...APPROVAL_ROUTES,
   ...SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
+  ...CREDENTIAL_ROUTES,
+  ...FINISHED_CALL_ROUTES,
   ...OPERATION_ROUTES,
   ...RULE_ROUTES,
   ...USAGE_ROUTES,

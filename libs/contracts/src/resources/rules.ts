@@ -14,7 +14,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
-import { INSTANT } from './operations.js';
+import { INSTANT } from './finished-calls.js';
 import { answer, type Routes } from './route.js';
 import { TOOLSET_SCHEMA } from './toolsets.js';
 import { BUDGET_LIMITS_SENT, BUDGET_SUBJECTS } from './usage.js';

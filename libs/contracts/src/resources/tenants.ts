@@ -1,6 +1,6 @@
 import { closed, instant, integer, list, maybe, named, nullable, number, record, text } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
-import { API_KEY } from './operations.js';
+import { API_KEY } from './credentials.js';
 import { answer, type Routes } from './route.js';
 import { BUDGET, BUDGET_LIMITS_SENT } from './usage.js';
 

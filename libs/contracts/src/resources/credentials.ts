@@ -1,0 +1,211 @@
+import {
+  choice,
+  closed,
+  flag,
+  instant,
+  integer,
+  list,
+  maybe,
+  named,
+  nullable,
+  record,
+  text,
+  type Value,
+} from '../json-schema.js';
+import { MCP_MODES } from '../principal.js';
+import { RIGHT_NAMES } from '../roles.js';
+import { answer, empty, type Routes } from './route.js';
+
+const ID = { minLength: 1, maxLength: 200 };
+
+const ROLE = named(
+  'Role',
+  record({
+    name: text(),
+    rights: list(choice(RIGHT_NAMES), 'What it permits in the tenant of its holder'),
+    declared: choice(['built_in', 'config'], 'Whether every fleet has it, or the configuration file of this one'),
+    groups: list(text(), 'Groups of the OpenID provider that give it; of sign-ins to the tenant of the caller'),
+  }),
+);
+/** A role of the fleet. */
+export type RoleSummary = Value<typeof ROLE>;
+const ME = named(
+  'Me',
+  record({
+    tenant_id: text(),
+    user_id: text(),
+    roles: list(text()),
+    rights: list(choice(RIGHT_NAMES), 'What its roles permit'),
+    admin: flag('It has every right of the role admin. True for operators as well'),
+    operator: flag('It has every right of the role operator'),
+    via: text('Kind of credential'),
+    key_id: nullable(text()),
+    expires_at: nullable(instant('When the credential, or the session of a signed-in user, ends')),
+    tools: list(text(), 'Globs of the tools that it may use'),
+    toolset: nullable(text()),
+    tier: record({
+      name: nullable(text()),
+      requests_per_minute: integer(),
+      requests_per_hour: integer(),
+      requests_per_day: integer(),
+    }),
+    version: text('Of the gateway'),
+  }),
+);
+const SESSION = named(
+  'Session',
+  record({
+    id: text(),
+    tenant_id: text(),
+    user_id: text(),
+    roles: list(text()),
+    groups: list(text(), 'Of the provider, as far as the configuration file names them'),
+    client: nullable(record({ id: text(), name: nullable(text('As the client calls itself')) }), 'Null: a browser'),
+    created_at: instant(),
+    expires_at: instant(),
+    current: flag('The session of this request'),
+  }),
+);
+/** A sign-in of a person. */
+export type UserSession = Value<typeof SESSION>;
+
+/** The caller and its rights. */
+export type Me = Value<typeof ME>;
+
+const KEY = {
+  id: text(),
+  tenant_id: text(),
+  client: text(),
+  user_id: text(),
+  roles: list(text()),
+  tools: list(text()),
+  projects: list(text(), "Projects it may use; empty: its tenant's default project"),
+  toolset: nullable(text(), 'Toolset that it is bound to: name, or name@version'),
+  tier: nullable(text()),
+  mcp_mode: nullable(
+    choice(MCP_MODES),
+    'What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says',
+  ),
+  parent_id: nullable(text(), 'Id of the key that it was created with'),
+  created_by: text('User that created it'),
+  created_at: instant(),
+  expires_at: nullable(instant()),
+  revoked_at: nullable(instant()),
+  last_used_at: nullable(instant()),
+};
+export const API_KEY = named('ApiKey', record(KEY, 'An API key without its secret'));
+/** An API key without its secret. */
+export type ApiKey = Value<typeof API_KEY>;
+const NEW_KEY = named(
+  'NewKey',
+  closed({
+    client: text(undefined, { minLength: 1, maxLength: 64 }),
+    tenant_id: maybe(
+      text("Default: the caller's tenant; only operators may name another", { minLength: 1, maxLength: 64 }),
+    ),
+    user_id: maybe(text(undefined, { minLength: 1, maxLength: 128 })),
+    roles: maybe(list(text())),
+    tools: maybe(list(text(), 'Globs')),
+    projects: maybe(list(text(), "Project ids and globs; default: the tenant's default project")),
+    toolset: maybe(text('Toolset to bind the key to: name, or name@version', { maxLength: 80 })),
+    tier: maybe(text(undefined, { maxLength: 64 })),
+    mcp_mode: maybe(
+      choice(MCP_MODES, 'The tools that its MCP requests see; absent: as their URL or MCP_SURFACE chooses'),
+    ),
+    expires_in_seconds: maybe(
+      integer("Default: until revoked, or until the caller's credential expires", { minimum: 60 }),
+    ),
+  }),
+);
+/** An API key to create. */
+export type NewKey = Value<typeof NEW_KEY>;
+
+/** Who the caller is, how people sign in, and which keys and roles there are. */
+export const CREDENTIAL_ROUTES = {
+  'GET /api/v1/me': {
+    id: 'whoAmI',
+    tag: 'keys',
+    summary: 'The caller and its rights',
+    answers: { 200: answer('The caller', ME) },
+  },
+  'GET /api/v1/sign-in': {
+    id: 'getSignIn',
+    tag: 'keys',
+    access: 'public',
+    summary: 'Whether people can sign in at an OpenID provider (`/auth/sign-in`)',
+    answers: {
+      200: answer('The sign-in', record({ available: flag(), name: nullable(text('Name of the provider')) })),
+    },
+  },
+  'POST /api/v1/sign-out': {
+    id: 'signOut',
+    tag: 'keys',
+    summary: 'Ends the session of a signed-in user; for other callers nothing happens',
+    answers: {
+      200: answer(
+        'It has ended',
+        record({ url: nullable(text('Where the browser ends its session at the provider')) }),
+      ),
+    },
+  },
+  'GET /api/v1/sessions': {
+    id: 'listSessions',
+    tag: 'keys',
+    summary:
+      'Sign-ins of people that are valid: of browsers, and of OAuth clients they connected. Your own; of the tenant with the right manage_keys',
+    query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
+    answers: { 200: answer('Newest first, up to 1,000', list(SESSION)) },
+    errors: ['SERVICE_UNAVAILABLE'],
+  },
+  'DELETE /api/v1/sessions/{id}': {
+    id: 'endSession',
+    tag: 'keys',
+    summary: 'Ends a sign-in within 5 s: your own, or with the right manage_keys one of the tenant',
+    query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
+    answers: { 204: empty('Ended') },
+    errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
+  },
+  'GET /api/v1/roles': {
+    id: 'listRoles',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary: 'Roles that keys and signed-in users can have, with their rights',
+    answers: { 200: answer('Built-in roles, the weakest first, then those of the configuration file', list(ROLE)) },
+  },
+  'GET /api/v1/keys': {
+    id: 'listKeys',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary: 'API keys of the tenant, for operators of all tenants; without secrets',
+    answers: { 200: answer('Keys', list(API_KEY)) },
+  },
+  'POST /api/v1/keys': {
+    id: 'createKey',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary: 'Creates a key; its token is in this answer only',
+    body: NEW_KEY,
+    example: { client: 'support-bot', tools: ['calculator', 'crm_*'], expires_in_seconds: 86_400 },
+    answers: {
+      201: answer(
+        'The key with its token',
+        record({
+          ...KEY,
+          token: text('The secret'),
+          warnings: list(text(), 'Tools and the toolset of the request that its tenant does not have now'),
+        }),
+      ),
+    },
+  },
+  'DELETE /api/v1/keys/{id}': {
+    id: 'revokeKey',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary: 'Revokes a key within 5 s',
+    query: record({ children: maybe(flag('Revokes all keys created with it, directly or through others')) }),
+    answers: {
+      204: empty('Revoked'),
+      200: answer('Ids of the revoked keys (with `children`)', record({ revoked: list(text()) })),
+    },
+  },
+} as const satisfies Routes;

@@ -271,7 +271,7 @@ export class CallStore {
     const sums = new Map<string, OpenSum>();
     const bounds = toBounds(query);
     let since: EpochMs | undefined;
-    for await (const stretch of this.#stretches(query.tenant_id, false, bounds)) {
+    for await (const stretch of this.#stretches(ofIndex(query), false, bounds)) {
       const rows = await this.#matching(query, stretch)
         .select(groups.map((group) => GROUP[group].of.as(GROUP[group].name)))
         .select([
@@ -304,7 +304,7 @@ export class CallStore {
   ): Promise<RecordsFactsReply> {
     const found = new FactRows(facts, each);
     const bounds = toBounds(query);
-    for await (const stretch of this.#stretches(query.tenant_id, false, bounds)) {
+    for await (const stretch of this.#stretches(ofIndex(query), false, bounds)) {
       await found.read(this.#matching(query, stretch));
       if (stretch.from > bounds.from && (found.isFull || isOver()))
         return { rows: found.rows, next: String(stretch.from) };
@@ -314,13 +314,13 @@ export class CallStore {
 
   /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
   #searched(query: RecordsList, isForward: boolean, bounds: Stretch): Iterable<Stretch> | AsyncIterable<Stretch> {
-    return isIndexed(query) ? [bounds] : this.#stretches(query.tenant_id, isForward, bounds);
+    return isIndexed(query) ? [bounds] : this.#stretches(ofIndex(query), isForward, bounds);
   }
 
-  /** Divides the calls of a tenant, or of the fleet, into stretches of some thousand. Other work gets its turn between two of them. */
-  async *#stretches(tenant_id: string | undefined, isForward: boolean, bounds: Stretch): AsyncGenerator<Stretch> {
+  /** Divides the calls that an index gives into stretches of a few thousand. Other work gets its turn between two of them. */
+  async *#stretches(indexed: Partial<RecordsList>, isForward: boolean, bounds: Stretch): AsyncGenerator<Stretch> {
     for (let rest = bounds; ;) {
-      const ends = this.#matching({ tenant_id }, rest)
+      const ends = this.#matching(indexed, rest)
         .select('position')
         .orderBy('position', isForward ? 'asc' : 'desc');
       const [end] = await ends
@@ -378,7 +378,7 @@ export class CallStore {
     let rows = 0;
     const keys = after === undefined ? await this.bodies.eraseOwner(scope, dryRun) : 0;
     const bounds = after === undefined ? EVERYTHING : { ...EVERYTHING, from: Number(after) + 1 };
-    for await (const stretch of this.#stretches(scope.tenantId, true, bounds)) {
+    for await (const stretch of this.#stretches({ tenant_id: scope.tenantId }, true, bounds)) {
       rows += await (dryRun ? this.#countIn(stretch, belongsTo(scope)) : this.#deleteIn(stretch, belongsTo(scope)));
       if (stretch.to < bounds.to && isOver()) return { rows, keys, next: String(stretch.to - 1) };
     }
@@ -400,7 +400,7 @@ export class CallStore {
               ? sql<boolean>`1 = 1`
               : sql<boolean>`tenant_id not in (${sql.join(tenants.except)})`,
           ];
-    for await (const stretch of this.#stretches(tenant_id, true, bounds))
+    for await (const stretch of this.#stretches({ tenant_id }, true, bounds))
       erased += await this.#deleteIn(stretch, condition);
     return erased;
   }
@@ -515,6 +515,14 @@ function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
   };
 }
 
+/** The filters for which an index gives the calls in their order; the rest of a search reads these. */
+function ofIndex({ tenant_id, user_id, tool, status }: Partial<RecordsList>): Partial<RecordsList> {
+  if (tenant_id === undefined) return {};
+  if (user_id !== undefined) return { tenant_id, user_id };
+  if (status !== undefined && !status.includes('success')) return { tenant_id, status };
+  return { tenant_id, tool };
+}
+
 /** Whether a call came through a toolset, which is recorded as `name` or `name@version`. */
 const isToolset = (name: string) =>
   sql<boolean>`(toolset = ${name} or substr(toolset, 1, ${sql.lit(name.length + 1)}) = ${`${name}@`})`;
@@ -522,12 +530,13 @@ const isToolset = (name: string) =>
 /** Whether an index gives the calls that match in their order, or there are few, so that one statement takes little time. */
 function isIndexed(query: Partial<RecordsList>): boolean {
   const { limit: _limit, after: _after, before: _before, group_by: _groupBy, from: _from, ...filters } = query;
-  const { call_id, parent_call_id, tenant_id, tool, status, ...others } = filters;
+  const { call_id, parent_call_id, tenant_id, tool, user_id, status, ...others } = filters;
   if (parent_call_id !== undefined || (call_id?.length ?? 0) >= SELECTIVE_ID) return true;
   if (call_id !== undefined || Object.values(others).some((value) => value !== undefined)) return false;
-  if (tool === undefined && status === undefined) return true;
-  if (tenant_id === undefined) return false;
-  return status === undefined || (tool === undefined && !status.includes('success'));
+  const indexed = [tool, user_id, status].filter((value) => value !== undefined);
+  if (indexed.length === 0) return true;
+  if (tenant_id === undefined || indexed.length > 1) return false;
+  return status === undefined || !status.includes('success');
 }
 
 /** Whether the database, or the reading of a call, failed because of what the call holds, so that it would fail again. */

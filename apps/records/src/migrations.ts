@@ -290,6 +290,14 @@ const approvalGrants: Migration = {
   },
 };
 
+/** The calls of one user, which a user looks for more often than for all of its tenant. */
+const callsOfUsers: Migration = {
+  async up(db) {
+    const index = db.schema.createIndex('call_record_user').on('call_record');
+    await index.columns(['tenant_id', 'user_id', 'position']).execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -301,5 +309,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0004-approvals': approvals,
     '0005-webhooks': webhooks,
     '0006-approval-grants': approvalGrants,
+    '0007-calls-of-users': callsOfUsers,
   },
 };

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAccountServer, type AccountServer } from '../fleet/account-server.js';
 import { startAuthorizationServer, type AuthorizationServer } from '../../apps/identity/spec/authorization-server.mjs';
 import { BrowserDouble } from '../doubles/browser-double.js';
+import { callAsTokenUsers } from '../fleet/token-users.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DISCOVERY_KEY = 'the-key-of-the-source-0123456789';
@@ -20,6 +21,8 @@ const BOB = 'key-of-bob-a0b1c2d3e4f506172839';
 const CLIENT_SECRET = 'secret-of-the-fleet';
 /** Registered at the authorization server; the browser of the test does not follow it. */
 const REDIRECT = 'http://127.0.0.1:33418/connected';
+/** 200 users and 10 kills. */
+const LONG = process.env['USER_TOKENS_LONG'] !== undefined;
 /** Address of the gateway as people know it. */
 const PUBLIC = 'https://fleet.example.com';
 const PAGE = `${PUBLIC}/console/connected`;
@@ -33,12 +36,14 @@ let bob: string;
 beforeAll(async () => {
   login = await startAuthorizationServer([REDIRECT, PAGE, `${PUBLIC}/auth/callback`]);
   upstream = await startAccountServer((token) => login.accountOf(token));
+  upstream.authorizationServer = login.issuer;
   upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts').set(BOB, 'bob@accounts');
   const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, records: 1, identity: 1, 'mcp-executor': 2, 'openapi-executor': 2 },
-    together: true,
-    tools: ['accounts_whoami', 'mine_whoami', 'exchanged_whoami', 'whoami'],
+    // Without identity, which is killed.
+    together: ['gateway', 'registry', 'budget', 'records', 'mcp-executor', 'openapi-executor'],
+    tools: ['accounts_whoami', 'mine_whoami', 'exchanged_whoami', 'discovered_whoami', 'whoami'],
     config: {
       sign_in: {
         issuer: login.issuer,
@@ -66,6 +71,11 @@ beforeAll(async () => {
               scopes: ['openid', 'offline_access'],
             },
           },
+        },
+        discovered: {
+          url: `${upstream.origin}/mcp`,
+          headers: { Authorization: '${DISCOVERY_KEY}' },
+          auth: { user: { mode: 'connect', client_id: 'public' } },
         },
         exchanged: {
           url: `${upstream.origin}/mcp`,
@@ -216,24 +226,32 @@ describe('a sign-in at an authorization server', () => {
     });
   });
 
-  it('gives each user tokens that are refreshed once for each expiry; none is crossed, and no family ends', async () => {
-    await finish(await login.signIn(await begin(bob), 'bob@login'), bob);
-    const from = performance.now();
-    const seen = new Set<string>();
-    while (performance.now() - from < 5_000) {
-      const answers = await Promise.all([ann, bob, ann, bob].map(call));
-      for (const [index, { status, body }] of answers.entries())
-        seen.add(`${index % 2 === 0 ? 'ann' : 'bob'} ${status} ${body.output ?? body.error}`);
-    }
-    expect([...seen].toSorted()).toEqual(['ann 200 ann@login', 'bob 200 bob@login']);
-    expect(login.revoked).toBe(0);
-    // A token is refreshed when a quarter of its two seconds is left.
-    const most = (performance.now() - from) / 1_500 + 2;
-    for (const user of ['ann@login', 'bob@login']) {
-      expect(login.refreshes.get(user)).toBeGreaterThanOrEqual(2);
-      expect(login.refreshes.get(user)).toBeLessThanOrEqual(most);
-    }
+  it('is at the server that the source itself names, for public clients', async () => {
+    const path = '/api/v1/connections/mcp/discovered/authorize';
+    const begun = await fleet.ask({ path, body: { redirect_uri: REDIRECT }, key: ann });
+    const url = String(begun.body.authorization_url);
+    expect(new URL(url).searchParams.get('resource')).toBe(`${upstream.origin}/mcp`);
+    const redirect = await login.signIn(url, 'ann@discovered');
+    expect(await finish(redirect, ann)).toMatchObject({ status: 200, body: { source: 'mcp/discovered' } });
+    expect((await fleet.call('discovered_whoami', {}, { key: ann })).body.output).toBe('ann@discovered');
+    await eventually('a refresh', async () => {
+      expect((await fleet.call('discovered_whoami', {}, { key: ann })).body.output).toBe('ann@discovered');
+      return (login.refreshes.get('ann@discovered') ?? 0) > 0;
+    });
   });
+
+  it('gives each user tokens that are refreshed once for each expiry, also when identity is killed', async () => {
+    const load = LONG ? { users: 200, seconds: 120, kills: 10 } : { users: 5, seconds: 4, kills: 1 };
+    const source = 'mcp/mine';
+    const found = await callAsTokenUsers({ fleet, login, tool: 'mine_whoami', source, redirectUri: REDIRECT, ...load });
+    const refreshes = [...login.refreshes].filter(([user]) => user.startsWith('user'));
+    const sum = refreshes.reduce((total, [, count]) => total + count, 0);
+    if (LONG)
+      if (LONG) process.stdout.write(`${JSON.stringify({ ...load, ...found, refreshes: sum, revoked: login.revoked })}\n`);
+    expect(found.crossed).toEqual([]);
+    expect([login.revoked, login.early]).toEqual([0, 0]);
+    expect(refreshes).toHaveLength(load.users);
+  }, 600_000);
 });
 
 describe('the connect page', () => {
@@ -402,7 +420,7 @@ it('a purge of the user deletes the grants', async () => {
   // This fleet has no workspaces, whose step waits for them.
   await eventually('it has counted', async () => {
     const found = (await fleet.ask({ path: `/api/v1/purges/${id}`, key: fleet.operatorKey })).body;
-    return found.counts.grants === 2;
+    return found.counts.grants === 3;
   });
 });
 

@@ -7,6 +7,8 @@ import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 export interface AccountServer {
   /** Origin, e.g. `http://127.0.0.1:4711`, with `/mcp` and `/openapi.json`. */
   readonly origin: string;
+  /** Named in its metadata (RFC 9728). */
+  authorizationServer?: string;
   /** Accounts by credential; others get 401. */
   readonly accounts: Map<string, string>;
   /** Answers with this status instead; 0: normally. */
@@ -61,6 +63,15 @@ export async function startAccountServer(
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(document(origin)));
       return;
     }
+    if (request.url === '/.well-known/oauth-protected-resource/mcp' && facts.authorizationServer !== undefined) {
+      const metadata = {
+        resource: `${origin}/mcp`,
+        authorization_servers: [facts.authorizationServer],
+        scopes_supported: ['openid'],
+      };
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata));
+      return;
+    }
     const credential = credentialOf(request);
     const account = await find(credential);
     if (account === undefined) {
@@ -78,15 +89,16 @@ export async function startAccountServer(
     else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ account, credential }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const facts = { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-  return {
-    ...facts,
+  const facts: { origin: string; authorizationServer?: string } = {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  };
+  return Object.assign(facts, {
     accounts,
-    failWith: (account, status) => void failing.set(account, status),
-    served: (account) => served.get(account) ?? 0,
+    failWith: (account: string, status: number) => void failing.set(account, status),
+    served: (account: string) => served.get(account) ?? 0,
     stop: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },
-  };
+  });
 }

@@ -28,6 +28,7 @@ const COMPONENTS = [
   'prometheus-operator',
   'hpa-cpu',
   'admin-key',
+  'oidc-client-secret',
   'jwt',
   'public-host',
   'ingress',

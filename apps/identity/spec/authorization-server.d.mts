@@ -6,6 +6,8 @@ export interface AuthorizationServer {
   readonly revoked: number;
   /** Successful refreshes by user. */
   readonly refreshes: ReadonlyMap<string, number>;
+  /** Refreshes of tokens with more than 30 % of their life left. */
+  readonly early: number;
   /** Exchanges in their order: the token that was requested, the user, the audience. */
   readonly exchanges: string[];
   refusesExchanges: boolean;

@@ -22,6 +22,13 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     jwks: { keys: [{ ...(await exportJWK(privateKey)), ...key }] },
     clients: [
       {
+        client_id: 'public',
+        token_endpoint_auth_method: 'none',
+        redirect_uris: redirectUris,
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+      },
+      {
         client_id: 'fleet',
         client_secret: 'secret-of-the-fleet',
         redirect_uris: redirectUris,
@@ -29,7 +36,19 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
         response_types: ['code'],
       },
     ],
-    features: { devInteractions: { enabled: false } },
+    features: {
+      devInteractions: { enabled: false },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: (_context, _client, oneOf) => oneOf?.[0],
+        useGrantedResource: () => true,
+        getResourceServerInfo: () => ({
+          scope: 'tools',
+          accessTokenFormat: 'opaque',
+          accessTokenTTL: accessTokenSeconds,
+        }),
+      },
+    },
     cookies: { keys: ['key-of-cookies'] },
     findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
@@ -50,6 +69,7 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     user: 'ann',
     revoked: 0,
     refreshes: new Map(),
+    early: 0,
     exchanges: [],
     refusesExchanges: false,
     trusts: undefined,
@@ -116,9 +136,15 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     ['assertion', 'requested_token_use', 'scope', 'resource'],
   );
   provider.on('grant.revoked', () => (facts.revoked += 1));
+  const issuedAt = new Map();
   provider.on('grant.success', ({ oidc }) => {
-    if (oidc.params?.grant_type !== 'refresh_token') return;
     const { accountId } = oidc.entities.Account ?? {};
+    const ofClient = `${oidc.client?.clientId} ${accountId}`;
+    const ageMs = performance.now() - (issuedAt.get(ofClient) ?? Number.NEGATIVE_INFINITY);
+    issuedAt.set(ofClient, performance.now());
+    if (oidc.params?.grant_type !== 'refresh_token') return;
+    // Tokens are refreshed when a quarter of their life is left.
+    if (ageMs < accessTokenSeconds * 700) facts.early += 1;
     facts.refreshes.set(accountId, (facts.refreshes.get(accountId) ?? 0) + 1);
   });
   const callback = provider.callback();
@@ -132,9 +158,11 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
       return callback(request, response);
     }
     const { params } = await provider.interactionDetails(request, response);
-    const grant = new provider.Grant({ accountId: facts.user, clientId: params.client_id });
+    const accountId = request.headers['x-user'] ?? facts.user;
+    const grant = new provider.Grant({ accountId, clientId: params.client_id });
     grant.addOIDCScope('openid offline_access');
-    const result = { login: { accountId: facts.user }, consent: { grantId: await grant.save() } };
+    if (params.resource) grant.addResourceScope(String(params.resource), 'tools');
+    const result = { login: { accountId }, consent: { grantId: await grant.save() } };
     await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
   };
   return Object.assign(facts, {
@@ -142,11 +170,10 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     accountOf,
     /** Follows the redirects of a browser that has no session, until one leaves the server. @returns the query it leaves with */
     async signIn(url, user) {
-      facts.user = user;
       const cookies = new Map();
       for (let at = url; ;) {
         const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-        const response = await fetch(at, { redirect: 'manual', headers: { cookie } });
+        const response = await fetch(at, { redirect: 'manual', headers: { cookie, 'x-user': user } });
         await response.arrayBuffer();
         for (const line of response.headers.getSetCookie()) {
           const [pair] = line.split(';', 1);

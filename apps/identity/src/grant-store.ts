@@ -254,6 +254,11 @@ export class GrantStore {
     return Number(numUpdatedRows) > 0;
   }
 
+  /** Ends the rights to refresh of processes that are gone. Only for a store with one replica, when it starts. */
+  async endLeases(now: EpochMs): Promise<void> {
+    await this.db.updateTable('user_grant').set({ refresh_until: now }).where('refresher', 'is not', null).execute();
+  }
+
   /** Gives the right to refresh back: the refresh token has not been used. */
   async giveBack({ grant_id, generation }: OpenGrant, holder: string): Promise<void> {
     await this.db

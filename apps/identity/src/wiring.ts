@@ -150,7 +150,11 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     {
       name: 'store of sessions and grants',
       settings: databaseSettings(settings, 'IDENTITY_DATABASE_PATH'),
-      start: () => database.open(),
+      start: async () => {
+        await database.open();
+        // The embedded store has one replica: who had a right before is gone.
+        if (settings.DATABASE_URL === undefined) await store.endLeases(clock.now());
+      },
       stop: () => database.close(),
     },
     new EndedRows([sessions, signIns, ...signIn.stores], clock, logger),

@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
-import { type Principal, ToolError, isToolError } from '@toolfleet/contracts';
+import { type Milliseconds, type Principal, ToolError, isToolError } from '@toolfleet/contracts';
 import type { SessionGetReply, SignInSession } from '@toolfleet/contracts/identity';
 import type { ClientGetReply, SessionLiveReply } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
+import type { Clock } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
 import { unauthenticated } from './credential.js';
 import { effectiveRoles } from './roles.js';
 import type { Verified } from './verified-cache.js';
@@ -22,14 +24,27 @@ export const sessionDigest = (secret: string): string => hash('sha256', secret, 
 /** Form of an access token of an OAuth client. */
 export const CLIENT_TOKEN_PATTERN = /^[A-Za-z0-9_-]{43}$/;
 
+/** A token that `identity` does not know is refused for this time without another question. Tokens are random, so none becomes valid later. */
+const UNKNOWN_MS: Milliseconds = 60_000;
+const MAX_UNKNOWN = 20_000;
+/** Look-ups at once: anyone can send made-up tokens, so they get a share of the service and no more. */
+const MAX_LOOK_UPS = 100;
+
 /** Sign-in sessions of people, kept by the service `identity`. */
 export class UserSessions {
-  constructor(private readonly nats: Requests) {}
+  /** Instants until which digests of tokens are refused. */
+  readonly #unknown = new LRUCache<string, Milliseconds>({ max: MAX_UNKNOWN });
+  #lookUps = 0;
+
+  constructor(
+    private readonly nats: Requests,
+    private readonly clock: Clock,
+  ) {}
 
   /** The user of a session cookie. @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE when sessions cannot be looked up */
   async verify(secret: string): Promise<Verified> {
-    const body = { digest: sessionDigest(secret) };
-    const { session } = await this.#ask<SessionGetReply>(SUBJECTS.sessionGet, body);
+    const digest = sessionDigest(secret);
+    const { session } = await this.#lookUp<SessionGetReply>(`session ${digest}`, SUBJECTS.sessionGet, { digest });
     if (!session) throw unauthenticated('signed_out');
     return { principal: toPrincipal(session, 'session'), expiresAt: session.expires_at };
   }
@@ -39,7 +54,8 @@ export class UserSessions {
    * @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE
    */
   async verifyClient(token: string): Promise<Verified> {
-    const found = await this.#ask<ClientGetReply>(SUBJECTS.identityClientGet, { token });
+    const key = `client ${sessionDigest(token)}`;
+    const found = await this.#lookUp<ClientGetReply>(key, SUBJECTS.identityClientGet, { token });
     if (!found.session) throw unauthenticated();
     const principal = toPrincipal(found.session, 'oauth');
     const [, ref] = /^\/mcp\/t\/([^/]+)$/.exec(found.resource ?? '') ?? [];
@@ -53,6 +69,28 @@ export class UserSessions {
   /** Whether a session is valid. @throws ToolError SERVICE_UNAVAILABLE */
   async isLive(sessionId: string): Promise<boolean> {
     return (await this.#ask<SessionLiveReply>(SUBJECTS.sessionLive, { session_id: sessionId })).live;
+  }
+
+  /** Asks once for a token that is unknown. @throws ToolError SERVICE_UNAVAILABLE, also for too many look-ups at once */
+  async #lookUp<T extends { session?: SignInSession }>(
+    key: string,
+    subject: string,
+    body: object,
+  ): Promise<Partial<T>> {
+    if ((this.#unknown.get(key) ?? 0) > this.clock.monotonic()) return {};
+    if (this.#lookUps >= MAX_LOOK_UPS)
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'Too many sign-in sessions are looked up at the moment; retry later.',
+        retryAfterMs: 1_000,
+      });
+    this.#lookUps += 1;
+    try {
+      const reply = await this.#ask<T>(subject, body);
+      if (!reply.session) this.#unknown.set(key, this.clock.monotonic() + UNKNOWN_MS);
+      return reply;
+    } finally {
+      this.#lookUps -= 1;
+    }
   }
 
   async #ask<T>(subject: string, body: object): Promise<T> {

@@ -1,4 +1,4 @@
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecContext, ExecResponse } from '@toolfleet/contracts/execution';
 import type { GrantsChanged, GrantToken, GrantTokenReply } from '@toolfleet/contracts/identity';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -12,6 +12,8 @@ import type { LifecycleComponent } from './lifecycle.js';
 const MAX_GRANTS = 10_000;
 /** Longest wait for `identity`, which may wait for an authorization server. */
 const ASK_MS: Milliseconds = 25_000;
+/** A replica that was killed does not answer: the question is sent again. A replica shares the work of repeated questions. */
+const AGAIN_MS: Milliseconds = 3_000;
 
 /** The credential of a user at an upstream. */
 export interface UserCredential extends Pick<GrantTokenReply, 'kind' | 'value' | 'generation'> {
@@ -95,14 +97,24 @@ export class UserCredentials {
     const token = this.#tokens.get(grant);
     if (token === undefined) throw new ToolError('AUTHORIZATION_REQUIRED', { message: 'The account was disconnected' });
     const question: GrantToken = { token, ...(refused !== undefined && { refused }) };
-    const reply = await this.nats.request<GrantTokenReply>(SUBJECTS.grantToken, question, {
-      timeoutMs: ASK_MS,
-      signal,
-    });
+    const reply = await this.#request(question, signal);
     const { kind, value, generation, lives_ms: livesMs } = reply;
     const until = this.clock.monotonic() + livesMs;
     const credential = { kind, value, generation, until, redact: redactorOf(value) };
     if (changes === this.#changes) this.#kept.set(grant, credential);
     return credential;
+  }
+
+  async #request(question: GrantToken, signal: AbortSignal): Promise<GrantTokenReply> {
+    const until = this.clock.monotonic() + ASK_MS;
+    for (;;) {
+      const timeoutMs = Math.min(AGAIN_MS, until - this.clock.monotonic());
+      try {
+        return await this.nats.request<GrantTokenReply>(SUBJECTS.grantToken, question, { timeoutMs, signal });
+      } catch (error) {
+        const isSilent = isToolError(error) && error.code === 'DEADLINE_EXCEEDED';
+        if (!isSilent || signal.aborted || this.clock.monotonic() + AGAIN_MS >= until) throw error;
+      }
+    }
   }
 }

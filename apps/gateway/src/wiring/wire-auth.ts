@@ -48,7 +48,7 @@ export function wireAuth(
     clock,
   );
   const jwt = jwtComponent(settings, host);
-  const sessions = file.sign_in.issuer === undefined ? undefined : new UserSessions(nats);
+  const sessions = file.sign_in.issuer === undefined ? undefined : new UserSessions(nats, clock);
   const status = new CredentialStatus({ keys, sessions, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const rejections = new Rejections(host.metrics, host.logger, clock);
   const verify = makeAuthenticate({

@@ -6,6 +6,7 @@ import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
+import { withServerResource } from './discovered-auth.js';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
 import {
@@ -45,7 +46,7 @@ export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): Tool
       url: entry.url,
       authority: authorityOf(entry, source, found),
       options: connectionOptions(entry, found.prior),
-      auth: entry.auth,
+      auth: withServerResource(entry.auth, entry.url),
     },
   };
   return [

@@ -10,6 +10,7 @@ import type { OpenApiEntry } from '@toolfleet/fleet-file';
 import { assertAnyTool, convertDocument, parseSpec, type Conversion, type SpecWarning } from '@toolfleet/openapi';
 import { serveJobs } from '@toolfleet/resilience/child-program';
 import { unusedPatternsNote } from '../tool-settings.js';
+import { withDocumentServer } from './discovered-auth.js';
 import { suppliedParameters, toOperationDefinition } from './openapi-definitions.js';
 import type { LoadedSpec } from './spec-reader.js';
 import { isCheckable } from './uncheckable-patterns.js';
@@ -73,10 +74,14 @@ function toDefinitions(entry: OpenApiEntry, conversion: Conversion, options: Jso
     code,
     message,
   }));
+  const { auth } = entry;
+  const found = auth
+    ? { ...entry, auth: withDocumentServer(auth, conversion.document.root, conversion.tools[0]?.baseUrl()) }
+    : entry;
   for (const tool of conversion.tools) {
     const baseUrl = tool.baseUrl();
     if (baseUrl === undefined) refused.push({ name: tool.name, code: 'SERVER_URL_MISSING', message: NO_SERVER });
-    else definitions.push(toOperationDefinition(tool, baseUrl, entry, options, version));
+    else definitions.push(toOperationDefinition(tool, baseUrl, found, options, version));
   }
   const warnings = conversion.findings.list();
   const unused = unusedPatternsNote(entry.overrides, definitions);

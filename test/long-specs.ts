@@ -18,6 +18,7 @@ export const LONG_SPECS = [
   'test/abuse/costly-work.spec.ts',
   'test/observability/live-metrics.spec.ts',
   'apps/registry/src/registry.service.spec.ts',
+  'test/e2e/user-credentials.spec.ts',
   'test/e2e/secrets-canary.spec.ts',
   'test/e2e/mcp-endpoint.spec.ts',
   'test/e2e/tool-lists.spec.ts',

@@ -21,7 +21,7 @@ const BOB = 'key-of-bob-a0b1c2d3e4f506172839';
 const CLIENT_SECRET = 'secret-of-the-fleet';
 /** Registered at the authorization server; the browser of the test does not follow it. */
 const REDIRECT = 'http://127.0.0.1:33418/connected';
-/** 200 users and 10 kills. */
+/** 200 users and five kills. */
 const LONG = process.env['USER_TOKENS_LONG'] !== undefined;
 /** Address of the gateway as people know it. */
 const PUBLIC = 'https://fleet.example.com';
@@ -241,13 +241,16 @@ describe('a sign-in at an authorization server', () => {
   });
 
   it('gives each user tokens that are refreshed once for each expiry, also when identity is killed', async () => {
-    const load = LONG ? { users: 200, seconds: 120, kills: 10 } : { users: 5, seconds: 4, kills: 1 };
+    const load = LONG
+      ? { users: 200, seconds: 60, pauseMs: 2_000, kills: 5 }
+      : { users: 5, seconds: 4, pauseMs: 50, kills: 1 };
     const source = 'mcp/mine';
     const found = await callAsTokenUsers({ fleet, login, tool: 'mine_whoami', source, redirectUri: REDIRECT, ...load });
     const refreshes = [...login.refreshes].filter(([user]) => user.startsWith('user'));
     const sum = refreshes.reduce((total, [, count]) => total + count, 0);
     if (LONG)
-      if (LONG) process.stdout.write(`${JSON.stringify({ ...load, ...found, refreshes: sum, revoked: login.revoked })}\n`);
+      if (LONG)
+        process.stdout.write(`${JSON.stringify({ ...load, ...found, refreshes: sum, revoked: login.revoked })}\n`);
     expect(found.crossed).toEqual([]);
     expect([login.revoked, login.early]).toEqual([0, 0]);
     expect(refreshes).toHaveLength(load.users);

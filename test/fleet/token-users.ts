@@ -28,12 +28,14 @@ interface TokenUsers {
   redirectUri: string;
   users: number;
   seconds: number;
+  /** Between two calls of a user. */
+  pauseMs: number;
   kills: number;
 }
 
 /** Has users call until the time is over and each of them has succeeded after the last kill. */
 export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindings> {
-  const { fleet, login, tool, source, redirectUri, users, seconds, kills } = options;
+  const { fleet, login, tool, source, redirectUri, users, seconds, pauseMs, kills } = options;
   const found: TokenFindings = { calls: 0, crossed: [], reconnected: 0, others: {} };
   const note = (what: string) => (found.others[what] = (found.others[what] ?? 0) + 1);
   const names = Array.from({ length: users }, (_, index) => `user${index}`);
@@ -53,13 +55,14 @@ export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindin
     if (!(await connect(name, String(key.token)))) throw new Error(`${name} cannot connect`);
   }
   const from = performance.now();
-  let isCalm = kills === 0;
-  const killing = killBetween(options, () => (isCalm = true));
+  let calmSince: number | undefined;
+  const killing = killBetween(options).then(() => (calmSince = performance.now()));
   const run = async (name: string): Promise<void> => {
     const key = keys.get(name)!;
     for (let isDone = false; !isDone;) {
-      if (performance.now() - from > GIVE_UP_MS + seconds * 1_000) throw new Error(`${name} never succeeded`);
-      const wasCalm = isCalm;
+      const wasCalm = calmSince !== undefined;
+      if (performance.now() - Math.max(from, calmSince ?? Number.POSITIVE_INFINITY) > GIVE_UP_MS)
+        throw new Error(`${name} does not succeed after the last kill`);
       const answer = await fleet.call(tool, {}, { key }).catch(() => undefined);
       found.calls += 1;
       if (answer?.status === 200 && answer.body.success) {
@@ -69,7 +72,7 @@ export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindin
         if (await connect(name, key).catch(() => false)) found.reconnected += 1;
       } else
         note(answer ? `${answer.status} ${String(answer.body?.code ?? answer.body?.metadata?.code)}` : 'no answer');
-      await sleep(50);
+      await sleep(pauseMs);
     }
   };
   await Promise.all([killing, ...names.map(run)]);
@@ -77,17 +80,15 @@ export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindin
 }
 
 /** Kills `identity` when the authorization server has done its work and its answer is not sent yet. */
-async function killBetween({ fleet, login, seconds, kills }: TokenUsers, done: () => void): Promise<void> {
+async function killBetween({ fleet, login, seconds, kills }: TokenUsers): Promise<void> {
   for (let count = 0; count < kills; count += 1) {
     await sleep((seconds * 1_000) / (kills + 1));
     const killed = Promise.withResolvers<void>();
-    login.beforeAnswer = async () => {
-      login.beforeAnswer = undefined;
-      await fleet.kill('identity');
-      killed.resolve();
-    };
+    let killing: Promise<void> | undefined;
+    // All answers that are ready come after the kill.
+    login.beforeAnswer = () => (killing ??= fleet.kill('identity').then(killed.resolve));
     await killed.promise;
+    login.beforeAnswer = undefined;
     await fleet.launch('identity');
   }
-  done();
 }

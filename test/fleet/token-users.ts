@@ -35,7 +35,7 @@ interface TokenUsers {
 
 /** Has users call until the time is over and each of them has succeeded after the last kill. */
 export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindings> {
-  const { fleet, login, tool, source, redirectUri, users, seconds, pauseMs, kills } = options;
+  const { fleet, login, tool, source, redirectUri, users, seconds, pauseMs } = options;
   const found: TokenFindings = { calls: 0, crossed: [], reconnected: 0, others: {} };
   const note = (what: string) => (found.others[what] = (found.others[what] ?? 0) + 1);
   const names = Array.from({ length: users }, (_, index) => `user${index}`);

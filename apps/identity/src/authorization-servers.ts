@@ -104,6 +104,12 @@ export class AuthorizationServers {
   async #ofSignIn(source: string): Promise<ServerAccess> {
     const { signIn } = this.deps;
     if (!signIn) throw notConfigured(source, 'needs auth.user.issuer and client_id, or the section sign_in');
+    // Administrators of a tenant register such sources, and could have tokens for other services sent to a server of theirs.
+    if (source.includes('@'))
+      throw notConfigured(
+        source,
+        'belongs to a tenant, so it needs a client in auth.user: client_id with issuer or token_url',
+      );
     const as = await this.#discovered(signIn.issuer, signIn.fetch);
     return access(as, signIn.clientId, signIn.secret(), signIn.fetch);
   }

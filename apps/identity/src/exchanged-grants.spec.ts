@@ -206,6 +206,20 @@ describe('a sign-in', () => {
     expect(await company.accountOf((await tokenOf('fay', again.grant_id!)).value)).toBe('fay');
   });
 
+  it('is not exchanged with the client of the fleet for sources of a tenant', async () => {
+    const session_id = await signIn('hal');
+    const source = `${SOURCE}@acme`;
+    const owner = { tenant_id: 'acme', user_id: 'hal', source };
+    const { grant_id: grantId } = await grants.find({ ...owner, auth: EXCHANGE, session_id });
+    const call = { tenantId: 'acme', userId: 'hal', source, grantId: grantId! };
+    const token = issueGrantToken(tokens, call, clock.now() + 60_000);
+    await expect(grants.token({ token })).rejects.toMatchObject({
+      code: 'AUTH_NOT_CONFIGURED',
+      message: expect.stringContaining('belongs to a tenant'),
+    });
+    expect(company.exchanges).toEqual([]);
+  });
+
   it('stays when the operator has to correct the client', async () => {
     const session_id = await signIn('gil');
     const auth: UserAuth = { mode: 'exchange', issuer: vendor.issuer, client_id: 'fleet', client_secret: 'wrong' };

@@ -32,6 +32,7 @@ export class SignInTokens {
 
   /** The tokens of a user's sign-in at the provider that is configured now. */
   async find({ tenant_id, user_id }: Omit<GrantOwner, 'source'>): Promise<OpenGrant | undefined> {
+    if (!this.isKept) return undefined;
     return this.store.ofOwner({ tenant_id, user_id, source: SIGN_IN }, this.#auth);
   }
 

@@ -104,7 +104,7 @@ export class AuthorizationServers {
   async #ofSignIn(source: string): Promise<ServerAccess> {
     const { signIn } = this.deps;
     if (!signIn) throw notConfigured(source, 'needs auth.user.issuer and client_id, or the section sign_in');
-    // Administrators of a tenant register such sources, and could have tokens for other services sent to a server of theirs.
+    // Administrators of a tenant register such sources, and could have tokens for other services sent to their own server.
     if (source.includes('@'))
       throw notConfigured(
         source,

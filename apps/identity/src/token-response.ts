@@ -29,6 +29,9 @@ const CONFIGURATION = new Set([
   'invalid_target',
 ]);
 
+/** Nothing was sent: the operator has to correct something. */
+const UNSENT = new Set(['AUTH_NOT_CONFIGURED', 'EGRESS_REFUSED']);
+
 export function toTokens({
   access_token,
   refresh_token,
@@ -67,7 +70,7 @@ export function tokenFailure(source: string, error: unknown): Error {
   const isUnsent = isToolError(error) && error.facts?.delivered === false;
   if (isUnsent || error instanceof oauth.ResponseBodyError)
     return new ToolError('NETWORK_ERROR', { message: `${source} issues no tokens at the moment`, cause: error });
-  if (isToolError(error) && error.code === 'EGRESS_REFUSED') return error;
+  if (isToolError(error) && UNSENT.has(error.code)) return error;
   return new RefreshUncertain('the response was lost', { cause: error });
 }
 

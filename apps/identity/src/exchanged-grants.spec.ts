@@ -197,9 +197,9 @@ describe('a sign-in', () => {
       code: 'AUTHORIZATION_REQUIRED',
       message: expect.stringContaining('invalid_grant'),
     });
-    expect(await ask('fay', EXCHANGE, { session_id })).toEqual({
-      reason: 'the authorization server refuses your sign-in (invalid_grant)',
-    });
+    const reason = 'the authorization server refuses your sign-in (invalid_grant)';
+    expect(await ask('fay', EXCHANGE, { is_continued: true })).toEqual({ reason });
+    expect(await ask('fay', EXCHANGE, { session_id })).toEqual({ reason });
     company.refusesExchanges = false;
     clock.shiftMs = 31_000;
     const again = await ask('fay', EXCHANGE, { session_id });

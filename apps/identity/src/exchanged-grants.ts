@@ -37,18 +37,19 @@ export class ExchangedGrants {
     const { store, clock } = this.deps;
     const owner = { tenant_id, user_id, source };
     const grant = await store.ofOwner(owner, auth);
-    if (query.is_continued && grant) return grant.reason === undefined ? { grant_id: grant.grant_id } : grant;
+    const refused = grant?.reason;
+    if (query.is_continued && grant) return refused === undefined ? { grant_id: grant.grant_id } : { reason: refused };
     const proof = await this.#proofOf(owner, query);
     if ('reason' in proof) return proof;
     const now = clock.now();
     const { token, since } = proof;
     const subject = token && { subject_token: token.value, subject_until: token.until };
-    if (grant?.reason === undefined && grant) {
+    if (grant && refused === undefined) {
       const isNewer = token !== undefined && (grant.secrets.subject_until ?? 0) + AGAIN_MS < token.until;
       if (isNewer) await store.replaceSecrets(grant, { ...grant.secrets, ...subject });
       return { grant_id: grant.grant_id };
     }
-    if (grant && since <= grant.updated_at && now < grant.updated_at + AGAIN_MS) return { reason: grant.reason! };
+    if (grant && since <= grant.updated_at && now < grant.updated_at + AGAIN_MS) return { reason: refused! };
     return { grant_id: await store.begin(owner, auth, { secrets: subject ?? {}, expiresAt: now }, now) };
   }
 

@@ -145,9 +145,12 @@ export class GrantStore {
     const owner = { tenant_id, user_id, key_id, acting_user_id, tool, revision };
     const active = await this.#active(this.#db, owner, now);
     if (active.length === 0 || (await this.#isApproved(asked, now))) return {};
+    const keys = new Map<string, Buffer | undefined>();
     for (const grant of active) {
+      const { seal_key_id: keyId } = grant;
       if (!isWithin(toGrant(grant), asked.rule, now)) continue;
-      const key = await this.bodies.openingKey(this.#db as never, tenant_id, grant.seal_key_id);
+      if (!keys.has(keyId)) keys.set(keyId, await this.bodies.openingKey(this.#db as never, tenant_id, keyId));
+      const key = keys.get(keyId);
       const fields = JSON.parse(grant.fields) as string[];
       if (!key || digest(key, pinnedText(asked.arguments, fields)) !== grant.digest) continue;
       if (await this.#count(grant.grant_id, asked, now)) return { grant_id: grant.grant_id };

@@ -120,6 +120,40 @@ describe('two replicas that refresh a grant', () => {
     expect(login.revoked).toBe(0);
   });
 
+  it('send it again within the grace that the authorization server gives, and not later', async () => {
+    const [one, two] = stores();
+    const grace = async (user: string): Promise<OpenGrant> => {
+      const { grant_id: id } = await connected(user, one);
+      const granted = { ...auth, refresh_grace_seconds: 30 };
+      expect(await one.find({ tenant_id: 'acme', user_id: user, source: SOURCE }, granted)).toEqual({ id });
+      return (await one.open(id))!;
+    };
+    const sent: string[] = [];
+    const killed = replica(one, (_source, _auth, token) => {
+      sent.push(token);
+      return new Promise(() => undefined);
+    });
+    const other = replica(two, async (_source, _auth, token) => {
+      sent.push(token);
+      return { access_token: 'new', refresh_token: 'next', expires_in: 60 };
+    });
+    const grant = await grace('gus');
+    void killed.refresh(grant, 0);
+    await expect.poll(() => sent.length).toBe(1);
+    // While a replica may still hold the right, the token that is there is used.
+    const usable = await other.refresh(grant, clock.now() + 60_000);
+    expect(usable).toMatchObject({ generation: grant.generation, secrets: grant.secrets });
+    clock.shiftMs += 16_000;
+    expect(await other.refresh(grant, 0)).toMatchObject({ secrets: { access_token: 'new', refresh_token: 'next' } });
+    expect(sent).toEqual([grant.secrets.refresh_token, grant.secrets.refresh_token]);
+    const late = await grace('ida');
+    void killed.refresh(late, 0);
+    await expect.poll(() => sent.length).toBe(3);
+    clock.shiftMs += 31_000;
+    await expect(other.refresh(late, 0)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    expect(sent).toHaveLength(3);
+  });
+
   it('store the answer of a holder that was only slow', async () => {
     const [one, two] = stores();
     const grant = await connected('cem', one);

@@ -110,6 +110,8 @@ export class NatsUserGrants extends UserGrants {
 
   override required(owner: GrantOwner, auth: UserAuth, why: string): ToolError {
     const source = sourceId(owner.source);
+    // The next call asks identity, which may know a newer one.
+    this.#known.delete(keyOf(owner.tenantId, owner.userId, source));
     if (usesSignIn(auth)) return new ToolError('AUTHORIZATION_REQUIRED', { message: why, details: { source } });
     return this.#refusal(source, why, this.deps.linkTo(owner, source));
   }

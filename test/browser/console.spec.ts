@@ -408,7 +408,14 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await tabOf(fleet.keys['globex']!);
     const { page } = tab;
     const views = await page.getByRole('navigation').getByRole('link').allTextContents();
-    expect(views).toEqual(['Tools', 'Calls', 'Breakers and limits', 'Budgets and cost']);
+    expect(views).toEqual([
+      'Tools',
+      'Calls',
+      'Waiting calls',
+      'Breakers and limits',
+      'Budgets and cost',
+      'Connections',
+    ]);
     expect(await page.getByRole('link', { name: /^file_write/ }).count()).toBe(0);
     await page.goto(`${fleet.url()}/console#/keys`);
     await page.getByText('Users and keys needs the right manage_keys').waitFor();

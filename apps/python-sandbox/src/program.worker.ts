@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { CATALOGUE, isJsonObject } from '@toolfleet/contracts';
-import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
+import { CATALOGUE, isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { failedResponse, type ExecJob, type ExecResponse } from '@toolfleet/contracts/execution';
 import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
 import type { JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { endOfRun, toExecResponse } from './exec-response.js';
+import { OpenQuestions } from './open-questions.js';
 import { planProgram, RunLimits } from './run-arguments.js';
 import { Sandbox } from './sandbox.js';
 
@@ -28,11 +29,24 @@ export class ProgramWorker {
     const { request, program } = planProgram(run.data, this.limits);
     const leftMs = run.deadlineAt === undefined ? Number.POSITIVE_INFINITY : run.deadlineAt - this.clock.now();
     const wallMs = Math.max(1, Math.min(program.wallMs, leftMs - REPLY_RESERVE_MS));
+    const park = new AbortController();
+    let waits: JsonObject[] | undefined;
+    const open = new OpenQuestions((questions) => {
+      waits = questions;
+      park.abort(new ToolError('APPROVAL_REQUIRED'));
+    });
     const reply = await this.sandbox.run(
       { ...request, program: { ...program, wallMs } },
-      { onAsk: (line, answer) => void passOn(run, line, answer) },
-      run.signal,
+      {
+        onBegin: () => open.reset(),
+        onAsk: (line, answer) => void passOn(run, open, line, answer),
+        onBlocked: (answered) => open.blocked(answered),
+      },
+      AbortSignal.any([run.signal, park.signal]),
     );
+    // Its thread has ended, with its memory: the program runs again from the start once its calls are decided.
+    if (waits && reply.status === 'cancelled' && !run.signal.aborted)
+      return { ...failedResponse(new ToolError('APPROVAL_REQUIRED')), waits };
     const { strictness } = request;
     const { interpreter } = this.sandbox;
     return toExecResponse(endOfRun(reply, run.signal), {
@@ -53,14 +67,22 @@ const NUMBER = /^\{"n":\s*(\d{1,15})\s*[,}]/;
  * A line that is not a question is answered like one: the gateway refuses it with a reason. One that exceeds the limits of a body
  * from outside is refused here, before it is parsed.
  */
-async function passOn(run: JobRun<ExecJob>, line: string, answer: (line: string) => void): Promise<void> {
+async function passOn(
+  run: JobRun<ExecJob>,
+  open: OpenQuestions,
+  line: string,
+  reply: (line: string) => void,
+): Promise<void> {
+  const sent = Number(NUMBER.exec(line)?.[1] ?? 0);
+  open.asked(sent);
+  const answer = (body: JsonObject): void => {
+    open.answered(sent);
+    reply(JSON.stringify(body));
+  };
   const excess = bodyExcess(Buffer.from(line));
   if (excess) {
-    const n = Number(NUMBER.exec(line)?.[1] ?? 0);
     const code = 'ARGUMENTS_INVALID';
-    return answer(
-      JSON.stringify({ n, code, message: BODY_EXCESS[excess], retryable: false, hint: CATALOGUE[code].hint }),
-    );
+    return answer({ n: sent, code, message: BODY_EXCESS[excess], retryable: false, hint: CATALOGUE[code].hint });
   }
   let question: unknown = null;
   try {
@@ -68,8 +90,9 @@ async function passOn(run: JobRun<ExecJob>, line: string, answer: (line: string)
   } catch {
     // A program can write to the device what it likes.
   }
-  const n = isJsonObject(question) ? question['n'] : 0;
+  const n = isJsonObject(question) ? (question['n'] ?? null) : 0;
   const received = await run.ask(question);
+  if (isJsonObject(received) && received['waits'] === true && isJsonObject(question)) return open.waits(sent, question);
   // The number is the program's own; an answer to a forged one is ignored.
-  answer(JSON.stringify(isJsonObject(received) ? { ...received, n } : { n, code: 'INTERNAL' }));
+  answer(isJsonObject(received) ? { ...received, n } : { n, code: 'INTERNAL' });
 }

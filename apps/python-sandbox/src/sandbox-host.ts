@@ -123,6 +123,7 @@ async function run(id: string, request: RunRequest): Promise<void> {
     onStart: () => (cancelNotice = clock.after(NOTICE_AFTER_MS, () => send({ type: 'started', id }))),
     onProgress: (lines) => send({ type: 'progress', id, lines }),
     onAsk: (line) => send({ type: 'ask', id, line }),
+    onBlocked: (answered) => send({ type: 'blocked', id, answered }),
   });
   cancelNotice();
   send({ type: 'reply', id, reply });

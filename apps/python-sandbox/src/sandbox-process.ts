@@ -39,6 +39,7 @@ export type FromHost =
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }
   | { type: 'ask'; id: string; line: string }
+  | { type: 'blocked'; id: string; answered: number }
   | { type: 'reply'; id: string; reply: RunReply }
   | { type: 'killed'; reason: RunStatus; killMs: Milliseconds }
   | { type: 'health'; rssMb: number; runs: number };
@@ -194,6 +195,8 @@ export class SandboxProcess {
         return this.inFlight.get(message.id)?.listener.onProgress?.(message.lines);
       case 'ask':
         return this.inFlight.get(message.id)?.listener.onAsk?.(message.line);
+      case 'blocked':
+        return this.inFlight.get(message.id)?.listener.onBlocked?.(message.answered);
       case 'reply': {
         const run = this.inFlight.get(message.id);
         this.inFlight.delete(message.id);

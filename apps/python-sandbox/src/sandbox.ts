@@ -7,6 +7,8 @@ import type { RunListener } from './wasi/thread-pool.js';
 
 /** What a caller of {@link Sandbox.run} learns during a run. `onAsk` gets the means to answer. */
 interface SandboxListener extends Omit<RunListener, 'onAsk'> {
+  /** The run begins, or begins again because its host died. */
+  onBegin?: () => void;
   onAsk?: (line: string, answer: (line: string) => void) => void;
 }
 
@@ -100,6 +102,7 @@ export class Sandbox {
     const cancel = () => host.cancel(id);
     signal?.addEventListener('abort', cancel, { once: true });
     try {
+      listener.onBegin?.();
       const onAsk = (line: string) => listener.onAsk?.(line, (answer) => host.answer(id, answer));
       const reply = host.run(id, request, { ...listener, onAsk });
       if (signal?.aborted) cancel();

@@ -34,6 +34,8 @@ import type { GrantStore } from './grant-store.js';
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface ApprovalTable {
   call_id: string;
+  /** The program that waits; null: the call of `call_id`. */
+  program_id: string | null;
   tenant_id: string;
   user_id: string;
   key_id: string | null;
@@ -135,6 +137,7 @@ export class ApprovalStore {
       const answer = known && (await this.#answerKnown(tx, known, asked, now));
       if (answer) return answer;
       await this.#requireRoom(tx, asked.requester.tenant_id);
+      if (asked.program_id !== undefined) await this.#invalidateOf(tx, asked.program_id, now);
       await this.#insert(tx, asked, now);
       // Another request may have inserted the same question meanwhile.
       const stored = await this.#find(tx, asked);
@@ -194,6 +197,20 @@ export class ApprovalStore {
     }
   }
 
+  /** A program that asks something else does not wait for what it asked before. */
+  async #invalidateOf(tx: Tx, programId: string, now: EpochMs): Promise<void> {
+    const open = await tx
+      .selectFrom('call_approval')
+      .select('call_id')
+      .where('program_id', '=', programId)
+      .where('state', '=', 'pending')
+      .execute();
+    for (const { call_id } of open) {
+      const row = await this.#locked(tx, call_id);
+      if (row) await this.#move(tx, row, 'invalidate', now);
+    }
+  }
+
   async #requireRoom(tx: Tx, tenantId: string): Promise<void> {
     const { pending } = await tx
       .selectFrom('call_approval')
@@ -215,6 +232,7 @@ export class ApprovalStore {
       .insertInto('call_approval')
       .values({
         call_id: asked.call_id,
+        program_id: asked.program_id ?? null,
         tenant_id: requester.tenant_id,
         user_id: requester.user_id,
         key_id: requester.key_id ?? null,
@@ -246,9 +264,19 @@ export class ApprovalStore {
     tx.events.push(approvalEvent('approval.asked', { ...asked, ...requester }, data, { state: 'pending', at: now }));
   }
 
-  /** One approval, with the arguments of its call on request. */
-  async show(callId: string, withArguments: boolean): Promise<ApprovalShowReply> {
-    const row = await this.#db.selectFrom('call_approval').selectAll().where('call_id', '=', callId).executeTakeFirst();
+  /**
+   * One approval, with the arguments of its call on request.
+   * @param callId of the approval, or of the program that waits for it
+   * @param ofCall the newest one that the call waits for
+   */
+  async show(callId: string, withArguments: boolean, ofCall = false): Promise<ApprovalShowReply> {
+    const rows = this.#db.selectFrom('call_approval').selectAll();
+    const asked = await rows.where('call_id', '=', callId).executeTakeFirst();
+    const isFound = asked && !ofCall;
+    const newest = isFound
+      ? undefined
+      : await rows.where('program_id', '=', callId).orderBy('asked_at', 'desc').limit(1).executeTakeFirst();
+    const row = newest ?? asked;
     if (!row) return {};
     const opened = withArguments ? await this.#open(this.#db, row) : undefined;
     return { approval: await this.#shown(this.#db, row), ...(opened && { arguments: opened.arguments }) };
@@ -446,7 +474,9 @@ export class ApprovalStore {
     row.state = state;
     if (isOver) row.ended_at = now;
     // A parked call that was not approved still has to end for its caller. An approval that its caller uses expires.
-    if (isParked) row.wake_at = state === 'executing' ? now + RUN_AGAIN_MS : now + WAKE_AGAIN_MS;
+    // A program whose question does not hold has asked another one.
+    if (isParked && row.program_id !== null && event === 'invalidate') row.wake_at = null;
+    else if (isParked) row.wake_at = state === 'executing' ? now + RUN_AGAIN_MS : now + WAKE_AGAIN_MS;
     else row.wake_at = isOver ? null : row.until;
     await tx
       .updateTable('call_approval')
@@ -494,6 +524,7 @@ export class ApprovalStore {
     const { call_id, tenant_id, user_id, key_id, ended_at, code, grant_id } = row;
     return {
       call_id,
+      ...(row.program_id !== null && { program_id: row.program_id }),
       requester: { tenant_id, user_id, ...(key_id !== null && { key_id }) },
       acting_user_id: row.acting_user_id,
       tool: row.tool,

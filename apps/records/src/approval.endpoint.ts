@@ -48,8 +48,8 @@ export class ApprovalEndpoint {
   }
 
   @Endpoint(SUBJECTS.approvalShow, { schema: APPROVAL_SHOW })
-  show({ call_id, with_arguments = false }: ApprovalShow): Promise<ApprovalShowReply> {
-    return orUnavailable(this.store.approvals.show(call_id, with_arguments));
+  show({ call_id, with_arguments = false, of_call = false }: ApprovalShow): Promise<ApprovalShowReply> {
+    return orUnavailable(this.store.approvals.show(call_id, with_arguments, of_call));
   }
 
   @Endpoint(SUBJECTS.approvalList, { schema: APPROVAL_LIST })

@@ -298,6 +298,19 @@ const callsOfUsers: Migration = {
   },
 };
 
+/** Approvals of calls of programs, which wait for one of them at a time. */
+const programs: Migration = {
+  async up(db) {
+    await db.schema.alterTable('call_approval').addColumn('program_id', 'text').execute();
+    await db.schema
+      .createIndex('call_approval_program')
+      .on('call_approval')
+      .columns(['program_id'])
+      .where(sql.ref('program_id'), 'is not', null)
+      .execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -310,5 +323,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0005-webhooks': webhooks,
     '0006-approval-grants': approvalGrants,
     '0007-calls-of-users': callsOfUsers,
+    '0008-programs': programs,
   },
 };

@@ -1,4 +1,5 @@
-import type { EpochMs } from './units.js';
+import type { JsonObject } from './json.js';
+import type { EpochMs, MicroUsd } from './units.js';
 
 /** A person's approval of questions raised by the policy. Valid only for the revision of the tool that the person was shown. */
 export interface Approval {
@@ -51,13 +52,44 @@ export function mayAskCaller({ quorum = 1, roles, not_requester: isOther }: Appr
   return quorum <= 1 && roles === undefined && isOther !== true;
 }
 
+/** A call of a program as people are shown it. */
+export interface ShownEffect {
+  tool: string;
+  /** As the tool will get them. */
+  arguments: JsonObject;
+  /** Most that it costs. */
+  microUsd: MicroUsd;
+}
+
 /** What a call needs before it runs. */
 export interface RequiredApproval extends Approval {
-  /** Who goes on with the call: its entry point, which asks its caller's person; or the fleet, once the stored approval is decided. */
-  by?: 'entry' | 'fleet';
+  /**
+   * Who goes on with the call: its entry point, which asks its caller's person; the program that made it, which waits; or the fleet, once
+   * the stored approval is decided.
+   */
+  by?: 'entry' | 'program' | 'fleet';
+  /** With `by: 'program'`: the call as people are shown it. */
+  call?: ShownEffect;
+  /** With `by: 'fleet'`: the program that waits, where the approval is one of its calls. */
+  program?: string;
   /** When the stored approval expires. */
   until?: EpochMs;
   rule?: ApprovalRule;
+}
+
+/** The rules of several calls that are decided together: the largest quorum, one role of each list, the shortest time. */
+export function joinRules(rules: readonly (ApprovalRule | undefined)[]): ApprovalRule {
+  const known = rules.map((rule) => rule ?? {});
+  const quorum = Math.max(1, ...known.map((rule) => rule.quorum ?? 1));
+  const roles = known.flatMap((rule) => rule.roles ?? []);
+  const times = known.flatMap(({ expires_in_s: time }) => (time === undefined ? [] : [time]));
+  return {
+    ...(known.length > 0 && known.every(({ parks }) => parks) && { parks: true }),
+    ...(quorum > 1 && { quorum }),
+    ...(roles.length > 0 && { roles }),
+    ...(known.some((rule) => rule.not_requester) && { not_requester: true }),
+    ...(times.length > 0 && { expires_in_s: Math.min(...times) }),
+  };
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Origin, Principal } from './principal.js';
 import type { ErrorClass, ErrorCode } from './errors/catalogue.js';
 import type { FailureFacts, ToolError } from './errors/tool-error.js';
 import type { Approval } from './approval.js';
+import type { PlannedEffect, ProgramState } from './program-state.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
@@ -105,10 +106,25 @@ export interface CallRequest {
     parks?: boolean;
     given?: Approval;
   };
+  /** What a program took with it when it waited for people. */
+  program?: ProgramState;
+  /** A program plans its effects, or keeps to a plan. */
+  effects?: EffectGate;
   /** Input of a person, for servers that ask for it while they run a call. Absent: its caller cannot be asked. Set by MCP. */
   input?: CallInput;
   /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
+}
+
+/** Meets every call of a program with a plan, right before people are asked. */
+export interface EffectGate {
+  /** A call with effects is only quoted, as by a dry run. */
+  dry: boolean;
+  /**
+   * @param isEffect whether the call has effects or needs an approval
+   * @returns what people approved for it. @throws ToolError OUTSIDE_PLAN
+   */
+  meet(effect: PlannedEffect, isEffect: boolean): Promise<Approval | undefined>;
 }
 
 /** What a caller can tell a server that asks a person for input. */

@@ -38,6 +38,7 @@ export {
   type CallMode,
   type CallRequest,
   type Door,
+  type EffectGate,
   type CallResult,
   type ContentBlock,
   type ExecutionFailure,
@@ -52,6 +53,7 @@ export {
   APPROVAL_TRANSITIONS,
   approvalAfter,
   isSameQuestion,
+  joinRules,
   mayAskCaller,
   type Approval,
   type ApprovalEvent,
@@ -59,6 +61,16 @@ export {
   type ApprovalState,
   type GrantOffer,
   type RequiredApproval,
+  type ShownEffect,
 } from './approval.js';
+export type {
+  KeptAnswer,
+  PlannedEffect,
+  ProgramPlan,
+  ProgramState,
+  QuestionPath,
+  RefusedCall,
+  WaitingCall,
+} from './program-state.js';
 export type { CallMessage } from './call-fields.js';
 export type { AcceptedBody, CallBody, CallRecord, CallState } from './resources/calls.js';

@@ -2,9 +2,12 @@ import {
   succeeded,
   ToolError,
   toUsd,
+  type CallRequest,
   type CallResult,
+  type EffectGate,
   type JsonObject,
   type Origin,
+  type PlannedEffect,
   type Principal,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
@@ -13,7 +16,7 @@ import { hasRequiredRole, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
-import { step, type Step } from './step.js';
+import { step, type Next, type Step } from './step.js';
 import { budgetScopes, payer } from './steps/budget.js';
 import { readSelection } from './steps/select.js';
 import { callsTools, rateKey, ToolPlans } from './tool-plan.js';
@@ -83,13 +86,46 @@ export function readArguments({
 /** Asks the policy about the coerced arguments, and people where its rules ask for them. @throws ToolError as `decidePolicy` and `requireApproval` */
 export function askPolicy({ policy, approvals }: Pick<EnginePorts, 'policy' | 'approvals'>): Step {
   return step('policy', (call, next) => {
+    const ask = (decision: Allowed, asked: Call) => {
+      const { questions, rule } = openQuestions(decision, asked);
+      return questions.length === 0 ? next(asked) : requireApproval(approvals, asked, questions, rule, next);
+    };
     const go = (decision: Allowed) => {
-      const { questions, rule } = openQuestions(decision, call);
-      return questions.length === 0 ? next(call) : requireApproval(approvals, call, questions, rule, next);
+      const { effects } = call.request;
+      return effects ? meetEffect(call, decision, effects, { ask, next }) : ask(decision, call);
     };
     const undecided = decidePolicy(policy, call.active, call.tool, call.arguments);
     return undecided instanceof Promise ? undecided.then(go) : go(undecided);
   });
+}
+
+/** Lets the plan of a program meet a call: a call with effects is quoted for the plan, or it is one of the plan and has its approval. */
+async function meetEffect(
+  call: Call,
+  decision: Allowed,
+  { dry, meet }: EffectGate,
+  { ask, next }: { ask: (decision: Allowed, call: Call) => Promise<CallResult>; next: Next },
+): Promise<CallResult> {
+  const { tool, identity, active, plan } = call;
+  const { ask: questions = [], approval: rule } = decision;
+  const isEffect = plan.hasEffects || questions.length > 0;
+  const effect: PlannedEffect = {
+    tool: tool.name,
+    arguments: call.arguments,
+    microUsd: plan.reserveMicroUsd,
+    revision: tool.revision,
+    fingerprint: identity.fingerprint,
+    questions,
+    rule,
+  };
+  const given = await meet(effect, isEffect);
+  const isQuoted = dry && isEffect;
+  const { approval } = call.request;
+  active.request = isQuoted
+    ? { ...call.request, mode: { kind: 'dry' } }
+    : { ...call.request, approval: { asks: false, ...approval, given: given ?? approval?.given } };
+  const met = { ...call, request: active.request };
+  return isQuoted ? next(met) : ask(decision, met);
 }
 
 /** Ends the admission of a call: answers it if it asked for no more. */

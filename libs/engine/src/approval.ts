@@ -50,18 +50,38 @@ export async function requireApproval(
       return next(call);
     }
   }
-  const byEntry = asks && mayAskCaller(rule);
+  const by = whoGoesOn(call, rule, asks, approvals);
+  const shown = { tool: tool.name, arguments: call.arguments, microUsd: call.plan.reserveMicroUsd };
   const refusal = new ToolError('APPROVAL_REQUIRED', {
-    message: `A person has to approve this call first: ${questions.join('; ')}`,
+    message: `A person has to approve this call first: ${questions.join('; ')}${adviceFor(call)}`,
     details: { questions: [...questions], revision: tool.revision },
-    facts: { approval: byEntry ? { ...required, by: 'entry' } : required },
+    facts: { approval: { ...required, ...(by && { by }), ...(by === 'program' && { call: shown }) } },
   });
-  if (byEntry || !approvals || !canBeStored(call)) throw refusal;
+  if (by || !approvals || !canBeStored(call)) throw refusal;
   const { idempotencyKey } = await approvals.ask({ call, required, refusal });
   return next(withIdempotencyKey(call, idempotencyKey));
 }
 
-/** A program or a tool that calls tools cannot wait for people, and makes its calls again on its own. */
+/** Who goes on with a call once it is approved; undefined: the fleet, or nobody. */
+function whoGoesOn(
+  { request }: Call,
+  rule: ApprovalRule | undefined,
+  asks: boolean,
+  approvals: ApprovalPort | undefined,
+): 'entry' | 'program' | undefined {
+  if (asks && mayAskCaller(rule)) return 'entry';
+  const waits = request.door === 'program' && (request.approval?.parks === true || rule?.parks === true);
+  return waits && approvals ? 'program' : undefined;
+}
+
+/** What the maker of a call can do that nobody is asked about. */
+function adviceFor({ request: { door, principal } }: Call): string {
+  if (door === 'program') return '. Send the program with mode async or Prefer: respond-async, and it waits for people';
+  if (principal.via !== 'delegation') return '';
+  return '. A tool that calls tools for its caller, such as an agent, cannot wait for people: make this call from outside, or from a program';
+}
+
+/** A tool that calls tools cannot wait for people, and makes its calls again on its own. A program is asked about by its gateway. */
 const canBeStored = ({ request: { mode, door, principal } }: Call): boolean =>
   mode.kind !== 'dry' && door !== 'program' && principal.via !== 'delegation';
 

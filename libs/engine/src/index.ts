@@ -26,6 +26,7 @@ export {
   type GrantOwner,
   type GuardOutcome,
   type PolicyRequest,
+  type ProgramQuestion,
   type PolicyResult,
   type ResolvedTool,
   type Selected,

@@ -12,6 +12,7 @@ import {
   type MicroUsd,
   type Milliseconds,
   type Principal,
+  type ProgramState,
   type Succeeded,
 } from '@toolfleet/contracts';
 import type {
@@ -154,6 +155,29 @@ export abstract class ApprovalPort {
    * known. Never rejects.
    */
   abstract useGrant(request: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined>;
+
+  /**
+   * Asks about calls of a program, or finds what was decided since the same run of it asked.
+   * @returns the approval under which all of them run
+   * @throws ToolError as `ask`
+   */
+  abstract askForProgram(question: ProgramQuestion): Promise<{ id: string }>;
+}
+
+/** Calls of a program that people decide on in one step. */
+export interface ProgramQuestion {
+  /** The call of the program. */
+  call: Call;
+  /** What they are shown. */
+  shown: JsonObject;
+  /** Their questions, named. */
+  questions: readonly string[];
+  /** With what is asked, as `waits`. */
+  state: ProgramState;
+  /** The same question has the same one. */
+  digest: string;
+  /** No later than this. */
+  until: EpochMs;
 }
 
 /** Token buckets by key, shared by all replicas. */

@@ -1,4 +1,4 @@
-import type { ApprovalRule, GrantOffer } from '@toolfleet/contracts';
+import { joinRules, type ApprovalRule, type GrantOffer } from '@toolfleet/contracts';
 import type { PolicyDecision } from './policy-engine.js';
 
 /** A member of `ask`: a question, or a question with the conditions of its answer (docs/policy.md). */
@@ -32,21 +32,12 @@ export function readAsked(
   });
   const ask = asked.map(({ question }) => question);
   if (!asked.some((one) => Object.keys(one).length > 1)) return { ask };
-  const quorum = Math.max(...asked.map((one) => one.quorum ?? 1));
-  const roles = asked.flatMap((one) => (one.roles ? [one.roles] : []));
-  const times = asked.flatMap(({ expires_in_s: time }) => (time === undefined ? [] : [time]));
+  const rules = asked.map(({ question: _question, roles, grant: _grant, ...rule }) => ({
+    ...rule,
+    ...(roles && { roles: [roles] }),
+  }));
   const grant = joinOffers(asked.map((one) => one.grant));
-  return {
-    ask,
-    approval: {
-      ...(asked.every(({ parks }) => parks) && { parks: true }),
-      ...(quorum > 1 && { quorum }),
-      ...(roles.length > 0 && { roles }),
-      ...(asked.some((one) => one.not_requester) && { not_requester: true }),
-      ...(times.length > 0 && { expires_in_s: Math.min(...times) }),
-      ...(grant && { grant }),
-    },
-  };
+  return { ask, approval: { ...joinRules(rules), ...(grant && { grant }) } };
 }
 
 /** What all rules offer: all of their texts, the shortest time, the arguments that may differ by each of them. */

@@ -4,6 +4,7 @@ import {
   CATALOGUE,
   isJsonObject,
   ToolError,
+  toMicroUsd,
   toToolError,
   toUsd,
   type CallRequest,
@@ -11,15 +12,21 @@ import {
   type ExecutionFailure,
   type Json,
   type JsonObject,
+  type KeptAnswer,
   type MicroUsd,
   type Principal,
+  type ProgramState,
+  type QuestionPath,
+  type RefusedCall,
 } from '@toolfleet/contracts';
 import { callRequest, readCallFields } from '@toolfleet/contracts/call-fields';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { MAX_ID_LENGTH } from '@toolfleet/contracts/text';
 import { type RegisteredTool, summaryOf, TOOL_DETAILS } from '@toolfleet/contracts/tool-definition';
-import { newCallId, type Call, type ResultShelf } from '@toolfleet/engine';
+import { newCallId, type ApprovalPort, type Call, type ResultShelf } from '@toolfleet/engine';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
+import { PlanCheck, type EffectMeeting } from './effect-plan.js';
+import { ProgramWaits } from './program-waits.js';
 import { toolSignature, toolStubs } from './tool-signature.js';
 
 const MIB = 1024 * 1024;
@@ -51,6 +58,8 @@ export interface ProgramPorts {
   clock: Clock;
   /** Keeps a result that exceeds what the program may receive. */
   shelf: Pick<ResultShelf, 'keep'>;
+  /** Asks people about calls; absent: nobody can be asked. */
+  approvals?: Pick<ApprovalPort, 'askForProgram'> | undefined;
   /**
    * Checks the delegation of the run and counts a request of its key, for every question: a revoked key stops a running
    * program, and a program makes no more requests than its key may.
@@ -80,16 +89,10 @@ interface MadeCall extends JsonObject {
  * megabyte and is not kept.
  */
 interface Asked {
-  path: Path;
+  path: QuestionPath;
   answer: Promise<JsonObject>;
-}
-
-/** Tool and arguments of a question, to recognise a second run that takes another path. */
-interface Path {
-  /** SHA-256 of both as JSON. */
-  digest: string;
-  /** Its beginning, for the details of an error. */
-  shown: string;
+  /** Present once it is known. */
+  known?: JsonObject;
 }
 
 /** A call that a program asks for. */
@@ -128,18 +131,33 @@ export class ProgramCalls {
   /** Highest cost of a call so far, by tool. */
   private readonly highestMicroUsd = new Map<string, MicroUsd>();
   private otherPath: JsonObject | undefined;
+  private outsidePlan: ToolError | undefined;
+  /** The calls that people decide on. */
+  readonly waits: ProgramWaits;
+  private isRepeated = false;
   /** Which calls returned substitutes, and why. */
   private readonly substitutes: string[] = [];
 
-  /** @param token the delegation token of the run; it stays in this process */
+  /**
+   * @param token the delegation token of the run; it stays in this process
+   * @param state what it took with it when it waited for people
+   * @param plan meets its effects; absent: it may have any
+   */
   constructor(
     private readonly call: Call,
     private readonly token: string,
     private readonly ports: ProgramPorts,
+    state?: ProgramState,
+    private readonly plan?: EffectMeeting,
   ) {
+    const check = plan instanceof PlanCheck ? plan : undefined;
+    this.waits = new ProgramWaits({ call, approvals: ports.approvals, clock: ports.clock, plan: check }, state);
+
     const { max_calls: calls, max_cost_usd: usd } = call.arguments;
     this.maxCalls = typeof calls === 'number' ? Math.min(calls, PROGRAM_LIMITS.mostCalls) : PROGRAM_LIMITS.calls;
     this.maxMicroUsd = typeof usd === 'number' ? Math.round(usd * 1_000_000) : Number.POSITIVE_INFINITY;
+    for (const one of state?.kept ?? []) this.keepAnswer(one);
+    for (const one of state?.refused ?? []) this.refuse(one);
     const resource = new AsyncResource('ProgramCalls');
     this.inTrace = (work) => resource.runInAsyncScope(work);
   }
@@ -166,8 +184,55 @@ export class ProgramCalls {
     this.questionBytes += bytes;
     this.openBytes += bytes;
     const answer = this.inTrace(() => this.answerNew(n, question, path)).finally(() => (this.openBytes -= bytes));
-    this.asked.set(n, { path, answer });
+    const asked: Asked = { path, answer };
+    this.asked.set(n, asked);
+    void answer.then((got) => {
+      asked.known = got;
+      this.plan?.settled(n);
+    });
     return answer;
+  }
+
+  /**
+   * Asks people about the calls for which a program waits. Resolves when it is to run again, because their answers are known.
+   * @param questions of these calls; another gateway may have answered them
+   * @throws ToolError APPROVAL_REQUIRED when the question is stored and the program waits
+   */
+  async park(questions: readonly JsonObject[]): Promise<void> {
+    for (const question of questions) await this.answer(question, Buffer.byteLength(JSON.stringify(question)));
+    // The answers that another gateway gave are got again first, so that the program can take all with it.
+    const isWhole = this.asked.size === Math.max(0, ...this.asked.keys());
+    if (isWhole || this.isRepeated)
+      for (const refused of await this.waits.ask(() => this.answers())) this.refuse(refused);
+    this.isRepeated = true;
+    for (const [n, { known }] of this.asked) if (known?.waits === true) this.asked.delete(n);
+  }
+
+  /** A question whose answer is known has it in every run. */
+  private keepAnswer({ n, path, answer, made }: KeptAnswer): void {
+    this.asked.set(n, { path, answer: Promise.resolve(answer), known: answer });
+    this.counts(answer);
+    this.plan?.settled(n);
+    if (!made) return;
+    this.made.push(made as MadeCall);
+    this.microUsd += toMicroUsd(Number(made.cost_usd));
+  }
+
+  private answers(): KeptAnswer[] {
+    const made = new Map(this.made.map((call) => [call.n, call]));
+    return [...this.asked].flatMap(([n, { path, known }]) =>
+      known && known.waits !== true ? [{ n, path, answer: known, made: made.get(n) }] : [],
+    );
+  }
+
+  private refuse({ n, path, tool, code, message, details }: RefusedCall): void {
+    const made = { n, tool, ok: false, ms: 0, cost_usd: 0, key: this.keyOf(n), code };
+    this.keepAnswer({
+      n,
+      path,
+      answer: refusal(n, new ToolError(code, { message, ...(details && { details }) })),
+      made,
+    });
   }
 
   /** The limit that a new question exceeds. */
@@ -196,6 +261,8 @@ export class ProgramCalls {
     }));
     const calls = [...this.made, ...cut].toSorted((a, b) => a.n - b.n);
     const metadata = { ...response.metadata, calls, calls_cost_usd: toUsd(this.microUsd) };
+    if (this.outsidePlan)
+      return { ...failedResponse(this.outsidePlan, this.outsidePlan.message), output: response.output, metadata };
     if (!this.otherPath) return { ...this.mark(response), metadata };
     const error = new ToolError('OUTCOME_UNKNOWN', {
       message: 'The program ran again after its worker was lost, and asked for another call than the first time',
@@ -213,13 +280,13 @@ export class ProgramCalls {
     return content?.length ? { ...marked, content: [{ type: 'text', text: note }, ...content] } : marked;
   }
 
-  private async answerNew(n: number, question: JsonObject, path: Path): Promise<JsonObject> {
+  private async answerNew(n: number, question: JsonObject, path: QuestionPath): Promise<JsonObject> {
     const answer = await this.answerAny(n, question, path);
     if (answer.ok === true && question.op === 'call') return answer; // counted with its handle
     return this.counts(answer) ? answer : refusal(n, limit(`The answers of a program ${ANSWERS_HAVE}`));
   }
 
-  private async answerAny(n: number, question: JsonObject, path: Path): Promise<JsonObject> {
+  private async answerAny(n: number, question: JsonObject, path: QuestionPath): Promise<JsonObject> {
     try {
       const { op, tool } = question;
       requireLength('tool', tool, PROGRAM_LIMITS.nameLength);
@@ -250,7 +317,7 @@ export class ProgramCalls {
 
   private readonly keyOf = (n: number): string => `${this.call.callId}#${n}`;
 
-  private async callTool(n: number, { tool, args, select }: AskedCall, path: Path): Promise<JsonObject> {
+  private async callTool(n: number, { tool, args, select }: AskedCall, path: QuestionPath): Promise<JsonObject> {
     const { call, ports } = this;
     const key = this.keyOf(n);
     const callId = newCallId(ports.clock.now());
@@ -264,6 +331,7 @@ export class ProgramCalls {
       if (this.made.length + this.running.size > this.maxCalls)
         throw limit(`A program may make ${this.maxCalls} calls`);
       const principal = await ports.authenticate(this.token);
+      if (this.outsidePlan) throw this.outsidePlan;
       held = await this.hold(principal, tool);
       this.stop.signal.throwIfAborted();
       const { context, deadlineAt, cache, mode } = call.request;
@@ -271,7 +339,12 @@ export class ProgramCalls {
       const now = ports.clock.now();
       const request: CallRequest = {
         ...callRequest(
-          { id: callId, tool, arguments: args, fields: { idempotency_key: key, cache, select } },
+          {
+            id: callId,
+            tool,
+            arguments: args,
+            fields: { idempotency_key: this.plan?.dry ? undefined : key, cache, select },
+          },
           {
             principal,
             origin: principal.parentOrigin ?? 'public',
@@ -281,6 +354,8 @@ export class ProgramCalls {
           },
           { beginsAt: now, maxMs: Math.min(remainingMs, deadlineAt - now) },
         ),
+        approval: { asks: false, parks: this.waits.isAllowed, given: this.waits.given(n) },
+        effects: this.plan && { dry: this.plan.dry, meet: (effect, isEffect) => this.plan!.meet(n, effect, isEffect) },
         // No other gateway takes over a program that runs at once, and this one remembers its answers.
         keyForEffects: mode.kind !== 'resume',
         // A gateway that takes over waits for a call that the lost one had begun.
@@ -291,9 +366,13 @@ export class ProgramCalls {
       if (result.replaced) fallback = this.note(n, tool, result.metadata);
       answer = await this.toAnswer(n, request, result);
     } catch (error) {
-      const failure = toToolError(error);
-      answer =
-        failure.code === 'IDEMPOTENCY_MISMATCH' ? this.divert(n, 'another call', path.shown) : refusal(n, failure);
+      const failure = this.orWait(n, path, toToolError(error));
+      if (!failure) {
+        this.running.delete(n);
+        this.heldMicroUsd -= held;
+        return { n, waits: true };
+      }
+      answer = this.toRefusal(n, path, failure);
     }
     this.running.delete(n);
     this.heldMicroUsd -= held;
@@ -307,6 +386,25 @@ export class ProgramCalls {
     this.made.push(made);
     call.request.onProgress?.({ message: `${tool} ${ok ? 'finished' : 'failed'}`, progress: this.made.length });
     return answer;
+  }
+
+  /** Notes a call that waits for people; returns why any other one does not run. */
+  private orWait(n: number, path: QuestionPath, failure: ToolError): ToolError | undefined {
+    const required = failure.facts?.approval;
+    if (required?.by !== 'program') return failure;
+    try {
+      this.waits.take(n, required, path);
+      return undefined;
+    } catch (refusal) {
+      return toToolError(refusal);
+    }
+  }
+
+  private toRefusal(n: number, path: QuestionPath, failure: ToolError): JsonObject {
+    if (failure.code === 'IDEMPOTENCY_MISMATCH') return this.divert(n, 'another call', path.shown);
+    if (failure.code !== 'OUTSIDE_PLAN') return refusal(n, failure);
+    this.outsidePlan ??= failure;
+    return { n, code: failure.code, other_path: true };
   }
 
   /**
@@ -385,7 +483,7 @@ function requireLength(field: string, value: Json | undefined, max: number): voi
   throw new ToolError('REQUEST_INVALID', { message: `${field} must have at most ${max} characters` });
 }
 
-function pathOf({ op, tool, query, arguments: args, limit: most, detail, select }: JsonObject): Path {
+function pathOf({ op, tool, query, arguments: args, limit: most, detail, select }: JsonObject): QuestionPath {
   const path = JSON.stringify([
     op ?? null,
     tool ?? query ?? null,

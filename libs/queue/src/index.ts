@@ -1,7 +1,7 @@
 export { JobQueue } from './job-queue.js';
 export { JobWorker } from './job-worker.js';
 export { QueueMetrics } from './queue-metrics.js';
-export { RetryLater, type JobData, type JobRun } from './jobs.js';
+export { RetryLater, toJobId, type JobData, type JobRun } from './jobs.js';
 export {
   closeRedis,
   connectRedis,

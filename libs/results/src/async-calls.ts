@@ -98,12 +98,14 @@ export class AsyncCalls {
   }
 
   private async enqueueParked(call: StoredCall, again: boolean): Promise<void> {
+    const { callId: call_id, tenantId: tenant_id, jobId = call_id } = call;
     const deadlineAt = this.deps.queue.time.now() + this.deps.maxCallMs;
     const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
-    const [generation] = await Promise.all([this.deps.generation.read(), entered]);
-    const { callId: call_id, tenantId: tenant_id } = call;
-    const parked = { parked: true, ...(again && { again }), request: {} };
-    await this.deps.queue.add(call_id, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
+    const [generation, isEntered] = await Promise.all([this.deps.generation.read(), entered]);
+    // The run of a program that asked has not ended yet, or a later one has begun.
+    if (!isEntered && ((await this.deps.store.getState(call_id))?.jobId ?? call_id) !== jobId) return;
+    const parked = { parked: true, approval_id: jobId, ...(again && { again }), request: {} };
+    await this.deps.queue.add(jobId, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
@@ -214,6 +216,7 @@ export class AsyncCalls {
 
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
+    const { jobId = callId } = call;
     if (isFinal(call.state)) return call.state;
     if (call.state === 'awaiting_approval' && (await this.deps.parked?.cancel(call, caller))) {
       await this.deps.store.enter(call);
@@ -221,7 +224,7 @@ export class AsyncCalls {
       return 'cancelled';
     }
     // A running call ends with its own outcome; one that waited has none.
-    if ((await this.deps.queue.cancel(callId)) === 'removed') await this.deps.store.finish(callId, 'cancelled');
+    if ((await this.deps.queue.cancel(jobId)) === 'removed') await this.deps.store.finish(callId, 'cancelled');
     const until = this.deps.clock.monotonic() + STOP_WAIT_MS;
     let againAt = this.deps.clock.monotonic() + STOP_AGAIN_MS;
     for (;;) {
@@ -229,7 +232,7 @@ export class AsyncCalls {
       const now = this.deps.clock.monotonic();
       if (isFinal(state) || now >= until) return state;
       if (now >= againAt) {
-        await this.deps.queue.cancel(callId);
+        await this.deps.queue.cancel(jobId);
         againAt = now + STOP_AGAIN_MS;
       }
       await this.deps.clock.sleep(STOP_POLL_MS);

@@ -24,6 +24,8 @@ export interface StoredCall {
   resultText?: Buffer;
   /** The task of an MCP server that the call follows, with the questions that are not answered yet. */
   task?: ServerTask;
+  /** Id of the job that runs it, where it is not that of the call: a program that waited for people has a new one. */
+  jobId?: string;
   /** JSON-RPC code of the error with which the server of the tool ended the call. */
   rpcCode?: number;
 }
@@ -42,7 +44,8 @@ export abstract class CallStore {
   /** Stores a new call. */
   abstract create(call: StoredCall): Promise<void>;
   /**
-   * Stores a call that may be stored already: one that waits for an approval, or that was approved and waits for a worker.
+   * Stores a call that may be stored already: one that waits for an approval, or that was approved and waits for a worker. A program that
+   * runs may wait again, for an approval with another job.
    * @param ttlSeconds how long it is kept if nothing else happens to it; default as for every call
    * @returns false when it is stored in this state or a later one
    */
@@ -79,6 +82,8 @@ export interface AsyncCallJob {
   deadline_at: number;
   /** A call that people decided on: its request is in the record of approvals, and this job only wakes it. */
   parked?: boolean;
+  /** The approval of a program; absent: that of the call. */
+  approval_id?: string;
   /** An earlier job of a parked call was lost, and may have begun it. */
   again?: boolean;
   /** Generation of the store when the job was added. A later generation may have lost the record of an earlier run. */

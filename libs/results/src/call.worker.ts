@@ -15,7 +15,7 @@ import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue'
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
 import type { QueuedRequest } from './async-calls.js';
-import type { ParkedCalls } from './parked-calls.js';
+import { readParked, type ParkedCalls } from './parked-calls.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
@@ -53,18 +53,22 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
   const { executeCall, store, clock } = deps;
   const ends = new CallEnds(store, deps.publish);
   /** Ends a parked call without a request that could be run or recorded: it has ended before, or its seal cannot be opened. */
-  const endUnread = async ({ call_id: callId, tenant_id: tenantId }: AsyncCallJob, refusal: ToolError | undefined) => {
+  const endUnread = async (
+    { call_id: callId, tenant_id: tenantId, approval_id: approvalId = callId }: AsyncCallJob,
+    refusal: ToolError | undefined,
+  ) => {
     if (!refusal) return 'ended before';
     const result = explainFailure('', failed(refusal));
     await retryUntilStored(clock, () => ends.end({ callId, tenantId }, 'failed', callBody(callId, result, 0)));
-    await deps.parked?.end(callId, refusal.code).catch(() => undefined);
+    await deps.parked?.end(approvalId, refusal.code).catch(() => undefined);
     return 'failed';
   };
   return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
     const retryLater = (): never => {
       throw new RetryLater(BEGIN_PAUSE_MS);
     };
-    const parked = data.parked ? await deps.parked?.begin(data.call_id).catch(retryLater) : undefined;
+    const { approval_id: approvalId = data.call_id } = data;
+    const parked = data.parked ? await deps.parked?.begin(approvalId).catch(retryLater) : undefined;
     if (data.parked && !parked?.request) return endUnread(data, parked?.refusal);
     const { acceptedAt, approved, dryRun, ...sent } = (parked?.request ?? data.request) as unknown as QueuedRequest;
     const { callId } = sent;
@@ -92,6 +96,11 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       },
     };
     const outcome = await executeCall(request).catch(toToolError);
+    if (readParked(outcome)?.isProgram) {
+      // It is stored that it waits; the next decision wakes it.
+      if (parked) await deps.parked?.end(approvalId, undefined).catch(() => undefined);
+      return 'awaiting_approval';
+    }
     const result = withQueueTime(
       isToolError(outcome) ? explainFailure(sent.view?.shownName ?? sent.toolName, failed(outcome)) : outcome,
       queuedMs,
@@ -105,7 +114,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       await ends.end(call, state, body);
     });
     // If this fails, the end is noted when the call is woken again.
-    if (parked) await deps.parked?.end(callId, result.failure?.code).catch(() => undefined);
+    if (parked) await deps.parked?.end(approvalId, result.failure?.code).catch(() => undefined);
     // Not the result: it is in the store already.
     return state;
   };

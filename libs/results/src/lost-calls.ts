@@ -55,11 +55,11 @@ export class LostCalls {
   /** Ends an open call if its job has failed, or its time is over and no worker has it. */
   async settle(call: StoredCall): Promise<void> {
     const { queue } = this.deps;
-    const { callId, deadlineAt = Infinity } = call;
-    const job = await queue.record(callId);
+    const { callId, jobId = callId, deadlineAt = Infinity } = call;
+    const job = await queue.record(jobId);
     if (job.state !== 'failed') {
       if (queue.time.now() < deadlineAt || job.isHeld) return;
-      const isOut = job.state === 'completed' || job.state === 'unknown' || (await queue.withdraw(callId));
+      const isOut = job.state === 'completed' || job.state === 'unknown' || (await queue.withdraw(jobId));
       if (!isOut) return;
     }
     const end = await this.#findEnd(call, job.error);

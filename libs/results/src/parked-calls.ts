@@ -1,14 +1,20 @@
 import { createHash } from 'node:crypto';
 import {
   isToolError,
+  joinRules,
   ToolError,
+  type Approval,
+  type ApprovalRule,
   type ApprovalState,
   type CallRequest,
   type EpochMs,
   type ErrorCode,
   type Milliseconds,
+  type JsonObject,
   type Principal,
+  type ProgramState,
   type RequiredApproval,
+  type WaitingCall,
 } from '@toolfleet/contracts';
 import {
   MAX_APPROVED_BYTES,
@@ -39,7 +45,14 @@ import type {
 } from '@toolfleet/contracts/approval-grants';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { toMaker } from '@toolfleet/access';
-import { actingUserId, ApprovalPort, type ApprovalRequest } from '@toolfleet/engine';
+import {
+  actingUserId,
+  ApprovalPort,
+  newCallId,
+  type ApprovalRequest,
+  type Call,
+  type ProgramQuestion,
+} from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
 import { isFinal, type CallStore, type StoredCall } from './call-store.js';
@@ -89,29 +102,20 @@ export class ParkedCalls extends ApprovalPort {
   }
 
   override async ask({ call, required, refusal }: ApprovalRequest): Promise<{ idempotencyKey: string }> {
-    const { request, tool, identity, plan } = call;
-    const { principal, callId } = request;
-    const bytes = Buffer.byteLength(JSON.stringify(call.arguments));
-    if (bytes > MAX_APPROVED_BYTES)
-      throw new ToolError('PAYLOAD_TOO_LARGE', {
-        message: `A person has to approve this call, and cannot judge ${bytes} bytes of arguments; at most ${MAX_APPROVED_BYTES} are shown`,
-      });
+    const { request, identity, plan } = call;
+    requireShort(call.arguments);
     const isKeyed = request.idempotencyKey !== undefined;
     const parks = request.approval?.parks === true || required.rule?.parks === true;
     const { approval, granted } = await this.deps.records.ask({
-      call_id: callId,
-      requester: { tenant_id: principal.tenantId, user_id: principal.userId, key_id: principal.keyId },
-      acting_user_id: actingUserId(request),
-      tool: tool.name,
-      revision: tool.revision,
+      ...askedBy(call),
+      call_id: request.callId,
       fingerprint: identity.fingerprint,
       ask_key: askKey(call, parks),
       keyed: isKeyed,
       questions: [...required.questions],
       rule: required.rule ?? {},
       micro_usd: plan.reserveMicroUsd,
-      door: request.door,
-      until: this.#until(principal, required),
+      until: this.#until(request.principal, required.rule),
       arguments: call.arguments,
       request: parks ? toQueued(toParked(request, required), this.deps.clock.now()) : undefined,
     });
@@ -144,8 +148,49 @@ export class ParkedCalls extends ApprovalPort {
     );
   }
 
+  override async askForProgram({
+    call,
+    shown,
+    questions,
+    state,
+    digest,
+    until,
+  }: ProgramQuestion): Promise<{ id: string }> {
+    const { request, plan } = call;
+    const { records, clock } = this.deps;
+    requireShort(shown);
+    const id = newCallId(clock.now());
+    const rule = joinRules(state.waits.map((wait) => wait.rule));
+    const program = { ...state, approval: id };
+    const { approval, granted } = await records.ask({
+      ...askedBy(call),
+      call_id: id,
+      program_id: request.callId,
+      fingerprint: digest,
+      ask_key: digest,
+      keyed: true,
+      questions: [...questions],
+      rule,
+      micro_usd: plan.reserveMicroUsd + state.waits.reduce((sum, { microUsd }) => sum + microUsd, 0),
+      until: Math.min(until, this.#until(request.principal, rule)),
+      arguments: shown,
+      request: toQueued({ ...request, mode: { kind: 'run' }, program }, state.startedAt),
+    });
+    if (!approval)
+      throw new ToolError('APPROVAL_REQUIRED', {
+        message: `A person has to approve this first: ${questions.join('; ')}`,
+      });
+    if (granted) return { id: approval.call_id };
+    if (approval.state === 'rejected') throw declined(approval);
+    await this.#note(approval);
+    // A decision that came before the note has woken nothing.
+    const { approval: now } = await records.show({ call_id: approval.call_id }).catch(() => ({ approval: undefined }));
+    if (now && now.state !== 'pending') await this.wake(now).catch(() => undefined);
+    throw this.#waiting(approval, { questions, revision: approval.revision, rule }, true);
+  }
+
   /** When the decision must have been made: never after the credential has expired, because the call could not run then. */
-  #until({ expiresAt = Infinity }: Principal, { rule }: RequiredApproval): EpochMs {
+  #until({ expiresAt = Infinity }: Principal, rule: ApprovalRule | undefined): EpochMs {
     const ms = Math.min((rule?.expires_in_s ?? Infinity) * 1_000, this.deps.maxWaitMs);
     return Math.floor(Math.min(this.deps.clock.now() + ms, expiresAt));
   }
@@ -157,37 +202,47 @@ export class ParkedCalls extends ApprovalPort {
   }
 
   #waiting(approval: StoredApproval, required: RequiredApproval, isKeyed: boolean): ToolError {
-    const { call_id: id, until, parked, questions } = approval;
+    const { call_id: id, program_id: program, until, parked, questions } = approval;
     const decision = toDecision(approval, this.deps.publicUrl);
     const repeat = isKeyed ? 'the same call with the same idempotency key' : 'the same call';
     const next = parked
-      ? `The call ${id} runs when it is approved, and needs nothing else until then`
+      ? `The call ${program ?? id} runs when it is approved, and needs nothing else until then`
       : `Make ${repeat} again once ${id} is approved`;
     return new ToolError('APPROVAL_REQUIRED', {
       message: `A person has to approve this call first: ${questions.join('; ')}. ${next}: ${decision.url}`,
       details: { questions, revision: approval.revision, approval: { ...decision } },
-      facts: { approval: { ...required, id, until, rule: approval.rule, ...(parked && { by: 'fleet' }) } },
+      facts: { approval: { ...required, id, until, rule: approval.rule, program, ...(parked && { by: 'fleet' }) } },
     });
   }
 
   /** Adds the job of a decided call. A call that has ended meanwhile is not run again. */
   async wake(approval: StoredApproval): Promise<void> {
     const { records, store, asyncCalls } = this.deps;
-    const { call_id: callId, state } = approval;
+    const { call_id: id, program_id: callId = id, state } = approval;
     const call = await store.getState(callId);
     if (call && isFinal(call.state)) {
-      await records.end({ call_id: callId, event: call.state === 'cancelled' ? 'cancel' : 'end' });
+      await records.end({ call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
       return;
     }
     await asyncCalls.wake(parkedCall(approval), { again: state === 'executing' });
   }
 
-  /** Takes a decided call for a worker; undefined when it has ended. @throws ToolError SERVICE_UNAVAILABLE */
-  async begin(callId: string): Promise<BegunCall | undefined> {
-    const { approval, request, ended } = await this.deps.records.begin(callId);
+  /**
+   * Takes a decided call for a worker; undefined when it has ended. A program gets the decision as the answer to its calls.
+   * @param id of the approval
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async begin(id: string): Promise<BegunCall | undefined> {
+    const { approval, request, ended } = await this.deps.records.begin(id);
     if (!approval || ended) return undefined;
     const queued = request as unknown as QueuedRequest | undefined;
     const refusal = queued ? refusalOf(approval) : unreadable(approval);
+    const mayGoOn =
+      refusal === undefined || refusal.code === 'APPROVAL_DECLINED' || refusal.code === 'APPROVAL_EXPIRED';
+    if (queued?.program && mayGoOn) {
+      const program = decided(queued.program, approval.call_id, refusal);
+      return program instanceof ToolError ? { request: queued, refusal: program } : { request: { ...queued, program } };
+    }
     return { ...(queued && { request: queued }), ...(refusal && { refusal }) };
   }
 
@@ -196,6 +251,55 @@ export class ParkedCalls extends ApprovalPort {
     const event = code !== undefined && CHANGED.has(code) ? 'invalidate' : 'end';
     await this.deps.records.end({ call_id: callId, event, code });
   }
+}
+
+/** What every question says of the call that asks. */
+function askedBy({ request, tool }: Call) {
+  const { tenantId: tenant_id, userId: user_id, keyId: key_id } = request.principal;
+  return {
+    requester: { tenant_id, user_id, key_id },
+    acting_user_id: actingUserId(request),
+    tool: tool.name,
+    revision: tool.revision,
+    door: request.door,
+  };
+}
+
+/** @throws ToolError PAYLOAD_TOO_LARGE for more than a person can judge */
+function requireShort(shown: JsonObject): void {
+  const bytes = Buffer.byteLength(JSON.stringify(shown));
+  if (bytes <= MAX_APPROVED_BYTES) return;
+  throw new ToolError('PAYLOAD_TOO_LARGE', {
+    message: `A person has to approve this call, and cannot judge ${bytes} bytes of arguments; at most ${MAX_APPROVED_BYTES} are shown`,
+  });
+}
+
+/** What a program takes along once people have decided; the refusal itself where nothing of it may run: its plan was declined. */
+function decided(state: ProgramState, id: string, refusal: ToolError | undefined): ProgramState | ToolError {
+  const { waits, plan } = state;
+  const ofPlan = waits.filter(({ at }) => at !== undefined);
+  if (refusal && ofPlan.length > 0) return refusal;
+  const asked = { ...state, waits: [] };
+  if (refusal) {
+    const { code, message, details } = refusal;
+    return {
+      ...asked,
+      refused: waits.map(({ n, path, tool }) => ({ n: n!, path: path!, tool, code, message, details })),
+    };
+  }
+  const given = ({ questions, revision, fingerprint }: WaitingCall): Approval => ({
+    questions,
+    revision,
+    fingerprint,
+    id,
+  });
+  const calls = waits.filter(({ n }) => n !== undefined).map((wait) => [wait.n!, given(wait)] as const);
+  const effects = ofPlan.map((wait) => [wait.at!, given(wait)] as const);
+  return {
+    ...asked,
+    given: [...state.given, ...calls],
+    plan: plan && { ...plan, given: [...plan.given, ...effects] },
+  };
 }
 
 /** Refusals that say that an approved call would not be allowed any more. */
@@ -245,9 +349,10 @@ function toParked(request: CallRequest, { questions, revision, fingerprint }: Re
 
 /** A parked call as callers find it. */
 function parkedCall(approval: StoredApproval): StoredCall {
-  const { call_id, requester, tool, acting_user_id, asked_at } = approval;
+  const { call_id, program_id, requester, tool, acting_user_id, asked_at } = approval;
   return {
-    callId: call_id,
+    callId: program_id ?? call_id,
+    ...(program_id !== undefined && { jobId: call_id }),
     tenantId: requester.tenant_id,
     tool,
     userId: acting_user_id,
@@ -269,17 +374,17 @@ export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 
     async find(callId: string): Promise<StoredCall | undefined> {
       if (!isCallId(callId)) return undefined;
       // Most ids that are looked up are those of no call, also where no record is kept.
-      const { approval } = await records.show({ call_id: callId }).catch((error: unknown) => {
+      const { approval } = await records.show({ call_id: callId, of_call: true }).catch((error: unknown) => {
         if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
         throw error;
       });
       return approval?.parked && OPEN.includes(approval.state) ? parkedCall(approval) : undefined;
     },
-    async cancel({ callId }: StoredCall, { tenantId, userId, keyId }: Principal): Promise<boolean> {
+    async cancel({ callId, jobId = callId }: StoredCall, { tenantId, userId, keyId }: Principal): Promise<boolean> {
       const by = { tenant_id: tenantId, user_id: userId, key_id: keyId };
-      const { approval, changed } = await records.decide({ call_id: callId, decision: 'cancel', by });
+      const { approval, changed } = await records.decide({ call_id: jobId, decision: 'cancel', by });
       if (!changed || approval?.state !== 'cancelled') return false;
-      await records.end({ call_id: callId, event: 'cancel' });
+      await records.end({ call_id: jobId, event: 'cancel' });
       return true;
     },
   };
@@ -349,10 +454,17 @@ export function toDecision({ call_id, questions, until, rule }: StoredApproval, 
   };
 }
 
-/** The stored approval that a call was parked for; undefined when it was refused for another reason. */
-export function readParked(refusal: unknown): { id: string; decision: PendingDecision } | undefined {
+/**
+ * The call that waits for a stored approval: the one that was refused, or asked first; undefined when it was refused for another reason.
+ * `isProgram`: it has begun, and waits for the approval of its own calls.
+ */
+export function readParked(
+  refusal: unknown,
+): { callId: string; isProgram: boolean; decision: PendingDecision } | undefined {
   if (!isToolError(refusal) || refusal.code !== 'APPROVAL_REQUIRED' || refusal.facts?.approval?.by !== 'fleet')
     return undefined;
-  const { id } = refusal.facts.approval;
-  return id === undefined ? undefined : { id, decision: refusal.details!['approval'] as unknown as PendingDecision };
+  const { id, program } = refusal.facts.approval;
+  if (id === undefined) return undefined;
+  const decision = refusal.details!['approval'] as unknown as PendingDecision;
+  return { callId: program ?? id, isProgram: program !== undefined, decision };
 }

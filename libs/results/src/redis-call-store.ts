@@ -64,11 +64,13 @@ export class RedisCallStore extends CallStore {
   }
 
   override async enter(call: StoredCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
+    if (call.deadlineAt === undefined) await this.redis.zrem(OPEN_CALLS, call.callId);
     await this.#noteOpen(call);
     const event = call.state === 'accepted' ? JSON.stringify({ type: 'accepted' } satisfies NewCallEvent) : '';
     const fields = Object.entries(fieldsOf(call)).flat();
     const [record, events] = [recordKey(call.callId), eventsKey(call.callId)];
-    return (await this.#enter(record, events, call.state, String(ttlSeconds), event, ...fields)) === 1;
+    const values = [call.state, String(ttlSeconds), event, call.jobId ?? '', ...fields];
+    return (await this.#enter(record, events, ...values)) === 1;
   }
 
   /** Lets `overdue` find a call that has a deadline. */
@@ -251,6 +253,7 @@ const fieldsOf = (call: StoredCall): Record<string, string> => ({
   user: call.userId ?? '',
   accepted_at: String(call.acceptedAt),
   ...(call.deadlineAt === undefined ? {} : { deadline_at: String(call.deadlineAt) }),
+  ...(call.jobId === undefined ? {} : { job: call.jobId }),
 });
 
 /** Fields of a record without its result. */
@@ -266,6 +269,7 @@ const STATE_FIELDS = [
   'finished_at',
   'task',
   'rpc_code',
+  'job',
 ] as const;
 
 const zip = (names: readonly string[], values: readonly (string | null | undefined)[]) =>
@@ -276,6 +280,7 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
   if (!tenant || !tool) return null;
   return {
     task: stored['task'] ? (JSON.parse(stored['task']) as ServerTask) : undefined,
+    jobId: stored['job'] || undefined,
     rpcCode: stored['rpc_code'] ? Number(stored['rpc_code']) : undefined,
     callId,
     tenantId: tenant,

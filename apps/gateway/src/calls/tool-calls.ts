@@ -82,7 +82,7 @@ export class ToolCalls {
 function toWaiting(refusal: unknown): AcceptedBody {
   const parked = readParked(refusal);
   if (!parked) throw refusal;
-  return { call_id: parked.id, status: 'awaiting_approval', approval: parked.decision };
+  return { call_id: parked.callId, status: 'awaiting_approval', approval: parked.decision };
 }
 
 /** The sender of a batch, when the batch must have ended, and where to show what is left of the sender's request limits. */

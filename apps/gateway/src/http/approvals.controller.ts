@@ -61,6 +61,7 @@ function shown({ approval, decision, refusal, arguments: args }: SeenApproval): 
   const marked = args && markHidden(JSON.stringify(args, null, 2));
   return {
     id: call_id,
+    call_id: approval.program_id ?? call_id,
     state: approval.state,
     tool: approval.tool,
     revision: approval.revision,

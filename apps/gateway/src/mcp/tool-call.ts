@@ -186,7 +186,7 @@ async function waitingTask(
   error: unknown,
 ): Promise<CallToolResult | undefined> {
   const parked = approval?.parks ? readParked(error) : undefined;
-  const task = parked && (await tasks?.get(principal, parked.id, resultReading));
+  const task = parked && (await tasks?.get(principal, parked.callId, resultReading));
   return task && (createTaskResult(task, tasks!) as CallToolResult);
 }
 

@@ -67,7 +67,7 @@ interface EngineDeps {
   /** Number of live gateways, this one included. */
   gateways: () => number;
   /** What the calls of programs need. */
-  programs: Omit<ProgramPorts, 'clock' | 'shelf'>;
+  programs: Omit<ProgramPorts, 'clock' | 'shelf' | 'approvals'>;
   results: Results;
 }
 
@@ -227,7 +227,7 @@ function wireExecutors(
     programs: (name) =>
       new ProgramExecutor(queues[name]!, replies, {
         ...queueDeps,
-        ports: { clock, shelf: results.shelf, ...programs },
+        ports: { clock, shelf: results.shelf, approvals: results.parked, ...programs },
         maxPerTenant: settings.GATEWAY_PROGRAMS_PER_TENANT,
       }),
     results: () => new ResultExecutor(results.reader),

@@ -43,6 +43,8 @@ export interface RunListener {
   onProgress?: (lines: string) => void;
   /** A request of a program, one line of JSON, untrusted. Answer it with `answer`. */
   onAsk?: (line: string) => void;
+  /** A program waits for an answer, and has got this many. */
+  onBlocked?: (answered: number) => void;
 }
 
 interface ActiveRun extends WaitingRun {
@@ -275,7 +277,9 @@ export class ThreadPool {
   private onBlocked(thread: SandboxThread, taken: number): void {
     const { running } = thread;
     const id = this.findId(thread);
-    if (running && id !== undefined && running.answered === taken) this.setWaiting(id, running, true);
+    if (!running || id === undefined || running.answered !== taken) return;
+    this.setWaiting(id, running, true);
+    running.listener.onBlocked?.(taken);
   }
 
   private onDeath(thread: SandboxThread, message: string): void {

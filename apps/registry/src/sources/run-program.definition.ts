@@ -42,6 +42,16 @@ export const RUN_PROGRAM: ToolDefinition = {
         description: 'Highest cost of all calls together. No call starts that may exceed it.',
         minimum: 0,
       },
+      plan: {
+        type: 'boolean',
+        description:
+          'True: run only calls without effects, quote the others, and return their ordered list with its digest as plan. A quoted call returns its quote.',
+      },
+      plan_digest: {
+        type: 'string',
+        description: 'Digest of a plan of this program: run it with exactly the effects of that plan.',
+        pattern: '^[0-9a-f]{64}$',
+      },
       timeout_seconds: {
         type: 'number',
         description: 'Longest run in seconds, waiting for calls included. It may compute for 10 s of it.',

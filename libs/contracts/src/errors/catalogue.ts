@@ -156,6 +156,13 @@ export const CATALOGUE = {
     'The approval is decided already; look at its state.',
     NEVER,
   ),
+  PLAN_OUTDATED: request(
+    409,
+    'invalid_arguments',
+    false,
+    'The program would have other effects now; nothing of it was run. Look at details.plan, and send its digest if it is right.',
+    NEVER,
+  ),
   INPUT_REQUIRED: request(
     403,
     'permission_denied',
@@ -287,6 +294,12 @@ export const CATALOGUE = {
     charge: 'nothing',
   }),
   SANDBOX_CRASHED: execution('execution_error', false, 'The interpreter terminated abnormally; simplify the code.'),
+  OUTSIDE_PLAN: execution(
+    'execution_error',
+    false,
+    'The program asked for an effect that its plan does not have, and was stopped before it. Plan it again.',
+    NEVER,
+  ),
   WORKER_LOST: execution('internal_error', false, 'The worker died while running this; do not retry it unchanged.', {
     ...NEVER,
     blame: 'executor',

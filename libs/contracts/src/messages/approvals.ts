@@ -29,7 +29,10 @@ export const MAX_PENDING_APPROVALS = 1_000;
  * `ask_key` is not asked again.
  */
 export const APPROVAL_ASK = record({
+  /** Id of the approval: of the call that asks, or a new one for calls of a program. */
   call_id: ID,
+  /** The program that waits. It has one open question: an earlier one does not hold any more. */
+  program_id: maybe(ID),
   requester: APPROVAL_PERSON,
   /** The user that the call is made for. */
   acting_user_id: USER,
@@ -72,6 +75,8 @@ export interface ApprovalVote extends ApprovalPerson {
 /** A stored approval without arguments. */
 export interface StoredApproval {
   call_id: string;
+  /** The call of the program that waits; absent: the call of `call_id` does. */
+  program_id?: string;
   requester: ApprovalPerson;
   acting_user_id: string;
   tool: string;
@@ -94,7 +99,12 @@ export interface StoredApproval {
 }
 
 /** `records.approval.show`. */
-export const APPROVAL_SHOW = record({ call_id: ID, with_arguments: maybe(flag()) });
+export const APPROVAL_SHOW = record({
+  call_id: ID,
+  with_arguments: maybe(flag()),
+  /** The newest one that this call waits for, also as a program. Without it the approval of this id comes first. */
+  of_call: maybe(flag()),
+});
 export type ApprovalShow = Value<typeof APPROVAL_SHOW>;
 export interface ApprovalShowReply {
   /** Absent: there is none. */

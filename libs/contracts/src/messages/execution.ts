@@ -132,6 +132,8 @@ export type ExecResponse = Pick<Succeeded, 'output' | 'text' | 'metadata'> &
     retry_after_ms?: Milliseconds;
     /** How long the upstream lets the result be reused (`Cache-Control`); 0: not at all. Absent: it does not say. */
     cache_ttl_ms?: Milliseconds;
+    /** A program was stopped because nothing else of it can run: its questions whose calls wait for people. */
+    waits?: JsonObject[];
   };
 
 /** A job of `python-runs`, `program-runs` or `agent-runs`: an attempt and what its queue needs. */

@@ -22,7 +22,8 @@ const APPROVAL = named(
   'Approval',
   record(
     {
-      id: text('Id of the approval, and of the call that asked'),
+      id: text('Id of the approval, and of the call that asked unless `call_id` names another'),
+      call_id: text('The call that waits: the one that asked, or the program whose calls these are'),
       state: choice(APPROVAL_STATES),
       tool: text(),
       revision: text('Of the definition of the tool'),

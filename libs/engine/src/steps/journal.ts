@@ -76,6 +76,15 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
     await withTimeout(ports, call, ports.journal.awaitInput(call.callId, ANSWER_MS));
     return result;
   }
+  const { until } = failure?.facts?.approval ?? {};
+  if (until !== undefined) {
+    // A program that waits for people runs again under the same key.
+    const waitMs = Math.max(ANSWER_MS, until - ports.clock.now() + ANSWER_MS);
+    // Any gateway goes on with it, so the key is not that of this one.
+    const kept = accept(ports, call, true).then(() => ports.journal.awaitInput(call.callId, waitMs));
+    await withTimeout(ports, call, kept);
+    return result;
+  }
   // The outcome of the call is that of its last attempt.
   if (failure && !isLastAttempt(call, failure)) return result;
   const stored = storeOutcome(ports, call, result);
@@ -100,7 +109,11 @@ async function acceptUnclaimed(ports: Ports, call: Call): Promise<Acceptance> {
 }
 
 /** @throws ToolError SERVICE_UNAVAILABLE: without an entry nothing may run */
-async function accept({ journal: entries }: Ports, { request, tool, plan, identity }: Call): Promise<Acceptance> {
+async function accept(
+  { journal: entries }: Ports,
+  { request, tool, plan, identity }: Call,
+  moves = request.mode.kind === 'resume',
+): Promise<Acceptance> {
   const isKeyed = request.idempotencyKey !== undefined;
   try {
     return await entries.accept({
@@ -111,7 +124,7 @@ async function accept({ journal: entries }: Ports, { request, tool, plan, identi
       deadlineAt: request.deadlineAt,
       repeatable: plan.idempotent,
       mayHaveBegun: request.mode.kind === 'resume' && request.mode.mayHaveBegun,
-      moves: request.mode.kind === 'resume',
+      moves,
       idempotencyKey: isKeyed ? identity.idempotencyKey : undefined,
       fingerprint: isKeyed ? identity.fingerprint : undefined,
     });

@@ -1,5 +1,7 @@
 /** Programs that call tools, on a running fleet: their calls are calls like any other, and a lost worker repeats none of them. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
@@ -9,6 +11,7 @@ import { startCountingMcpServer, type CountingMcpServer } from '../fleet/countin
 import { fleetctl } from '../fleet/fleetctl.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+import { describeWaitingPrograms, PROGRAM_RULES } from './waiting-programs.js';
 
 const DOCS = fileURLToPath(new URL('../../docs/programs.md', import.meta.url));
 /** Nothing listens there. */
@@ -17,8 +20,10 @@ const SUBSTITUTE = 'Substitute data, not a live result';
 let samples: SampleServices;
 let server: CountingMcpServer;
 let fleet: TestFleet;
+const policies = mkdtempSync(join(tmpdir(), 'toolfleet-programs-'));
 beforeAll(async () => {
   [samples, server] = await Promise.all([startSampleServices(), startCountingMcpServer()]);
+  writeFileSync(join(policies, 'tools.rego'), `package tools\n${PROGRAM_RULES}`);
   fleet = await TestFleet.start({
     services: {
       gateway: 1,
@@ -28,6 +33,7 @@ beforeAll(async () => {
       'mcp-executor': 1,
       'openapi-executor': 1,
       'python-sandbox': 1,
+      records: 1,
     },
     together: ['registry', 'budget', 'builtin-executor', 'mcp-executor', 'openapi-executor'],
     tools: ['calculator', 'notes_save_note', 'parcels_getParcel', 'run_program'],
@@ -40,11 +46,13 @@ beforeAll(async () => {
       ...samples.env,
       EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},http://127.0.0.1:1`,
     },
+    envOf: { gateway: { POLICY_DIR: policies } },
   });
 });
 afterAll(async () => {
   await fleet?.stop();
   await Promise.all([server?.stop(), samples?.stop()]);
+  rmSync(policies, { recursive: true });
 });
 
 const asAdmin = () => ({ timeoutMs: 30_000, headers: { Authorization: `Bearer ${fleet.adminKey}` } });
@@ -391,6 +399,8 @@ describe('tools over HTTP and in fleetctl', () => {
     expect((await create({ mcp_mode: 'code', tools: ['calculator'] })).error).toContain('must include run_program');
   });
 });
+
+describeWaitingPrograms({ fleet: () => fleet, server: () => server });
 
 describe('an asynchronous program whose gateway is killed', () => {
   it('is taken over by another gateway and repeats none of its finished calls', async () => {

@@ -142,14 +142,14 @@ codes`;
       expect(gone.body).toMatchObject({ status: 'cancelled' });
       expect((await decide(asked.id, 'approve')).body.code).toBe('APPROVAL_DECIDED');
       await fleet().kill('records');
-      const code = 'try: tools.notes_save_note(text="ask nobody")\nexcept ToolError as e: result = e.code';
+      const code = 'try: tools.notes_save_note(text="ask none")\nexcept ToolError as e: result = e.code';
       const lost = await program(code, {}, wait);
       expect(await ended(lost.body.call_id)).toMatchObject({
         status: 'succeeded',
         result: { output: { value: 'SERVICE_UNAVAILABLE' } },
       });
       await fleet().launch('records');
-      expect(notes('ask and go', 'ask nobody')).toEqual([0, 0]);
+      expect(notes('ask and go', 'ask none')).toEqual([0, 0]);
     });
   });
 

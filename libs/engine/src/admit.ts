@@ -2,7 +2,6 @@ import {
   succeeded,
   ToolError,
   toUsd,
-  type CallRequest,
   type CallResult,
   type EffectGate,
   type JsonObject,

@@ -62,7 +62,7 @@ export async function requireApproval(
   return next(withIdempotencyKey(call, idempotencyKey));
 }
 
-/** Who goes on with a call once it is approved; undefined: the fleet, or nobody. */
+/** Who goes on with a call once it is approved; undefined: the fleet, or it does not run. */
 function whoGoesOn(
   { request }: Call,
   rule: ApprovalRule | undefined,
@@ -74,7 +74,7 @@ function whoGoesOn(
   return waits && approvals ? 'program' : undefined;
 }
 
-/** What the maker of a call can do that nobody is asked about. */
+/** What the maker of a call can do that people are not asked about. */
 function adviceFor({ request: { door, principal } }: Call): string {
   if (door === 'program') return '. Send the program with mode async or Prefer: respond-async, and it waits for people';
   if (principal.via !== 'delegation') return '';

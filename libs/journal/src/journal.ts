@@ -50,8 +50,9 @@ export abstract class Journal {
   abstract unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>>;
 
   /**
-   * The tool asked for input before it ran: the call may be entered again, with its key, until the deadline that it has then.
-   * @returns false when it is not claimed
+   * The tool asked for input before it ran, or a program waits for people: the call may be entered again, with its key, until the deadline
+   * that it has then.
+   * @returns false when it has ended
    */
   abstract awaitInput(callId: string, withinMs: Milliseconds): Promise<boolean>;
 

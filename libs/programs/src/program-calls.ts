@@ -58,7 +58,7 @@ export interface ProgramPorts {
   clock: Clock;
   /** Keeps a result that exceeds what the program may receive. */
   shelf: Pick<ResultShelf, 'keep'>;
-  /** Asks people about calls; absent: nobody can be asked. */
+  /** Asks people about calls; absent: none can be asked. */
   approvals?: Pick<ApprovalPort, 'askForProgram'> | undefined;
   /**
    * Checks the delegation of the run and counts a request of its key, for every question: a revoked key stops a running

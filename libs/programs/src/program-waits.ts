@@ -27,7 +27,7 @@ const KEPT_BYTES = 512 * 1024;
 
 interface WaitsDeps {
   call: Call;
-  /** Absent: nobody can be asked. */
+  /** Absent: none can be asked. */
   approvals: Pick<ApprovalPort, 'askForProgram'> | undefined;
   clock: Clock;
   plan: PlanCheck | undefined;
@@ -71,7 +71,7 @@ export class ProgramWaits {
     if (this.state && this.deps.clock.now() > this.#startedAt + REPLAYED_MS) throw tooOld();
   }
 
-  /** Notes a call that waits. @throws ToolError why nobody is asked */
+  /** Notes a call that waits. @throws ToolError why none are asked */
   take(n: number, { call, questions, rule, revision, fingerprint }: RequiredApproval, path: QuestionPath): void {
     if (this.#refusal) throw this.#refusal;
     this.#waiting.set(n, { ...call!, n, path, questions, rule, revision, fingerprint });

@@ -208,9 +208,9 @@ export function reopened(record: JournalRecord, now: EpochMs, deadlineAt = recor
   return move.ok ? { ok: true, record: { ...move.record, state: 'accepted', endedAt: 0, deadlineAt } } : move;
 }
 
-/** The tool asked for input before it ran: the call may be entered again until `deadlineAt`. */
+/** A call waits for input, or its program for people: it may be entered again until `deadlineAt`. */
 export function awaitingInput(record: JournalRecord, deadlineAt: EpochMs): Move {
-  if (record.state !== 'claimed') return { ok: false, state: record.state };
+  if (record.state !== 'claimed' && record.state !== 'accepted') return { ok: false, state: record.state };
   return { ok: true, record: { ...record, state: 'accepted', fence: record.fence + 1, deadlineAt } };
 }
 

@@ -152,6 +152,7 @@ describe('executeCall', () => {
     const approvals = {
       useGrant: async () => grants.shift(),
       ask: () => Promise.reject(new Error('people were asked')),
+      askForProgram: () => Promise.reject(new Error('people were asked')),
     };
     const grant = { for: ['Deletions'], max_s: 60, fields: [] };
     const policy = { decide: () => ({ allowed: true as const, ask: ['Delete it?'], approval: { grant } }) };

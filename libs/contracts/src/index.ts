@@ -61,7 +61,6 @@ export {
   type ApprovalState,
   type GrantOffer,
   type RequiredApproval,
-  type ShownEffect,
 } from './approval.js';
 export type {
   KeptAnswer,

@@ -19,7 +19,7 @@ import { showEffect, showPlan, type PlanCheck } from './effect-plan.js';
 
 const MINUTE_MS: Milliseconds = 60_000;
 /** The journal answers the calls of a program for 24 h; a run of it takes less than ten minutes. */
-export const REPLAYED_MS: Milliseconds = 24 * 60 * MINUTE_MS - 10 * MINUTE_MS;
+const REPLAYED_MS: Milliseconds = 24 * 60 * MINUTE_MS - 10 * MINUTE_MS;
 /** Time between the last decision and the last start of the program. */
 const START_MS: Milliseconds = 5 * MINUTE_MS;
 /** Bytes of the answers that a program takes with it while it waits. Effects and keyed calls are also in the journal. */

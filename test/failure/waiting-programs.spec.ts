@@ -37,8 +37,8 @@ tools.notes_save_note(text="${id}-last")`,
     code: (id: string) => `
 tools.notes_save_note(text="${id}-first")
 try: tools.notes_save_note(text="ask ${id}-reject")
-except ToolError as e: tools.notes_save_note(text=f"${id}-{e.code}")`,
-    effects: (id: string) => [`${id}-first`, `${id}-APPROVAL_DECLINED`],
+except ToolError: tools.notes_save_note(text="${id}-handled")`,
+    effects: (id: string) => [`${id}-first`, `${id}-handled`],
     never: (id: string) => [`ask ${id}-reject`],
   },
   planned: {

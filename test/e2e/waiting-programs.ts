@@ -153,6 +153,20 @@ codes`;
     });
   });
 
+  describe('a program that waits', () => {
+    it('goes on although every process that knew of it was killed', async () => {
+      const code = 'tools.notes_save_note(text="before the kill")\ntools.notes_save_note(text="ask a survivor")';
+      const { body } = await program(code, {}, wait);
+      const asked = await question(body.call_id);
+      const killed = ['gateway', 'python-sandbox', 'records'] as const;
+      await Promise.all(killed.map((name) => fleet().kill(name)));
+      await Promise.all(killed.map((name) => fleet().launch(name)));
+      expect((await decide(asked.id, 'approve')).status).toBe(200);
+      expect(await ended(body.call_id)).toMatchObject({ status: 'succeeded' });
+      expect(notes('before the kill', 'ask a survivor')).toEqual([1, 1]);
+    });
+  });
+
   describe('the plan of a program', () => {
     const code = `
 total = tools.calculator(expression="6*7")["result"]

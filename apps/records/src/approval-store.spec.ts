@@ -155,6 +155,24 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(await again('c6', {}, NOON + 25 * HOUR)).toMatchObject({ approval: { call_id: 'c6', state: 'pending' } });
     });
 
+    it('of a program are found by its call, one at a time', async () => {
+      const approvals = await open();
+      const ofProgram = (id: string, digest: string) =>
+        approvals.ask(parked(id, { program_id: 'p1', ask_key: digest, fingerprint: digest, keyed: true }), NOON);
+      expect((await ofProgram('a1', 'd1')).approval).toMatchObject({ call_id: 'a1', program_id: 'p1', parked: true });
+      // A gateway that took the program over asks the same.
+      expect((await ofProgram('a2', 'd1')).approval?.call_id).toBe('a1');
+      expect((await approvals.show('p1', false)).approval?.call_id).toBe('a1');
+      await decide(approvals, 'a1', 'approve', 'bob');
+      expect(await ofProgram('a3', 'd1')).toMatchObject({ granted: true, approval: { call_id: 'a1' } });
+      expect((await ofProgram('a4', 'd2')).approval).toMatchObject({ call_id: 'a4', state: 'pending' });
+      // It asks something else than before, and does not wait for that any more.
+      expect((await ofProgram('a5', 'd3')).approval?.call_id).toBe('a5');
+      expect((await approvals.show('a4', false)).approval?.state).toBe('invalidated');
+      expect(await decide(approvals, 'a4', 'approve', 'bob')).toMatchObject({ changed: false, due: false });
+      expect((await approvals.due(NOON + 30_000, 10)).map(({ call_id }) => call_id)).toEqual(['a1']);
+    });
+
     it('grant one call of a question without a key, and none of another tool', async () => {
       const approvals = await open();
       const again = (callId: string, more: Partial<ApprovalAsk> = {}) =>

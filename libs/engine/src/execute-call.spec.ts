@@ -164,6 +164,19 @@ describe('executeCall', () => {
     });
   });
 
+  test('a call of an agent is refused with what its maker can do, and people are not asked', async () => {
+    const { ports, clock } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const unasked = () => Promise.reject(new Error('people were asked'));
+    const approvals = { useGrant: async () => undefined, ask: unasked, askForProgram: unasked };
+    const policy = { decide: () => ({ allowed: true as const, ask: ['Delete it?'] }) };
+    const asking = makeExecuteCall({ ...ports, policy, approvals });
+    const { principal } = aRequest(clock);
+    await expect(asking(aRequest(clock, { principal: { ...principal, via: 'delegation' } }))).rejects.toMatchObject({
+      code: 'APPROVAL_REQUIRED',
+      message: expect.stringContaining('or from a program'),
+    });
+  });
+
   test('an executor that throws fails the call, not the engine', async () => {
     const { call, audit } = anEngine(
       {},

@@ -226,6 +226,7 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
         expect([code, said]).toEqual([78, expect.stringContaining(message)]);
       }
     },
+    300_000,
   );
 
   it.each(SERVICES)('%s: a login that a broker refuses', async (service) => {

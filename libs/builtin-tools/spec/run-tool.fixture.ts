@@ -1,4 +1,4 @@
-import type { CallProgress, JsonObject } from '@toolfleet/contracts';
+import { ToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
 import type { BuiltinTool, ToolOutcome, ToolServices } from '../src/builtin-tool.js';
@@ -16,15 +16,22 @@ export interface RunOptions {
 /** Runs a tool's handler as the executor would, with the services a spec gives it. */
 export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunOptions = {}): Promise<ToolOutcome> {
   const clock = new SystemClock();
+  const { timeoutMs = 50_000 } = options;
+  const deadline = new AbortController();
+  const cancelTimer = clock.after(timeoutMs, () => deadline.abort(new ToolError('DEADLINE_EXCEEDED')));
   const run = {
     callId: 'call_spec',
     tool: tool.metadata.name,
     context: { ...options.context },
     [TENANT]: options.context?.tenant_id ?? 'acme',
-    signal: options.signal ?? AbortSignal.timeout(options.timeoutMs ?? 20_000),
+    signal: options.signal ?? deadline.signal,
     clock,
-    deadlineAt: clock.now() + (options.timeoutMs ?? 20_000),
+    deadlineAt: clock.now() + timeoutMs,
     progress: options.progress ?? (() => {}),
   };
-  return tool.handle(args, run, (options.services ?? {}) as ToolServices);
+  try {
+    return await tool.handle(args, run, (options.services ?? {}) as ToolServices);
+  } finally {
+    cancelTimer();
+  }
 }

@@ -102,10 +102,26 @@ export class AsyncCalls {
     const deadlineAt = this.deps.queue.time.now() + this.deps.maxCallMs;
     const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
     const [generation, isEntered] = await Promise.all([this.deps.generation.read(), entered]);
-    // The run of a program that asked has not ended yet, or a later one has begun.
-    if (!isEntered && ((await this.deps.store.getState(call_id))?.jobId ?? call_id) !== jobId) return;
+    if (!isEntered && !(await this.takesOver(call, deadlineAt))) return;
     const parked = { parked: true, approval_id: jobId, ...(again && { again }), request: {} };
     await this.deps.queue.add(jobId, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
+  }
+
+  /**
+   * Whether the job of a call that is stored already is the one that runs it. The run of a program that asked may not have ended yet, or a
+   * later one have begun; one that ended without a note that the program waits is over.
+   */
+  private async takesOver(call: StoredCall, deadlineAt: EpochMs): Promise<boolean> {
+    const { store, queue } = this.deps;
+    const { callId, jobId = callId } = call;
+    const stored = await store.getState(callId);
+    const running = stored?.jobId ?? callId;
+    if (!stored || running === jobId) return true;
+    if (isFinal(stored.state) || stored.state === 'awaiting_approval') return false;
+    const { state } = await queue.record(running);
+    if (state === 'waiting' || state === 'active') return false;
+    await store.enter({ ...call, state: 'awaiting_approval' });
+    return store.enter({ ...call, state: 'accepted', deadlineAt });
   }
 
   private async enqueue(request: CallRequest): Promise<void> {

@@ -220,7 +220,8 @@ export class ParkedCalls extends ApprovalPort {
     const { records, store, asyncCalls } = this.deps;
     const { call_id: id, program_id: callId = id, state } = approval;
     const call = await store.getState(callId);
-    if (call && isFinal(call.state)) {
+    const waitsForOther = call?.state === 'awaiting_approval' && call.jobId !== undefined && call.jobId !== id;
+    if (call && (isFinal(call.state) || waitsForOther)) {
       await records.end({ call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
       return;
     }

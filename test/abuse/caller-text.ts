@@ -372,7 +372,7 @@ const MESSAGE_ROWS: CallerTextRow[] = [
     'mask arguments in a message',
     (text) =>
       redactCall(`Unknown parameter '${text}'`, {
-        request: { toolName: text, rawArguments: { [text]: text, b: text.slice(1) } },
+        request: { target: { toolName: text }, input: { rawArguments: { [text]: text, b: text.slice(1) } } },
       }),
     [['a'], ['ab']],
   ),
@@ -382,11 +382,12 @@ const MESSAGE_ROWS: CallerTextRow[] = [
       'texts of all lengths': (length) => {
         const args = Array.from({ length: Math.sqrt(length) }, (_, index) => 'a'.repeat(index + 6));
         const text = 'a'.repeat(length);
-        return () => redactCall(text, { request: { toolName: 't', rawArguments: { args } } });
+        return () => redactCall(text, { request: { target: { toolName: 't' }, input: { rawArguments: { args } } } });
       },
       'many texts': (length) => {
         const args = Array.from({ length: length / 10 }, (_, index) => `secret${index}`);
-        return () => redactCall('x'.repeat(2_000), { request: { toolName: 't', rawArguments: { args } } });
+        return () =>
+          redactCall('x'.repeat(2_000), { request: { target: { toolName: 't' }, input: { rawArguments: { args } } } });
       },
     },
   },

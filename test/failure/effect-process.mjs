@@ -117,16 +117,16 @@ function runGateway() {
     const { id, effect, timeLeftMs, key } = JSON.parse(line);
     const outcome = await execute({
       callId: id,
-      toolName: 'send_email',
-      rawArguments: { effect },
+      target: { toolName: 'send_email' },
+      input: { rawArguments: { effect } },
       principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
       origin: 'public',
       door: 'nats',
       context: {},
-      deadlineAt: clock.now() + timeLeftMs,
+      limits: { deadlineAt: clock.now() + timeLeftMs },
       signal: new AbortController().signal,
       mode: { kind: 'run' },
-      idempotencyKey: key,
+      reuse: { idempotencyKey: key },
     }).then(
       (result) => ({ ok: result.ok, code: result.failure?.code }),
       (error) => ({ ok: false, code: error.code }),

@@ -74,13 +74,14 @@ const never = new AbortController().signal;
 const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' };
 const request = (args) => ({
   callId: `c${(serial += 1)}`,
-  toolName: 'web_search',
-  rawArguments: args,
+  target: { toolName: 'web_search' },
+  input: { rawArguments: args },
   principal,
   origin: 'public',
   door: 'http',
   context: {},
-  deadlineAt: Date.now() + 120_000,
+  limits: { deadlineAt: Date.now() + 120_000 },
+  reuse: {},
   signal: new AbortController().signal,
   mode: { kind: 'run' },
 });
@@ -114,9 +115,9 @@ async function steps() {
   const open = (definition) => {
     const asked = request(fresh());
     const active = newActiveCall(asked, clock.monotonic());
-    const deadline = Deadline.at(clock, asked.deadlineAt);
+    const deadline = Deadline.at(clock, asked.limits.deadlineAt);
     const resolved = { active, signal: asked.signal, deadline, tool: definition, plan: plans.get(definition) };
-    return buildCall(resolved, asked.rawArguments, undefined, ports.settings);
+    return buildCall(resolved, asked.input.rawArguments, undefined, ports.settings);
   };
   const around = (made, definition) => {
     const chained = made.reduce((all, one) => all.add(one), Steps.of()).around(async () => result);

@@ -174,8 +174,9 @@ function endedCall(index) {
   const request = {
     callId: `01a20901-dba4-70b3-b158-${index}`,
     requestId: `request-${index}`,
-    toolName: 'calculator',
-    rawArguments: { expression: '6 * 7' },
+    target: { toolName: 'calculator' },
+    input: { rawArguments: { expression: '6 * 7' } },
+    reuse: {},
     principal,
     context: {},
     door: 'http',

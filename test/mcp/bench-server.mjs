@@ -62,7 +62,7 @@ async function endpoint() {
     {
       authenticate: async () => principal,
       listTools: async () => tools,
-      executeCall: async ({ rawArguments }) => ({ ...done, text: String(rawArguments.text) }),
+      executeCall: async ({ input }) => ({ ...done, text: String(input.rawArguments.text) }),
       searchTools: async () => [],
       requestState: { seal: () => '', open: () => null },
       clock: new SystemClock(),

@@ -45,7 +45,7 @@ async function endpoint() {
       listTools: async () => tools,
       executeCall: async (request) => {
         request.onProgress?.({ progress: 1 });
-        return { ...done, text: String(request.rawArguments.text) };
+        return { ...done, text: String(request.input.rawArguments.text) };
       },
       searchTools: async () => [],
       requestState: { seal: () => '', open: () => null },

@@ -77,11 +77,11 @@ export const success = (output: CallResult['output'], text = ''): Succeeded => s
 /** The scripted engine: the outcome by tool name. */
 async function engine(request: CallRequest): Promise<CallResult> {
   if (request.mode.kind === 'refused') throw request.mode.reason;
-  switch (request.toolName) {
+  switch (request.target.toolName) {
     case 'echo':
-      return success({ echoed: request.rawArguments }, JSON.stringify(request.rawArguments));
+      return success({ echoed: request.input.rawArguments }, JSON.stringify(request.input.rawArguments));
     case 'run_program':
-      return success({ value: request.rawArguments['code'] ?? null });
+      return success({ value: request.input.rawArguments['code'] ?? null });
     case 'null':
       return success(null);
     case 'rich':
@@ -123,7 +123,7 @@ async function engine(request: CallRequest): Promise<CallResult> {
       }
       return success('deleted', 'deleted');
     default:
-      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.toolName}' not found` });
+      throw new ToolError('TOOL_NOT_FOUND', { message: `Tool '${request.target.toolName}' not found` });
   }
 }
 

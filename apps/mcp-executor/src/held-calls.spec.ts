@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
 import { McpServer, type ServerContext } from '@modelcontextprotocol/server';
-import type { CallInput, JsonObject } from '@toolfleet/contracts';
+import type { PersonInput, JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { EgressClient } from '@toolfleet/egress';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
@@ -133,7 +133,7 @@ function messageOf(origin: string, remoteName: string, more: Partial<ExecMessage
   };
 }
 
-const asking = (elicitation: JsonObject): { input: CallInput } => ({ input: { capabilities: { elicitation } } });
+const asking = (elicitation: JsonObject): { input: PersonInput } => ({ input: { capabilities: { elicitation } } });
 
 /** The attempt that goes on with a call, with one answer to all of its questions. */
 function answering(message: ExecMessage, { failure }: ExecResponse, answer: JsonObject): ExecMessage {

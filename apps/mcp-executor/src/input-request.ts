@@ -3,7 +3,7 @@ import {
   isInputRequiredResult,
   type InputRequiredResult,
 } from '@modelcontextprotocol/client';
-import { isJsonObject, ToolError, type CallInput, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type PersonInput, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 
 /** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
@@ -15,7 +15,7 @@ const MAX_CHARS = 64 * 1024;
  */
 export function withInput<T extends object>(
   params: T & { _meta?: object },
-  { capabilities, given }: CallInput,
+  { capabilities, given }: PersonInput,
   extensions?: JsonObject,
 ): T {
   const declared = extensions ? { ...capabilities, extensions } : capabilities;

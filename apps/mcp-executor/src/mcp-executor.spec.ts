@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
 import { memorySkillFiles, SkillsExtension } from '@modelcontextprotocol/server/ext/skills';
-import type { CallInput, JsonObject } from '@toolfleet/contracts';
+import type { PersonInput, JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { RESULT_DIGEST, resultDigest } from '@toolfleet/contracts/pinned-result';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
@@ -225,7 +225,7 @@ function executor(
       signal?: AbortSignal;
       onProgress?: (p: unknown) => void;
       deadlineShortened?: boolean;
-      input?: CallInput;
+      input?: PersonInput;
     } = {},
   ) => {
     const { deadlineShortened = false, input, ...attempt } = limits;

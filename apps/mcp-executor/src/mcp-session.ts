@@ -22,7 +22,7 @@ import {
   StdioClientTransport,
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
-import { isJsonObject, ToolError, type CallInput, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type PersonInput, type JsonObject } from '@toolfleet/contracts';
 import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
@@ -182,7 +182,7 @@ export class McpSession {
   callTool(
     params: CallToolRequestParams,
     options: CallToolRequestOptions,
-    input?: CallInput,
+    input?: PersonInput,
   ): Promise<CallToolResult | InputRequiredResult> {
     if (this.client.getProtocolEra() === 'modern') {
       const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;

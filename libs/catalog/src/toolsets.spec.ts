@@ -173,11 +173,13 @@ describe('a call in a toolset', () => {
     expect(audit.records[0]).toMatchObject({ error: 'crm_find: no crm_find_all' });
     const made = seen[0]!.request;
     expect(made).toMatchObject({
-      toolName: 'crm_find',
-      view: {
-        toolset: { name: 'own', version: 1 },
-        shownName: 'find',
-        arguments: { preset: { region: 'eu' }, defaults: { limit: 5 }, hidden: ['region'] },
+      target: {
+        toolName: 'crm_find',
+        view: {
+          toolset: { name: 'own', version: 1 },
+          shownName: 'find',
+          arguments: { preset: { region: 'eu' }, defaults: { limit: 5 }, hidden: ['region'] },
+        },
       },
     });
     // A request that was accepted before is checked again.
@@ -206,7 +208,7 @@ describe('a call in a toolset', () => {
     const principal = aPrincipal({ toolset: { name: 'own', version: 1, tools: ['find'] } });
     expect((await list.all(principal)).tools.map(({ name }) => name)).toEqual(['find']);
     await expect(toolsets.resolve(request('adder', principal))).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
-    expect(await toolsets.resolve(request('find', principal))).toMatchObject({ toolName: 'crm_find' });
+    expect(await toolsets.resolve(request('find', principal))).toMatchObject({ target: { toolName: 'crm_find' } });
   });
 
   it('pages its list in its own order', async () => {

@@ -140,10 +140,10 @@ export class Toolsets {
    * @throws ToolError as `find`
    */
   async resolve(request: CallRequest): Promise<CallRequest> {
-    const { principal, view: known } = request;
+    const { principal, target } = request;
     if (!hasToolset(principal)) return request;
-    const { tool, view } = await this.find(principal, known?.shownName ?? request.toolName);
-    return { ...request, toolName: tool.name, view: view.viewOf(tool) };
+    const { tool, view } = await this.find(principal, target.view?.shownName ?? target.toolName);
+    return { ...request, target: { ...target, toolName: tool.name, view: view.viewOf(tool) } };
   }
 }
 

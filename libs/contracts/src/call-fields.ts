@@ -1,9 +1,8 @@
 import { ToolError } from './errors/tool-error.js';
-import type { CallRequest } from './call.js';
+import type { CallCaller, CallRequest, CallReuse } from './call.js';
 import type { Json, JsonObject } from './json.js';
 import { hasUnsafeCharacters, suggestion } from './text.js';
 import type { EpochMs, Milliseconds } from './units.js';
-import { toCamelCase } from './wire.js';
 
 /** A call as sent over NATS: tool, arguments and the fields of `CALL_FIELDS`. */
 export interface CallMessage extends CallFields {
@@ -243,26 +242,39 @@ interface NamedCall {
   fields: CallFields;
 }
 
-/**
- * Builds the request of a call, for every entry point.
- * @param caller who calls, and how; `session_id` and others are in its `context`
- * @param time the instant at which the call begins, and how long it may take from then on
- */
+/** How long a call may take, and how much of its result its caller takes whole. */
+interface CallBounds {
+  /** The instant at which the call begins. */
+  beginsAt: EpochMs;
+  /** How long it may take from then on. */
+  maxMs: Milliseconds;
+  /** Applies where the caller sent no `max_result_kb`. */
+  inlineBytes?: number | undefined;
+}
+
+/** Builds the request of a call, for every entry point. */
 export function callRequest(
   { id, tool, arguments: args, fields }: NamedCall,
-  caller: Pick<CallRequest, 'principal' | 'origin' | 'door' | 'context' | 'signal' | 'exchangeSession'>,
-  { beginsAt, maxMs }: { beginsAt: EpochMs; maxMs: Milliseconds },
+  caller: CallCaller,
+  { beginsAt, maxMs, inlineBytes }: CallBounds,
+  reuse: Pick<CallReuse, 'keyForEffects' | 'idempotencyWaitMs'> = {},
 ): CallRequest {
-  const { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, cache, select } = fields;
-  const inline_bytes = fields.max_result_kb === undefined ? undefined : fields.max_result_kb * 1_024;
-  const named = { request_id, agent_id, task_id, idempotency_key, timeout_ms, no_retry, cache, select, inline_bytes };
+  const { timeout_ms: timeoutMs, max_result_kb: maxResultKb } = fields;
   return {
-    callId: id,
-    toolName: tool,
-    rawArguments: args,
     ...caller,
-    deadlineAt: beginsAt + Math.min(timeout_ms ?? maxMs, maxMs),
+    callId: id,
+    target: { toolName: tool },
+    input: { rawArguments: args, select: fields.select },
+    limits: {
+      deadlineAt: beginsAt + Math.min(timeoutMs ?? maxMs, maxMs),
+      timeoutMs,
+      noRetry: fields.no_retry,
+      inlineBytes: maxResultKb === undefined ? inlineBytes : maxResultKb * 1_024,
+    },
+    reuse: { ...reuse, idempotencyKey: fields.idempotency_key, cache: fields.cache },
     mode: { kind: fields.dry_run ? 'dry' : 'run' },
-    ...toCamelCase(named),
+    requestId: fields.request_id,
+    agentId: fields.agent_id,
+    taskId: fields.task_id,
   };
 }

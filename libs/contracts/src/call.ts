@@ -49,15 +49,50 @@ export type CallMode =
   | { kind: 'resume'; acceptedAt: EpochMs; mayHaveBegun: boolean }
   | { kind: 'refused'; reason: ToolError };
 
-/** One request to run a tool, as every transport passes it to the engine. `callRequest` builds it from the fields of `CALL_FIELDS`. */
-export interface CallRequest {
-  callId: string;
+/** The tool that a call runs. */
+export interface CallTarget {
   toolName: string;
-  /** As sent, before coercion. */
-  rawArguments: JsonObject;
-  principal: Principal;
   /** How the caller's toolset shows the tool. `toolName` is the original name then. */
   view?: ToolView;
+  /** Runs this definition in place of the one in effect: one that awaits an approval is tried with calls of the past. */
+  definition?: RegisteredTool;
+}
+
+/** What the caller sent for the tool. */
+export interface CallInput {
+  /** As sent, before coercion. */
+  rawArguments: JsonObject;
+  /** JSONPath or JMESPath expression; its caller gets the part of the result that it selects. Overrides that of the tool. */
+  select?: string;
+}
+
+export interface CallLimits {
+  /** The call must finish by then. */
+  deadlineAt: EpochMs;
+  /** Upper bound of one attempt, requested by the caller. */
+  timeoutMs?: Milliseconds;
+  /** Makes one attempt only. */
+  noRetry?: boolean;
+  /** Most bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
+  inlineBytes?: number;
+}
+
+/** Which earlier results may answer a call, and which later calls its own may answer. */
+export interface CallReuse {
+  idempotencyKey?: string;
+  /** The key counts only for a tool with effects; of others the caller remembers the results itself. */
+  keyForEffects?: boolean;
+  /** How long a duplicate of an unfinished call waits for it (`Prefer: wait=<s>`). */
+  idempotencyWaitMs?: Milliseconds;
+  /** Runs the tool instead of reusing an earlier result; `no-store` also does not keep the new one for other calls. */
+  cache?: 'no-store' | 'reload';
+  /** The finished call that this one runs again. */
+  repeats?: string;
+}
+
+/** The maker of a call, and what its connection can do. */
+export interface CallCaller {
+  principal: Principal;
   origin: Origin;
   door: Door;
   context: CallContext;
@@ -66,35 +101,10 @@ export interface CallRequest {
    * are not deduplicated in it.
    */
   exchangeSession?: ExchangeSession;
-  /** The call must finish by then. */
-  deadlineAt: EpochMs;
   /** Aborted when the caller goes away or cancels. */
   signal: AbortSignal;
-  requestId?: string;
-  /** The finished call that this one runs again. */
-  repeats?: string;
-  /** Runs this definition in place of the one in effect: one that awaits an approval is tried with calls of the past. */
-  definition?: RegisteredTool;
-  agentId?: string;
-  taskId?: string;
-  idempotencyKey?: string;
-  /** The key counts only for a tool with effects; of others the caller remembers the results itself. */
-  keyForEffects?: boolean;
-  /** How long a duplicate of an unfinished call waits for it (`Prefer: wait=<s>`). */
-  idempotencyWaitMs?: Milliseconds;
-  /** Upper bound of one attempt, requested by the caller. */
-  timeoutMs?: Milliseconds;
-  /** Makes one attempt only. */
-  noRetry?: boolean;
-  /** Runs the tool instead of reusing an earlier result; `no-store` also does not keep the new one for other calls. */
-  cache?: 'no-store' | 'reload';
-  /** JSONPath or JMESPath expression; its caller gets the part of the result that it selects. Overrides that of the tool. */
-  select?: string;
-  /** Most bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
-  inlineBytes?: number;
   /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */
   resultReading?: ResultReading;
-  mode: CallMode;
   /** Who is asked where the policy wants an approval, and what a person approved. */
   approval?: {
     /**
@@ -111,9 +121,23 @@ export interface CallRequest {
   /** A program plans its effects, or keeps to a plan. */
   effects?: EffectGate;
   /** Input of a person, for servers that ask for it while they run a call. Absent: its caller cannot be asked. Set by MCP. */
-  input?: CallInput;
+  personInput?: PersonInput;
   /** Receives progress of a long call; absent when the transport does not show it. */
   onProgress?: (progress: CallProgress) => void;
+}
+
+/** One request to run a tool, as every transport passes it to the engine. `callRequest` builds it. */
+export interface CallRequest extends CallCaller {
+  callId: string;
+  target: CallTarget;
+  input: CallInput;
+  limits: CallLimits;
+  reuse: CallReuse;
+  mode: CallMode;
+  /** Request, agent and task that the call is charged to. */
+  requestId?: string;
+  agentId?: string;
+  taskId?: string;
 }
 
 /** Meets every call of a program with a plan, right before people are asked. */
@@ -128,7 +152,7 @@ export interface EffectGate {
 }
 
 /** What a caller can tell a server that asks a person for input. */
-export interface CallInput {
+export interface PersonInput {
   /** Client capabilities of MCP that the caller declared for this (`elicitation`). */
   capabilities: JsonObject;
   /**
@@ -165,7 +189,7 @@ export interface CallProgress {
   message?: string;
   progress?: number;
   total?: number;
-  /** The task of an MCP server that the call follows. Reported with `CallInput.tasks: 'follow'` only. */
+  /** The task of an MCP server that the call follows. Reported with `PersonInput.tasks: 'follow'` only. */
   task?: ServerTask;
 }
 

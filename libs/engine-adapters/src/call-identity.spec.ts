@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { isToolError, type CallRequest, type ExchangeSession, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, type ExchangeSession, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import {
@@ -14,7 +14,7 @@ import {
 import { RedisJournal } from '@toolfleet/journal';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
-import { aRequest, aTool, okReply } from '@toolfleet/testing/engine-fixture';
+import { aRequest, aTool, okReply, type RequestFields } from '@toolfleet/testing/engine-fixture';
 import { memoryPorts } from '@toolfleet/testing/memory-ports';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SignedTokens, delegationIssuer } from '@toolfleet/access';
@@ -109,7 +109,7 @@ const maybe = <T>(...values: T[]) => fc.constantFrom(undefined, ...values);
 const dropUndefined = (value: object) => JSON.parse(JSON.stringify(value)) as JsonObject;
 
 /** Requests that differ in everything a caller, a credential or an entry point can vary. */
-const request: fc.Arbitrary<Partial<CallRequest>> = fc
+const request: fc.Arbitrary<RequestFields> = fc
   .record({
     toolName: fc.constantFrom(...TOOLS.map(({ name }) => name)),
     rawArguments: fc.constantFrom<JsonObject>({ a: 1 }, { a: '1' }),
@@ -180,7 +180,7 @@ describe('calls that share a result', () => {
   test('property: an idempotency key never returns the call of another user', async () => {
     await fc.assert(
       fc.asyncProperty(request, request, fc.uuid(), async (one, other, idempotencyKey) => {
-        const userOf = ({ principal, origin, context }: Partial<CallRequest>) => [
+        const userOf = ({ principal, origin, context }: RequestFields) => [
           principal?.tenantId,
           principal?.userId,
           origin === 'internal' ? (context?.user_id ?? principal?.userId) : principal?.userId,

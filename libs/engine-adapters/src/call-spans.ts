@@ -77,7 +77,10 @@ export class CallSpans extends Tracer {
   /** Adds the attributes of the call at its end, when most are known. */
   #describe(span: RecordedSpan, active: ActiveCall, runs: boolean): void {
     const { request, tool } = active;
-    span.setAttributes({ 'tool.name': tool ? request.toolName : recordedTool(active), 'call.id': request.callId });
+    span.setAttributes({
+      'tool.name': tool ? request.target.toolName : recordedTool(active),
+      'call.id': request.callId,
+    });
     if (tool) {
       // The name of an unknown tool is the caller's choice and would make the number of span names unbounded.
       span.updateName(`${runs ? EXECUTE_TOOL : ADMIT_TOOL} ${tool.name}`);

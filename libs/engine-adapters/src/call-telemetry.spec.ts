@@ -19,11 +19,12 @@ const record = (more: Partial<AuditRecord> = {}, found = true) =>
     call: {
       request: {
         callId: 'c1',
-        toolName: 'an_alias',
-        rawArguments: { password: 'hunter2!' },
+        target: { toolName: 'an_alias' },
+        input: { rawArguments: { password: 'hunter2!' } },
         principal: { tenantId: 'acme', userId: 'ann', keyId: 'k1' },
         context: {},
         door: 'http',
+        reuse: {},
         mode: { kind: 'run' },
       },
       ...(found ? { tool: { name: 'adder', input_schema: { properties: { password: {} } } } } : {}),
@@ -77,7 +78,7 @@ test('logs a call of an unknown tool without the requested name', () => {
 test('logs a retry as a warning with tool, attempt, maximum and delay', () => {
   log.retrying({
     call: {
-      request: { toolName: 'adder', rawArguments: { password: 'hunter2!' } },
+      request: { target: { toolName: 'adder' }, input: { rawArguments: { password: 'hunter2!' } } },
       tool: { name: 'adder', input_schema: {} },
     },
     callId: 'c1',

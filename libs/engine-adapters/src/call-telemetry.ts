@@ -57,7 +57,7 @@ export class CallLog extends Audit {
         user_id: actingUserId(request),
         key_id: request.principal.keyId,
         door: request.door,
-        toolset: request.view && { ...request.view.toolset, tool: request.view.shownName },
+        toolset: request.target.view && { ...request.target.view.toolset, tool: request.target.view.shownName },
         attempts: record.attempts,
         provenance: record.provenance,
         audit: CHAINED,

@@ -50,7 +50,7 @@ export function executorTable(create: ExecutorFactory): (binding: Binding) => Ex
 }
 
 /** Whether a call follows a task that it has begun at its server: its executor reports all the time, and any other one can go on. */
-export function followsTask({ input }: Call['request']): boolean {
+export function followsTask({ personInput: input }: Call['request']): boolean {
   return input?.tasks === 'follow' && input.given?.task !== undefined;
 }
 

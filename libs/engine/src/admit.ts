@@ -28,7 +28,8 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
   const plans = new ToolPlans(ports.settings);
   return step('resolve', (call, next) => {
     const { active } = call;
-    const { toolName, view, principal, mode, definition } = active.request;
+    const { target, principal, mode } = active.request;
+    const { toolName, view, definition } = target;
     const refusal = mode.kind === 'refused' ? mode.reason : undefined;
     const found = definition ? { tool: definition } : ports.catalog.resolve(view?.shownName ?? toolName, principal);
     const go = (resolved: ResolvedTool | undefined): Promise<CallResult> => {
@@ -37,7 +38,8 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
       active.tool = tool;
       // After the look-up, so that records of the refused call name its tool.
       if (refusal) throw refusal;
-      if (resolved.view) active.request = { ...active.request, toolName: tool.name, view: resolved.view };
+      if (resolved.view)
+        active.request = { ...active.request, target: { ...target, toolName: tool.name, view: resolved.view } };
       return next({ active, signal: call.signal, deadline: call.deadline, tool, plan: plans.get(tool) });
     };
     return found instanceof Promise ? found.then(go) : go(found);
@@ -67,7 +69,9 @@ export function readArguments({
 }: Pick<EnginePorts, 'settings' | 'costlyArguments'>): Step<ResolvedCall, Call> {
   return step('arguments', (call, next) => {
     const { active, tool, plan, signal } = call;
-    const { rawArguments: raw, view, principal, origin } = active.request;
+    const { input, target, principal, origin } = active.request;
+    const { rawArguments: raw } = input;
+    const { view } = target;
     const go = (read: ReadArguments) => {
       const args = acceptArguments(read, tool, active);
       const selection = readSelection(plan, active.request);
@@ -278,7 +282,7 @@ async function answerDryRun(
     },
     timeout_ms: call.timeoutMs,
     idempotent: plan.idempotent,
-    max_attempts: call.request.noRetry ? 1 : plan.retry.maxAttempts,
+    max_attempts: call.request.limits.noRetry ? 1 : plan.retry.maxAttempts,
     breaker: ports.breakers.getState(tool.name),
   };
   return succeeded({

@@ -2,7 +2,7 @@ import {
   CATALOGUE,
   isToolError,
   ToolError,
-  type CallInput,
+  type PersonInput,
   type CallResult,
   type ExecutionFailure,
 } from '@toolfleet/contracts';
@@ -122,7 +122,7 @@ function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['mete
  */
 export function toExecMessage(call: Call, delegationToken?: string, grantToken?: string): ExecMessage {
   const { input, tool, request } = call;
-  const { given, ...asked } = request.input ?? {};
+  const { given, ...asked } = request.personInput ?? {};
   return {
     ...input,
     call_id: call.callId,
@@ -137,8 +137,8 @@ export function toExecMessage(call: Call, delegationToken?: string, grantToken?:
     binding: tool.binding,
     // Answers are for the definition that asked: another one may have another server. A task has begun, so no other may be.
     input:
-      request.input &&
-      (given?.revision === tool.revision || given?.task !== undefined ? request.input : (asked as CallInput)),
+      request.personInput &&
+      (given?.revision === tool.revision || given?.task !== undefined ? request.personInput : (asked as PersonInput)),
     deadlineShortened: isDeadlineShortened(call) ? true : undefined,
     context: {
       ...input.context,

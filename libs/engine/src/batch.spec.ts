@@ -1,14 +1,14 @@
-import {
-  succeeded,
-  ToolError,
-  type CallRecord,
-  type CallRequest,
-  type JsonObject,
-  type Succeeded,
-} from '@toolfleet/contracts';
+import { succeeded, ToolError, type CallRecord, type JsonObject, type Succeeded } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
-import { aRequest, anEngine, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import {
+  aRequest,
+  anEngine,
+  okReply,
+  over,
+  ScriptedExecutor,
+  type RequestFields,
+} from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { callRecord, MAX_BATCH, readBatch, renderAnswers, runBatch } from './batch.js';
 import { RESULT_FORMATS } from '@toolfleet/contracts/resources';
@@ -193,8 +193,8 @@ test('keeps the order, limits concurrency and isolates failures', async () => {
     most = Math.max(most, running);
     await new Promise((resolve) => setImmediate(resolve));
     running -= 1;
-    if (request.rawArguments.a === 3) throw new ToolError('TOOL_NOT_FOUND');
-    return result(request.rawArguments.a as number);
+    if (request.input.rawArguments.a === 3) throw new ToolError('TOOL_NOT_FOUND');
+    return result(request.input.rawArguments.a as number);
   };
   const answers = await run(
     execute,
@@ -213,7 +213,7 @@ test('runs equal items once and marks the others with the id of the first', asyn
     executor,
     clock: ticking,
   } = anEngine({ idempotent: false }, new ScriptedExecutor(() => okReply('sent')));
-  const execute: ExecuteCall = (request) => call({ rawArguments: request.rawArguments });
+  const execute: ExecuteCall = (request) => call({ rawArguments: request.input.rawArguments });
   const answers = await over(
     ticking,
     10,
@@ -243,7 +243,7 @@ test('items with different sessions or idempotency keys are different calls', as
   const items = readBatch([item('s1'), item('s2'), item('s1'), item('s1', 'k1'), item('s1', 'k2'), item('s1', 'k1')]);
   const answers = await runBatch(
     async (request) => {
-      ran.push([request.context.session_id, request.idempotencyKey]);
+      ran.push([request.context.session_id, request.reuse.idempotencyKey]);
       return result(1);
     },
     items,
@@ -264,7 +264,7 @@ test('items with different sessions or idempotency keys are different calls', as
   expect(answers.map(({ duplicateOf }) => duplicateOf !== undefined)).toEqual([false, false, true, false, false, true]);
 });
 
-test.each<[string, Partial<CallRequest>]>([
+test.each<[string, RequestFields]>([
   ['project', { context: { project_id: 'b' } }],
   ['user', { context: { project_id: 'a', user_id: 'bob' } }],
   ['dry run', { context: { project_id: 'a' }, mode: { kind: 'dry' } }],
@@ -274,7 +274,7 @@ test.each<[string, Partial<CallRequest>]>([
   ],
 ])('items that differ only in their %s are different calls', async (_, second) => {
   let runs = 0;
-  const requests: Partial<CallRequest>[] = [{ context: { project_id: 'a' } }, second];
+  const requests: RequestFields[] = [{ context: { project_id: 'a' } }, second];
   const answers = await runBatch(
     async () => result((runs += 1)),
     readBatch([openAi('c1', { a: 1 }), openAi('c2', { a: 1 })]),
@@ -289,7 +289,7 @@ test('a request that cannot be built refuses the batch before anything has run',
   const ran: unknown[] = [];
   const answers = runBatch(
     async (request) => {
-      ran.push(request.rawArguments);
+      ran.push(request.input.rawArguments);
       return result(1);
     },
     readBatch([openAi('c1', { a: 1 }), openAi('c2', { a: 2 })]),
@@ -326,7 +326,7 @@ test('arguments as text with a number that would lose digits fail their item onl
 test('renders the record of an item', async () => {
   const answers = await run(
     async (request) => {
-      if (request.rawArguments.a === 0)
+      if (request.input.rawArguments.a === 0)
         throw new ToolError('BUDGET_EXCEEDED', { message: 'Budget exceeded for request' });
       return result(5);
     },

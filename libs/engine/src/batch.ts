@@ -219,9 +219,9 @@ export async function runBatch(
       const request = requests[index]!;
       if (request instanceof ToolError) return { item, callId: '', outcome: request, durationMs: 0 };
       // The key of the batch differs per position, so only the item's own key is compared.
-      const key = requestKey({ ...request, idempotencyKey: item.fields.idempotency_key });
+      const key = requestKey(request, item.fields.idempotency_key);
       // Each item for which the caller requests a live result gets its own.
-      const first = request.cache === undefined ? firsts.get(key) : undefined;
+      const first = request.reuse.cache === undefined ? firsts.get(key) : undefined;
       if (first) return { ...(await first.answer), item, duplicateOf: first.id, durationMs: 0 };
       const answer = slots.run(() =>
         runOne(execute, item, startLater(request, builtAt, limits), limits.clock),
@@ -234,7 +234,8 @@ export async function runBatch(
 
 /** Moves the deadline of a request by the time that it has waited for its turn. */
 function startLater(request: CallRequest, builtAt: EpochMs, { clock, deadlineAt }: BatchLimits): CallRequest {
-  return { ...request, deadlineAt: Math.min(request.deadlineAt + clock.now() - builtAt, deadlineAt) };
+  const movedAt = request.limits.deadlineAt + clock.now() - builtAt;
+  return { ...request, limits: { ...request.limits, deadlineAt: Math.min(movedAt, deadlineAt) } };
 }
 
 async function runOne(execute: ExecuteCall, item: BatchItem, request: CallRequest, clock: Clock): Promise<BatchAnswer> {

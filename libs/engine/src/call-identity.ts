@@ -98,7 +98,8 @@ export class CallIdentity {
    * that a caller cannot use one before its program does.
    */
   get idempotencyKey(): string {
-    const { principal, idempotencyKey = '', door } = this.request;
+    const { principal, reuse, door } = this.request;
+    const { idempotencyKey = '' } = reuse;
     const owner = [principal.userId, actingUserId(this.request), idempotencyKey];
     return JSON.stringify(door === 'program' ? [...owner, door] : owner);
   }
@@ -114,7 +115,8 @@ export class CallIdentity {
  * Compares requests before their tool is known: equal keys mean that the caller sent the same thing twice. Two items of a batch
  * are the same call only then, whatever the tool would observe.
  */
-export function requestKey(request: CallRequest): string {
-  const { callId: _id, deadlineAt: _deadline, signal: _signal, onProgress: _progress, ...sent } = request;
-  return canonicalJson(sent as unknown as Json);
+export function requestKey(request: CallRequest, idempotencyKey: string | undefined): string {
+  const { callId: _id, signal: _signal, onProgress: _progress, limits, reuse, ...sent } = request;
+  const { deadlineAt: _deadline, ...bounds } = limits;
+  return canonicalJson({ ...sent, limits: bounds, reuse: { ...reuse, idempotencyKey } } as unknown as Json);
 }

@@ -118,7 +118,7 @@ export interface Call extends ResolvedCall {
 
 /** The same call with an idempotency key. */
 export function withIdempotencyKey(call: Call, idempotencyKey: string): Call {
-  const request = { ...call.request, idempotencyKey, keyForEffects: false };
+  const request = { ...call.request, reuse: { ...call.request.reuse, idempotencyKey, keyForEffects: false } };
   call.active.request = request;
   return { ...call, request, identity: new CallIdentity(call.input, request, call.identity.isShareable) };
 }
@@ -137,8 +137,10 @@ export function buildCall(
   settings: EngineSettings,
 ): Call {
   const { active, signal, deadline, tool, plan } = resolved;
-  const isUnkeyed = active.request.keyForEffects === true && !plan.hasEffects;
-  const request = isUnkeyed ? { ...active.request, idempotencyKey: undefined } : active.request;
+  const isUnkeyed = active.request.reuse.keyForEffects === true && !plan.hasEffects;
+  const request = isUnkeyed
+    ? { ...active.request, reuse: { ...active.request.reuse, idempotencyKey: undefined } }
+    : active.request;
   const input = toToolInput(tool, request, args);
   // Written out: every attempt copies it, and engines copy an object literal faster than one made by a spread.
   return {

@@ -26,7 +26,7 @@ async function withinDeadline(
   active: ActiveCall,
   work: (signal: AbortSignal, deadline: Deadline) => Promise<CallResult>,
 ): Promise<CallResult> {
-  const until = Deadline.at(clock, active.request.deadlineAt);
+  const until = Deadline.at(clock, active.request.limits.deadlineAt);
   const remainingMs = until.remainingMs();
   if (remainingMs <= 0) throw deadlineExceeded();
   const { signal: caller } = active.request;
@@ -58,14 +58,14 @@ async function withinDeadline(
 
 /** Ends a call that was stopped between two steps: as refused when no attempt had begun, else as failed. */
 function interrupted({ attempts, tool, request }: ActiveCall, reason: unknown): CallResult {
-  const end = (error: ToolError) => explainFailure(request.toolName, failed(error));
+  const end = (error: ToolError) => explainFailure(request.target.toolName, failed(error));
   if (!(reason instanceof TimedOut)) return end(toCancellation(reason));
   if (attempts === 0) throw deadlineExceeded();
   if (tool?.idempotent !== true) {
-    const message = `It is not known whether '${request.toolName}' took effect`;
+    const message = `It is not known whether '${request.target.toolName}' took effect`;
     return end(new ToolError('OUTCOME_UNKNOWN', { message }));
   }
-  const message = `Tool '${request.toolName}' timed out: the deadline of the call passed`;
+  const message = `Tool '${request.target.toolName}' timed out: the deadline of the call passed`;
   return end(new ToolError('ATTEMPT_TIMED_OUT', { message }));
 }
 

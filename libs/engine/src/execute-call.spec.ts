@@ -1,6 +1,6 @@
-import { CATALOGUE, type CallRequest, type CallResult, type Principal } from '@toolfleet/contracts';
+import { CATALOGUE, type CallResult, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { aRequest, anEngine, okReply, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
+import { aRequest, anEngine, okReply, ScriptedExecutor, type RequestFields } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { toExecMessage } from './attempt.js';
 import { callSteps, makeExecuteCall } from './execute-call.js';
@@ -54,7 +54,7 @@ describe('executeCall', () => {
     expect(seen).toEqual([{ progress: 1 }]);
   });
 
-  test.each<[string, Partial<RegisteredTool>, Partial<CallRequest>, string, number]>([
+  test.each<[string, Partial<RegisteredTool>, RequestFields, string, number]>([
     ['no such tool', {}, { toolName: 'none' }, 'TOOL_NOT_FOUND', 404],
     ['a dangerous tool on a public entry point', { dangerous: true }, {}, 'TOOL_DANGEROUS', 403],
     [

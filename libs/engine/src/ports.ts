@@ -38,7 +38,7 @@ import type { EngineSettings } from './settings.js';
 
 /** The parts of a call that messages and records may show, and the definition that tells which names are not the caller's. */
 export interface ShownCall {
-  request: Pick<CallRequest, 'toolName' | 'rawArguments'>;
+  request: Pick<CallRequest, 'target' | 'input'>;
   /** Absent: there is no such tool. */
   tool?: Pick<RegisteredTool, 'name' | 'input_schema'>;
 }

@@ -3,7 +3,10 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { redactCall } from './redact-call.js';
 
 const redactArguments = (message: string, rawArguments: JsonObject = {}): string =>
-  redactCall(message, { request: { toolName: 'adder', rawArguments }, tool: { name: 'adder', input_schema: {} } });
+  redactCall(message, {
+    request: { target: { toolName: 'adder' }, input: { rawArguments } },
+    tool: { name: 'adder', input_schema: {} },
+  });
 
 test.each([
   ['refused: hunter2!', { nested: [{ password: 'hunter2!' }] }, 'refused: [argument]'],
@@ -47,7 +50,7 @@ test('a run of a long argument is masked wherever the message is cut', () => {
 test('names that the caller made up are masked, and those of the tool are not', () => {
   const schema = { type: 'object', properties: { expression: { type: 'string' } } };
   const rawArguments = { expression: 1, nested: [{ 'sk-live-1': 2 }] };
-  const call = { request: { toolName: 'sk-tool-1', rawArguments } };
+  const call = { request: { target: { toolName: 'sk-tool-1' }, input: { rawArguments } } };
   const message = 'sk-tool-1: expression must be a string; unknown: sk-live-1';
   expect(redactCall(message, { ...call, tool: { name: 'adder', input_schema: schema } })).toBe(
     'sk-tool-1: expression must be a string; unknown: [argument]',

@@ -45,7 +45,7 @@ export function redactCall(message: string, { request, tool }: ShownCall): strin
   // One run more than is returned, so that a run that the cut splits is still masked.
   const shown = message.slice(0, MAX_MESSAGE + RUN);
   const hidden = new Uint8Array(shown.length);
-  const texts = comparedTexts(tool ? [] : [request.toolName], request.rawArguments, knownNames(tool));
+  const texts = comparedTexts(tool ? [] : [request.target.toolName], request.input.rawArguments, knownNames(tool));
   for (const text of texts) hideOccurrences(shown, text, hidden);
   hideRuns(shown, texts, hidden);
   if (tool) showOccurrences(shown, tool.name, hidden);

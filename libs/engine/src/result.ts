@@ -156,7 +156,7 @@ async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>)
   const result = await run.catch((thrown: unknown) => {
     // Of the refusals only those that mean "the tool could not be reached".
     if (!isToolError(thrown) || thrown.entry.replaceable !== true) throw thrown;
-    return explainFailure(request.view?.shownName ?? request.toolName, failed(thrown));
+    return explainFailure(request.target.view?.shownName ?? request.target.toolName, failed(thrown));
   });
   if (result.ok) return result;
   const { ok: _ok, failure, ...outcome } = result;

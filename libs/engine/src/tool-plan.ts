@@ -200,9 +200,9 @@ export function attemptTimeoutMs(
   args: JsonObject,
   settings: EngineSettings,
 ): Milliseconds {
-  if (request.input?.given?.task !== undefined) return request.timeoutMs ?? Number.POSITIVE_INFINITY;
+  if (request.personInput?.given?.task !== undefined) return request.limits.timeoutMs ?? Number.POSITIVE_INFINITY;
   const ofTool = plan.timeoutMs ?? pythonTimeoutMs(args, settings);
-  return request.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.timeoutMs);
+  return request.limits.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.limits.timeoutMs);
 }
 
 /**

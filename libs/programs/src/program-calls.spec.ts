@@ -22,7 +22,7 @@ let respond: (request: CallRequest) => Promise<CallResult>;
 beforeEach(() => {
   made = [];
   priceMicroUsd = 0;
-  respond = async ({ rawArguments }) => succeeded({ output: rawArguments ?? null, text: 'ok' });
+  respond = async ({ input }) => succeeded({ output: input.rawArguments ?? null, text: 'ok' });
 });
 
 let priceMicroUsd: number;
@@ -35,7 +35,8 @@ function program(args: JsonObject = {}, acceptedAt?: number): ProgramCalls {
     deadline: { remainingMs: () => 10_000 },
     request: {
       context: {},
-      deadlineAt: Date.now() + 10_000,
+      limits: { deadlineAt: Date.now() + 10_000 },
+      reuse: {},
       mode: acceptedAt === undefined ? { kind: 'run' } : { kind: 'resume', acceptedAt, mayHaveBegun: false },
     },
     active: {
@@ -70,13 +71,18 @@ describe('a question', () => {
     const answer = await program().answer(question(3), BYTES);
     expect(answer).toMatchObject({ n: 3, ok: true, output: { a: 3 } });
     expect(made).toMatchObject([
-      { toolName: 'add', principal, door: 'program', idempotencyKey: 'call-1#3', keyForEffects: true },
+      {
+        target: { toolName: 'add' },
+        principal,
+        door: 'program',
+        reuse: { idempotencyKey: 'call-1#3', keyForEffects: true },
+      },
     ]);
   });
 
   it('has a key whatever its tool does when another gateway may take the program over', async () => {
     await program({}, 1_700_000_000_000).answer(question(1), BYTES);
-    expect(made[0]?.keyForEffects).toBe(false);
+    expect(made[0]?.reuse.keyForEffects).toBe(false);
   });
 
   it('that is repeated gets the answer again and is not called again, also while it runs', async () => {

@@ -334,33 +334,32 @@ export class ProgramCalls {
       if (this.outsidePlan) throw this.outsidePlan;
       held = await this.hold(principal, tool);
       this.stop.signal.throwIfAborted();
-      const { context, deadlineAt, cache, mode } = call.request;
+      const { context, limits, reuse, mode } = call.request;
       const remainingMs = call.deadline.remainingMs();
       const now = ports.clock.now();
-      const request: CallRequest = {
-        ...callRequest(
-          {
-            id: callId,
-            tool,
-            arguments: args,
-            fields: { idempotency_key: this.plan?.dry ? undefined : key, cache, select },
+      const fields = { idempotency_key: this.plan?.dry ? undefined : key, cache: reuse.cache, select };
+      const request = callRequest(
+        { id: callId, tool, arguments: args, fields },
+        {
+          principal,
+          origin: principal.parentOrigin ?? 'public',
+          door: 'program',
+          context,
+          signal: AbortSignal.any([call.signal, this.stop.signal]),
+          approval: { asks: false, parks: this.waits.isAllowed, given: this.waits.given(n) },
+          effects: this.plan && {
+            dry: this.plan.dry,
+            meet: (effect, isEffect) => this.plan!.meet(n, effect, isEffect),
           },
-          {
-            principal,
-            origin: principal.parentOrigin ?? 'public',
-            door: 'program',
-            context,
-            signal: AbortSignal.any([call.signal, this.stop.signal]),
-          },
-          { beginsAt: now, maxMs: Math.min(remainingMs, deadlineAt - now) },
-        ),
-        approval: { asks: false, parks: this.waits.isAllowed, given: this.waits.given(n) },
-        effects: this.plan && { dry: this.plan.dry, meet: (effect, isEffect) => this.plan!.meet(n, effect, isEffect) },
-        // No other gateway takes over a program that runs at once, and this one remembers its answers.
-        keyForEffects: mode.kind !== 'resume',
-        // A gateway that takes over waits for a call that the lost one had begun.
-        idempotencyWaitMs: remainingMs,
-      };
+        },
+        { beginsAt: now, maxMs: Math.min(remainingMs, limits.deadlineAt - now) },
+        {
+          // No other gateway takes over a program that runs at once, and this one remembers its answers.
+          keyForEffects: mode.kind !== 'resume',
+          // A gateway that takes over waits for a call that the lost one had begun.
+          idempotencyWaitMs: remainingMs,
+        },
+      );
       const result = await call.active.makeCall(request);
       cost = result.usage.microUsd;
       if (result.replaced) fallback = this.note(n, tool, result.metadata);
@@ -439,7 +438,7 @@ export class ProgramCalls {
     if (content) answer.content = content;
     if (metadata.disclaimer !== undefined) answer.note = metadata.disclaimer;
     if (this.counts(answer)) return answer;
-    const kept = await this.ports.shelf.keep(request, request.toolName, result);
+    const kept = await this.ports.shelf.keep(request, request.target.toolName, result);
     const advice = kept ? `; read parts of this one with tools.read_result(handle="${kept.handle}")` : '';
     const message = `The results of this program ${ANSWERS_HAVE}${advice}`;
     return refusal(n, new ToolError('RESULT_TOO_LARGE', { message, details: { handle: kept?.handle ?? null } }));

@@ -14,7 +14,7 @@ interface Ended {
 
 function ended({ tenantId = 'acme', args = {}, schema = {}, output = { ok: true }, kind = 'builtin', more }: Ended) {
   const tool = { name: 'crm_pay', input_schema: schema, binding: { kind } };
-  const request = { toolName: 'crm_pay', rawArguments: args, principal: { tenantId } };
+  const request = { target: { toolName: 'crm_pay' }, input: { rawArguments: args }, principal: { tenantId } };
   return {
     ok: true,
     call: { request, tool },

@@ -61,7 +61,7 @@ export class CallBodies {
       if (copy.isRedacted) (body.redacted ??= []).push(part);
     };
     // The most useful first. Arguments leave half of the room, because a call that failed is examined by its errors.
-    add('arguments', request.rawArguments, this.#maxBytes / 2);
+    add('arguments', request.input.rawArguments, this.#maxBytes / 2);
     add('errors', toErrors(record));
     add('upstream', toUpstream(record));
     add('result', toResult(record));

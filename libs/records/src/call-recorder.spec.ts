@@ -48,12 +48,13 @@ const tool = {
 function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = {}): AuditRecord {
   const request = {
     callId,
-    toolName: 'calc',
-    rawArguments: { expression: 'secret-argument' },
+    target: { toolName: 'calc' },
+    input: { rawArguments: { expression: 'secret-argument' } },
     principal: { tenantId, userId: 'ann', via: 'api_key', roles: ['dev'] },
     context: {},
     door: 'http',
     origin: 'public',
+    reuse: {},
     mode: { kind: 'run' },
   } as unknown as CallRequest;
   return {
@@ -110,7 +111,7 @@ describe('CallRecorder', () => {
     const recorder = recorderFor(store, clock);
     recorder.retrying({
       call: {
-        request: { toolName: 'calculator', rawArguments: { expression: 'secret-argument' } },
+        request: { target: { toolName: 'calculator' }, input: { rawArguments: { expression: 'secret-argument' } } },
         tool: { name: 'calculator', input_schema: {} },
       },
       callId: 'c1',
@@ -231,7 +232,7 @@ describe('CallRecorder', () => {
     dropped = 0;
     const large = (id: string) => {
       const record = aRecord(id, 'acme');
-      record.call.request.rawArguments = { text: 'x'.repeat(100_000) };
+      record.call.request.input.rawArguments = { text: 'x'.repeat(100_000) };
       recorder.finished(record);
     };
     for (let index = 0; index < 9; index += 1) large(`a${index}`);

@@ -199,13 +199,14 @@ const isRefused = (error: unknown): boolean =>
 
 function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall {
   const { request, tool } = record.call;
-  const { principal, view } = request;
+  const { principal, target } = request;
+  const { view } = target;
   return {
     call_id: request.callId,
     parent_call_id: principal.parentCallId,
     request_id: request.requestId === request.callId ? undefined : request.requestId,
-    idempotency_key: request.idempotencyKey,
-    replay_of: record.result?.replayOf ?? request.repeats,
+    idempotency_key: request.reuse.idempotencyKey,
+    replay_of: record.result?.replayOf ?? request.reuse.repeats,
     ended_at: endedAt,
     tenant_id: principal.tenantId,
     user_id: actingUserId(request),

@@ -1,7 +1,12 @@
 import {
   type CallState,
   ToolError,
+  type CallInput,
+  type CallLimits,
   type CallRequest,
+  type CallReuse,
+  type CallTarget,
+  type PersonInput,
   type JsonObject,
   type Principal,
   type Approval,
@@ -125,17 +130,17 @@ export class AsyncCalls {
   }
 
   private async enqueue(request: CallRequest): Promise<void> {
-    const { callId, principal, toolName, rawArguments } = request;
+    const { callId, principal, target, input, limits } = request;
     await this.deps.results.admit(principal.tenantId);
-    const allowedMs = Math.min(request.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
+    const allowedMs = Math.min(limits.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
     const acceptedAt = this.deps.clock.now();
     const deadlineAt = this.deps.queue.time.now() + allowedMs;
     const created = this.deps.store.create({
       callId,
       tenantId: principal.tenantId,
-      tool: toolName,
+      tool: target.toolName,
       maker: toMaker(principal),
-      arguments: JSON.stringify(rawArguments).length <= MAX_KEPT_ARGUMENTS ? rawArguments : undefined,
+      arguments: JSON.stringify(input.rawArguments).length <= MAX_KEPT_ARGUMENTS ? input.rawArguments : undefined,
       userId: actingUserId(request),
       state: 'accepted',
       acceptedAt,
@@ -288,24 +293,66 @@ function isOfSession(call: StoredCall, caller: Principal, named: CallerSession |
   return call.session === named?.id && (call.userId === named.userId || hasRight(caller, 'all_calls', call.tenantId));
 }
 
+type Omitted = 'target' | 'input' | 'limits' | 'reuse' | 'mode' | 'signal' | 'onProgress' | 'approval' | 'personInput';
+
 /**
- * A request as a job has it: everything but the signal, the deadline and callbacks. Its names stay as they are, because jobs wait while
- * releases change.
+ * A request as a job has it, without groups: everything but the signal, the deadline and callbacks. Its names stay as they are, because
+ * jobs wait while releases change.
  */
-export type QueuedRequest = Omit<CallRequest, 'signal' | 'deadlineAt' | 'onProgress' | 'mode' | 'approval'> & {
-  acceptedAt: EpochMs;
-  approved?: Approval;
-  dryRun?: boolean;
-};
+export type QueuedRequest = Omit<CallRequest, Omitted> &
+  CallTarget &
+  CallInput &
+  Omit<CallLimits, 'deadlineAt'> &
+  CallReuse & { input?: PersonInput; acceptedAt: EpochMs; approved?: Approval; dryRun?: boolean };
 
 /** A request as a job has it. */
 export function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject {
-  const { signal: _signal, onProgress: _progress, deadlineAt: _deadline, mode, approval, ...rest } = request;
+  const { signal: _signal, onProgress: _progress, target, input, limits, reuse, mode, ...rest } = request;
+  const { approval, personInput, ...caller } = rest;
+  const { deadlineAt: _deadline, ...bounds } = limits;
   const queued: QueuedRequest = {
-    ...rest,
+    ...caller,
+    ...target,
+    ...input,
+    ...bounds,
+    ...reuse,
+    input: personInput,
     acceptedAt,
     approved: approval?.given,
     dryRun: mode.kind === 'dry' || undefined,
   };
   return queued as unknown as JsonObject;
+}
+
+/** The request of a job. @param now what the job itself decides */
+export function fromQueued(
+  queued: QueuedRequest,
+  now: Pick<CallRequest, 'signal' | 'onProgress' | 'mode'> &
+    Pick<CallLimits, 'deadlineAt'> &
+    Pick<CallReuse, 'idempotencyWaitMs'>,
+): CallRequest {
+  const { toolName, view, definition, rawArguments, select, timeoutMs, noRetry, inlineBytes, ...more } = queued;
+  const {
+    idempotencyKey,
+    keyForEffects,
+    cache,
+    repeats,
+    input,
+    acceptedAt: _at,
+    approved,
+    dryRun: _dry,
+    ...caller
+  } = more;
+  const { deadlineAt, idempotencyWaitMs, ...run } = now;
+  return {
+    ...caller,
+    ...run,
+    door: 'queue',
+    target: { toolName, view, definition },
+    input: { rawArguments, select },
+    limits: { deadlineAt, timeoutMs, noRetry, inlineBytes },
+    reuse: { idempotencyKey, keyForEffects, idempotencyWaitMs, cache, repeats },
+    approval: approved && { asks: false, given: approved },
+    personInput: input,
+  };
 }

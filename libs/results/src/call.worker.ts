@@ -3,18 +3,16 @@ import {
   ToolError,
   toToolError,
   type CallMode,
-  type CallRequest,
   type CallResult,
   type CallState,
   type ErrorCode,
-  type EpochMs,
 } from '@toolfleet/contracts';
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import type { Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
-import type { QueuedRequest } from './async-calls.js';
+import { fromQueued, type QueuedRequest } from './async-calls.js';
 import { readParked, type ParkedCalls } from './parked-calls.js';
 import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
@@ -70,7 +68,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const { approval_id: approvalId = data.call_id } = data;
     const parked = data.parked ? await deps.parked?.begin(approvalId).catch(retryLater) : undefined;
     if (data.parked && !parked?.request) return endUnread(data, parked?.refusal);
-    const { acceptedAt, approved, dryRun, ...sent } = (parked?.request ?? data.request) as unknown as QueuedRequest;
+    const sent = (parked?.request ?? data.request) as unknown as QueuedRequest;
     const { callId } = sent;
     const mayHaveBegun =
       isRepeated || data.again === true || (await isOlderThanStore(data, deps.generation).catch(retryLater));
@@ -78,12 +76,9 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
     if (!isOpen) return 'ended before';
     const from = clock.monotonic();
-    const request: CallRequest = {
-      ...sent,
-      door: 'queue',
+    const request = fromQueued(sent, {
       signal: cancellation(signal),
-      mode: refusal ? { kind: 'refused', reason: refusal } : toMode(dryRun, acceptedAt, mayHaveBegun),
-      approval: approved && { asks: false, given: approved },
+      mode: refusal ? { kind: 'refused', reason: refusal } : toMode(sent, mayHaveBegun),
       deadlineAt: deadlineAt ?? clock.now(),
       // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
       idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
@@ -94,7 +89,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
         // A report that is lost is repeated, or replaced by a newer one.
         void Promise.all([note, event]).catch(() => undefined);
       },
-    };
+    });
     const outcome = await executeCall(request).catch(toToolError);
     if (readParked(outcome)?.isProgram) {
       // It is stored that it waits; the next decision wakes it.
@@ -127,7 +122,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
  */
 async function findRefusal(
   { status, journal, isIdempotent }: Pick<CallWorkerDeps, 'status' | 'journal' | 'isIdempotent'>,
-  { callId, principal, toolName }: Pick<CallRequest, 'callId' | 'principal' | 'toolName'>,
+  { callId, principal, toolName }: Pick<QueuedRequest, 'callId' | 'principal' | 'toolName'>,
   mayHaveBegun: boolean,
 ): Promise<ToolError | undefined> {
   const refusal = await status.findRefusal(principal);
@@ -155,7 +150,7 @@ async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreG
   return generation !== undefined && generation !== (await store.read());
 }
 
-function toMode(dryRun: boolean | undefined, acceptedAt: EpochMs, mayHaveBegun: boolean): CallMode {
+function toMode({ dryRun, acceptedAt }: QueuedRequest, mayHaveBegun: boolean): CallMode {
   return dryRun ? { kind: 'dry' } : { kind: 'resume', acceptedAt, mayHaveBegun };
 }
 

@@ -3,6 +3,7 @@ import { RedisJournal } from '@toolfleet/journal';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, StoreGeneration } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { aRequest } from '@toolfleet/testing/engine-fixture';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { CallAccess } from '@toolfleet/access';
@@ -38,11 +39,7 @@ async function aGateway(name: string) {
   const calls = new AsyncCalls({ queue, store, generation, journal, results, lost, access, clock, maxCallMs: 60_000 });
   const accept = async (timeoutMs: number): Promise<string> => {
     const callId = randomUUID();
-    const signal = new AbortController().signal;
-    await calls.accept({
-      ...{ callId, toolName: 'x', rawArguments: {}, principal: ANN, origin: 'public', door: 'http', context: {} },
-      ...{ deadlineAt: clock.now() + 60_000, signal, timeoutMs, mode: { kind: 'run' } },
-    });
+    await calls.accept(aRequest(clock, { callId, toolName: 'x', principal: ANN, timeoutMs }));
     return callId;
   };
   return { client, time, queue, store, journal, generation, published, publish, lost, calls, accept };

@@ -104,7 +104,7 @@ export class ParkedCalls extends ApprovalPort {
   override async ask({ call, required, refusal }: ApprovalRequest): Promise<{ idempotencyKey: string }> {
     const { request, identity, plan } = call;
     requireShort(call.arguments);
-    const isKeyed = request.idempotencyKey !== undefined;
+    const isKeyed = request.reuse.idempotencyKey !== undefined;
     const parks = request.approval?.parks === true || required.rule?.parks === true;
     const { approval, granted } = await this.deps.records.ask({
       ...askedBy(call),
@@ -120,7 +120,7 @@ export class ParkedCalls extends ApprovalPort {
       request: parks ? toQueued(toParked(request, required), this.deps.clock.now()) : undefined,
     });
     if (!approval) throw refusal;
-    if (granted) return { idempotencyKey: request.idempotencyKey ?? keyOf(approval.call_id) };
+    if (granted) return { idempotencyKey: request.reuse.idempotencyKey ?? keyOf(approval.call_id) };
     if (approval.state === 'rejected') throw declined(approval);
     if (approval.parked) await this.#note(approval);
     throw this.#waiting(approval, required, isKeyed);
@@ -129,7 +129,7 @@ export class ParkedCalls extends ApprovalPort {
   override async useGrant({ call, required }: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined> {
     const { request, tool, identity } = call;
     const { principal, callId } = request;
-    const key = request.idempotencyKey === undefined ? callId : sha256(identity.idempotencyKey);
+    const key = request.reuse.idempotencyKey === undefined ? callId : sha256(identity.idempotencyKey);
     const used = this.deps.records.useGrant({
       call_id: callId,
       use_key: key,
@@ -326,9 +326,9 @@ const keyOf = (callId: string): string => `approval:${callId}`;
  * A parked call without a key is never made again.
  */
 function askKey({ request, identity }: ApprovalRequest['call'], parks: boolean): string | undefined {
-  if (request.idempotencyKey === undefined && parks) return undefined;
+  if (request.reuse.idempotencyKey === undefined && parks) return undefined;
   const asked =
-    request.idempotencyKey === undefined
+    request.reuse.idempotencyKey === undefined
       ? ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint]
       : ['key', identity.idempotencyKey];
   return sha256(JSON.stringify(asked));
@@ -343,8 +343,11 @@ function toParked(request: CallRequest, { questions, revision, fingerprint }: Re
     ...request,
     mode: { kind: 'run' },
     approval: { asks: false, given },
-    idempotencyKey: request.idempotencyKey ?? keyOf(request.callId),
-    keyForEffects: false,
+    reuse: {
+      ...request.reuse,
+      idempotencyKey: request.reuse.idempotencyKey ?? keyOf(request.callId),
+      keyForEffects: false,
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import { JobQueue, JobWorker, RedisTime, StoreGeneration } from '@toolfleet/queu
 import { SystemClock } from '@toolfleet/resilience';
 import { sha256Hex } from '@toolfleet/schema';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { aRequest } from '@toolfleet/testing/engine-fixture';
 import { outcome } from '@toolfleet/testing/conformance/journal';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -225,9 +226,7 @@ it('an asynchronous call is refused before it is accepted when the quota is full
     maxCallMs: 60_000,
   });
   await results.keep({ tenantId: 'acme', ref: 'k', bytes: QUOTA, keyed: true, ttlMs: 60_000 });
-  const request = { callId: 'c1', principal: { tenantId: 'acme' }, toolName: 'x' } as Parameters<
-    AsyncCalls['accept']
-  >[0];
+  const request = aRequest(clock, { callId: 'c1', toolName: 'x' });
   await expect(calls.accept(request)).rejects.toMatchObject({ code: 'RESULT_QUOTA_EXCEEDED' });
   expect(await store.get('c1')).toBeNull();
 });

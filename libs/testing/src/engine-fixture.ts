@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { CallRequest, ExecutionFailure, Principal } from '@toolfleet/contracts';
+import type {
+  CallInput,
+  CallLimits,
+  CallRequest,
+  CallReuse,
+  CallTarget,
+  ExecutionFailure,
+  Principal,
+} from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { CATALOGUE, isToolError, type ErrorCode } from '@toolfleet/contracts';
@@ -42,18 +50,34 @@ export function aPrincipal(parts: Partial<Principal> = {}): Principal {
   return { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key', ...parts };
 }
 
+/** Fields of a request, without its groups. */
+export type RequestFields = Partial<
+  Omit<CallRequest, 'target' | 'input' | 'limits' | 'reuse'> & CallTarget & CallInput & CallLimits & CallReuse
+>;
+
 /** A request of a public caller. */
-export function aRequest(clock: Clock, parts: Partial<CallRequest> & { timeLeftMs?: number } = {}): CallRequest {
-  const { timeLeftMs = 120_000, ...rest } = parts;
+export function aRequest(clock: Clock, fields: RequestFields & { timeLeftMs?: number } = {}): CallRequest {
+  const {
+    timeLeftMs = 120_000,
+    toolName = 'adder',
+    view,
+    definition,
+    rawArguments = { a: 1 },
+    select,
+    ...more
+  } = fields;
+  const { deadlineAt = clock.now() + timeLeftMs, timeoutMs, noRetry, inlineBytes, ...others } = more;
+  const { idempotencyKey, keyForEffects, idempotencyWaitMs, cache, repeats, ...rest } = others;
   return {
     callId: randomUUID(),
-    toolName: 'adder',
-    rawArguments: { a: 1 },
+    target: { toolName, view, definition },
+    input: { rawArguments, select },
+    limits: { deadlineAt, timeoutMs, noRetry, inlineBytes },
+    reuse: { idempotencyKey, keyForEffects, idempotencyWaitMs, cache, repeats },
     principal: aPrincipal(),
     origin: 'public',
     door: 'http',
     context: {},
-    deadlineAt: clock.now() + timeLeftMs,
     signal: new AbortController().signal,
     mode: { kind: 'run' },
     ...rest,

@@ -129,8 +129,8 @@ export class BatchCalls {
     await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
     const makeRequest = (item: BatchItem, args: JsonObject, index: number) => {
       const request = requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
-      if (request.inlineBytes !== undefined || !(format ?? toResultFormat(item.source))) return request;
-      return { ...request, inlineBytes: this.modelBytes };
+      if (request.limits.inlineBytes !== undefined || !(format ?? toResultFormat(item.source))) return request;
+      return { ...request, limits: { ...request.limits, inlineBytes: this.modelBytes } };
     };
     const limits = { parallelism, deadlineAt: from.deadlineAt, clock: this.clock };
     const execute: ExecuteCall = async (request) => {

@@ -51,7 +51,7 @@ describe('a batch', () => {
     await native.batch([item(1), item(2, { idempotency_key: 'own' })], request({ 'idempotency-key': 'k' }), reply);
     await native.batch({ calls: [item(3)], idempotency_key: 'b' }, request(), reply);
     await native.batch([item(4)], request(), reply);
-    expect(ran.map(({ idempotencyKey }) => idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
+    expect(ran.map(({ reuse }) => reuse.idempotencyKey)).toEqual(['k#0', 'own', 'b#0', undefined]);
   });
 
   it('reads Cache-Control for all items without their own field', async () => {
@@ -60,7 +60,7 @@ describe('a batch', () => {
     await native.batch({ calls: [item(3)], cache: 'reload' }, request({ 'cache-control': 'No-Store' }), reply);
     await shannon.batch([{ tool_name: 'adder', parameters: {} }], request({ 'cache-control': 'a, no-store' }), reply);
     await native.batch([item(4)], request({ 'cache-control': 'max-age=10' }), reply);
-    expect(ran.map((call) => call.cache)).toEqual(['reload', 'no-store', 'reload', 'no-store', undefined]);
+    expect(ran.map((call) => call.reuse.cache)).toEqual(['reload', 'no-store', 'reload', 'no-store', undefined]);
   });
 
   it('runs each item under its own fields, over those of the batch', async () => {
@@ -69,7 +69,7 @@ describe('a batch', () => {
       request(),
       reply,
     );
-    expect(ran.map(({ mode, noRetry, timeoutMs }) => [mode.kind, noRetry, timeoutMs])).toEqual([
+    expect(ran.map((call) => [call.mode.kind, call.limits.noRetry, call.limits.timeoutMs])).toEqual([
       ['dry', true, 50],
       ['run', undefined, 600_000],
     ]);

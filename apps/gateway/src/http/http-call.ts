@@ -1,4 +1,11 @@
-import { ToolError, type CallRequest, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  ToolError,
+  type CallCaller,
+  type CallRequest,
+  type EpochMs,
+  type JsonObject,
+  type Principal,
+} from '@toolfleet/contracts';
 import { CALL_FIELDS, callRequest, type CallFields } from '@toolfleet/contracts/call-fields';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
@@ -59,7 +66,8 @@ export class HttpCalls {
     const principal = requirePrincipal(http);
     const callId = newCallId(this.clock.now());
     http.callId = callId;
-    const caller = {
+    const prefer = readHeader(http, 'prefer');
+    const caller: CallCaller = {
       principal,
       origin: 'public',
       door: 'http',
@@ -69,14 +77,11 @@ export class HttpCalls {
         ...this.projects.choose(principal, 'public', { id: readHeader(http, PROJECT_HEADER) }),
       },
       signal: disconnectSignal(reply),
-    } as const;
-    const time = { beginsAt: this.sentAt(http), maxMs: this.maxCallMs };
-    const request = callRequest({ id: callId, tool: toolName, arguments: args, fields }, caller, time);
-    const prefer = readHeader(http, 'prefer');
-    const waits = { idempotencyWaitMs: preferredWaitMs(prefer) };
-    return prefersAsync(prefer)
-      ? { ...request, ...waits, approval: { asks: false, parks: true } }
-      : { ...request, ...waits };
+      approval: prefersAsync(prefer) ? { asks: false, parks: true } : undefined,
+    };
+    const bounds = { beginsAt: this.sentAt(http), maxMs: this.maxCallMs };
+    const reuse = { idempotencyWaitMs: preferredWaitMs(prefer) };
+    return callRequest({ id: callId, tool: toolName, arguments: args, fields }, caller, bounds, reuse);
   }
 }
 

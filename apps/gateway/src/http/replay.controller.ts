@@ -140,9 +140,8 @@ export class ReplayController {
       });
       const { body: result } = await this.calls.run({
         ...made,
-        keyForEffects: true,
-        repeats: id,
-        ...(tool && tool !== current && { definition: tool }),
+        target: tool && tool !== current ? { ...made.target, definition: tool } : made.target,
+        reuse: { ...made.reuse, keyForEffects: true, repeats: id },
       });
       return {
         call_id: result.call_id,

@@ -156,11 +156,11 @@ it('an approval of one call is not valid for another (2026)', async () => {
 
   // One approval runs one call: sent again, it carries the same idempotency key.
   expect(await ask({ text: 'one' }, answer)).toMatchObject({ isError: false });
-  const keys = seen.filter(({ approval }) => approval?.given).map(({ idempotencyKey }) => idempotencyKey);
+  const keys = seen.filter(({ approval }) => approval?.given).map(({ reuse }) => reuse.idempotencyKey);
   expect(keys).toEqual([expect.stringMatching(/^approval:/), keys[0]]);
   const other = (await ask({ text: 'one' }))['requestState'] as string;
   await ask({ text: 'one' }, { ...answer, requestState: other });
-  expect(seen.findLast(({ approval }) => approval?.given)?.idempotencyKey).not.toBe(keys[0]);
+  expect(seen.findLast(({ approval }) => approval?.given)?.reuse.idempotencyKey).not.toBe(keys[0]);
 });
 
 it.each(['auto', 'legacy'] as const)('approval of one question does not cover a later one (%s)', async (mode) => {
@@ -234,10 +234,10 @@ describe('a key that is revoked while its 2025 client is asked', () => {
       listFeatures: async () => [prompt],
       refusalOf: async () =>
         revoked ? new ToolError('UNAUTHENTICATED', { message: 'The key was revoked' }) : undefined,
-      executeCall: async ({ callId, input, mode }) => {
+      executeCall: async ({ callId, personInput, mode }) => {
         if (mode.kind === 'refused') throw mode.reason;
         begun.add(callId);
-        if (input?.given) answered += 1;
+        if (personInput?.given) answered += 1;
         throw new ToolError('INPUT_REQUIRED', {
           facts: { input: { server: 'crm', revision: 'r1', requests: { name: asks }, executor: 'e1' } },
         });

@@ -6,6 +6,7 @@ import {
   ToolError,
   type Approval,
   type CallRequest,
+  type CallReuse,
   type JsonObject,
 } from '@toolfleet/contracts';
 import { ANSWER_MS } from '@toolfleet/engine';
@@ -45,14 +46,15 @@ export function requestApproval(
 export function readApproval(
   state: JsonObject,
   context: ServerContext,
-): Pick<CallRequest, 'approval' | 'idempotencyKey'> {
+  reuse: CallReuse,
+): Pick<CallRequest, 'approval' | 'reuse'> {
   const { asked, revision, id } = state;
   if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') throw expiredApproval();
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireConsent(answer.kind === 'elicit' ? answer : {});
   return {
     approval: { asks: true, given: { questions: asked.map(String), revision } },
-    idempotencyKey: `approval:${id}`,
+    reuse: { ...reuse, idempotencyKey: `approval:${id}` },
   };
 }
 

@@ -10,6 +10,7 @@ import {
   ToolError,
   type Approval,
   type CallRequest,
+  type CallReuse,
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
@@ -40,12 +41,12 @@ export function readRequiredAccount(refusal: unknown, request: CallRequest): Req
 /** Sends the user of a 2026 client to the page: the result asks for it, and the client makes the call again. */
 export function requestAccount(
   account: RequiredAccount,
-  { callId, idempotencyKey, approval }: CallRequest,
+  { callId, reuse, approval }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
 ): CallToolResult {
   const waiting: JsonObject = { call: callId, source: account.source };
-  if (idempotencyKey !== undefined) waiting['key'] = idempotencyKey;
+  if (reuse.idempotencyKey !== undefined) waiting['key'] = reuse.idempotencyKey;
   if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
   return {
     resultType: 'input_required',
@@ -63,6 +64,7 @@ export function requestAccount(
 export function readConnecting(
   state: JsonObject,
   context: ServerContext,
+  reuse: CallReuse,
 ): { source: string; waiting: Partial<CallRequest> } | undefined {
   const { connect } = state;
   if (!isJsonObject(connect)) return undefined;
@@ -73,7 +75,7 @@ export function readConnecting(
     source: source!,
     waiting: {
       callId: callId!,
-      ...(key !== undefined && { idempotencyKey: key }),
+      ...(key !== undefined && { reuse: { ...reuse, idempotencyKey: key } }),
       ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
     },
   };

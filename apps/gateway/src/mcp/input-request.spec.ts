@@ -18,11 +18,12 @@ async function asking() {
       return { tenantId: 'acme', userId: key.replace('Bearer ', ''), roles: [], tools: ['*'], via: 'api_key' };
     },
     executeCall: async (request) => {
-      const { input, rawArguments, principal, mode } = request;
+      const { personInput, input, principal, mode } = request;
       seen.push(request);
       if (mode.kind === 'refused') throw mode.reason;
-      if (input?.given) return success({ said: input.given.responses, state: input.given.state ?? null });
-      if (rawArguments['to'] === 'model')
+      if (personInput?.given)
+        return success({ said: personInput.given.responses, state: personInput.given.state ?? null });
+      if (input.rawArguments['to'] === 'model')
         throw new ToolError('INPUT_REQUIRED', { details: { required_capabilities: { sampling: {} } } });
       const asked = {
         server: 'crm',
@@ -30,12 +31,12 @@ async function asking() {
         requests: { name: NAME },
         state: `secret of ${principal.userId}`,
       };
-      throw new ToolError('INPUT_REQUIRED', { facts: input && { input: asked } });
+      throw new ToolError('INPUT_REQUIRED', { facts: personInput && { input: asked } });
     },
   });
   const ask = async (name: string, args: JsonObject, more?: JsonObject & { who?: string }) =>
     (await callOnce(url, name, args, more)) as JsonObject & { requestState: string };
-  return { seen, ask, given: () => seen.filter(({ input }) => input?.given) };
+  return { seen, ask, given: () => seen.filter(({ personInput }) => personInput?.given) };
 }
 
 it('names the server that asks, and goes on with the same call, its key and the state of the server', async () => {
@@ -54,8 +55,8 @@ it('names the server that asks, and goes on with the same call, its key and the 
   expect(seen).toHaveLength(2);
   expect(given()[0]).toMatchObject({
     callId: seen[0]?.callId,
-    cache: 'no-store',
-    input: { capabilities: { elicitation: { form: {} } }, given: { revision: 'r1' } },
+    reuse: { cache: 'no-store' },
+    personInput: { capabilities: { elicitation: { form: {} } }, given: { revision: 'r1' } },
   });
 });
 

@@ -17,7 +17,7 @@ import {
   toToolError,
   ToolError,
   type Approval,
-  type CallInput,
+  type PersonInput,
   type CallRequest,
   type Json,
   type JsonObject,
@@ -88,13 +88,12 @@ export async function runAsking<T>(
   let { request, refusal } = begun;
   const { principal } = begun.request;
   /** The request with a new deadline. */
-  const anew = ({ callId, idempotencyKey, approval, input, cache }: CallRequest): CallRequest => ({
+  const anew = ({ callId, reuse, approval, personInput }: CallRequest): CallRequest => ({
     ...build(),
     callId,
-    idempotencyKey,
+    reuse,
     approval,
-    input,
-    cache,
+    personInput,
   });
   let isHeld = false;
   /** Set once the user agreed to open the connect page. */
@@ -171,14 +170,14 @@ export function toAsking(
   features: ClientFeatures,
   isModern: boolean,
   takesTasks = false,
-): { approval: { asks: boolean; parks: boolean }; input: CallInput | undefined } {
+): { approval: { asks: boolean; parks: boolean }; personInput: PersonInput | undefined } {
   const canAsk = isModern || elicitation !== undefined;
   const [forms, urls] = [canAsk && features.forms, canAsk && features.urls];
   const capabilities: JsonObject =
     forms || urls ? { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } : {};
   const takes = isModern && takesTasks && features.tasks && tasks !== undefined;
-  const input = forms || urls || takes ? { capabilities, ...(takes && { tasks: 'take' as const }) } : undefined;
-  return { approval: { asks: forms, parks: takes }, input };
+  const personInput = forms || urls || takes ? { capabilities, ...(takes && { tasks: 'take' as const }) } : undefined;
+  return { approval: { asks: forms, parks: takes }, personInput };
 }
 
 /** What the server of a tool asks for; undefined when the call was refused for another reason, or when the caller cannot be asked. */
@@ -189,7 +188,7 @@ function readRequiredInput(refusal: unknown): RequiredInput | undefined {
 /** Asks a 2026 client: the result says what input is missing, and the client repeats the call with the answers and the state. */
 function requestInput(
   { server, revision, requests, state, task, executor }: RequiredInput,
-  { callId, idempotencyKey, approval }: CallRequest,
+  { callId, reuse, approval }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
 ): CallToolResult {
@@ -197,7 +196,7 @@ function requestInput(
   if (state !== undefined) waiting['state'] = state;
   if (task !== undefined) waiting['task'] = task;
   if (executor !== undefined) waiting['executor'] = executor;
-  if (idempotencyKey !== undefined) waiting['key'] = idempotencyKey;
+  if (reuse.idempotencyKey !== undefined) waiting['key'] = reuse.idempotencyKey;
   if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
   return {
     resultType: 'input_required',
@@ -215,7 +214,7 @@ function requestInput(
  */
 function readWaitingCall(
   context: ServerContext,
-  { input: asked }: CallRequest,
+  { personInput: asked, reuse }: CallRequest,
   call: CallBinding,
   states: RequestStateCodec,
 ): { source?: string; waiting?: Partial<CallRequest> } {
@@ -224,9 +223,9 @@ function readWaitingCall(
   const state = states.open(call, sent);
   if (!state) throw answersApproval(context) ? expiredApproval() : expiredInput();
   const { input } = state;
-  const connecting = readConnecting(state, context);
+  const connecting = readConnecting(state, context, reuse);
   if (connecting) return connecting;
-  if (!isJsonObject(input)) return { waiting: readApproval(state, context) };
+  if (!isJsonObject(input)) return { waiting: readApproval(state, context, reuse) };
   // The seal proves that `requestInput` wrote it, so its shape is known.
   const {
     call: callId,
@@ -241,9 +240,9 @@ function readWaitingCall(
   return {
     waiting: {
       callId,
-      ...(key !== undefined && { idempotencyKey: key }),
       ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-      ...answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
+      personInput: answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
+      reuse: { ...reuse, cache: 'no-store', idempotencyKey: key ?? reuse.idempotencyKey },
     },
   };
 }
@@ -254,7 +253,7 @@ function readWaitingCall(
  */
 async function elicitInput(
   required: RequiredInput,
-  { input, principal }: CallRequest,
+  { personInput, principal, reuse }: CallRequest,
   request: OpenRequest,
 ): Promise<Partial<CallRequest>> {
   const responses: JsonObject = {};
@@ -267,22 +266,23 @@ async function elicitInput(
     const shown = params['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params;
     responses[key] = (await askClient(shown, principal, late, request)) ?? { action: 'cancel' };
   }
-  return answered(input, required, responses);
+  return { personInput: answered(personInput, required, responses), reuse: { ...reuse, cache: 'no-store' } };
 }
 
 function answered(
-  input: CallInput | undefined,
+  input: PersonInput | undefined,
   { revision, state, task, executor }: Pick<RequiredInput, 'revision' | 'state' | 'task' | 'executor'>,
   responses: JsonObject,
-): Pick<CallRequest, 'input' | 'cache'> {
+): PersonInput {
   const { capabilities = {}, tasks } = input ?? {};
-  return { input: { capabilities, tasks, given: { responses, state, revision, task, executor } }, cache: 'no-store' };
+  return { capabilities, tasks, given: { responses, state, revision, task, executor } };
 }
 
 /** How a call goes on as a task of the fleet that follows a task of the server; undefined where the server asks first. */
-function followingTask({ input, ...request }: CallRequest, required: RequiredInput): CallRequest | undefined {
-  if (required.task === undefined || input?.tasks === undefined) return undefined;
-  return { ...request, ...answered(input, required, {}) };
+function followingTask(request: CallRequest, required: RequiredInput): CallRequest | undefined {
+  const { personInput, reuse } = request;
+  if (required.task === undefined || personInput?.tasks === undefined) return undefined;
+  return { ...request, personInput: answered(personInput, required, {}), reuse: { ...reuse, cache: 'no-store' } };
 }
 
 /** Questions with the server that asks them. */

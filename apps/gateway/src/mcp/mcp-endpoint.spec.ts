@@ -76,7 +76,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
       origin: 'public',
       principal: { userId: 'alice' },
       requestId: 'r1',
-      idempotencyKey: 'k1',
+      reuse: { idempotencyKey: 'k1' },
       context: { user_id: 'alice', session_id: 's1' },
     });
     expect(seen[0]?.context).not.toHaveProperty('project_id');
@@ -86,7 +86,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     const { url, seen } = await serveEndpoint();
     const client = await connect(url, { mode });
     await call(client, 'echo', {}, { dry_run: true, no_retry: true, timeout_ms: 50, 'example.com/own': 1 });
-    expect(seen).toMatchObject([{ mode: { kind: 'dry' }, noRetry: true, timeoutMs: 50 }]);
+    expect(seen).toMatchObject([{ mode: { kind: 'dry' }, limits: { noRetry: true, timeoutMs: 50 } }]);
     const faults: JsonObject[] = [{ idempotency_key: 'k'.repeat(256) }, { dry_run: 'yes' }, { timeout_ms: 0 }];
     for (const wrong of faults) {
       await expect(call(client, 'echo', {}, wrong)).rejects.toMatchObject({
@@ -172,7 +172,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
     expect(await call(client, 'call_tool', { name: 'echo', arguments: { text: 'x' } })).toMatchObject({
       isError: false,
     });
-    expect(seen[0]).toMatchObject({ toolName: 'echo', rawArguments: { text: 'x' } });
+    expect(seen[0]).toMatchObject({ target: { toolName: 'echo' }, input: { rawArguments: { text: 'x' } } });
     expect(await call(client, 'search_tools', { query: [] })).toMatchObject({ isError: true });
   });
 });
@@ -316,7 +316,7 @@ describe('access', () => {
     );
     expect(called.status).toBe(200);
     await called.text();
-    expect(seen[0]?.rawArguments).toEqual({});
+    expect(seen[0]?.input.rawArguments).toEqual({});
     const garbage = await send('{"jsonrpc"');
     expect([garbage.status, await garbage.json()]).toMatchObject([400, { error: { code: -32_700 } }]);
   });
@@ -419,7 +419,7 @@ class OneTask implements TaskStore {
     const at = new Date(0).toISOString();
     return (this.task = {
       taskId: request.callId,
-      tool: request.toolName,
+      tool: request.target.toolName,
       status: 'working',
       createdAt: at,
       lastUpdatedAt: at,

@@ -28,11 +28,11 @@ const body = (more: Partial<CallBody> = {}): CallBody => ({
 /** The calls of one fleet by id. `run` changes a call as worker and queue would. */
 class Calls {
   readonly stored = new Map<string, StoredCall>();
-  async accept({ callId, principal, toolName }: CallRequest) {
+  async accept({ callId, principal, target }: CallRequest) {
     this.stored.set(callId, {
       callId,
       tenantId: principal.tenantId,
-      tool: toolName,
+      tool: target.toolName,
       state: 'accepted',
       acceptedAt: 1_000,
       maker: toMaker(principal),
@@ -68,7 +68,7 @@ const setUp = async () => {
   const tasks = new QueueTasks(calls, calls, async (_call, answers) => void sent.push(answers), 60);
   const task = await tasks.start({
     callId: 'c1',
-    toolName: 'slow',
+    target: { toolName: 'slow' },
     principal: alice,
     mode: { kind: 'run' },
   } as CallRequest);

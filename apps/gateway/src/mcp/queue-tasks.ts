@@ -52,7 +52,7 @@ export class QueueTasks implements TaskStore {
   async start(request: CallRequest): Promise<Task> {
     const { call_id } = await this.calls.accept({
       ...request,
-      input: request.input && { ...request.input, tasks: 'follow' },
+      personInput: request.personInput && { ...request.personInput, tasks: 'follow' },
     });
     return this.toTask(await this.asyncCalls.get(request.principal, call_id), request.resultReading);
   }

@@ -68,8 +68,8 @@ async function replica() {
     streams: new EventStreams({ maxStreams: 10, maxStreamsPerTenant: 4 }, memory, { watch }),
     listFeatures: async () => [CRM],
     onCatalogChanged: (changed) => ((change = changed), () => undefined),
-    executeCall: async ({ rawArguments, mode }) => {
-      if (rawArguments['uri'] === 'x://secret') throw new ToolError('POLICY_DENIED', { message: 'not for you' });
+    executeCall: async ({ input, mode }) => {
+      if (input.rawArguments['uri'] === 'x://secret') throw new ToolError('POLICY_DENIED', { message: 'not for you' });
       return success(mode.kind);
     },
   });

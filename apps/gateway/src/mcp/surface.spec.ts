@@ -109,7 +109,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client in code mode (%s)', (m
         code: -32_602,
         message: expect.stringContaining(`Unknown tool: ${name}. In code mode tools are called by programs`),
       });
-    expect(seen.map(({ toolName }) => toolName)).toEqual(['run_program']);
+    expect(seen.map(({ target }) => target.toolName)).toEqual(['run_program']);
   });
 
   it('is a client whose key is bound to it, whatever its URL says', async () => {

@@ -8,6 +8,7 @@ import {
   isJsonObject,
   isToolError,
   toToolError,
+  type CallCaller,
   type CallProgress,
   type CallRequest,
   type JsonObject,
@@ -118,36 +119,37 @@ interface ClientCall extends NamedCall {
   principal: Principal;
   exchange: Exchange | undefined;
   signal: AbortSignal;
+  resultReading?: ResultReading;
 }
 
 interface McpCall extends ClientCall {
   /** `_meta` of the request: the fields that HTTP takes in its body. */
   meta: JsonObject;
-  resultReading: ResultReading;
 }
 
 /** @throws ProtocolError -32602 as `readMetaFields` */
-function toCallRequest({ meta, resultReading, ...call }: McpCall, deps: McpServerDeps): CallRequest {
-  const request = clientCallRequest(call, readMetaFields(meta), deps);
-  return { ...request, inlineBytes: request.inlineBytes ?? deps.options.inlineBytes, resultReading };
+function toCallRequest({ meta, ...call }: McpCall, deps: McpServerDeps): CallRequest {
+  return clientCallRequest(call, readMetaFields(meta), deps, deps.options.inlineBytes);
 }
 
 /** The request of a call that came over MCP, with the call fields of its `_meta`. */
 export function clientCallRequest(
-  { name, arguments: args, principal, exchange, signal }: ClientCall,
+  { name, arguments: args, principal, exchange, signal, resultReading }: ClientCall,
   fields: CallFieldsOn<'mcp'>,
   { clock, options }: McpServerDeps,
+  inlineBytes?: number,
 ): CallRequest {
-  const caller = {
+  const caller: CallCaller = {
     principal,
     origin: 'public',
     door: 'mcp',
     context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
     exchangeSession: exchange?.session,
     signal,
-  } as const;
-  const time = { beginsAt: clock.now() - (exchange?.waitedMs ?? 0), maxMs: options.maxCallMs };
-  return callRequest({ id: newCallId(clock.now()), tool: name, arguments: args, fields }, caller, time);
+    resultReading,
+  };
+  const bounds = { beginsAt: clock.now() - (exchange?.waitedMs ?? 0), maxMs: options.maxCallMs, inlineBytes };
+  return callRequest({ id: newCallId(clock.now()), tool: name, arguments: args, fields }, caller, bounds);
 }
 
 /** @throws ProtocolError -32602: a call must not run without the protection (such as an idempotency key) it asked for */
@@ -165,7 +167,7 @@ async function runOrStartTask(
   request: CallRequest,
   context: ServerContext,
 ): Promise<CallToolResult> {
-  const tool = catalog?.tools.get(request.toolName);
+  const tool = catalog?.tools.get(request.target.toolName);
   if (tool && deps.tasks && supportsTask(context, tool)) {
     return (await startTask(deps.tasks, request)) as CallToolResult;
   }
@@ -195,10 +197,13 @@ function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): C
   if (error instanceof ProtocolError) throw error;
   if (isToolError(error) && error.code === 'TOOL_NOT_FOUND') {
     const meant = question(error.facts?.similar ?? []);
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${request.toolName.slice(0, 200)}${meant}`);
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `Unknown tool: ${request.target.toolName.slice(0, 200)}${meant}`,
+    );
   }
   if (!isToolError(error)) deps.onFault?.(error);
-  return renderRefusal(request.callId, request.toolName, toToolError(error));
+  return renderRefusal(request.callId, request.target.toolName, toToolError(error));
 }
 
 /** Sends progress notifications for a call that asked for them: those of the tool, and a heartbeat in between. */

@@ -3,7 +3,7 @@ import {
   failedWith,
   succeeded,
   type CallContext,
-  type CallInput,
+  type PersonInput,
   type CallResult,
   type ExecutionFailure,
   type Failed,
@@ -69,7 +69,7 @@ export interface ExecMessage extends ToolInput {
   binding: Binding;
   context: ExecContext;
   /** Input of a person for a tool that asks for it. */
-  input?: CallInput;
+  input?: PersonInput;
   /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */
   deadlineShortened?: boolean;
 }

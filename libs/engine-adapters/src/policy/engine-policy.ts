@@ -113,7 +113,8 @@ class EnginePolicy extends PolicyPort {
 
 /** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
-  const { principal, origin, door, context, mode, view } = call.request;
+  const { principal, origin, door, context, mode, target } = call.request;
+  const { view } = target;
   return {
     tool: tool.name,
     action: mcpMethod(tool.binding, args),

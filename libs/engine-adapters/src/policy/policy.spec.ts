@@ -22,6 +22,7 @@ function question(tool: string, roles: string[], args: JsonObject = {}): PolicyR
     origin: 'internal',
     door: 'nats',
     context: { session_id: 's1', project_id: 'p1' },
+    target: { toolName: tool },
     mode: { kind: 'dry' },
   } as unknown as CallRequest;
   const binding = { kind: 'builtin' };

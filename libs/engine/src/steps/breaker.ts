@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import { step, type Step } from '../step.js';
 import { breakerParty } from '@toolfleet/contracts/execution';
 import { isDeadlineShortened, isExecutorFault } from '../attempt.js';
+import type { Call } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
 
@@ -23,7 +24,7 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: breakerParty(call.input.context) },
       // A probe makes one attempt, so that each tenant sends one request to a tool that may still be down.
-      (isProbe) => next(isProbe ? { ...call, request: { ...call.request, noRetry: true } } : call),
+      (isProbe) => next(isProbe ? oneAttempt(call) : call),
       (result) => {
         const judgement = judge(result, deadlineShortened);
         if (judgement === 'failure') executorFaults.set(call.tool.name, isExecutorFault(result.failure!));
@@ -61,4 +62,8 @@ export function judge({ failure }: CallResult, deadlineShortened = false): Break
   const { breaker: judgement } = CATALOGUE[code];
   if (judgement !== 'if_retryable') return judgement;
   return retryable ? 'failure' : 'success';
+}
+
+function oneAttempt(call: Call): Call {
+  return { ...call, request: { ...call.request, limits: { ...call.request.limits, noRetry: true } } };
 }

@@ -115,7 +115,9 @@ describe('cache, single flight and session dedupe', () => {
       }),
     );
     const ids = ['a', 'b', 'c'];
-    const calls = ids.map((callId) => call({ callId, input: { capabilities: {} } }).catch((error: unknown) => error));
+    const calls = ids.map((callId) =>
+      call({ callId, personInput: { capabilities: {} } }).catch((error: unknown) => error),
+    );
     const asked = (await over(clock, 500, Promise.all(calls))) as { facts: { input: { state: string } } }[];
     expect(asked.map(({ facts }) => facts.input.state)).toEqual(ids);
     expect(executor.calls).toHaveLength(3);

@@ -20,16 +20,21 @@ export function cache(
     const { identity, plan, request, tool } = call;
     if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
     // A TTL of 0 also keeps results out of the stale cache.
-    if (!plan.idempotent || plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined)
+    if (
+      !plan.idempotent ||
+      plan.cacheTtlMs === 0 ||
+      !identity.isShareable ||
+      request.reuse.idempotencyKey !== undefined
+    )
       return next(call);
-    if (request.cache === 'no-store') return next(call);
+    if (request.reuse.cache === 'no-store') return next(call);
     const key = identity.resultKey;
     const isFast = (latencies.medianMs(call) ?? SHARED_FROM_MS) < SHARED_FROM_MS;
     const scope = toCacheScope(call, isFast);
     if (plan.isOnlyStale) return runAndKeep(ports, call, next, scope, await ports.cache.version(scope));
     const lookup = ports.cache.get(key, scope);
     const { cached, version } = lookup instanceof Promise ? await lookup : lookup;
-    if (cached && request.cache === undefined) {
+    if (cached && request.reuse.cache === undefined) {
       ports.meter.cacheLookup(tool, 'hit');
       return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }

@@ -7,14 +7,14 @@ import { step, type Next, type Step } from '../step.js';
 /** Refuses ids with control characters, on every entry point. @throws ToolError REQUEST_INVALID */
 export function checkIds(): Step<ActiveCall> {
   return step('check ids', (active, next) => {
-    const { context, requestId, agentId, taskId, idempotencyKey } = active.request;
+    const { context, requestId, agentId, taskId, reuse } = active.request;
     requirePlainId('session_id', context.session_id);
     requirePlainId('user_id', context.user_id);
     requirePlainId('project_id', context.project_id);
     requirePlainId('request_id', requestId);
     requirePlainId('agent_id', agentId);
     requirePlainId('task_id', taskId);
-    requirePlainId('idempotency_key', idempotencyKey);
+    requirePlainId('idempotency_key', reuse.idempotencyKey);
     return next(active);
   });
 }
@@ -60,10 +60,11 @@ export function shownNames(): Step<ActiveCall> {
 async function showNames(active: ActiveCall, next: Next<ActiveCall>): Promise<CallResult> {
   try {
     const result = await next(active);
-    const { view, toolName, mode } = active.request;
+    const { target, mode } = active.request;
+    const { view, toolName } = target;
     return view ? toShownResult(result, toolName, view, mode.kind === 'dry') : result;
   } catch (error) {
-    const { view, toolName } = active.request;
+    const { view, toolName } = active.request.target;
     throw view && isToolError(error) ? toShownError(error, toolName, view) : error;
   }
 }

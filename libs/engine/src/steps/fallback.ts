@@ -47,7 +47,7 @@ async function staleResult(
   call: Call,
   failedResult: Failed,
 ): Promise<Substituted | undefined> {
-  if (!call.plan.idempotent || !call.identity.isShareable || call.request.cache !== undefined) return undefined;
+  if (!call.plan.idempotent || !call.identity.isShareable || call.request.reuse.cache !== undefined) return undefined;
   const stale = await ports.cache.getStale(call.identity.resultKey, toCacheScope(call));
   if (!stale) return undefined;
   const ageMs = Math.max(0, Math.round(ports.clock.now() - stale.storedAt));

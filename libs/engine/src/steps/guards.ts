@@ -59,7 +59,7 @@ function guardStep(
   const here = guards.filter((guard) => guard[place] !== undefined);
   if (here.length === 0) return step(name);
   return step(name, (call, next) => {
-    const toolset = call.request.view?.toolset.name;
+    const toolset = call.request.target.view?.toolset.name;
     const watching = here.filter((guard) => guard.watches(call.tool, toolset));
     return watching.length === 0 ? next(call) : run(watching, call, next);
   });
@@ -155,7 +155,7 @@ function toGuardedCall({ callId, request, tool, arguments: args, attempt }: Call
     tool: tool.name,
     category: tool.category,
     source: { kind: tool.source.kind, name: tool.source.name },
-    toolset: request.view?.toolset.name,
+    toolset: request.target.view?.toolset.name,
     arguments: structuredClone(args),
     attempt,
   };

@@ -17,7 +17,7 @@ const POLL_MS = 50;
  */
 export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Step {
   return step('idempotency key', (call, next) => {
-    const { idempotencyKey: key } = call.request;
+    const { idempotencyKey: key } = call.request.reuse;
     return key === undefined ? next(call) : replayOrRun(ports, call, key, next);
   });
 }
@@ -57,7 +57,7 @@ export async function answerDuplicate(
 ): Promise<CallResult> {
   const { tenantId } = call.request.principal;
   const waitUntil =
-    ports.clock.monotonic() + Math.min(call.request.idempotencyWaitMs ?? 0, call.deadline.remainingMs());
+    ports.clock.monotonic() + Math.min(call.request.reuse.idempotencyWaitMs ?? 0, call.deadline.remainingMs());
   let known: KeyedCall = first;
   while (known.kind === 'running' && ports.clock.monotonic() + POLL_MS <= waitUntil) {
     await ports.clock.sleep(POLL_MS, call.signal);

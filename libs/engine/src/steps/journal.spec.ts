@@ -95,12 +95,12 @@ describe('journal and idempotency keys', () => {
         (given) => (journal.claim(given) ? okReply('booked') : failedReply('INTERNAL')),
       ),
     );
-    const first = call({ ...key, callId: 'c', input: { capabilities: {} } });
+    const first = call({ ...key, callId: 'c', personInput: { capabilities: {} } });
     await expect(first).rejects.toMatchObject({ code: 'INPUT_REQUIRED', facts: { input: asked } });
     expect(audit.records).toEqual([]);
     await expect(call({ ...key, callId: 'other' })).rejects.toMatchObject({ code: 'CALL_IN_PROGRESS' });
     const given = { responses: { name: 'Ann' }, revision: executor.calls[0]!.tool.revision };
-    const again = { ...key, callId: 'c', input: { capabilities: {}, given } };
+    const again = { ...key, callId: 'c', personInput: { capabilities: {}, given } };
     expect(await call(again)).toMatchObject({ output: 'booked' });
     expect(await call(again)).toMatchObject({ output: 'booked', replayOf: 'c' });
     expect(await call({ ...key, callId: 'later' })).toMatchObject({ output: 'booked', replayOf: 'c' });

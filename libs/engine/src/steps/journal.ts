@@ -34,7 +34,7 @@ const POLL_MS = 500;
  */
 export function journal(ports: Ports): Step {
   return step('journal', (call, next) => {
-    if (call.plan.idempotent && call.request.idempotencyKey === undefined) return next(call);
+    if (call.plan.idempotent && call.request.reuse.idempotencyKey === undefined) return next(call);
     return runJournalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
   });
 }
@@ -58,13 +58,14 @@ async function runJournalled(ports: Ports, call: Call, next: Next): Promise<Call
  * input, needs a higher fence.
  */
 function isEnteredByClaim({ plan, request, attempt }: Call): boolean {
-  const isKnown = request.idempotencyKey !== undefined || request.input?.given !== undefined;
+  const isKnown = request.reuse.idempotencyKey !== undefined || request.personInput?.given !== undefined;
   return plan.bounded && request.mode.kind === 'run' && !isKnown && attempt === 1;
 }
 
 function toEntry({ request, tool, deadline }: Call): JournalEntry {
-  const { principal, deadlineAt } = request;
+  const { principal, limits } = request;
   const remainingMs = deadline.remainingMs();
+  const { deadlineAt } = limits;
   return { tenantId: principal.tenantId, userId: actingUserId(request), tool: tool.name, remainingMs, deadlineAt };
 }
 
@@ -114,14 +115,14 @@ async function accept(
   { request, tool, plan, identity }: Call,
   moves = request.mode.kind === 'resume',
 ): Promise<Acceptance> {
-  const isKeyed = request.idempotencyKey !== undefined;
+  const isKeyed = request.reuse.idempotencyKey !== undefined;
   try {
     return await entries.accept({
       callId: request.callId,
       tenantId: request.principal.tenantId,
       userId: actingUserId(request),
       tool: tool.name,
-      deadlineAt: request.deadlineAt,
+      deadlineAt: request.limits.deadlineAt,
       repeatable: plan.idempotent,
       mayHaveBegun: request.mode.kind === 'resume' && request.mode.mayHaveBegun,
       moves,

@@ -79,7 +79,7 @@ export function retryBackoff(
 ): Backoff | undefined {
   const { retry: rule, idempotent } = plan;
   const { retry: repeats } = CATALOGUE[failure.code];
-  if (request.noRetry || repeats === 'never') return undefined;
+  if (request.limits.noRetry || repeats === 'never') return undefined;
   // What a service of the fleet cannot do now, another executor cannot do either.
   const neverBegan = failure.facts?.begun === 'no' && failure.code !== 'SERVICE_UNAVAILABLE';
   if (repeats === 'redeliver' || neverBegan) {

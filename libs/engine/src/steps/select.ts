@@ -13,7 +13,7 @@ const WHOLE = '@';
  * The selection of a call: its own, else that of its tool.
  * @throws ToolError REQUEST_INVALID with the position of the error, before anything runs
  */
-export function readSelection(plan: ToolPlan, { select }: CallRequest): SelectExpression | undefined {
+export function readSelection(plan: ToolPlan, { input: { select } }: CallRequest): SelectExpression | undefined {
   if (select === undefined) return plan.select;
   return select.trim() === WHOLE ? undefined : parseSelect(select);
 }

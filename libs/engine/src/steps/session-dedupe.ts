@@ -12,8 +12,8 @@ export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'setti
   const { sessionTtlMs } = ports.settings;
   return step('session dedupe', (call, next) => {
     const { identity, plan, request } = call;
-    if (plan.cacheTtlMs === 0 || !identity.isShareable || request.idempotencyKey !== undefined) return next(call);
-    if (plan.mutableSource || request.cache !== undefined) return next(call);
+    if (plan.cacheTtlMs === 0 || !identity.isShareable || request.reuse.idempotencyKey !== undefined) return next(call);
+    if (plan.mutableSource || request.reuse.cache !== undefined) return next(call);
     const { sessionKey } = identity;
     return sessionKey === undefined ? next(call) : repeatOrRun(call, sessionKey, next);
   });

@@ -13,9 +13,9 @@ export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Step {
   const flights = new SingleFlight<CallResult>();
   return step('single flight', async (call, next) => {
     const { identity, plan, request } = call;
-    if (!plan.idempotent || !identity.isShareable || request.idempotencyKey !== undefined || keepsState(call))
+    if (!plan.idempotent || !identity.isShareable || request.reuse.idempotencyKey !== undefined || keepsState(call))
       return next(call);
-    if (request.cache !== undefined || plan.hasEffects) return next(call);
+    if (request.reuse.cache !== undefined || plan.hasEffects) return next(call);
     // A call joins no run that began before the last effect on its source, and none when that is unknown.
     if (plan.mutableSource && call.cacheVersion === undefined) return next(call);
     const key = plan.mutableSource ? `${call.cacheVersion} ${identity.resultKey}` : identity.resultKey;

@@ -31,7 +31,7 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
 }
 
 /** Whether the entry point of a call sends its user to the page where an account is connected, and makes the call again. */
-export function opensPages({ input, mode }: CallRequest): boolean {
+export function opensPages({ personInput: input, mode }: CallRequest): boolean {
   const { elicitation } = input?.capabilities ?? {};
   return (
     mode.kind === 'run' && input?.tasks !== 'follow' && isJsonObject(elicitation) && isJsonObject(elicitation['url'])

@@ -6,7 +6,7 @@ import { readdir, readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFailed } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
@@ -38,7 +38,16 @@ beforeAll(async () => {
     },
   });
 });
-afterEach(() => fleet?.restore());
+afterEach(async () => {
+  if (!fleet) return;
+  await fleet.restore();
+  // A breaker that a test opened would refuse the calls of the next one.
+  for (const gateway of [0, 1])
+    await eventually(`gateway ${gateway} makes calls`, async () => {
+      const answer = await fleet.call('sample_save_note', { text: 'between tests', delay_ms: 0 }, { gateway });
+      return codeOf(answer) === undefined;
+    });
+});
 afterAll(async () => {
   await fleet?.stop();
   await server?.stop();
@@ -131,7 +140,8 @@ async function callAndLeave(tool: string, args: object, begun: () => Promise<boo
 describe('a gateway killed while it waits for calls with effects', () => {
   it('loses no outcome: the executor keeps it for a caller that repeats with the same key, and nothing runs again', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `left-${index}`, key: `left-key-${index}` }));
-    const fields = { timeout_ms: 6_000 };
+    // None ends at its deadline.
+    const fields = { timeout_ms: 60_000 };
     // None may end before the gateway is killed.
     const cut = pairs.map(({ note, key }) =>
       save(note, 2_500, { ...withKey(key), fields, gateway: 1 }).catch((error: Error) => error.name),
@@ -192,7 +202,7 @@ async function loseTail(folder: string, jobIds: readonly string[]): Promise<void
 describe('Redis that comes back without its last second', () => {
   it('repeats no effect of an accepted call: what it has no record of ends as unknown', async () => {
     const accept = async (note: string, delayMs: number, gateway: number): Promise<string> => {
-      const { status, body } = await save(note, delayMs, { fields: { mode: 'async', timeout_ms: 30_000 }, gateway });
+      const { status, body } = await save(note, delayMs, { fields: { mode: 'async', timeout_ms: 120_000 }, gateway });
       expect(status).toBe(202);
       return String(body.call_id);
     };
@@ -200,6 +210,7 @@ describe('Redis that comes back without its last second', () => {
     const [first, victims] = [notesOf('tail-first'), notesOf('tail-victim')];
     // No slot is free until all victims are added.
     const release = server.hold();
+    onTestFailed(release);
     await Promise.all(first.map((note, index) => accept(note, 0, index % 2)));
     await eventually('every slot is taken', () => first.every((note) => server.notes.has(note)));
     const ids = await Promise.all(victims.map((note, index) => accept(note, 2_000, index % 2)));
@@ -214,7 +225,7 @@ describe('Redis that comes back without its last second', () => {
     const states = async (): Promise<string[]> =>
       Promise.all(ids.map(async (id) => (await fleet.ask({ path: `/api/v1/calls/${id}` })).body.status as string));
     await eventually('every call has ended', async () => (await states()).every((state) => !OPEN.has(state)), {
-      timeoutMs: 40_000,
+      timeoutMs: 90_000,
       everyMs: 300,
     });
     for (const note of [...first, ...victims]) expect(server.notes.get(note), note).toBe(1);

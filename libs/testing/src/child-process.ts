@@ -70,7 +70,7 @@ function canListen(port: number): Promise<boolean> {
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,
-  { timeoutMs = 30_000, everyMs = 20 }: { timeoutMs?: number; everyMs?: number } = {},
+  { timeoutMs = 30_000, everyMs = 50 }: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<void> {
   const until = performance.now() + timeoutMs;
   for (;;) {

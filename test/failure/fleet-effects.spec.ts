@@ -33,7 +33,6 @@ beforeAll(async () => {
     },
     env: {
       EGRESS_ALLOWED_ENDPOINTS: `${server.origin},${asking.origin}`,
-      GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS),
       GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS + 1),
     },
   });
@@ -78,8 +77,9 @@ describe('an executor killed while it works on calls with effects', () => {
   it.each(Array.from({ length: ROUNDS }, (_, round) => round))('begins no effect twice (round %i)', async (round) => {
     const notes = Array.from({ length: 40 }, (_, index) => `kill-${round}-${index}`);
     const answered = new Set<string>();
+    const fields = { timeout_ms: DEADLINE_MS };
     const asked = notes.map(async (note, index) => {
-      const answer = await save(note, 1_500 + (index % 5) * 100);
+      const answer = await save(note, 1_500 + (index % 5) * 100, { fields });
       answered.add(note);
       return answer;
     });
@@ -88,7 +88,7 @@ describe('an executor killed while it works on calls with effects', () => {
     const hasBegun = (note: string): boolean => server.notes.has(note) || answered.has(note);
     await eventually('effects have begun', () => notes.every(hasBegun));
     // Still on their way when the member dies.
-    for (let index = 0; index < 10; index += 1) asked.push(save(`late-${round}-${index}`, 100));
+    for (let index = 0; index < 10; index += 1) asked.push(save(`late-${round}-${index}`, 100, { fields }));
     await fleet.kill('mcp-executor');
     const answers = await Promise.all(asked);
 
@@ -140,22 +140,20 @@ async function callAndLeave(tool: string, args: object, begun: () => Promise<boo
 describe('a gateway killed while it waits for calls with effects', () => {
   it('loses no outcome: the executor keeps it for a caller that repeats with the same key, and nothing runs again', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `left-${index}`, key: `left-key-${index}` }));
-    // None ends at its deadline.
-    const fields = { timeout_ms: 60_000 };
     // None may end before the gateway is killed.
     const cut = pairs.map(({ note, key }) =>
-      save(note, 2_500, { ...withKey(key), fields, gateway: 1 }).catch((error: Error) => error.name),
+      save(note, 2_500, { ...withKey(key), gateway: 1 }).catch((error: Error) => error.name),
     );
     await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
     await fleet.kill('gateway', 1);
     expect(new Set(await Promise.all(cut))).toEqual(new Set(['TypeError']));
 
-    const early = await save(pairs[0]!.note, 2_500, { ...withKey(pairs[0]!.key), fields });
+    const early = await save(pairs[0]!.note, 2_500, withKey(pairs[0]!.key));
     expect([409, 200]).toContain(early.status);
     await eventually(
       'every key has an outcome',
       async () => {
-        const told = await Promise.all(pairs.map(({ note, key }) => save(note, 2_500, { ...withKey(key), fields })));
+        const told = await Promise.all(pairs.map(({ note, key }) => save(note, 2_500, withKey(key))));
         for (const answer of told) expect([undefined, 'CALL_IN_PROGRESS']).toContain(codeOf(answer));
         return told.every(({ status }) => status === 200);
       },

@@ -18,6 +18,8 @@ export interface Visited {
 
 export class BrowserDouble {
   #cookies: Cookie[] = [];
+  /** Origins of the pages that were shown, and whether they let forms name them. */
+  readonly #hidden = new Map<string, boolean>();
   /** Addresses it was redirected to, in order. */
   readonly visited: string[] = [];
 
@@ -44,12 +46,13 @@ export class BrowserDouble {
           ...(cookie === '' ? {} : { cookie }),
           ...(body === undefined
             ? {}
-            : { 'content-type': 'application/x-www-form-urlencoded', origin: options.from ?? 'null' }),
+            : { 'content-type': 'application/x-www-form-urlencoded', origin: this.#originOf(options.from) }),
           'sec-fetch-site': options.from === undefined ? 'none' : isCrossSite ? 'cross-site' : 'same-origin',
         },
       });
       this.#keep(url, response.headers.getSetCookie());
       const location = response.headers.get('location');
+      this.#hidden.set(url.origin, response.headers.get('referrer-policy') === 'no-referrer');
       if (location === null || response.status < 300 || response.status >= 400)
         return { status: response.status, url: url.href, text: await response.text(), headers: response.headers };
       await response.body?.cancel();
@@ -60,6 +63,11 @@ export class BrowserDouble {
       body = undefined;
     }
     throw new Error(`too many redirects, the last to ${url.href}`);
+  }
+
+  /** `Origin` of a form of a page. Browsers send `null` for pages with the policy `no-referrer` (Fetch Standard, section 3.2). */
+  #originOf(from: string | undefined): string {
+    return from === undefined || this.#hidden.get(from) ? 'null' : from;
   }
 
   /** Cookies of a request to an address. */

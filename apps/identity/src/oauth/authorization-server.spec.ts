@@ -127,6 +127,7 @@ describe('the authorization server', () => {
   it('gives a code once, to the client that asked, with its verifier', async () => {
     const { url } = await decide(await untilConsent(), 'allow');
     const code = new URL(url).searchParams.get('code')!;
+    expect(code).toMatch(/^[\w-]{20,}$/);
     const form = { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, client_id: clientId() };
     const bad: Record<string, string>[] = [
       { code_verifier: 'x'.repeat(43) },

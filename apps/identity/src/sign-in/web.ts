@@ -31,9 +31,10 @@ export function redirect(to: string, cookies: readonly string[] = []): IdentityH
   return { status: 303, headers: [['location', to], ...withCookies(cookies), ...PRIVATE], body: '' };
 }
 
+/** Addresses of sign-ins have codes and states, so no other origin sees them. With `no-referrer`, the origin of forms would be `null`. */
 const PRIVATE: [string, string][] = [
   ['cache-control', 'no-store'],
-  ['referrer-policy', 'no-referrer'],
+  ['referrer-policy', 'same-origin'],
 ];
 const withCookies = (cookies: readonly string[]): [string, string][] => cookies.map((cookie) => ['set-cookie', cookie]);
 

@@ -72,13 +72,18 @@ export class AuthorizationServers {
    * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
    */
   async discover(source: string, auth: UserAuth): Promise<UserAuth> {
-    const { issuer, authorization_url, token_url, client_secret, resource } = this.#opened(source, auth);
+    const { issuer, authorization_url, token_url, client_id, client_secret, resource } = this.#opened(source, auth);
     if ([issuer, authorization_url, token_url].some((value) => value !== undefined)) return auth;
     if (resource === undefined)
       throw notConfigured(source, 'needs auth.user.issuer, or authorization_url and token_url');
     const found = await this.#resource(source, resource);
     const named = found.authorization_servers?.[0];
     if (named === undefined) throw notConfigured(source, `names no authorization server; set auth.user.issuer`);
+    // The source is another's: its text is no setting, so a variable in it would send a secret of the fleet there.
+    if (named.includes('$') || !/^https?:$/.test(URL.parse(named)?.protocol ?? ''))
+      throw notConfigured(source, `names an authorization server that is no URL; set auth.user.issuer`);
+    if (client_id === undefined)
+      throw notConfigured(source, `names the authorization server ${named}, but has no auth.user.client_id`);
     if (client_secret !== undefined)
       throw notConfigured(
         source,

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { withDocumentServer, withServerResource } from './discovered-auth.js';
+import { boundToOrigins, withDocumentServer, withServerResource } from './discovered-auth.js';
 
 const USER = { mode: 'connect', client_id: 'fleet' } as const;
 const BASE = 'https://api.example.com/v1';
@@ -55,5 +55,17 @@ describe('the authorization server of a source', () => {
     expect(withServerResource({ user: USER }, url)).toEqual({ user: { ...USER, resource: url } });
     expect(withServerResource({ user: { ...USER, resource: 'https://x' } }, url)?.user.resource).toBe('https://x');
     expect(withServerResource(undefined, url)).toBeUndefined();
+  });
+});
+
+describe('credentials of users', () => {
+  it('are bound to the origins that get them, whatever the paths and their order', () => {
+    const of = (...urls: string[]) => boundToOrigins({ user: USER }, urls)?.user.sent_to;
+    expect(of('https://b.example.com/v1', 'https://a.example.com:8443/x', 'https://b.example.com/v2')).toEqual([
+      'https://a.example.com:8443',
+      'https://b.example.com',
+    ]);
+    expect(of('https://${HOST}/mcp')).toEqual(['https://${HOST}/mcp']);
+    expect(boundToOrigins(undefined, ['https://a.example.com'])).toBeUndefined();
   });
 });

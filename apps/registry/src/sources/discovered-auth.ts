@@ -28,6 +28,17 @@ export function withServerResource(auth: SourceAuth | undefined, url: string): S
   return { user: { ...auth.user, resource: url } };
 }
 
+/**
+ * `auth` with the origins of these addresses, which get the credentials of users. A source that moves to another origin then gets none that
+ * was given for the old one.
+ */
+export function boundToOrigins(auth: SourceAuth | undefined, urls: readonly string[]): SourceAuth | undefined {
+  if (!auth) return undefined;
+  // An address with variables has no origin yet, and counts as it is written.
+  const origins = new Set(urls.map((url) => (url.includes('$') ? url : (URL.parse(url)?.origin ?? url))));
+  return { user: { ...auth.user, sent_to: [...origins].toSorted() } };
+}
+
 function serverOf(scheme: JsonObject, baseUrl: string | undefined): Partial<UserAuth> | undefined {
   if (scheme['type'] === 'openIdConnect') {
     const url = addressOf(scheme['openIdConnectUrl'], baseUrl);

@@ -6,7 +6,7 @@ import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
 import { sourceName } from '../tool-key.js';
-import { withServerResource } from './discovered-auth.js';
+import { boundToOrigins, withServerResource } from './discovered-auth.js';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { unusedPatternsNote, withEntrySettings } from '../tool-settings.js';
 import {
@@ -46,7 +46,7 @@ export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): Tool
       url: entry.url,
       authority: authorityOf(entry, source, found),
       options: connectionOptions(entry, found.prior),
-      auth: withServerResource(entry.auth, entry.url),
+      auth: boundToOrigins(withServerResource(entry.auth, entry.url), [entry.url]),
     },
   };
   return [
@@ -95,7 +95,7 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
     url: entry.url,
     remoteName: functionName,
     options: parameters?.length ? connectionOptions(entry) : { ...connectionOptions(entry), whole_args: true },
-    auth: entry.auth,
+    auth: boundToOrigins(entry.auth, [entry.url]),
   };
   const definition: ToolDefinition = {
     name: entry.name,

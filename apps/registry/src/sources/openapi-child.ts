@@ -10,7 +10,7 @@ import type { OpenApiEntry } from '@toolfleet/fleet-file';
 import { assertAnyTool, convertDocument, parseSpec, type Conversion, type SpecWarning } from '@toolfleet/openapi';
 import { serveJobs } from '@toolfleet/resilience/child-program';
 import { unusedPatternsNote } from '../tool-settings.js';
-import { withDocumentServer } from './discovered-auth.js';
+import { boundToOrigins, withDocumentServer } from './discovered-auth.js';
 import { suppliedParameters, toOperationDefinition } from './openapi-definitions.js';
 import type { LoadedSpec } from './spec-reader.js';
 import { isCheckable } from './uncheckable-patterns.js';
@@ -74,10 +74,9 @@ function toDefinitions(entry: OpenApiEntry, conversion: Conversion, options: Jso
     code,
     message,
   }));
-  const { auth } = entry;
-  const found = auth
-    ? { ...entry, auth: withDocumentServer(auth, conversion.document.root, conversion.tools[0]?.baseUrl()) }
-    : entry;
+  const baseUrls = conversion.tools.flatMap((tool) => tool.baseUrl() ?? []);
+  const auth = entry.auth && withDocumentServer(entry.auth, conversion.document.root, baseUrls[0]);
+  const found = { ...entry, auth: boundToOrigins(auth, baseUrls) };
   for (const tool of conversion.tools) {
     const baseUrl = tool.baseUrl();
     if (baseUrl === undefined) refused.push({ name: tool.name, code: 'SERVER_URL_MISSING', message: NO_SERVER });

@@ -1,5 +1,6 @@
 import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
+import type { JsonObject } from '../json.js';
 import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 255 });
@@ -63,7 +64,14 @@ export interface SessionRevokeReply {
 }
 
 const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });
-const USER_AUTH = USER_AUTH_SCHEMA as Schema<unknown> as Schema<UserAuth>;
+/** The settings, and what the registry adds. */
+const USER_AUTH = {
+  ...USER_AUTH_SCHEMA,
+  properties: {
+    ...(USER_AUTH_SCHEMA['properties'] as JsonObject),
+    sent_to: { type: 'array', items: { type: 'string' } },
+  },
+} as Schema<unknown> as Schema<UserAuth>;
 /** The source of a tool, and its `auth.user`. */
 const OF_SOURCE = { source: SOURCE, auth: USER_AUTH };
 const OF_USER = { tenant_id: ID, user_id: ID };

@@ -30,7 +30,6 @@ export class AttemptStore {
 
   async begin({ state, verifier, granted, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
     const digest = digestOf(state);
-    await this.db.deleteFrom('connect_attempt').where('expires_at', '<', now).execute();
     await this.db
       .insertInto('connect_attempt')
       .values({
@@ -70,6 +69,20 @@ export class AttemptStore {
     const configured = JSON.parse(auth) as UserAuth;
     const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<Attempt, 'state' | 'verifier'>;
     return { tenant_id, user_id, source, auth: configured, granted: configured, redirectUri, ...secrets };
+  }
+
+  /** Deletes the attempts of a tenant or of one of its users, so that none is finished after a purge. */
+  async purge(tenantId: string, userId: string | undefined): Promise<void> {
+    await this.db
+      .deleteFrom('connect_attempt')
+      .where('tenant_id', '=', tenantId)
+      .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
+      .execute();
+  }
+
+  /** Deletes the attempts that ended before an instant. */
+  async forgetEnded(before: EpochMs): Promise<void> {
+    await this.db.deleteFrom('connect_attempt').where('expires_at', '<', before).execute();
   }
 }
 

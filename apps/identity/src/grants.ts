@@ -111,7 +111,9 @@ export class Grants {
 
   /** @returns how many grants were deleted, or found */
   async purge(tenantId: string, userId: string | undefined, isDryRun: boolean): Promise<number> {
-    const found = await this.deps.store.purge(tenantId, userId, isDryRun);
+    const { store, attempts } = this.deps;
+    if (!isDryRun) await attempts.purge(tenantId, userId);
+    const found = await store.purge(tenantId, userId, isDryRun);
     if (!isDryRun) this.#announce(found);
     return found.length;
   }

@@ -126,9 +126,10 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
         : client.refresh(grant.source, grant.auth, grant.secrets.refresh_token!),
     clock,
   });
+  const attempts = new AttemptStore(database.db, keys);
   const grants = new Grants({
     store,
-    attempts: new AttemptStore(database.db, keys),
+    attempts,
     client,
     refresh,
     exchanged,
@@ -157,7 +158,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       },
       stop: () => database.close(),
     },
-    new EndedRows([sessions, signIns, ...signIn.stores], clock, logger),
+    new EndedRows([sessions, signIns, attempts, ...signIn.stores], clock, logger),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     allowedEndpoints,

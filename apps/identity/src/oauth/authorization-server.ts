@@ -33,6 +33,8 @@ const INTERACTION_SECONDS = 600;
 const DEFAULT_DAYS = 30;
 /** The one scope of the resource: what a client may do is what its user may do over MCP. */
 const SCOPE = 'tools';
+/** Requests at once to hosts of clients: anyone can name one that answers slowly, and other sign-ins must not wait for it. */
+const MAX_FETCHES = 16;
 const RESOURCE_PATH = /^\/mcp(?:\/t\/[A-Za-z0-9_@-]{1,80})?$/;
 
 interface AuthorizationServerDeps {
@@ -151,7 +153,7 @@ export class AuthorizationServer {
     resource: string,
     scope: string,
   ): Promise<InteractionResults> {
-    const { sessions, settings, clock, logger } = this.deps;
+    const { sessions, records, settings, clock, logger } = this.deps;
     const now = clock.now();
     const session = {
       // No browser holds it: it is found by its id.
@@ -177,6 +179,7 @@ export class AuthorizationServer {
       },
       'a user connected an OAuth client',
     );
+    await records.confirmClient(clientId);
     const grant = new provider.Grant({ accountId, clientId });
     grant.addResourceScope(resource, SCOPE);
     const known = scope.split(' ').filter((name) => name === 'offline_access');
@@ -290,7 +293,7 @@ export class AuthorizationServer {
       // A session that was revoked has no account: its refresh tokens are refused.
       findAccount: async (_context, id) =>
         (await sessions.byId(id, clock.now())) ? { accountId: id, claims: () => ({ sub: id }) } : undefined,
-      fetch: fetch as never,
+      fetch: boundedFetch(fetch) as never,
       renderError: (context, out) => {
         const message = `The application cannot be connected: ${out.error_description ?? out.error}`;
         const { status, headers, body } = errorPage(new ToolError('REQUEST_INVALID', { message }));
@@ -331,6 +334,23 @@ async function dispatch(
     status: response.statusCode,
     headers: answered.filter(([name]) => !HOP_BY_HOP.has(name)),
     body: response.payload,
+  };
+}
+
+/** Fetches documents and keys of clients: whole, and few at once. */
+function boundedFetch(fetch: GuardedFetch): GuardedFetch {
+  let running = 0;
+  return async (input, init) => {
+    if (running >= MAX_FETCHES)
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Too many documents of clients are fetched at the moment' });
+    running += 1;
+    try {
+      const response = await fetch(input, init);
+      const body = await response.arrayBuffer();
+      return new Response(response.status === 200 ? body : null, { status: response.status, headers: response.headers });
+    } finally {
+      running -= 1;
+    }
   };
 }
 

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { EpochMs } from '@toolfleet/contracts';
 import { DAY_MS } from '@toolfleet/database';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
-import { sql, type Kysely } from 'kysely';
+import type { Kysely } from 'kysely';
 import { errors, type Adapter, type AdapterPayload } from 'oidc-provider';
 
 /** Columns of `oauth_record`. */
@@ -25,18 +24,28 @@ export interface OAuthTables {
 
 /** Registered clients that are not used for this long are forgotten. */
 const CLIENT_DAYS = 90;
-/** Anyone can register a client. */
-const MAX_CLIENTS = 5_000;
+/** The same while no user has connected one. */
+const UNCONFIRMED_MS = DAY_MS;
+/**
+ * Anyone can send authorization requests and register clients. Of those that no user has confirmed, the oldest are forgotten: a refusal of
+ * new ones would let one sender lock out all others.
+ */
+const MAX_UNCONFIRMED = 5_000;
+/** Rows are counted once for so many new ones. */
+const PRUNE_EVERY = 100;
 
 /**
  * Codes, tokens, grants, interactions and registered clients of the authorization server, sealed, and found by the hash of their ids: who
  * reads the database can use none of them.
  */
 export class OAuthRecords {
+  #added = 0;
+
   constructor(
     private readonly db: Kysely<OAuthTables>,
     private readonly keys: KeyRing,
     private readonly clock: Clock,
+    private readonly maxUnconfirmed = MAX_UNCONFIRMED,
   ) {}
 
   /** The store of one kind, as `oidc-provider` wants it. */
@@ -59,25 +68,29 @@ export class OAuthRecords {
   async find(kind: string, id: string): Promise<AdapterPayload | undefined> {
     const row = await this.#valid().where('digest', '=', digestOf(kind, id)).executeTakeFirst();
     const now = this.clock.now();
-    // A registration lives as long as it is used; once a day is enough to know that.
-    if (row && kind === 'Client' && Number(row.expires_at) - now < (CLIENT_DAYS - 1) * DAY_MS)
-      await this.db
-        .updateTable('oauth_record')
-        .set({ expires_at: now + CLIENT_DAYS * DAY_MS })
-        .where('digest', '=', row.digest)
-        .execute();
+    const leftMs = row && kind === 'Client' ? Number(row.expires_at) - now : 0;
+    // A registration that a user confirmed lives as long as it is used; once a day is enough to know that.
+    if (leftMs > UNCONFIRMED_MS && leftMs < (CLIENT_DAYS - 1) * DAY_MS) await this.confirmClient(id);
     return this.#payload(row);
   }
 
-  /** Deletes what has expired. */
-  async forgetEnded(before: EpochMs): Promise<void> {
-    await this.db.deleteFrom('oauth_record').where('expires_at', '<', before).execute();
+  /** Keeps the registration of a client that a user has connected. Nothing for clients with a document. */
+  async confirmClient(id: string): Promise<void> {
+    await this.db
+      .updateTable('oauth_record')
+      .set({ expires_at: this.clock.now() + CLIENT_DAYS * DAY_MS })
+      .where('digest', '=', digestOf('Client', id))
+      .execute();
+  }
+
+  /** Deletes what has expired, at once: anyone can cause records. */
+  async forgetEnded(): Promise<void> {
+    await this.db.deleteFrom('oauth_record').where('expires_at', '<', this.clock.now()).execute();
   }
 
   async #upsert(kind: string, id: string, payload: AdapterPayload, expiresIn?: number): Promise<void> {
-    if (kind === 'Client') await this.#refuseTooManyClients();
     const digest = digestOf(kind, id);
-    const seconds = expiresIn ?? CLIENT_DAYS * 86_400;
+    const seconds = expiresIn ?? UNCONFIRMED_MS / 1_000;
     const row = {
       kind,
       grant_id: kind === 'Grant' ? null : (payload.grantId ?? null),
@@ -90,6 +103,9 @@ export class OAuthRecords {
       .values({ ...row, digest, consumed_at: null })
       .onConflict((conflict) => conflict.column('digest').doUpdateSet(row))
       .execute();
+    if (kind !== 'Client' && kind !== 'Interaction') return;
+    this.#added += 1;
+    if (this.#added % PRUNE_EVERY === 0) for (const counted of ['Client', 'Interaction']) await this.#prune(counted);
   }
 
   /** Of several that use a code or refresh token at once, one does. */
@@ -103,17 +119,24 @@ export class OAuthRecords {
     if (numUpdatedRows === 0n) throw new errors.InvalidGrant('it was used before');
   }
 
-  async #refuseTooManyClients(): Promise<void> {
-    const { count } = await this.db
+  /** Forgets the oldest records of a kind that no user has confirmed. */
+  async #prune(kind: string): Promise<void> {
+    const unconfirmed = this.db
       .selectFrom('oauth_record')
-      .where('kind', '=', 'Client')
-      .where('expires_at', '>', this.clock.now())
-      .select(sql<number>`count(*)`.as('count'))
-      .executeTakeFirstOrThrow();
-    if (Number(count) >= MAX_CLIENTS)
-      throw new errors.TemporarilyUnavailable(
-        `${MAX_CLIENTS} clients are registered; use a client id metadata document`,
-      );
+      .where('kind', '=', kind)
+      .where('expires_at', '<=', this.clock.now() + UNCONFIRMED_MS);
+    const newest = await unconfirmed
+      .select('expires_at')
+      .orderBy('expires_at', 'desc')
+      .offset(this.maxUnconfirmed)
+      .limit(1)
+      .executeTakeFirst();
+    if (!newest) return;
+    await this.db
+      .deleteFrom('oauth_record')
+      .where('kind', '=', kind)
+      .where('expires_at', '<=', newest.expires_at)
+      .execute();
   }
 
   #valid() {

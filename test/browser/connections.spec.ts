@@ -23,7 +23,7 @@ describe.skipIf(CHROMIUM === undefined)('the connect page', () => {
   beforeAll(async () => {
     const port = await freePort();
     const origin = `http://127.0.0.1:${port}`;
-    login = await startAuthorizationServer([`${origin}/console/connected`]);
+    login = await startAuthorizationServer([`${origin}/console/connected/mcp/mine`]);
     upstream = await startAccountServer((token) => login.accountOf(token));
     upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts');
     const url = `${upstream.origin}/mcp`;

@@ -20,22 +20,26 @@ const BOB = 'key-of-bob-a0b1c2d3e4f506172839';
 
 const CLIENT_SECRET = 'secret-of-the-fleet';
 /** Registered at the authorization server; the browser of the test does not follow it. */
-const REDIRECT = 'http://127.0.0.1:33418/connected';
+const backTo = (source: string): string => `http://127.0.0.1:33418/connected/${source}`;
+const REDIRECT = backTo('mcp/mine');
 /** 200 users and five kills. */
 const LONG = process.env['USER_TOKENS_LONG'] !== undefined;
 /** Address of the gateway as people know it. */
 const PUBLIC = 'https://fleet.example.com';
-const PAGE = `${PUBLIC}/console/connected`;
+const PAGE = `${PUBLIC}/console/connected/mcp/mine`;
 
 let upstream: AccountServer;
+/** Where a source moves to. */
+let other: AccountServer;
 let login: AuthorizationServer;
 let fleet: TestFleet;
 /** Keys at the gateway of two users of one tenant. */
 let ann: string;
 let bob: string;
 beforeAll(async () => {
-  login = await startAuthorizationServer([REDIRECT, PAGE, `${PUBLIC}/auth/callback`]);
+  login = await startAuthorizationServer([REDIRECT, backTo('mcp/discovered'), PAGE, `${PUBLIC}/auth/callback`]);
   upstream = await startAccountServer((token) => login.accountOf(token));
+  other = await startAccountServer();
   upstream.authorizationServer = login.issuer;
   upstream.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann@accounts').set(BOB, 'bob@accounts');
   const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
@@ -88,7 +92,8 @@ beforeAll(async () => {
       },
     },
     env: {
-      EGRESS_ALLOWED_ENDPOINTS: `${upstream.origin},${login.issuer}`,
+      EGRESS_ALLOWED_ENDPOINTS: `${upstream.origin},${other.origin},${login.issuer}`,
+      MCP_ALLOWED_DOMAINS: '127.0.0.1',
       MCP_CB_FAILURES: '2',
       OPENAPI_CB_FAILURES: '2',
     },
@@ -106,6 +111,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await fleet?.stop();
   await upstream?.stop();
+  await other?.stop();
   await login?.stop();
 });
 
@@ -195,16 +201,16 @@ describe('a sign-in at an authorization server', () => {
     const path = '/api/v1/connections/mcp/mine/authorize';
     return String((await fleet.ask({ path, body: { redirect_uri: REDIRECT }, key })).body.authorization_url);
   };
-  const finish = (redirect: string, key: string): Promise<Answer> =>
-    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key });
+  const finish = (redirect: string, key: string, redirect_uri = REDIRECT): Promise<Answer> =>
+    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect, redirect_uri }, key });
   const call = (key: string) => fleet.call('mine_whoami', {}, { key });
 
   it('uses PKCE, and goes back to loopback addresses only', async () => {
     const { searchParams } = new URL(await begin(ann));
     expect(searchParams.get('code_challenge_method')).toBe('S256');
-    const body = { redirect_uri: 'https://evil.example.com/connected' };
     const path = '/api/v1/connections/mcp/mine/authorize';
-    expect(await fleet.ask({ path, body, key: ann })).toMatchObject({ status: 400 });
+    for (const redirect_uri of ['https://evil.example.com/connected/mcp/mine', backTo('mcp/discovered')])
+      expect(await fleet.ask({ path, body: { redirect_uri }, key: ann })).toMatchObject({ status: 400 });
   });
 
   it('can be finished by the user that began it only, once, and with the state and issuer that were sent', async () => {
@@ -226,13 +232,27 @@ describe('a sign-in at an authorization server', () => {
     });
   });
 
+  it('takes no answer that came to the address of another source, from servers without iss as well', async () => {
+    const redirect = await login.signIn(await begin(bob), 'bob@login');
+    expect(await finish(redirect, bob, backTo('mcp/discovered'))).toMatchObject({
+      status: 400,
+      body: { error: expect.stringContaining('belongs to another source') as string },
+    });
+    expect(await finish(redirect, bob)).toMatchObject({ status: 400 });
+    expect((await connections(bob)).find(({ source }) => source === 'mcp/mine')?.connected).toBe(false);
+  });
+
   it('is at the server that the source itself names, for public clients', async () => {
     const path = '/api/v1/connections/mcp/discovered/authorize';
-    const begun = await fleet.ask({ path, body: { redirect_uri: REDIRECT }, key: ann });
+    const redirect_uri = backTo('mcp/discovered');
+    const begun = await fleet.ask({ path, body: { redirect_uri }, key: ann });
     const url = String(begun.body.authorization_url);
     expect(new URL(url).searchParams.get('resource')).toBe(`${upstream.origin}/mcp`);
     const redirect = await login.signIn(url, 'ann@discovered');
-    expect(await finish(redirect, ann)).toMatchObject({ status: 200, body: { source: 'mcp/discovered' } });
+    expect(await finish(redirect, ann, redirect_uri)).toMatchObject({
+      status: 200,
+      body: { source: 'mcp/discovered' },
+    });
     expect((await fleet.call('discovered_whoami', {}, { key: ann })).body.output).toBe('ann@discovered');
     await eventually('a refresh', async () => {
       expect((await fleet.call('discovered_whoami', {}, { key: ann })).body.output).toBe('ann@discovered');
@@ -295,17 +315,18 @@ describe('the connect page', () => {
     const begin = (redirect_uri: string) =>
       fleet.ask({ path: '/api/v1/connections/mcp/mine/authorize', body: { redirect_uri }, key: ann });
     for (const uri of [
-      'https://fleet.example.com.evil.example/console/connected',
+      'https://fleet.example.com.evil.example/console/connected/mcp/mine',
       `${PAGE}/../../evil`,
       `${PAGE}?next=https://evil.example`,
-      'https://evil.example/console/connected',
+      'https://evil.example/console/connected/mcp/mine',
+      `${PUBLIC}/console/connected`,
       'javascript:alert(1)',
-      'http://127.0.0.1:80@evil.example/connected',
+      'http://127.0.0.1:80@evil.example/connected/mcp/mine',
     ])
       expect(await begin(uri), uri).toMatchObject({ status: 400, body: { details: { fields: ['redirect_uri'] } } });
     const { authorization_url: url } = (await begin(PAGE)).body;
     expect(new URL(String(url)).searchParams.get('redirect_uri')).toBe(PAGE);
-    const page = await fleet.ask({ path: '/console/connected?code=a&state=b', key: null });
+    const page = await fleet.ask({ path: '/console/connected/mcp/mine?code=a&state=b', key: null });
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
     expect(page.text).toContain('<div id="root">');
   });
@@ -403,7 +424,8 @@ it('refuses a code that was used, also with the state of a new sign-in, and give
     const path = '/api/v1/connections/mcp/mine/authorize';
     return String((await fleet.ask({ path, body: { redirect_uri }, key: bob })).body.authorization_url);
   };
-  const finish = (redirect: string) => fleet.ask({ path: '/api/v1/connections/finish', body: { redirect }, key: bob });
+  const finish = (redirect: string) =>
+    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect, redirect_uri: PAGE }, key: bob });
   const used = await login.signIn(await begin(PAGE), 'bob@login');
   expect(await finish(used)).toMatchObject({ status: 200 });
   const replayed = new URLSearchParams(used);
@@ -416,17 +438,6 @@ it('refuses keys for sources that take none, or are not there', async () => {
   expect(await connect('mcp/accounts', 'snow\u2603man', ann)).toMatchObject({ status: 400 });
 });
 
-it('a purge of the user deletes the grants', async () => {
-  expect(await connect('mcp/accounts', ANN, ann)).toMatchObject({ status: 204 });
-  const body = { tenant_id: 'acme', user_id: 'app', dry_run: true };
-  const { id } = (await fleet.ask({ path: '/api/v1/purges', body, key: fleet.operatorKey })).body;
-  // This fleet has no workspaces, whose step waits for them.
-  await eventually('it has counted', async () => {
-    const found = (await fleet.ask({ path: `/api/v1/purges/${id}`, key: fleet.operatorKey })).body;
-    return found.counts.grants === 3;
-  });
-});
-
 it('no credential of a user is in logs, in Redis, or in a database in clear', async () => {
   expect(await connect('mcp/accounts', ANN, ann)).toMatchObject({ status: 204 });
   const redis = fleet.redis.client();
@@ -436,7 +447,54 @@ it('no credential of a user is in logs, in Redis, or in a database in clear', as
   for (const file of files) contents.push(await readFile(join(fleet.folder, file), 'latin1').catch(() => ''));
   contents.push(fleet.logs());
   expect(contents.join('').length).toBeGreaterThan(10_000);
-  for (const secret of [ANN, BOB])
+  expect(login.issued.size).toBeGreaterThan(20);
+  for (const secret of [ANN, BOB, ...login.issued])
     for (const form of [secret, Buffer.from(secret).toString('base64').replace(/=+$/, '')])
       expect(contents.filter((text) => text.includes(form))).toEqual([]);
+});
+
+it('a source that moves to another server gets no credential that was given for the old one', async () => {
+  other.accounts.set(DISCOVERY_KEY, 'the source').set(ANN, 'ann elsewhere');
+  const register = async ({ origin }: AccountServer) => {
+    const body = {
+      name: 'moving',
+      url: `${origin}/mcp`,
+      headers: { Authorization: '${DISCOVERY_KEY}' },
+      visibility: 'fleet',
+      auth: { user: { mode: 'api_key' } },
+    };
+    const registered = await fleet.ask({ path: '/api/v1/sources/mcp', body, key: fleet.operatorKey });
+    expect(registered.status, registered.text).toBe(201);
+  };
+  const call = () => fleet.call('moving_whoami', {}, { key: ann });
+  const give = () => connect('mcp/moving', ANN, ann);
+  await register(upstream);
+  await eventually('the source is there', async () => (await give()).status === 204);
+  expect((await call()).body.output).toBe('ann@accounts');
+  await register(other);
+  await eventually('the source has moved', async () => (await call()).body.code === 'AUTHORIZATION_REQUIRED');
+  expect((await call()).body.error).toContain('asks for another authorization');
+  expect(other.served('ann elsewhere')).toBe(0);
+  expect(await give()).toMatchObject({ status: 204 });
+  expect((await call()).body.output).toBe('ann elsewhere');
+});
+
+it('a purge of the user deletes the grants', async () => {
+  const connected = async (user: string) =>
+    (await connections(fleet.adminKey, `?user_id=${user}`)).filter(({ connected: is }) => is).length;
+  const purge = async (user_id: string, dry_run: boolean): Promise<void> => {
+    const body = { tenant_id: 'acme', user_id, dry_run };
+    const begun = await fleet.ask({ path: '/api/v1/purges', body, key: fleet.operatorKey });
+    expect(begun.status, begun.text).toBe(202);
+    // This fleet has no workspaces, whose step waits for them.
+    await eventually('the grants are counted', async () => {
+      const { body: found } = await fleet.ask({ path: `/api/v1/purges/${begun.body.id}`, key: fleet.operatorKey });
+      return found.counts?.grants > 0;
+    });
+  };
+  expect(await connect('mcp/accounts', BOB, bob)).toMatchObject({ status: 204 });
+  await purge('admin', true);
+  expect(await connected('admin')).toBeGreaterThan(0);
+  await purge('app', false);
+  expect(await connected('app')).toBe(0);
 });

@@ -51,26 +51,31 @@ export function returnToPlace(): void {
   }
 }
 
-/** Path to which authorization servers send the browser back. */
-const RETURN_PATH = '/console/connected';
-/** The query with which the browser came back, until it is finished. */
-let returned: string | undefined;
+/** Paths to which authorization servers send the browser back, one for each source. */
+const RETURN_PATHS = '/console/connected/';
+/** What a browser came back with: the query, and the address without it. */
+interface Returned {
+  redirect: string;
+  redirect_uri: string;
+}
+let returned: Returned | undefined;
 
-/** Where an authorization server sends the browser back to. */
-export const connectReturnUrl = (): string => location.origin + RETURN_PATH;
+/** Where the authorization server of a source sends the browser back to. */
+export const connectReturnUrl = (source: string): string => location.origin + RETURN_PATHS + source;
 
 /** Takes the answer of an authorization server out of the address, so that neither the history nor a reload has its code. */
 export function readReturn(): void {
-  if (location.pathname !== RETURN_PATH) return;
-  returned = location.search.slice(1);
+  if (!location.pathname.startsWith(RETURN_PATHS)) return;
+  const redirect = location.search.slice(1);
+  if (redirect !== '') returned = { redirect, redirect_uri: location.origin + location.pathname };
   history.replaceState(null, '', '/console#/connections');
 }
 
-/** The query of that answer, once; undefined if there is none. */
-export function takeReturn(): string | undefined {
-  const query = returned;
+/** That answer, once; undefined if there is none. */
+export function takeReturn(): Returned | undefined {
+  const taken = returned;
   returned = undefined;
-  return query || undefined;
+  return taken;
 }
 
 /** The signed-in caller and its API. */

@@ -10,6 +10,8 @@ export interface AuthorizationServer {
   readonly early: number;
   /** Exchanges in their order: the token that was requested, the user, the audience. */
   readonly exchanges: string[];
+  /** Every access, refresh and ID token. */
+  readonly issued: ReadonlySet<string>;
   refusesExchanges: boolean;
   /** Issuer of assertions that it takes. */
   trusts: string | undefined;

@@ -71,6 +71,7 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     refreshes: new Map(),
     early: 0,
     exchanges: [],
+    issued: new Set(),
     refusesExchanges: false,
     trusts: undefined,
     beforeAnswer: undefined,
@@ -137,7 +138,9 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
   );
   provider.on('grant.revoked', () => (facts.revoked += 1));
   const issuedAt = new Map();
-  provider.on('grant.success', ({ oidc }) => {
+  provider.on('grant.success', ({ oidc, body }) => {
+    for (const name of ['access_token', 'refresh_token', 'id_token'])
+      if (body[name] !== undefined) facts.issued.add(body[name]);
     const { accountId } = oidc.entities.Account ?? {};
     const ofClient = `${oidc.client?.clientId} ${accountId}`;
     const ageMs = performance.now() - (issuedAt.get(ofClient) ?? Number.NEGATIVE_INFINITY);

@@ -77,10 +77,15 @@ export class Grants {
   }
 
   /** Ends a sign-in: stores what the authorization server grants. @returns the source */
-  async finish({ redirect, ...user }: GrantFinish): Promise<string> {
+  async finish({ redirect, redirect_uri: cameTo, ...user }: GrantFinish): Promise<string> {
     const { attempts, client, clock, store } = this.deps;
     const parameters = new URLSearchParams(redirect);
     const attempt = await attempts.take(parameters.get('state') ?? '', user, clock.now());
+    // The code is of the server whose registered address the browser came to. Servers without `iss` (RFC 9207) are told apart by it alone.
+    if (attempt.redirectUri !== cameTo)
+      throw new ToolError('REQUEST_INVALID', {
+        message: `The answer belongs to another source than ${attempt.source}; connect again`,
+      });
     const { auth, granted, source } = attempt;
     const tokens = await client.finish(source, granted, parameters, attempt);
     const now = clock.now();

@@ -7,8 +7,6 @@ import type { SignedTokens } from './signed-tokens.js';
 const LINK_MS: Milliseconds = 3_600_000;
 /** Page of the console; the first gateway that serves one serves it (apps/console). */
 const PAGE = '/console';
-/** Where authorization servers send the browser back to. */
-const RETURN_PATH = `${PAGE}/connected`;
 
 /** A user of a tenant. */
 interface LinkedUser {
@@ -45,8 +43,19 @@ export class ConnectLinks {
   }
 }
 
-/** The address at which the page takes the answer of an authorization server. @param base public address of the gateway */
-export const connectReturnUrl = (base: string): string => `${base}${RETURN_PATH}`;
+/** A program of the user; its port is free to choose (RFC 8252 section 7.3). */
+const LOOPBACK = /^http:\/\/127\.0\.0\.1:\d{1,5}$/;
+
+/**
+ * Whether an authorization server may send the browser of a user to an address: the page of the source, or its path at a loopback port. Each
+ * source has an address of its own, so that the code of one server is never taken for that of another (mix-up, RFC 9700 section 4.4.2).
+ * @param base public address of the gateway; undefined: there is no page
+ */
+export function isReturnUrl(url: string, base: string | undefined, source: string): boolean {
+  const path = `/connected/${source}`;
+  if (base !== undefined && url === `${base}${PAGE}${path}`) return true;
+  return url.endsWith(path) && LOOPBACK.test(url.slice(0, -path.length));
+}
 
 const bindingOf = ({ tenantId, userId }: LinkedUser, source: string): string =>
   createHash('sha256')

@@ -18,7 +18,7 @@ export {
   readRawCredential,
   unauthenticated,
 } from './credential.js';
-export { ConnectLinks, connectReturnUrl } from './connect-links.js';
+export { ConnectLinks, isReturnUrl } from './connect-links.js';
 export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';

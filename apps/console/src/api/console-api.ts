@@ -102,9 +102,9 @@ export class ConsoleApi {
       body: { redirect_uri, link },
       timeoutMs: REGISTER_TIMEOUT_MS,
     });
-  /** Ends it with the query with which the browser came back. */
-  finishConnection = (redirect: string) =>
-    this.#client.request('POST /api/v1/connections/finish', { body: { redirect }, timeoutMs: REGISTER_TIMEOUT_MS });
+  /** Ends it with the query with which the browser came back, and where. */
+  finishConnection = (body: { redirect: string; redirect_uri: string }) =>
+    this.#client.request('POST /api/v1/connections/finish', { body, timeoutMs: REGISTER_TIMEOUT_MS });
   disconnect = (id: string, user_id?: string) =>
     this.#client.request('DELETE /api/v1/connections/{kind}/{name}', { ...ofConnection(id), query: { user_id } });
   webhooks = (signal?: AbortSignal) => this.#client.request('GET /api/v1/webhooks', { signal });

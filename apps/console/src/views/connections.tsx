@@ -29,8 +29,8 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
     }
   };
   useEffect(() => {
-    const redirect = takeReturn();
-    if (redirect !== undefined) void run(async () => setConnected((await api.finishConnection(redirect)).source));
+    const back = takeReturn();
+    if (back !== undefined) void run(async () => setConnected((await api.finishConnection(back)).source));
     // Once, when the browser comes back.
   }, []);
   const done = (source: string) => {
@@ -117,7 +117,7 @@ function ConnectionCard({
   const { api } = useSigned();
   const signIn = () =>
     run(async () => {
-      const redirectUri = connectReturnUrl();
+      const redirectUri = connectReturnUrl(source);
       location.assign((await api.authorizeConnection(source, redirectUri, link)).authorization_url);
     });
   const putKey = (key: string) => run(() => api.putConnection(source, key, link).then(() => onConnected(source)));

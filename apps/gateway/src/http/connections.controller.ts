@@ -1,5 +1,5 @@
 import { Controller, Req } from '@nestjs/common';
-import { connectReturnUrl, requireRight, type ConnectLinks } from '@toolfleet/access';
+import { isReturnUrl, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type {
@@ -28,8 +28,6 @@ import { Input, Serves } from '../server/routes.js';
 const ASK_MS = 10_000;
 /** `identity` asks an authorization server meanwhile. */
 const SIGN_IN_MS = 40_000;
-/** A program of the user; its port is free to choose. */
-const LOOPBACK_REDIRECT = /^http:\/\/127\.0\.0\.1:\d{1,5}\/connected$/;
 
 /** What the routes of connections need of the gateway. */
 export class ConnectionSettings {
@@ -101,14 +99,12 @@ export class ConnectionsController {
     @Input() { path, body }: RouteInput<'POST /api/v1/connections/{kind}/{name}/authorize'>,
     @Req() { raw }: FastifyRequest,
   ) {
-    const base = publicBase(raw, this.settings.address);
-    const ownPage = base === undefined ? undefined : connectReturnUrl(base);
-    if (body.redirect_uri !== ownPage && !LOOPBACK_REDIRECT.test(body.redirect_uri))
+    const [source, auth] = await this.#source(caller, path);
+    if (!isReturnUrl(body.redirect_uri, publicBase(raw, this.settings.address), source))
       throw new ToolError('REQUEST_INVALID', {
-        message: `redirect_uri must be http://127.0.0.1:<port>/connected${ownPage === undefined ? '' : ` or ${ownPage}`}`,
+        message: `redirect_uri must be <address of this gateway>/console/connected/${source} or http://127.0.0.1:<port>/connected/${source}`,
         details: { fields: ['redirect_uri'] },
       });
-    const [source, auth] = await this.#source(caller, path);
     this.#checkLink(caller, source, body.link);
     const begun: GrantAuthorize = {
       tenant_id: caller.tenantId,
@@ -123,7 +119,7 @@ export class ConnectionsController {
   /** The code passes through to `identity`, which alone has the verifier. */
   @Serves('POST /api/v1/connections/finish')
   finish(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/connections/finish'>) {
-    const ended: GrantFinish = { tenant_id: caller.tenantId, user_id: userOf(caller), redirect: body.redirect };
+    const ended: GrantFinish = { tenant_id: caller.tenantId, user_id: userOf(caller), ...body };
     return this.#ask<GrantFinishReply>(SUBJECTS.grantFinish, ended, SIGN_IN_MS);
   }
 

@@ -15,8 +15,8 @@ import { sendError } from '../server/error.filter.js';
 
 /** Path of the console, the same as in its build (apps/console/vite.config.ts). */
 const CONSOLE_PATH = '/console';
-/** Page to which authorization servers send browsers back; the console reads the query. */
-const RETURN_PATH = `${CONSOLE_PATH}/connected`;
+/** Pages to which authorization servers send browsers back, one for each source; the console reads the address. */
+const RETURN_PATHS = `${CONSOLE_PATH}/connected/`;
 const INDEX = 'index.html';
 /** Names under this folder carry a hash of their content. */
 const HASHED = 'assets/';
@@ -66,7 +66,6 @@ async function readConsole(folder: string): Promise<ReadonlyMap<string, ConsoleF
   if (!index) throw new Error(`${folder} holds no ${INDEX}`);
   files.set(CONSOLE_PATH, index);
   files.set(`${CONSOLE_PATH}/`, index);
-  files.set(RETURN_PATH, index);
   return files;
 }
 
@@ -107,7 +106,7 @@ export class MountedConsole implements Mounted {
     const files = await this.read();
     const serve = (request: FastifyRequest, reply: FastifyReply): void => {
       const path = request.url.split('?', 1)[0]!;
-      const file = files?.get(path);
+      const file = files?.get(path.startsWith(RETURN_PATHS) ? CONSOLE_PATH : path);
       if (file) return send(request, reply, file);
       const message = files
         ? 'No such file of the console'

@@ -119,6 +119,8 @@ export const GRANT_FINISH = record({
   ...OF_USER,
   /** The query of the redirect: `code`, `state`, `iss`, `error`. */
   redirect: text(undefined, { minLength: 1, maxLength: 16_384 }),
+  /** The address without its query. */
+  redirect_uri: URL_TEXT,
 });
 export type GrantFinish = Value<typeof GRANT_FINISH>;
 export interface GrantFinishReply {

@@ -69,12 +69,12 @@ export const CONNECTION_ROUTES = {
     path: SOURCE_PATH,
     body: closed({
       redirect_uri: text(
-        'Where the browser comes back: the page /console/connected of the gateway, or a loopback address of the caller (RFC 8252 section 7.3)',
+        'Where the browser comes back: /console/connected/<source> of the gateway, or /connected/<source> at a loopback port of the caller (RFC 8252 section 7.3), with the source as it is listed',
         { maxLength: 2_000 },
       ),
       link: LINK,
     }),
-    example: { redirect_uri: 'http://127.0.0.1:33418/connected' },
+    example: { redirect_uri: 'http://127.0.0.1:33418/connected/mcp/mail' },
     answers: { 200: answer('Open the address in a browser', record({ authorization_url: text() })) },
     errors: ['SERVICE_UNAVAILABLE', 'SOURCE_REFUSED'],
   },
@@ -82,8 +82,14 @@ export const CONNECTION_ROUTES = {
     id: 'finishConnection',
     tag: 'connections',
     summary: 'Ends the sign-in that the same caller has begun: stores what the authorization server grants',
-    body: closed({ redirect: text('The query with which the browser came back', { minLength: 1, maxLength: 16_384 }) }),
-    example: { redirect: 'code=abc&state=xyz&iss=https%3A%2F%2Flogin.example.com' },
+    body: closed({
+      redirect: text('The query with which the browser came back', { minLength: 1, maxLength: 16_384 }),
+      redirect_uri: text('The address to which it came back, without the query', { minLength: 1, maxLength: 2_000 }),
+    }),
+    example: {
+      redirect: 'code=abc&state=xyz&iss=https%3A%2F%2Flogin.example.com',
+      redirect_uri: 'http://127.0.0.1:33418/connected/mcp/mail',
+    },
     answers: { 200: answer('Connected', record({ source: text() })) },
     errors: ['SERVICE_UNAVAILABLE', 'SOURCE_REFUSED'],
   },

@@ -37,16 +37,19 @@ describe('connections', () => {
     listed();
     routes.set('POST /api/v1/connections/openapi/hr/authorize', ({ body }) => {
       const redirect = String(body?.['redirect_uri']);
-      expect(redirect).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/connected$/);
+      expect(redirect).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/connected\/openapi\/hr@acme$/);
       // The browser: other paths of the port are not the answer.
-      void fetch(redirect.replace('/connected', '/favicon.ico')).then(() => fetch(`${redirect}?code=abc&state=xyz`));
+      void fetch(redirect.replace(/\/connected.*/, '/favicon.ico')).then(() => fetch(`${redirect}?code=abc&state=xyz`));
       return { status: 200, body: { authorization_url: 'https://login.example.com/authorize?state=xyz' } };
     });
     routes.set('POST /api/v1/connections/finish', () => ({ status: 200, body: { source: 'openapi/hr@acme' } }));
     const { code, out, error } = await run(['connections', 'connect', 'openapi/hr']);
     expect([code, out]).toEqual([0, 'https://login.example.com/authorize?state=xyz\n']);
     expect(error).toContain('Connected: calls of openapi/hr@acme act as you');
-    expect(seen.at(-1)?.body).toEqual({ redirect: 'code=abc&state=xyz' });
+    expect(seen.at(-1)?.body).toEqual({
+      redirect: 'code=abc&state=xyz',
+      redirect_uri: expect.stringMatching(/\/connected\/openapi\/hr@acme$/) as string,
+    });
   });
 
   it('are revoked, also of another user, and sealed again until nothing is left', async () => {

@@ -52,20 +52,23 @@ function toRow({ source, mode, connected, reason, connected_at: at }: RouteAnswe
 /** Connects by a key, or in a browser. */
 async function connect(context: CommandContext, path: Source): Promise<number> {
   const known = await context.gateway().request('GET /api/v1/connections', { query: {} });
-  const mode = known.find(
-    ({ source }) => source.replace(/@.*/, '') === `${path.kind}/${path.name}`.replace(/@.*/, ''),
-  )?.mode;
+  const named = `${path.kind}/${path.name}`;
+  const { mode, source = named } =
+    known.find((listed) => listed.source.replace(/@.*/, '') === named.replace(/@.*/, '')) ?? {};
   if (mode === 'exchange' || mode === 'id_jag')
-    throw new CliError(`${path.kind}/${path.name} acts with your sign-in; there is nothing to connect`);
-  return mode === 'connect' ? signIn(context, path) : putKey(context, path);
+    throw new CliError(`${named} acts with your sign-in; there is nothing to connect`);
+  return mode === 'connect' ? signIn(context, path, source) : putKey(context, path);
 }
 
-/** Waits on a loopback port for the browser to come back from the authorization server (RFC 8252 section 7.3). */
-async function signIn({ gateway, terminal }: CommandContext, path: Source): Promise<number> {
+/**
+ * Waits on a loopback port for the browser to come back from the authorization server (RFC 8252 section 7.3).
+ * @param source as it is listed: its address tells the servers of sources apart
+ */
+async function signIn({ gateway, terminal }: CommandContext, path: Source, source: string): Promise<number> {
   const redirected = Promise.withResolvers<string>();
   const server = createServer((request, response) => {
     const { pathname, search } = new URL(request.url ?? '/', 'http://127.0.0.1');
-    if (pathname !== '/connected') return void response.writeHead(404).end();
+    if (pathname !== `/connected/${source}`) return void response.writeHead(404).end();
     response
       .writeHead(200, { 'content-type': 'text/plain' })
       .end('You can close this page and go back to the terminal.\n');
@@ -73,17 +76,16 @@ async function signIn({ gateway, terminal }: CommandContext, path: Source): Prom
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
-    const redirect_uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/connected`;
+    const redirect_uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/connected/${source}`;
     const begun = await gateway().request('POST /api/v1/connections/{kind}/{name}/authorize', {
       path,
       body: { redirect_uri },
     });
     terminal.error(`Open this address in a browser:\n`);
     terminal.out(`${begun.authorization_url}\n`);
-    const { source } = await gateway().request('POST /api/v1/connections/finish', {
-      body: { redirect: await redirected.promise },
-    });
-    terminal.error(`Connected: calls of ${source} act as you\n`);
+    const redirect = await redirected.promise;
+    const connected = await gateway().request('POST /api/v1/connections/finish', { body: { redirect, redirect_uri } });
+    terminal.error(`Connected: calls of ${connected.source} act as you\n`);
     return EXIT.ok;
   } finally {
     server.close();

@@ -6,13 +6,16 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { SignedTokens } from '@toolfleet/access';
+import { issueDelegation } from '@toolfleet/access/signed-tokens';
+import { SystemClock } from '@toolfleet/resilience';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAccountServer, type AccountServer } from '../fleet/account-server.js';
 import { startAuthorizationServer, type AuthorizationServer } from '../../apps/identity/spec/authorization-server.mjs';
 import { BrowserDouble } from '../doubles/browser-double.js';
 import { callAsTokenUsers } from '../fleet/token-users.js';
-import { TestFleet, type Answer } from '../fleet/test-fleet.js';
+import { TestFleet, TOKEN_SECRET, type Answer } from '../fleet/test-fleet.js';
 
 const DISCOVERY_KEY = 'the-key-of-the-source-0123456789';
 const ANN = 'key-of-ann-4f1b2c3d4e5f60718293';
@@ -438,6 +441,29 @@ it('refuses keys for sources that take none, or are not there', async () => {
   expect(await connect('mcp/accounts', 'snow\u2603man', ann)).toMatchObject({ status: 400 });
 });
 
+it('the token of a call, which tools that call tools have, changes and shows no account and no sign-in', async () => {
+  const clock = new SystemClock();
+  const key = issueDelegation(new SignedTokens(TOKEN_SECRET, clock), {
+    principal: { tenantId: 'acme', userId: 'app', roles: [], tools: ['*'], via: 'api_key' },
+    callId: 'a-call',
+    spends: { requestId: 'a-request' },
+    scopes: ['*'],
+    expiresAt: clock.now() + 60_000,
+  });
+  expect((await fleet.ask({ path: '/api/v1/tools', key })).status).toBe(200);
+  const path = '/api/v1/connections/mcp/mine/authorize';
+  const refused = await Promise.all([
+    connect('mcp/accounts', BOB, key),
+    disconnect('mcp/accounts', key),
+    fleet.ask({ path, body: { redirect_uri: REDIRECT }, key }),
+    fleet.ask({ path: '/api/v1/connections/finish', body: { redirect: 'state=x', redirect_uri: REDIRECT }, key }),
+    fleet.ask({ path: '/api/v1/connections', key }),
+    fleet.ask({ path: '/api/v1/sessions', key }),
+    fleet.ask({ method: 'DELETE', path: '/api/v1/sessions/any', key }),
+  ]);
+  expect(refused.map(({ body }) => body.code)).toEqual(refused.map(() => 'PERMISSION_DENIED'));
+});
+
 it('no credential of a user is in logs, in Redis, or in a database in clear', async () => {
   expect(await connect('mcp/accounts', ANN, ann)).toMatchObject({ status: 204 });
   const redis = fleet.redis.client();
@@ -483,7 +509,7 @@ it('a purge of the user deletes the grants', async () => {
   const connected = async (user: string) =>
     (await connections(fleet.adminKey, `?user_id=${user}`)).filter(({ connected: is }) => is).length;
   const purge = async (user_id: string, dry_run: boolean): Promise<void> => {
-    const body = { tenant_id: 'acme', user_id, dry_run };
+    const body = { tenant_id: 'acme', user_id, ...(dry_run ? { dry_run } : { confirm: `acme/${user_id}` }) };
     const begun = await fleet.ask({ path: '/api/v1/purges', body, key: fleet.operatorKey });
     expect(begun.status, begun.text).toBe(202);
     // This fleet has no workspaces, whose step waits for them.

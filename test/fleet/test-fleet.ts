@@ -57,6 +57,9 @@ export interface FleetBrokers {
 
 type Environment = Readonly<Record<string, string>>;
 
+/** Signs tokens of calls. */
+export const TOKEN_SECRET = 'a-token-secret-for-tests-0123456789abcdef';
+
 /** What a spec needs. */
 export interface FleetOptions {
   /** How many processes of each. */
@@ -325,7 +328,7 @@ export class TestFleet {
       MCP_RATE_LIMIT_DEFAULT: '0',
       CALCULATOR_RATE_LIMIT: '1000000',
       DRAIN_TIMEOUT_MS: '10000',
-      GATEWAY_TOKEN_SECRET: 'a-token-secret-for-tests-0123456789abcdef',
+      GATEWAY_TOKEN_SECRET: TOKEN_SECRET,
       API_KEY_PEPPER: this.#pepper,
       REGISTRY_SECRET_KEY: 'a-registry-key-for-tests-0123456789abcdef',
       IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',

@@ -10,7 +10,7 @@ export { Rejections } from './rejections.js';
 export { readSessionCookie, SESSION_COOKIE } from './session-cookie.js';
 export { sessionDigest, UserSessions } from './user-sessions.js';
 export { VerifiedCache } from './verified-cache.js';
-export { coversRole, EVERY_TENANT, hasRight, type OwnRoles, requireRight, rightsOf } from './roles.js';
+export { coversRole, EVERY_TENANT, hasRight, type OwnRoles, refuseDelegated, requireRight, rightsOf } from './roles.js';
 export {
   challenge,
   protectedResourceMetadata,

@@ -43,6 +43,15 @@ export function requireRight(principal: Principal, right: Right, what = 'This', 
 }
 
 /**
+ * Refuses the token of a call where its user acts in person: a tool that calls tools changes no account or sign-in of the user.
+ * @throws ToolError PERMISSION_DENIED
+ */
+export function refuseDelegated({ via }: Principal): void {
+  if (via === 'delegation')
+    throw new ToolError('PERMISSION_DENIED', { message: 'The token of a call makes calls only; use a key or sign in' });
+}
+
+/**
  * The roles that a credential of a tenant carries. `operator` counts only in the operators' tenant: neither an issuer of JWTs
  * nor a key with a role of that name can grant power over the fleet.
  */

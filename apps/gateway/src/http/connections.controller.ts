@@ -1,5 +1,5 @@
 import { Controller, Req } from '@nestjs/common';
-import { isReturnUrl, requireRight, type ConnectLinks } from '@toolfleet/access';
+import { isReturnUrl, refuseDelegated, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type {
@@ -187,8 +187,9 @@ function asRefusal(error: ToolError): ToolError {
   return new ToolError(code, { message: error.message, cause: error });
 }
 
-/** The user whose accounts are meant. @throws ToolError PERMISSION_DENIED for another one without the right, or no user */
+/** The user whose accounts are meant. @throws ToolError PERMISSION_DENIED for another one without the right, no user, or a call */
 function userOf(caller: Principal, named?: string): string {
+  refuseDelegated(caller);
   if (named !== undefined && named !== caller.userId)
     requireRight(caller, 'manage_keys', `User ${named}`, caller.tenantId);
   const user = named ?? caller.userId;

@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { hasRight, requireRight } from '@toolfleet/access';
+import { hasRight, refuseDelegated, requireRight } from '@toolfleet/access';
 import { type Principal, ToolError } from '@toolfleet/contracts';
 import type { SessionListReply, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import type { RouteInput } from '@toolfleet/contracts/resources';
@@ -42,8 +42,9 @@ export class SessionsController {
   }
 }
 
-/** @throws ToolError PERMISSION_DENIED for another tenant */
+/** @throws ToolError PERMISSION_DENIED for another tenant, or a call */
 function scopeOf(caller: Principal, tenantId = caller.tenantId): { tenant_id: string; user_id?: string } {
+  refuseDelegated(caller);
   if (tenantId !== caller.tenantId)
     requireRight(caller, 'manage_keys', 'Managing sessions of another tenant', tenantId);
   return hasRight(caller, 'manage_keys', tenantId)

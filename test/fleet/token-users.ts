@@ -44,7 +44,11 @@ export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindin
     const begun = await fleet.ask({ path, body: { redirect_uri: redirectUri }, key });
     if (begun.status !== 200) return false;
     const redirect = await login.signIn(String(begun.body.authorization_url), `${name}@login`);
-    const ended = await fleet.ask({ path: '/api/v1/connections/finish', body: { redirect, redirect_uri: redirectUri }, key });
+    const ended = await fleet.ask({
+      path: '/api/v1/connections/finish',
+      body: { redirect, redirect_uri: redirectUri },
+      key,
+    });
     return ended.status === 200;
   };
   const keys = new Map<string, string>();

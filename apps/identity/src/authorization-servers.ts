@@ -81,7 +81,10 @@ export class AuthorizationServers {
     if (named === undefined) throw notConfigured(source, `names no authorization server; set auth.user.issuer`);
     // The text comes from the source. A variable in it would send a secret of the fleet to an address that the source chose.
     if (named.includes('$') || !/^https?:$/.test(URL.parse(named)?.protocol ?? ''))
-      throw notConfigured(source, `names an authorization server whose address must be a URL without variables; set auth.user.issuer`);
+      throw notConfigured(
+        source,
+        `names an authorization server whose address must be a URL without variables; set auth.user.issuer`,
+      );
     if (client_id === undefined)
       throw notConfigured(source, `names the authorization server ${named}, but has no auth.user.client_id`);
     if (client_secret !== undefined)

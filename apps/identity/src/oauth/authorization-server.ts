@@ -342,12 +342,17 @@ function boundedFetch(guarded: GuardedFetch): GuardedFetch {
   let running = 0;
   return async (input, init) => {
     if (running >= MAX_FETCHES)
-      throw new ToolError('SERVICE_UNAVAILABLE', { message: 'Too many documents of clients are fetched at the moment' });
+      throw new ToolError('SERVICE_UNAVAILABLE', {
+        message: 'Too many documents of clients are fetched at the moment',
+      });
     running += 1;
     try {
       const response = await guarded(input, init);
       const body = await response.arrayBuffer();
-      return new Response(response.status === 200 ? body : null, { status: response.status, headers: response.headers });
+      return new Response(response.status === 200 ? body : null, {
+        status: response.status,
+        headers: response.headers,
+      });
     } finally {
       running -= 1;
     }

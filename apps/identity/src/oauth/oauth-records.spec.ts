@@ -28,7 +28,14 @@ describe('records of the authorization server', () => {
 
   const register = (id: string) => records.of('Client').upsert(id, { client_id: id }, undefined as never);
   const count = async () =>
-    Number((await db.selectFrom('oauth_record').select(({ fn }) => fn.countAll().as('n')).executeTakeFirstOrThrow()).n);
+    Number(
+      (
+        await db
+          .selectFrom('oauth_record')
+          .select(({ fn }) => fn.countAll().as('n'))
+          .executeTakeFirstOrThrow()
+      ).n,
+    );
 
   it('forget the oldest registrations and requests that no user confirmed, and refuse no new one', async () => {
     await register('confirmed');

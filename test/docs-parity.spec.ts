@@ -28,7 +28,13 @@ type KeyDoc = ReturnType<typeof documentConfig>[number];
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const GENERATED = '<!-- Made from the code by `npm run docs`; edit there. -->';
 
-const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+/** A `<` outside of code would begin an element. */
+const outsideCode = (text: string) =>
+  text
+    .split('`')
+    .map((part, index) => (index % 2 ? part : part.replaceAll(/(?<!\\)<(?=\w)/g, '\\<')))
+    .join('`');
+const cell = (text: string) => outsideCode(text.replaceAll('|', '\\|').replaceAll('\n', ' '));
 const table = (head: string[], rows: string[][]) =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.map(cell).join(' | ')} |`).join('\n');
 const page = (title: string, ...parts: string[]) => `# ${title}\n\n${GENERATED}\n\n${parts.join('\n\n')}\n`;

@@ -20,4 +20,6 @@ for (const area of AREAS)
     };
   }
 const servers = [{ url: `http://127.0.0.1:${process.env.PORT ?? 4010}` }];
-process.stdout.write(`${JSON.stringify({ openapi: '3.1.0', info: { title: 'ERP', version: '1.0.0' }, servers, paths })}\n`);
+process.stdout.write(
+  `${JSON.stringify({ openapi: '3.1.0', info: { title: 'ERP', version: '1.0.0' }, servers, paths })}\n`,
+);

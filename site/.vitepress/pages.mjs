@@ -47,7 +47,17 @@ export const GROUPS = [
     docs('operations', 'scaling', 'capacity', 'ha-stores', 'configuration', 'metrics', 'subjects', 'performance'),
   ],
   ['Runbooks', folder('docs/runbooks')],
-  ['Inside', ['CONTRIBUTING.md'], docs('from-shannon'), folder('docs/decisions')],
+  [
+    'Inside',
+    [
+      'CONTRIBUTING.md',
+      ...['libs/engine', 'libs/journal', 'libs/transport', 'apps/python-sandbox'].map(
+        (path) => `${path}/ARCHITECTURE.md`,
+      ),
+    ],
+    docs('from-shannon'),
+    folder('docs/decisions'),
+  ],
   ['Project', ['CHANGELOG.md', 'SECURITY.md']],
 ].map(([title, ...lists]) => ({ title, pages: lists.flat() }));
 

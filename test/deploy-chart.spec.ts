@@ -35,8 +35,8 @@ describe('values of the chart', () => {
     expect(Object.keys(values.images)).toHaveLength(9);
   });
 
-  it('of the example in docs/operations.md keep it, too', () => {
-    const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
+  it('of the example in docs/operations/kubernetes.md keep it, too', () => {
+    const page = readFileSync(join(ROOT, 'docs/operations/kubernetes.md'), 'utf8');
     const [, example] = /```yaml\n(classes:\n.*?)```/s.exec(page)!;
     expect(schema.check({ ...values, ...(yaml.load(example!) as object) } as Json)).toBe(true);
   });

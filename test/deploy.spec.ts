@@ -53,7 +53,7 @@ const alertRule = (objects: Objects, name: string) =>
     .flatMap((group) => group.rules as unknown as Part[])
     .find((rule) => (rule.alert as unknown) === name)!;
 
-/** A fault for each rule; ids are those of docs/operations.md. */
+/** A fault for each rule; ids are those of docs/operations/install.md. */
 const FAULTS: Record<string, (objects: Objects) => void> = {
   L01: (all) => void (podOf(deployment(all)).securityContext!.runAsNonRoot = value(false)),
   L02: (all) => void (podOf(deployment(all)).securityContext!.runAsUser = value(1000)),
@@ -316,15 +316,15 @@ describe('Redis', () => {
 });
 
 describe('the sizes of production', () => {
-  it('in docs/operations.md are those of the manifests', async () => {
+  it('in docs/operations/kubernetes.md are those of the manifests', async () => {
     const { sizeTable } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/sizes.mjs')).href)) as {
       sizeTable: (objects: Objects) => string;
     };
-    expect(read('docs/operations.md')).toContain(sizeTable(manifests()));
+    expect(read('docs/operations/kubernetes.md')).toContain(sizeTable(manifests()));
   });
 
   it('start from the CPU per call that a recorded run measured', () => {
-    const page = read('docs/scaling.md');
+    const page = read('docs/operations/scaling.md');
     const [, recorded] = /`(test\/load\/results\/[\w-]+\.json)`/.exec(page)!;
     const [{ rounds }] = (JSON.parse(read(recorded!)) as Recorded).results;
     for (const [row, key] of Object.entries({ 'builtin executor': 'builtin-executor', NATS: 'nats', Redis: 'redis' })) {
@@ -401,10 +401,10 @@ describe('alerts', () => {
     ),
   );
 
-  it.each(alerts)('%s fires, stays silent and resolves in tests, and is in docs/operations.md', (alert) => {
+  it.each(alerts)('%s fires, stays silent and resolves in tests, and is in docs/operations/alerts.md', (alert) => {
     const wanted = ['fires', 'is silent just below', 'resolves'].map((what) => `${alert} ${what}`);
     expect(wanted.filter((name) => !cases.has(name))).toEqual([]);
-    expect(read('docs/operations.md')).toMatch(new RegExp(`^\\| .*\\b${alert}\\b|/ ${alert}\\b`, 'm'));
+    expect(read('docs/operations/alerts.md')).toMatch(new RegExp(`^\\| .*\\b${alert}\\b|/ ${alert}\\b`, 'm'));
   });
 });
 

@@ -49,7 +49,7 @@ replaces one of an earlier file. \`fleetctl check <file> …\` says what the ser
 - **At start** a file that cannot be read or parsed, has an unknown key at any level, or a wrong value outside the entries of sources and
   toolsets ends every service that reads it with exit code 78. Keys that begin with \`x-\` are free for anchors.
 - **While the fleet runs** such a change is ignored as a whole: the last valid configuration stays in force, and a
-  [fault](operations.md#health-drain-probes) says why. A file without any character counts as truncated.
+  [fault](operations/health.md) says why. A file without any character counts as truncated.
 - **An entry** of a source or toolset with a wrong value is ignored alone: what it declared before stays, the source has the state
   \`refused\`, and a fault says why.
 - **A source or toolset disappears** only when a file without any fault no longer has it, and no other replica of the registry declares

@@ -62,7 +62,11 @@ describe('runbooks', () => {
 });
 
 describe('commands of the documentation', () => {
-  const pages = ['operations.md', 'scaling.md', 'ha-stores.md', 'console.md', 'security.md', 'capacity.md'];
+  const pages = [
+    'console.md',
+    'security.md',
+    ...readdirSync(`${ROOT}docs/operations`).map((page) => `operations/${page}`),
+  ];
   const texts = [...readdirSync(`${ROOT}docs/runbooks`).map((page) => `runbooks/${page}`), ...pages].map(
     (page): [string, string] => [page, readFileSync(`${ROOT}docs/${page}`, 'utf8').replaceAll('\\|', '|')],
   );

@@ -28,7 +28,6 @@ export default defineConfig({
   rewrites: (path) => (path === 'README.md' ? 'index.md' : path),
   lastUpdated: false,
   markdown: {
-    languageAlias: { rego: 'text', promql: 'text' },
     // The anchors of GitHub: links work in both places.
     anchor: { slugify: (text) => slug(text) },
     config: (markdown) => markdown.core.ruler.push('fit to the site', fitToSite),

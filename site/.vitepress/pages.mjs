@@ -22,7 +22,21 @@ export const GROUPS = [
       ),
     ),
   ],
-  ['A call', docs('call-lifecycle', 'errors', 'call-fields')],
+  [
+    'A call',
+    docs(
+      'call-lifecycle',
+      'arguments',
+      'time-and-retries',
+      'effects',
+      'cache',
+      'batches',
+      'large-results',
+      'selections',
+      'errors',
+      'call-fields',
+    ),
+  ],
   ['Entry points', docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'clients', 'webhooks'), ['libs/client/README.md']],
   [
     'Tools',
@@ -44,7 +58,9 @@ export const GROUPS = [
   ],
   [
     'Operations',
-    docs('operations', 'scaling', 'capacity', 'ha-stores', 'configuration', 'metrics', 'subjects', 'performance'),
+    docs('operations'),
+    folder('docs/operations'),
+    docs('configuration', 'metrics', 'subjects', 'performance'),
   ],
   ['Runbooks', folder('docs/runbooks')],
   [
@@ -71,12 +87,13 @@ export const readPage = (page) => readFileSync(join(ROOT, page), 'utf8');
 /** The first heading of a page, without marks. */
 export const titleOf = (page) => (/^# (.+)$/m.exec(readPage(page))?.[1] ?? page).replaceAll('`', '');
 
-/** The first paragraph of a page as one line. */
+/** Sentences of the first paragraph of a page, about 200 characters, as one line. */
 export function summaryOf(page) {
   const [, ...paragraphs] = readPage(page).split(/\n\n+/);
   const first = paragraphs.find((text) => /^[A-Z`[]/.test(text.trim())) ?? '';
-  return first
+  const line = first
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replaceAll(/\s+/g, ' ')
     .trim();
+  return /^.{0,200}[.:](?= |$)/.exec(line)?.[0] ?? line;
 }

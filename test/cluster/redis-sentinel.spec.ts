@@ -57,7 +57,7 @@ describe('the primary', () => {
     const load = await loaded.load();
     const accepted = new AcceptedCalls(loaded.fleet);
     await accepted.accept(40);
-    // Replication is asynchronous: what the replica has not seen when the primary dies is lost (docs/operations.md).
+    // Replication is asynchronous: what the replica has not seen when the primary dies is lost (docs/operations/backup.md).
     expect(await redis.client().wait(1, 10_000)).toBe(1);
     const old = redis.servers[0]!;
     await old.kill();

@@ -1,7 +1,7 @@
 /**
  * Every class of services and every store is killed under load, and the alerts of deploy/alerts are evaluated on what the fleet
  * exposed meanwhile: each kill alerts within five minutes, a quiet day and a rolling update never. Prints the table of
- * docs/operations.md. Needs promtool; part of `npm run test:failure` only, because it takes minutes.
+ * docs/operations/alerts.md. Needs promtool; part of `npm run test:failure` only, because it takes minutes.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {

@@ -1,5 +1,5 @@
 /**
- * The restore drill of docs/operations.md, with its own commands: everything is copied while the fleet works, then lost, and put
+ * The restore drill of docs/operations/backup.md, with its own commands: everything is copied while the fleet works, then lost, and put
  * back. Keys, sources, results, idempotent calls, budgets, bills and files are as they were.
  */
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';

@@ -8,7 +8,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 
 /** The lines of the block of a page of docs that begins with `sh <name>`. */
-export function documentedLines(name: string, page = 'operations.md'): string[] {
+export function documentedLines(name: string, page = 'operations/backup.md'): string[] {
   const text = readFileSync(`${ROOT}docs/${page}`, 'utf8');
   const block = new RegExp(`^\`\`\`sh ${name}\\n([^]*?)^\`\`\``, 'm').exec(text)?.[1];
   if (block === undefined) throw new Error(`docs/${page} has no block '${name}'`);

@@ -180,7 +180,7 @@ describe.concurrent('a call', () => {
     expect(body.success).toBe(true);
     const line = await lineOf(body.call_id, 1);
     // The volume of logs is planned with this number; the line break counts.
-    const [, planned] = /writes one line of about (\d+) bytes/.exec(readFileSync('docs/operations.md', 'utf8'))!;
+    const [, planned] = /writes one line of about (\d+) bytes/.exec(readFileSync('docs/operations/traces.md', 'utf8'))!;
     expect(Math.abs((JSON.stringify(line).length + 1) / Number(planned) - 1)).toBeLessThan(0.05);
     expect(line.trace_id).toMatch(/^[0-9a-f]{32}$/);
     expect(line.span_id).toBeUndefined();

@@ -1,7 +1,7 @@
 /**
  * The rules of deploy/alerts on outages and quiet times written as series: every outage alerts in time for its own fleet and no other,
  * quiet times stay quiet. All fleets share a Prometheus, so that each is next to healthy and broken ones. Prints the table of
- * docs/operations.md, and compares it. Needs promtool. `npm run test:failure` evaluates as often as production does, and a whole day.
+ * docs/operations/alerts.md, and compares it. Needs promtool. `npm run test:failure` evaluates as often as production does, and a whole day.
  */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -108,8 +108,8 @@ describe.skipIf(!HAS_PROMTOOL)('alerts (needs promtool)', () => {
     note('1 % of calls fail', 'ErrorBudgetSlowBurn', list);
   }, 600_000);
 
-  it('are those of docs/operations.md', () => {
-    const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  it('are those of docs/operations/alerts.md', () => {
+    const page = readFileSync(new URL('../../docs/operations/alerts.md', import.meta.url), 'utf8');
     const withoutMinutes = (row: string) => row.split('|').slice(0, 3).join('|');
     const rows = page
       .split('### Alerts by outage')[1]!

@@ -1,6 +1,6 @@
 /**
  * `node tools/deploy/lint.mjs <dev|prod> <rendered.yaml>`: the rules of this repository for what `kubectl kustomize`
- * renders. Ids are stable; docs/operations.md lists them. Prints one line per fault and ends with 1 when there is one.
+ * renders. Ids are stable; docs/operations/install.md lists them. Prints one line per fault and ends with 1 when there is one.
  */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * `node tools/deploy/sizes.mjs <rendered.yaml>`: what the pods of a rendering request at least and at most, as the table of
- * docs/operations.md. A test keeps the table equal to the production overlay.
+ * docs/operations/kubernetes.md. A test keeps the table equal to the production overlay.
  */
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -40,7 +40,7 @@ export function sizes(objects) {
     .toSorted((a, b) => a.name.localeCompare(b.name));
 }
 
-/** The table of docs/operations.md. */
+/** The table of docs/operations/kubernetes.md. */
 export function sizeTable(objects) {
   const rows = sizes(objects);
   const sum = (of) => round(rows.reduce((total, row) => total + of(row), 0));

@@ -90,13 +90,13 @@ export const CALL_FIELDS = {
     schema: { type: 'string', minLength: 1, maxLength: 1_000 },
     on: [...CALLS, ...BATCHES, 'batch-item'],
     description:
-      'Part of the result to return: JSONPath if it starts with `$`, else JMESPath; `@` is the whole result (see [selections](call-lifecycle.md#selections))',
+      'Part of the result to return: JSONPath if it starts with `$`, else JMESPath; `@` is the whole result (see [selections](selections.md))',
   },
   max_result_kb: {
     schema: { type: 'integer', minimum: 1, maximum: 5_120 },
     on: [...CALLS, ...BATCHES, 'batch-item'],
     description:
-      'Largest result in KiB that is returned whole; of a larger one the call gets a [handle](call-lifecycle.md#large-results). Default: RESULT_INLINE_KB over MCP, else unlimited',
+      'Largest result in KiB that is returned whole; of a larger one the call gets a [handle](large-results.md). Default: RESULT_INLINE_KB over MCP, else unlimited',
   },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
   create_project: {

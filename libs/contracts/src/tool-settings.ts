@@ -113,11 +113,11 @@ export const TOOL_SETTINGS: { readonly [Name in keyof Required<ToolSettings>]: T
     schema: { type: 'string', minLength: 1, maxLength: 1_000 },
     fallback: 'none',
     description:
-      'Part of each result that callers get ([selections](call-lifecycle.md#selections)), for calls without their own `select`; such a call gets the whole result with `select: "@"`',
+      'Part of each result that callers get ([selections](selections.md)), for calls without their own `select`; such a call gets the whole result with `select: "@"`',
   },
   timeout_seconds: {
     schema: { type: 'number', exclusiveMinimum: 0, maximum: 3_600 },
-    fallback: 'by name and kind ([time](call-lifecycle.md#time))',
+    fallback: 'by name and kind ([time](time-and-retries.md#time))',
     description: 'Longest attempt',
   },
   memory_limit_mb: {

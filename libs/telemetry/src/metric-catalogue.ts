@@ -127,7 +127,7 @@ export const METRICS = {
     name: 'toolfleet_faults',
     type: 'gauge',
     labels: ['subject'],
-    help: 'Present faults of configuration, policy, sources and secrets, by class of subject (docs/operations.md)',
+    help: 'Present faults of configuration, policy, sources and secrets, by class of subject (docs/operations/health.md)',
   }),
   expiry: entry({
     name: 'toolfleet_expiry_days',

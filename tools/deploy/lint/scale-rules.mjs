@@ -2,7 +2,7 @@
 
 /** Classes that work from a queue: no request timeout runs while their first pod starts. */
 const QUEUE_CLASSES = new Set(['python-sandbox', 'builtin-agent']);
-/** Classes that answer from memory and from Redis; docs/scaling.md says why they stay at two. */
+/** Classes that answer from memory and from Redis; docs/operations/scaling.md says why they stay at two. */
 const FIXED_CLASSES = new Set(['registry', 'budget', 'records', 'identity']);
 
 const scalers = (model) => [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')];

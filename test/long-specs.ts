@@ -6,6 +6,7 @@
 export const LONG_SPECS = [
   'test/failure/fleet-effects.spec.ts',
   'test/e2e/npm-start.spec.ts',
+  'test/e2e/tutorials.spec.ts',
   'test/observability/outages.spec.ts',
   'test/e2e/recorded-data.spec.ts',
   'test/abuse/programs.spec.ts',

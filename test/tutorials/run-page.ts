@@ -87,6 +87,8 @@ export class Shell {
         HOME: folder,
         COLUMNS: '120',
         LC_ALL: 'C.UTF-8',
+        // Commands load the same code again and again.
+        NODE_COMPILE_CACHE: join(folder, '.compiled'),
         ...variables,
       },
       stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,16 +1,13 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
-  DECLARED_KEYS,
   FEATURE_NAME_PATTERN,
   isFeature,
-  MCP_FEATURES,
+  TOOL_DEFINITION,
   TOOL_NAME_PATTERN,
-  TOOLSETS,
   type Binding,
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
-import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { checkSchemaCost, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
 import { readSelect } from '@toolfleet/schema/select';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
@@ -27,93 +24,7 @@ const BINDINGS: Record<ToolSource['kind'], readonly Binding['kind'][]> = {
   openapi: ['openapi'],
 };
 
-const text = (maxLength: number): JsonObject => ({ type: 'string', minLength: 1, maxLength });
-const whole = (minimum: number, maximum: number): JsonObject => ({ type: 'integer', minimum, maximum });
-const list = (items: JsonObject, maxItems: number): JsonObject => ({ type: 'array', items, maxItems });
-const flag: JsonObject = { type: 'boolean' };
-const anyObject: JsonObject = { type: 'object' };
-/** 1,000 USD. A higher price of one call is a wrong unit. */
-const MAX_MICRO_USD = 1_000_000_000;
-
-const bindings: JsonObject[] = [
-  {
-    properties: { kind: { const: 'builtin' }, toolset: { enum: [...TOOLSETS] }, handler: text(128), build: text(64) },
-    required: ['kind', 'toolset', 'handler'],
-  },
-  { properties: { kind: { enum: ['python', 'program'] } }, required: ['kind'] },
-  {
-    properties: {
-      kind: { const: 'mcp' },
-      server: text(200),
-      transport: { enum: ['streamable-http', 'function-args', 'stdio'] },
-      url: { type: 'string', maxLength: 4096 },
-      remoteName: text(512),
-      method: { enum: [...MCP_FEATURES] },
-      authority: { type: 'string', pattern: '^mcp-[0-9a-f]{16}$' },
-      digest: { type: 'string', pattern: '^[0-9a-f]{64}$' },
-      options: anyObject,
-    },
-    required: ['kind', 'server', 'transport', 'url', 'remoteName'],
-  },
-  {
-    properties: {
-      kind: { const: 'openapi' },
-      collection: text(200),
-      baseUrl: { type: 'string', maxLength: 4096 },
-      operationId: text(512),
-      method: text(16),
-      path: text(4096),
-      plan: anyObject,
-      options: anyObject,
-    },
-    required: ['kind', 'collection', 'baseUrl', 'operationId', 'method', 'path', 'plan'],
-  },
-];
-
-const settingSchemas = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
-
-/**
- * Shape and ranges of an announced definition (`ToolDefinition` of libs/contracts). Rules that involve several fields are code in
- * `checkDefinition`. Unknown fields pass, so that an older registry accepts definitions of a newer executor.
- */
-const DEFINITION_SCHEMA: JsonObject = {
-  type: 'object',
-  properties: {
-    name: { type: 'string' },
-    aliases: list({ type: 'string', pattern: '^[A-Za-z0-9_.@-]{1,200}$' }, 20),
-    version: text(128),
-    description: text(65_536),
-    category: text(64),
-    tags: list(text(64), 50),
-    input_schema: anyObject,
-    output_schema: anyObject,
-    binding: { type: 'object', oneOf: bindings },
-    ...settingSchemas,
-    cost_per_use_micro_usd: whole(0, MAX_MICRO_USD),
-    cost_cap_micro_usd: whole(0, MAX_MICRO_USD),
-    dangerous_when: list(
-      {
-        type: 'object',
-        properties: { argument: text(256), values: { type: 'array', minItems: 1, maxItems: 100 } },
-        required: ['argument', 'values'],
-      },
-      20,
-    ),
-    sandboxed: flag,
-    context_keys: list({ enum: [...DECLARED_KEYS] }, DECLARED_KEYS.length),
-    required_roles: list(text(64), 50),
-    forwards_idempotency_key: flag,
-    task_support: { enum: ['forbidden', 'optional', 'required'] },
-    annotations: anyObject,
-    listing: anyObject,
-    author: text(256),
-    input_examples: list(anyObject, 20),
-    tenant: { type: 'string', pattern: '^[A-Za-z0-9_.:-]{1,128}$' },
-  },
-  required: ['name', 'version', 'description', 'category', 'input_schema', 'binding'],
-};
-
-const checkShape = validateMessage<ToolDefinition>(DEFINITION_SCHEMA, 'SPEC_INVALID');
+const checkShape = validateMessage<ToolDefinition>(TOOL_DEFINITION, 'SPEC_INVALID');
 
 /**
  * Checks one announced definition and returns it in the form in which it is stored: with source and tenant, without undefined

@@ -7,7 +7,8 @@ import {
   type MicroUsd,
   type Usage,
 } from '@toolfleet/contracts';
-import type { DangerousArgument, DeclaredKey, RetryPolicy, Toolset } from '@toolfleet/contracts/tool-definition';
+import type { ToolDefinition, Toolset } from '@toolfleet/contracts/tool-definition';
+import type { CamelCased } from '@toolfleet/contracts/wire';
 import type { AgentServices } from './agent/agent-services.js';
 import type { BoundedWork } from './bounded/bounded-work.js';
 import type { Workspaces } from './files/workspaces.js';
@@ -15,48 +16,43 @@ import type { PageReader } from './web/page-reader.js';
 import type { ToolRun } from './tool-run.js';
 import type { SearchProvider } from './web/search-provider.js';
 
-/** Metadata of a tool as its author writes it. The defaults are those of ToolDefinition. */
-export interface ToolMetadata {
-  /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
-  name: string;
+/** Optional fields of a definition that authors set, under the same name in camelCase. */
+export const AUTHORED_FIELDS = [
+  'tags',
+  'aliases',
+  'output_schema',
+  'timeout_seconds',
+  'memory_limit_mb',
+  'cost_cap_micro_usd',
+  'dangerous',
+  'dangerous_when',
+  'requires_auth',
+  'session_aware',
+  'context_keys',
+  'idempotent',
+  'retry_policy',
+  'cache_ttl_seconds',
+  'select',
+  'rate_limit_mode',
+  'stub_data',
+  'annotations',
+  'author',
+  'input_examples',
+] as const satisfies readonly (keyof ToolDefinition)[];
+
+type Authored = Pick<ToolDefinition, 'name' | 'description' | 'category' | (typeof AUTHORED_FIELDS)[number]>;
+
+/** Metadata of a tool as its author writes it: fields of `ToolDefinition` and their defaults. The model reads the description. */
+export interface ToolMetadata extends CamelCased<Authored> {
   /** Version of the tool; default `1.0.0`. */
   version?: string;
-  /** Read by the model: what the tool does, when to use it, what it returns. */
-  description: string;
-  /** One word, such as search, data, analytics, code, file or agent. */
-  category: string;
-  /** Further words for filtering. */
-  tags?: string[];
   /** The executor process that runs it; default `compute`. */
   toolset?: Toolset;
   /** JSON Schema of the arguments, without context keys. */
   inputSchema: JsonObject;
-  outputSchema?: JsonObject;
-  timeoutSeconds?: number;
-  memoryLimitMb?: number;
   /** Calls per minute and tenant; default 60, 0 = none. */
   rateLimit?: number;
-  /** `wait`: calls beyond the limit wait until their deadline instead of failing with 429. Default `reject`. */
-  rateLimitMode?: 'reject' | 'wait';
   costMicroUsd?: MicroUsd;
-  costCapMicroUsd?: MicroUsd;
-  dangerous?: boolean;
-  dangerousWhen?: DangerousArgument[];
-  requiresAuth?: boolean;
-  sessionAware?: boolean;
-  contextKeys?: DeclaredKey[];
-  /** Running it twice has the same effect as running it once. Default false. */
-  idempotent?: boolean;
-  retryPolicy?: RetryPolicy;
-  cacheTtlSeconds?: number;
-  /** JSONPath or JMESPath expression: the part of each result for callers that send no `select`. */
-  select?: string;
-  /** Returned with a disclaimer when the tool cannot be reached and there is no cached result. */
-  stubData?: Json;
-  annotations?: JsonObject;
-  aliases?: string[];
-  author?: string;
-  inputExamples?: JsonObject[];
 }
 
 /** A tool with its handler, as `defineTool` returns it. */

@@ -5,8 +5,9 @@ import {
   type Toolset,
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
+import { toSnakeCase } from '@toolfleet/contracts/wire';
 import { multiAgent } from './agent/multi-agent.tool.js';
-import type { BuiltinTool, ToolMetadata } from './builtin-tool.js';
+import { AUTHORED_FIELDS, type BuiltinTool } from './builtin-tool.js';
 import { calculator } from './calculator/calculator.tool.js';
 import { fileExists, fileList, fileRead } from './files/file-read.tool.js';
 import { fileSearch } from './files/file-search.tool.js';
@@ -53,40 +54,15 @@ export interface ToolOverrides {
   costsMicroUsd: Readonly<Record<string, number>>;
 }
 
-/** Optional fields and their names on the wire. */
-const WIRE_NAMES = {
-  tags: 'tags',
-  aliases: 'aliases',
-  outputSchema: 'output_schema',
-  timeoutSeconds: 'timeout_seconds',
-  memoryLimitMb: 'memory_limit_mb',
-  costCapMicroUsd: 'cost_cap_micro_usd',
-  dangerous: 'dangerous',
-  dangerousWhen: 'dangerous_when',
-  requiresAuth: 'requires_auth',
-  sessionAware: 'session_aware',
-  contextKeys: 'context_keys',
-  idempotent: 'idempotent',
-  retryPolicy: 'retry_policy',
-  cacheTtlSeconds: 'cache_ttl_seconds',
-  select: 'select',
-  rateLimitMode: 'rate_limit_mode',
-  stubData: 'stub_data',
-  annotations: 'annotations',
-  author: 'author',
-  inputExamples: 'input_examples',
-} as const satisfies Partial<Record<keyof ToolMetadata, keyof ToolDefinition>>;
-
 /** The definition with which an executor announces a tool. @throws Error for an invalid tool name */
 export function toToolDefinition(tool: BuiltinTool, source: ToolSource, overrides: ToolOverrides): ToolDefinition {
   const { metadata } = tool;
   if (!TOOL_NAME_PATTERN.test(metadata.name))
     throw new Error(`Invalid tool name ${JSON.stringify(metadata.name)}: must match ${TOOL_NAME_PATTERN.source}`);
   const optional: JsonObject = {};
-  for (const [key, wireName] of Object.entries(WIRE_NAMES)) {
-    const value = metadata[key as keyof typeof WIRE_NAMES];
-    if (value !== undefined) optional[wireName] = value as JsonObject[string];
-  }
+  const declared = toSnakeCase(metadata) as Partial<ToolDefinition>;
+  for (const name of AUTHORED_FIELDS)
+    if (declared[name] !== undefined) optional[name] = declared[name] as JsonObject[string];
   const rateLimit = ownValue(overrides.rateLimits, metadata.name) ?? metadata.rateLimit;
   const cost = ownValue(overrides.costsMicroUsd, metadata.name) ?? metadata.costMicroUsd;
   return {

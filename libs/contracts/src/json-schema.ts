@@ -25,11 +25,10 @@ type Fields = Readonly<Record<string, Schema | Optional>>;
 /** The type of the values of a schema. */
 export type Value<S> = S extends Optional<infer T> ? T : S extends Schema<infer T> ? T : never;
 
-type OptionalNames<F> = { [K in keyof F]: F[K] extends Optional ? K : never }[keyof F];
 /** The type of an object with these members. */
-type RecordOf<F> = Flat<
-  { -readonly [K in Exclude<keyof F, OptionalNames<F>>]: Value<F[K]> } & {
-    -readonly [K in OptionalNames<F>]?: Value<F[K]>;
+export type RecordOf<F> = Flat<
+  { -readonly [K in keyof F as F[K] extends Optional ? never : K]: Value<F[K]> } & {
+    -readonly [K in keyof F as F[K] extends Optional ? K : never]?: Value<F[K]>;
   }
 >;
 /** An intersection written as one object type. */

@@ -1,6 +1,18 @@
-import type { ErrorClass } from './errors/catalogue.js';
-import { isJsonObject, type Json, type JsonObject } from './json.js';
-import type { MicroUsd } from './units.js';
+import { isJsonObject, type JsonObject } from './json.js';
+import {
+  anything,
+  choice,
+  flag,
+  integer,
+  list,
+  maybe,
+  object,
+  record,
+  text,
+  type RecordOf,
+  type Schema,
+} from './json-schema.js';
+import { SETTING_FIELDS, type ToolSettings } from './tool-settings.js';
 import type { SourceAuth, UserAuth } from './user-auth.js';
 
 /** Toolsets of builtin-executor. Each is its own Deployment in Kubernetes. */
@@ -63,7 +75,7 @@ export interface McpBinding {
  * Features of an MCP server besides tools. A definition with such a method passes through the fleet as a tool does, under the name
  * `prompt:<name>`, `skill:<name>` or `resource:<server>`, but is not part of tool lists.
  */
-export const MCP_FEATURES = ['prompts/get', 'resources/read', 'skills/get'] as const;
+const MCP_FEATURES = ['prompts/get', 'resources/read', 'skills/get'] as const;
 type McpFeature = (typeof MCP_FEATURES)[number];
 
 /** Whether a definition is that of a prompt, of a skill or of resources. */
@@ -110,51 +122,12 @@ export function userAuthOf(binding: Binding): UserAuth | undefined {
   return binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.auth?.user : undefined;
 }
 
-/** Classes of errors that a retry policy can name. */
-export const RETRIED_CLASSES = [
-  'timeout',
-  'network_error',
-  'upstream_error',
-  'execution_error',
-  'internal_error',
-] as const satisfies readonly ErrorClass[];
-
-/**
- * When a failed call is retried. `none`: never. `network`: on network, upstream and timeout errors, 3 attempts, first wait 1 s.
- * `idempotent`: on any execution error, 2 attempts, first wait 200 ms, factor 1.5. `custom`: as specified.
- */
-export type RetryPolicy =
-  | { kind: 'none' }
-  | { kind: 'network' }
-  | { kind: 'idempotent' }
-  | {
-      kind: 'custom';
-      /** Number of attempts, including the first. */
-      max_attempts: number;
-      base_delay_ms: number;
-      multiplier: number;
-      /** Longest wait between attempts, at most 30,000. */
-      max_delay_ms?: number;
-      /**
-       * Error classes that are retried; default `timeout` and `network_error`. `network_error` includes `upstream_error`, and
-       * `internal_error` includes `execution_error`.
-       */
-      on?: (typeof RETRIED_CLASSES)[number][];
-    };
-
-/** Values of an argument that make a single call dangerous, such as `strictness: lenient`. */
-export interface DangerousArgument {
-  argument: string;
-  values: Json[];
-}
-
 /** Context that internal callers may send and tools may receive. It is not part of a tool's schema, so models never see it. */
 const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
 /** Context that a definition may declare: what callers send, and the tenant, which is always that of the credential. */
-export const DECLARED_KEYS = [...CONTEXT_KEYS, 'tenant_id'] as const;
-export type DeclaredKey = (typeof DECLARED_KEYS)[number];
+const DECLARED_KEYS = [...CONTEXT_KEYS, 'tenant_id'] as const;
 
 /** Owner of a tool's name. A second source that registers the same name gets 409. */
 export interface ToolSource {
@@ -171,75 +144,95 @@ export function toolsetSource(kind: (typeof ANNOUNCED_KINDS)[number], toolset: T
   return { kind, name: `${kind}.${toolset}` };
 }
 
-/**
- * A tool that models can call, as announced to the registry and sent over NATS. Field names are those of the published
- * metadata.
- */
-export interface ToolDefinition {
+/** Values of an argument that make a single call dangerous, such as `strictness: lenient`. */
+const DANGEROUS_ARGUMENT = record({
+  argument: text(undefined, { minLength: 1, maxLength: 256 }),
+  values: list(anything(), undefined, { minItems: 1, maxItems: 100 }),
+});
+
+const short = (maxLength: number): Schema<string> => text(undefined, { minLength: 1, maxLength });
+const url = text(undefined, { maxLength: 4096 });
+/** 1,000 USD. A higher price of one call is a wrong unit. */
+const price = integer(undefined, { minimum: 0, maximum: 1_000_000_000 });
+
+const BINDINGS = [
+  record({ kind: choice(['builtin']), toolset: choice(TOOLSETS), handler: short(128), build: maybe(short(64)) }),
+  record({ kind: choice(['python', 'program']) }),
+  record({
+    kind: choice(['mcp']),
+    server: short(200),
+    transport: choice(['streamable-http', 'function-args', 'stdio']),
+    url,
+    remoteName: short(512),
+    method: maybe(choice(MCP_FEATURES)),
+    authority: maybe(text(undefined, { pattern: '^mcp-[0-9a-f]{16}$' })),
+    digest: maybe(text(undefined, { pattern: '^[0-9a-f]{64}$' })),
+    options: maybe(object()),
+  }),
+  record({
+    kind: choice(['openapi']),
+    collection: short(200),
+    baseUrl: url,
+    operationId: short(512),
+    method: short(16),
+    path: short(4096),
+    plan: object(),
+    options: maybe(object()),
+  }),
+];
+
+/** The fields of a definition besides the settings of every tool (`TOOL_SETTINGS`). Names are those of the published metadata. */
+const TOOL_FIELDS = {
   /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
-  name: string;
+  name: text(),
   /** Other names that resolve to this tool (`collection.tool`, `python_executor`). Not listed. */
-  aliases?: string[];
+  aliases: maybe(list(text(undefined, { pattern: '^[A-Za-z0-9_.@-]{1,200}$' }), undefined, { maxItems: 20 })),
   /** Semantic version. */
-  version: string;
+  version: short(128),
   /** Shown to models. */
-  description: string;
-  category: string;
-  tags?: string[];
+  description: short(65_536),
+  /** One word, such as search, data, analytics, code, file or agent. */
+  category: short(64),
+  /** Further words for filtering. */
+  tags: maybe(list(short(64), undefined, { maxItems: 50 })),
   /** JSON Schema 2020-12 of the arguments; `type: object`; no reference outside `#/$defs/`. */
-  input_schema: JsonObject;
-  output_schema?: JsonObject;
-  binding: Binding;
-  source: ToolSource;
-  /** Longest attempt in seconds. Default: by prefix of the name, kind, and the global setting. */
-  timeout_seconds?: number;
-  /** Default 128; for sandboxed tools WASI_MEMORY_LIMIT_MB. */
-  memory_limit_mb?: number;
-  /** Calls per minute and tenant; default 60. 0: no limit per tool. */
-  rate_limit?: number;
-  /** `reject` (default) fails with 429 immediately; `wait` waits until the deadline. */
-  rate_limit_mode?: 'reject' | 'wait';
-  /** Default 0. */
-  cost_per_use_micro_usd?: MicroUsd;
+  input_schema: object(),
+  output_schema: maybe(object()),
+  binding: { type: 'object', oneOf: BINDINGS } as Schema<Binding>,
+  /** Price of each call; default 0. */
+  cost_per_use_micro_usd: maybe(price),
   /** Highest cost of a call whose price is known only afterwards. Reserved in full. */
-  cost_cap_micro_usd?: MicroUsd;
-  /** Unavailable to public callers; no policy can allow it. Default false. */
-  dangerous?: boolean;
+  cost_cap_micro_usd: maybe(price),
   /** Argument values that make a single call dangerous. */
-  dangerous_when?: DangerousArgument[];
-  /** Requires an authenticated user in addition to a tenant. Default false. */
-  requires_auth?: boolean;
-  sandboxed?: boolean;
-  /** The tool receives session_id and user_id, which become part of the cache key. Default false. */
-  session_aware?: boolean;
+  dangerous_when: maybe(list(DANGEROUS_ARGUMENT, undefined, { maxItems: 20 })),
+  sandboxed: maybe(flag()),
   /** Further context that the tool receives. */
-  context_keys?: DeclaredKey[];
+  context_keys: maybe(list(choice(DECLARED_KEYS), undefined, { maxItems: DECLARED_KEYS.length })),
   /** The caller needs at least one of these roles. */
-  required_roles?: string[];
-  /** Default false: undeclared tools are never retried or cached. */
-  idempotent?: boolean;
-  retry_policy?: RetryPolicy;
-  /** How long results of an idempotent tool are cached, in seconds; 0: never. Default 300; for remote tools as `Cache-Control` allows. */
-  cache_ttl_seconds?: number;
-  /** JSONPath or JMESPath expression: the part of each result for callers that send no `select`. */
-  select?: string;
-  /** Returned with a disclaimer when the tool is unreachable and no cached result exists. */
-  stub_data?: Json;
+  required_roles: maybe(list(short(64), undefined, { maxItems: 50 })),
   /** Sends the call id to the upstream as `Idempotency-Key`. */
-  forwards_idempotency_key?: boolean;
+  forwards_idempotency_key: maybe(flag()),
   /** Whether a call may or must become a task (MCP tasks). Default forbidden. */
-  task_support?: 'forbidden' | 'optional' | 'required';
+  task_support: maybe(choice(['forbidden', 'optional', 'required'])),
   /** MCP annotations and title, passed through unchanged. */
-  annotations?: JsonObject;
-  author?: string;
-  input_examples?: JsonObject[];
+  annotations: maybe(object()),
   /**
    * What an MCP server lists: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates, subscribe}` with
    * the server's own addresses.
    */
-  listing?: JsonObject;
+  listing: maybe(object()),
+  author: maybe(short(256)),
+  input_examples: maybe(list(object(), undefined, { maxItems: 20 })),
   /** The only tenant that sees the tool; absent: all tenants. */
-  tenant?: string;
+  tenant: maybe(text(undefined, { pattern: '^[A-Za-z0-9_.:-]{1,128}$' })),
+};
+
+/** Shape and ranges of an announced definition. Unknown fields pass, so that an older registry accepts those of a newer executor. */
+export const TOOL_DEFINITION = record({ ...TOOL_FIELDS, ...SETTING_FIELDS });
+
+/** A tool that models can call, as announced to the registry and sent over NATS. */
+export interface ToolDefinition extends RecordOf<typeof TOOL_FIELDS>, ToolSettings {
+  source: ToolSource;
 }
 
 /** A definition as stored by the registry. */
@@ -286,12 +279,12 @@ const MAX_SUMMARY = 240;
 
 /** The beginning of a description: as many whole sentences of its first paragraph as fit, else its first words. */
 export function summaryOf({ description }: RegisteredTool): string {
-  const text = description
+  const paragraph = description
     .trim()
     .split(/\n\s*\n/, 1)[0]!
     .replaceAll(/\s+/g, ' ');
-  if (text.length <= MAX_SUMMARY) return text;
-  const cut = text.slice(0, MAX_SUMMARY);
+  if (paragraph.length <= MAX_SUMMARY) return paragraph;
+  const cut = paragraph.slice(0, MAX_SUMMARY);
   const sentences = /^.*[.!?](?=\s)/.exec(cut)?.[0];
   return sentences ?? `${cut.slice(0, cut.lastIndexOf(' ')).trimEnd()}…`;
 }

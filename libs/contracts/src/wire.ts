@@ -7,6 +7,9 @@ type SnakeKey<S extends string> = S extends `${infer Head}${infer Rest}`
   : S;
 type CamelKey<S extends string> = S extends `${infer Head}_${infer Rest}` ? `${Head}${Capitalize<CamelKey<Rest>>}` : S;
 
+/** An object type with names in camelCase. */
+export type CamelCased<T> = { [K in keyof T as CamelKey<K & string>]: T[K] };
+
 const snakeKeys = new Map<string, string>();
 const camelKeys = new Map<string, string>();
 
@@ -19,7 +22,7 @@ export function toSnakeCase<T extends object>(value: T): { [K in keyof T & strin
 }
 
 /** The reverse of `toSnakeCase`. */
-export function toCamelCase<T extends object>(value: T): { [K in keyof T & string as CamelKey<K>]: T[K] } {
+export function toCamelCase<T extends object>(value: T): CamelCased<T> {
   return renamed(value, camelKeys, /_[a-z]/g, (letter) => letter.charAt(1).toUpperCase()) as never;
 }
 

@@ -1,5 +1,6 @@
 import type { ErrorClass } from '@toolfleet/contracts';
-import type { RegisteredTool, RetryPolicy } from '@toolfleet/contracts/tool-definition';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { RetryPolicy } from '@toolfleet/contracts/tool-settings';
 import type { Backoff } from '@toolfleet/resilience';
 import type { EngineSettings } from './settings.js';
 /** When attempts of a tool are repeated; derived from its definition. */

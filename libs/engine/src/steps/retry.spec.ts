@@ -1,4 +1,5 @@
-import type { RegisteredTool, RETRIED_CLASSES } from '@toolfleet/contracts/tool-definition';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { RETRIED_CLASSES } from '@toolfleet/contracts/tool-settings';
 import { anEngine, failedReply, hangs, okReply, over, ScriptedExecutor } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 

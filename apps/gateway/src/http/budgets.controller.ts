@@ -3,26 +3,22 @@ import { ApiKeys, requireRight, seesTenantTotals } from '@toolfleet/access';
 import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type {
   BudgetLimits,
-  BudgetLimitsReply,
   BudgetPeriod,
   BudgetRemove,
-  BudgetRemoveReply,
   BudgetSet,
-  BudgetSetReply,
   BudgetSubject,
   LimitState,
 } from '@toolfleet/contracts/budget';
 import type { Right } from '@toolfleet/contracts/roles';
 import type { RouteInput } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
+import { askBudget } from './ask-budget.js';
 import { monthOf } from './forecast.js';
 
-const ASK_TIMEOUT_MS = 10_000;
 const DAY_MS = 86_400_000;
 
 /** Limits with what is spent and held: those of the configuration, and those that administrators set for users and keys. */
@@ -45,10 +41,7 @@ export class BudgetsController {
       asked === undefined || asked === caller.tenantId ? caller.tenantId : requireTenant(caller, 'all_calls', asked);
     const seesAll = seesTenantTotals(caller);
     const budgets: BudgetLimits['budgets'] = seesAll ? '*' : { user_id: caller.userId, key_id: caller.keyId };
-    const { limits } = await this.#ask<BudgetLimitsReply>(SUBJECTS.budgetLimits, {
-      scopes: { tenant_id, ...named },
-      budgets,
-    } satisfies BudgetLimits);
+    const { limits } = await askBudget(this.nats, 'budgetLimits', { scopes: { tenant_id, ...named }, budgets });
     return {
       tenant_id,
       budgets: limits
@@ -63,7 +56,7 @@ export class BudgetsController {
     if (limit_usd === undefined && limit_tokens === undefined)
       throw invalid('Send limit_usd, limit_tokens or both', 'limit_usd');
     const message = toBudgetSet(await this.#named(caller, body), body, caller);
-    return toBudget((await this.#ask<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget, this.clock.now());
+    return toBudget((await askBudget(this.nats, 'budgetSet', message)).budget, this.clock.now());
   }
 
   @Serves('DELETE /api/v1/budgets')
@@ -74,7 +67,7 @@ export class BudgetsController {
     const { subject } = query;
     if (subject === undefined) throw invalid('Send subject', 'subject');
     const name = toName(caller, { ...query, subject });
-    const { removed } = await this.#ask<BudgetRemoveReply>(SUBJECTS.budgetRemove, name);
+    const { removed } = await askBudget(this.nats, 'budgetRemove', name);
     if (!removed) throw new ToolError('NOT_FOUND', { message: 'No such budget; see GET /api/v1/budgets' });
   }
 
@@ -85,10 +78,6 @@ export class BudgetsController {
     const keys = await orUnavailable('The store of keys', this.keys.list(name.tenant_id));
     if (!keys.some(({ id }) => id === name.id)) throw invalid(`Tenant ${name.tenant_id} has no key '${name.id}'`, 'id');
     return name;
-  }
-
-  #ask<T>(subject: string, message: BudgetLimits | BudgetSet | BudgetRemove): Promise<T> {
-    return this.nats.request<T>(subject, message, { timeoutMs: ASK_TIMEOUT_MS });
   }
 }
 

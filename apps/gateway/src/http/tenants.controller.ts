@@ -1,27 +1,18 @@
 import { Controller } from '@nestjs/common';
 import { ApiKeys, requireRight, RequestLimits, toKeySpec, type KeyView } from '@toolfleet/access';
 import { ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
-import type {
-  BudgetLimits,
-  BudgetLimitsReply,
-  BudgetSet,
-  BudgetSetReply,
-  BudgetUsage,
-  BudgetUsageReply,
-} from '@toolfleet/contracts/budget';
 import type { RouteInput, UsageGroup } from '@toolfleet/contracts/resources';
 import { ADMIN_ROLE } from '@toolfleet/contracts/roles';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
+import { askBudget } from './ask-budget.js';
 import { toBudget, toBudgetSet } from './budgets.controller.js';
 import { forecastMonth } from './forecast.js';
 import { requireTier, toKeyBody } from './keys.controller.js';
 
-const ASK_TIMEOUT_MS = 10_000;
 const STORE = 'The store of keys';
 const NOTHING_SPENT = { spent_usd: 0, forecast_usd: 0 };
 
@@ -50,11 +41,10 @@ export class TenantsController {
   @Serves('GET /api/v1/tenants/{id}')
   async get(@Caller() caller: Principal, @Input() { path: { id } }: RouteInput<'GET /api/v1/tenants/{id}'>) {
     requireRight(caller, 'all_calls', `Tenant ${id}`, id);
-    const question: BudgetLimits = { scopes: { tenant_id: id }, budgets: '*' };
     const [keys, costs, { limits }] = await Promise.all([
       orUnavailable(STORE, this.keys.list(id)),
       this.#costs(id),
-      this.#ask<BudgetLimitsReply>(SUBJECTS.budgetLimits, question),
+      askBudget(this.nats, 'budgetLimits', { scopes: { tenant_id: id }, budgets: '*' }),
     ]);
     const isKnown =
       keys.length > 0 || costs.size > 0 || limits.some(({ budget, ...one }) => budget ?? one.spent_micro_usd);
@@ -80,7 +70,7 @@ export class TenantsController {
     // The budget comes first, so that no call runs without it.
     const isLimited = limits.limit_usd !== undefined || limits.limit_tokens !== undefined;
     const name = { tenant_id: tenantId, subject: 'tenant', id: '', period } as const;
-    const set = isLimited && (await this.#ask<BudgetSetReply>(SUBJECTS.budgetSet, toBudgetSet(name, limits, caller)));
+    const set = isLimited && (await askBudget(this.nats, 'budgetSet', toBudgetSet(name, limits, caller)));
     const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
     return {
       tenant_id: tenantId,
@@ -107,14 +97,10 @@ export class TenantsController {
   /** What tenants have spent this month and will have spent at its end, by tenant. */
   async #costs(tenant_id: string): Promise<Map<string, typeof NOTHING_SPENT>> {
     const sumsSince = async (from_at: EpochMs, group_by: readonly UsageGroup[]) => {
-      const question: BudgetUsage = { tenant_id, from_at, to_at: undefined, group_by: [...group_by] };
-      return (await this.#ask<BudgetUsageReply>(SUBJECTS.budgetUsage, question)).rows;
+      const question = { tenant_id, from_at, to_at: undefined, group_by: [...group_by] };
+      return (await askBudget(this.nats, 'budgetUsage', question)).rows;
     };
     const { rows } = await forecastMonth(sumsSince, ['tenant'], this.clock.now());
     return new Map(rows.map(({ tenant_id: id = '', spent_usd, forecast_usd }) => [id, { spent_usd, forecast_usd }]));
-  }
-
-  #ask<T>(subject: string, message: BudgetLimits | BudgetSet | BudgetUsage): Promise<T> {
-    return this.nats.request<T>(subject, message, { timeoutMs: ASK_TIMEOUT_MS });
   }
 }

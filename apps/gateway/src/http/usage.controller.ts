@@ -1,8 +1,7 @@
 import { Controller, Res } from '@nestjs/common';
 import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
-import type { BudgetUsage, BudgetUsageReply, UsageSum } from '@toolfleet/contracts/budget';
+import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
@@ -10,10 +9,10 @@ import { Caller } from '../server/guards.js';
 import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
 import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
+import { askBudget } from './ask-budget.js';
 import { forecastMonth, monthOf } from './forecast.js';
 import { parseInstant } from './instants.js';
 
-const ASK_TIMEOUT_MS = 10_000;
 const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */
 const MAX_BILLED_DAYS = 92;
@@ -78,15 +77,11 @@ export class UsageController {
     const tenantId = reportedTenant(caller, query.tenant_id, true);
     const sums: UsageSum[] = [];
     // Day by day, so that no answer of the ledger exceeds a message.
-    for (let at = from; at <= to; at += DAY_MS)
-      sums.push(
-        ...(await this.#ask({
-          tenant_id: tenantId ?? '*',
-          from_at: at,
-          to_at: at + DAY_MS,
-          group_by: ['day', 'tenant', 'tool', 'source'],
-        })),
-      );
+    for (let at = from; at <= to; at += DAY_MS) {
+      const day = { tenant_id: tenantId ?? '*', from_at: at, to_at: at + DAY_MS };
+      const group_by: UsageGroup[] = ['day', 'tenant', 'tool', 'source'];
+      sums.push(...(await askBudget(this.nats, 'budgetUsage', { ...day, group_by })).rows);
+    }
     const rows = sums.map(toBillRow);
     if (query.format === 'csv') return toCsv(reply, BILL_COLUMNS, rows);
     const total = sums.reduce((sum, { micro_usd: microUsd }) => sum + microUsd, 0);
@@ -99,17 +94,13 @@ export class UsageController {
     groups: readonly UsageGroup[],
     asked: Omit<BudgetUsage, 'group_by'>,
   ): Promise<UsageSum[]> {
-    const sums = await this.#ask({ ...asked, group_by: groups.includes('tool') ? [...groups] : [...groups, 'tool'] });
+    const group_by = groups.includes('tool') ? [...groups] : [...groups, 'tool' as const];
+    const { rows: sums } = await askBudget(this.nats, 'budgetUsage', { ...asked, group_by });
     const rule = await this.access.ruleFor(caller);
     return sumByGroups(
       sums.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
       groups,
     );
-  }
-
-  async #ask(question: BudgetUsage): Promise<UsageSum[]> {
-    const timing = { timeoutMs: ASK_TIMEOUT_MS };
-    return (await this.nats.request<BudgetUsageReply>(SUBJECTS.budgetUsage, question, timing)).rows;
   }
 }
 

@@ -3,7 +3,6 @@ import {
   MAX_RECORDING_MS,
   type CallGroup,
   type CallGroups,
-  type CallSum,
   type FinishedCall,
   type RecordsFacts,
   type RecordsFactsReply,
@@ -12,22 +11,14 @@ import {
   type StoredCall,
 } from '@toolfleet/contracts/records';
 import { DAY_MS, DayPartitions, epochDay, migrate } from '@toolfleet/database';
-import {
-  Kysely,
-  PostgresAdapter,
-  sql,
-  type CompiledQuery,
-  type Dialect,
-  type RawBuilder,
-  type Transaction,
-} from 'kysely';
+import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect, type Transaction } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { ApprovalStore } from './approval-store.js';
 import { BodyStore, type BodyTables } from './body-store.js';
+import { CallSums } from './call-sums.js';
 import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
 import { GrantStore } from './grant-store.js';
-import { Durations, ROUNDED_MS } from './durations.js';
 import { EventStore, type StoredEvents } from './event-store.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 import { WebhookEndpoints } from './webhook-endpoints.js';
@@ -268,33 +259,18 @@ export class CallStore {
     groups: readonly CallGroup[],
     isOver: IsOver,
   ): Promise<CallGroups> {
-    const sums = new Map<string, OpenSum>();
+    const sums = new CallSums(groups);
     const bounds = toBounds(query);
     let since: EpochMs | undefined;
     for await (const stretch of this.#stretches(ofIndex(query), false, bounds)) {
-      const rows = await this.#matching(query, stretch)
-        .select(groups.map((group) => GROUP[group].of.as(GROUP[group].name)))
-        .select([
-          sql<number>`count(*)`.as('calls'),
-          sql<number>`sum(case when status = 'success' then 0 else 1 end)`.as('failures'),
-          sql<number>`sum(micro_usd)`.as('micro_usd'),
-          sql<number>`sum(tokens)`.as('tokens'),
-          sql<number>`sum(duration_ms)`.as('total_ms'),
-          sql<number>`max(duration_ms)`.as('max_ms'),
-          ROUNDED_MS.as('rounded_ms'),
-        ])
-        .groupBy([...groups.map((group) => GROUP[group].of), ROUNDED_MS])
-        .execute();
-      for (const row of rows) addTo(sums, groups, row);
+      const found = this.#matching(query, stretch).select(sums.selected).groupBy(sums.columns);
+      for (const row of await found.execute()) sums.add(row);
       if (stretch.from > bounds.from && (sums.size > MAX_GROUPS || isOver())) {
         since = Math.ceil(stretch.from / PER_MS);
         break;
       }
     }
-    const total = emptySum();
-    for (const sum of sums.values()) addSum(total, sum);
-    const rows = [...sums.values()].toSorted((one, other) => other.calls - one.calls).map(toCallSum);
-    return { rows, total: toCallSum(total), ...(since !== undefined && { since }) };
+    return { ...sums.ended(), ...(since !== undefined && { since }) };
   }
 
   /** Facts of all matching calls, stretch by stretch from the newest, until there are many rows or `isOver`. */
@@ -446,60 +422,6 @@ export class CallStore {
     await this.#db.destroy();
   }
 }
-
-/** Members of a sum, and the columns that they come from. */
-const GROUP: Readonly<Record<CallGroup, { name: string; of: RawBuilder<unknown> }>> = {
-  tenant: { name: 'tenant_id', of: sql.ref('tenant_id') },
-  day: { name: 'day', of: sql`ended_at / 86400000` },
-  tool: { name: 'tool', of: sql.ref('tool') },
-  source: { name: 'source', of: sql.ref('source') },
-  user: { name: 'user_id', of: sql.ref('user_id') },
-  key: { name: 'key_id', of: sql.ref('key_id') },
-  agent: { name: 'agent_id', of: sql.ref('agent_id') },
-  status: { name: 'status', of: sql.ref('status') },
-  code: { name: 'code', of: sql.ref('code') },
-};
-
-/** A sum to which stretches are added. */
-interface OpenSum extends Omit<CallSum, 'mean_ms' | 'p50_ms' | 'p95_ms'> {
-  total_ms: number;
-  durations: Durations;
-}
-
-const ADDED = ['calls', 'failures', 'micro_usd', 'tokens', 'total_ms'] as const;
-const emptySum = (): OpenSum => ({
-  ...{ calls: 0, failures: 0, micro_usd: 0, tokens: 0, total_ms: 0, max_ms: 0 },
-  durations: new Durations(),
-});
-
-function addSum(sum: OpenSum, other: OpenSum): void {
-  for (const name of ADDED) sum[name] += other[name];
-  sum.max_ms = Math.max(sum.max_ms, other.max_ms);
-  sum.durations.addAll(other.durations);
-}
-
-function toCallSum({ total_ms: total, durations, ...sum }: OpenSum): CallSum {
-  const [p50_ms = 0, p95_ms = 0] = durations.percentiles([0.5, 0.95]);
-  return { ...sum, mean_ms: sum.calls === 0 ? 0 : Math.round((total / sum.calls) * 10) / 10, p50_ms, p95_ms };
-}
-
-/** Adds the calls of a group and rounded duration in one stretch. PostgreSQL returns sums as text. */
-function addTo(sums: Map<string, OpenSum>, groups: readonly CallGroup[], row: Record<string, unknown>): void {
-  const members = groups.map((group) => [GROUP[group].name, row[GROUP[group].name]] as const);
-  const key = JSON.stringify(members.map(([, value]) => value));
-  let sum = sums.get(key);
-  if (!sum) {
-    const shown = members
-      .filter(([, value]) => value !== null)
-      .map(([name, value]) => [name, name === 'day' ? dayText(Number(value)) : value]);
-    sums.set(key, (sum = { ...(Object.fromEntries(shown) as object), ...emptySum() }));
-  }
-  for (const name of ADDED) sum[name] += Number(row[name]);
-  sum.durations.add(Number(row['rounded_ms']), Number(row['calls']));
-  sum.max_ms = Math.max(sum.max_ms, Number(row['max_ms']));
-}
-
-const dayText = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10);
 
 /** The positions at which matching calls can be: a call is recorded after its end, and within a bound. */
 function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {

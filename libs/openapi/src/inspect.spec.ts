@@ -1,7 +1,14 @@
 import { compileSchema } from '@toolfleet/schema';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { inspectOpenApi } from './inspect.js';
+import { beginInspection, inspectTool, type InspectOptions } from './inspect.js';
+
+/** A whole inspection, as the command line shows it. */
+function inspectOpenApi(text: string, options: InspectOptions = {}) {
+  const { conversion, warnings, ...found } = beginInspection(text, options);
+  const tools = conversion?.tools.map(inspectTool) ?? [];
+  return { ok: found.refused.length === 0, ...found, tools, warnings: warnings() };
+}
 
 const inspect = (document: JsonObject, options = {}) =>
   inspectOpenApi(JSON.stringify({ openapi: '3.1.0', servers: [{ url: 'https://h.test' }], ...document }), options);
@@ -9,12 +16,8 @@ const string = { schema: { type: 'string' } };
 
 describe('inspectOpenApi', () => {
   it('has the fields of the command line', () => {
-    const found = inspect(
-      { paths: { '/a': { get: { operationId: 'x/y', summary: 's', description: 'd' } } } },
-      { source: 'f' },
-    );
+    const found = inspect({ paths: { '/a': { get: { operationId: 'x/y', summary: 's', description: 'd' } } } });
     expect(found).toEqual({
-      source: 'f',
       ok: true,
       openapi: '3.1.0',
       operations: 1,

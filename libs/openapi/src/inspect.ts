@@ -4,20 +4,6 @@ import type { OpenApiTool, ConvertOptions } from './convert/openapi-tool.js';
 import type { SpecWarning } from './findings.js';
 import { parseSpec, type SpecLimits } from './load/parse-spec.js';
 
-/** The tools and findings of a document; field names are those of `fleetctl openapi inspect --json`. */
-interface Inspection {
-  source: string;
-  /** Nothing was refused. */
-  ok: boolean;
-  /** Version as written; null when the document could not be read. */
-  openapi: string | null;
-  /** Operations found, refused ones included. */
-  operations: number;
-  tools: InspectedTool[];
-  warnings: SpecWarning[];
-  refused: SpecWarning[];
-}
-
 /** One tool of an inspected document. */
 interface InspectedTool {
   name: string;
@@ -31,10 +17,7 @@ interface InspectedTool {
 }
 
 /** How a document is inspected. */
-export interface InspectOptions extends ConvertOptions, SpecLimits {
-  /** File or URL, only shown. */
-  source?: string;
-}
+export type InspectOptions = ConvertOptions & SpecLimits;
 
 /** Head and tail of an inspection: everything but the tools, which a caller may want one by one. */
 export interface InspectionParts {
@@ -82,22 +65,4 @@ export function inspectTool(tool: OpenApiTool): InspectedTool {
   if (output) shown.output_schema = output;
   if (tool.baseUrl() === undefined) tool.missingServer();
   return shown;
-}
-
-/**
- * Lists the tools of a document, its warnings with JSON pointers, and refused operations. Never throws because of the text: an
- * unreadable document yields `ok: false` with the reason and its place.
- */
-export function inspectOpenApi(text: string, options: InspectOptions = {}): Inspection {
-  const parts = beginInspection(text, options);
-  const tools = parts.conversion?.tools.map(inspectTool) ?? [];
-  return {
-    source: options.source ?? '',
-    ok: parts.refused.length === 0,
-    openapi: parts.openapi,
-    operations: parts.operations,
-    tools,
-    warnings: parts.warnings(),
-    refused: parts.refused,
-  };
 }

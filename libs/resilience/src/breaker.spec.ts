@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { BreakerMap, type BreakerTransition } from './breaker-map.js';
-import { Breaker, CONSECUTIVE_RULE, ERROR_RATE_RULE, type BreakerJudgement, type BreakerRule } from './breaker.js';
+import { Breaker, ERROR_RATE_RULE, type BreakerJudgement, type BreakerRule } from './breaker.js';
 import { SystemClock } from './clock.js';
 
 const clock = new SystemClock();
@@ -302,6 +302,5 @@ describe('by tenant', () => {
 });
 
 test('the published figures', () => {
-  expect(CONSECUTIVE_RULE).toEqual({ consecutiveFailures: 5, recoveryMs: 60_000 });
   expect(ERROR_RATE_RULE.errorRate).toEqual({ threshold: 0.5, windowMs: 30_000, minCalls: 20 });
 });

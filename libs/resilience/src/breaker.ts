@@ -19,8 +19,6 @@ export interface BreakerRule {
   recoveryMs: Milliseconds;
 }
 
-/** Per base URL, in the executors. */
-export const CONSECUTIVE_RULE: BreakerRule = { consecutiveFailures: 5, recoveryMs: 60_000 };
 /** Per tool, in the engine. */
 export const ERROR_RATE_RULE: BreakerRule = {
   errorRate: { threshold: 0.5, windowMs: 30_000, minCalls: 20 },

@@ -71,11 +71,6 @@ export async function startTracing(options: TracingOptions): Promise<() => Promi
   };
 }
 
-/** True while spans are recorded. */
-export function isTracing(): boolean {
-  return tracer !== undefined;
-}
-
 /** The operations of a recorded span. */
 export type RecordedSpan = Pick<Span, 'setAttributes' | 'setAttribute' | 'setStatus' | 'updateName'>;
 

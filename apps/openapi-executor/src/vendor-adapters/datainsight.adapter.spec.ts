@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { adapterFaults, type AdapterCase } from './adapter-test-kit.js';
+import { adapterFaults, type AdapterCase } from '../../spec/adapter-test-kit.js';
 import { DataInsightAdapter } from './datainsight.adapter.js';
 import type { VendorAdapter } from './vendor-adapter.js';
 

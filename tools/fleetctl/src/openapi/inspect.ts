@@ -56,7 +56,7 @@ export async function runOpenapiInspect(args: readonly string[], io: CommandIo):
   const maxBytes = readMaxBytes(values['max-bytes'], io);
   let ok = true;
   for (const source of positionals) {
-    const options: InspectOptions = { source, maxBytes };
+    const options: InspectOptions = { maxBytes };
     if (/^https?:/i.test(source)) options.specUrl = source;
     if (values.operation) options.operations = values.operation;
     if (values.tag) options.tags = values.tag;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import type { VendorAdapter } from './vendor-adapter.js';
+import type { VendorAdapter } from '../src/vendor-adapters/vendor-adapter.js';
 
 /** One expectation about an adapter: what a hook makes of its input. */
 export type AdapterCase =

@@ -1,11 +1,12 @@
-import type { ApprovalGrant, CallApproval, ToolCallError } from '@toolfleet/client';
+import type { ApprovalGrant, CallApproval } from '@toolfleet/client';
 import { useState } from 'react';
 import type { WantedGrant } from '../api/console-api.js';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { ConfirmButton, ErrorNotice, Facts, Labelled } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 
 const EVERY_MS = 10_000;
 
@@ -98,11 +99,7 @@ export function GrantList() {
 function OneGrant({ grant, onRevoked }: { grant: ApprovalGrant; onRevoked: () => void }) {
   const { api } = useSigned();
   const [shown, setShown] = useState<ApprovalGrant>();
-  const [error, setError] = useState<ToolCallError>();
-  const act = (work: () => Promise<unknown>) => {
-    setError(undefined);
-    work().catch((thrown: unknown) => setError(asToolError(thrown)));
-  };
+  const { error, act } = useAction();
   const used = grant.max_uses === undefined ? count(grant.uses) : `${count(grant.uses)} of ${count(grant.max_uses)}`;
   return (
     <article className="card stack" aria-label={grant.id}>
@@ -132,12 +129,14 @@ function OneGrant({ grant, onRevoked }: { grant: ApprovalGrant; onRevoked: () =>
       {error && <ErrorNotice error={error} />}
       <div className="row">
         {!shown && (
-          <button onClick={() => act(async () => setShown(await api.approvalGrant(grant.id)))}>Show arguments</button>
+          <button onClick={() => void act(async () => setShown(await api.approvalGrant(grant.id)))}>
+            Show arguments
+          </button>
         )}
         <ConfirmButton
           danger
           question="End this grant?"
-          onConfirm={() => act(() => api.revokeGrant(grant.id).finally(onRevoked))}
+          onConfirm={() => void act(() => api.revokeGrant(grant.id).finally(onRevoked))}
         >
           Revoke
         </ConfirmButton>

@@ -1,12 +1,13 @@
 import { useState } from 'react';
-import type { Budget, ToolCallError, UsageRow } from '@toolfleet/client';
+import type { Budget, UsageRow } from '@toolfleet/client';
 import { dayBefore, daysBetween, stackUsage, type Measure } from '../chart/stack-usage.js';
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
 import { useSigned } from '../session.js';
 import { compact, count, money } from '../format.js';
 import { Choice, ConfirmButton, Empty, ErrorNotice, Head, Loaded, Segments } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 import { SetBudgetForm } from './set-budget-form.js';
 
 const MEASURES: readonly (readonly [Measure, string])[] = [
@@ -82,16 +83,9 @@ export function BudgetCards({
   onChange?: () => void;
 }) {
   const { api, me } = useSigned();
-  const [error, setError] = useState<ToolCallError>();
-  const remove = async ({ subject, subject_id: id, period }: Budget) => {
-    setError(undefined);
-    try {
-      await api.removeBudget({ subject, id, period, tenant_id: tenant });
-      onChange?.();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
-  };
+  const { error, act } = useAction(onChange);
+  const remove = ({ subject, subject_id: id, period }: Budget) =>
+    act(() => api.removeBudget({ subject, id, period, tenant_id: tenant }));
   const mayRemove = ({ subject }: Budget): boolean =>
     onChange !== undefined &&
     subject !== undefined &&

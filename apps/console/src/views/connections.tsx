@@ -1,10 +1,11 @@
-import type { Connection, ToolCallError } from '@toolfleet/client';
+import type { Connection } from '@toolfleet/client';
 import { useEffect, useState, type FormEvent, type ReactNode } from 'react';
 import { dateTime } from '../format.js';
 import { replacePlace, toAddress, usePlace } from '../router.js';
 import { connectReturnUrl, takeReturn, useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Labelled, Loaded, Search } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 
 /**
  * Accounts of the user at sources whose tools act as the calling user. Links in errors lead to `#/connections/<source>?link=<mark>`; the
@@ -14,19 +15,13 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
   const { api, me } = useSigned();
   const link = usePlace().filter['link'];
   const [user, setUser] = useState('');
-  const [error, setError] = useState<ToolCallError>();
   const [connected, setConnected] = useState<string>();
   const other = user.trim() === '' || user.trim() === me.user_id ? undefined : user.trim();
   const query = useQuery(`connections ${other ?? ''}`, (signal) => api.connections(other, signal));
-  const run = async (work: () => Promise<unknown>) => {
-    setError(undefined);
+  const { error, act } = useAction(query.refresh);
+  const run = (work: () => Promise<unknown>) => {
     setConnected(undefined);
-    try {
-      await work();
-      query.refresh();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
+    return act(work);
   };
   useEffect(() => {
     const back = takeReturn();

@@ -1,9 +1,9 @@
-import type { ApiKey, ToolCallError } from '@toolfleet/client';
-import { useState } from 'react';
+import type { ApiKey } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { dateTime } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
 import { Roles } from './roles.js';
 import { Sessions } from './sessions.js';
@@ -12,16 +12,7 @@ import { Sessions } from './sessions.js';
 export function KeysView() {
   const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);
-  const [error, setError] = useState<ToolCallError>();
-  const revoke = async (key: ApiKey) => {
-    setError(undefined);
-    try {
-      await api.revokeKey(key.id);
-      query.refresh();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
-  };
+  const { error, act } = useAction(query.refresh);
   return (
     <>
       <Head
@@ -55,7 +46,7 @@ export function KeysView() {
                 </thead>
                 <tbody>
                   {keys.toSorted(newestFirst).map((key) => (
-                    <KeyRow key={key.id} apiKey={key} onRevoke={() => void revoke(key)} />
+                    <KeyRow key={key.id} apiKey={key} onRevoke={() => void act(() => api.revokeKey(key.id))} />
                   ))}
                 </tbody>
               </table>

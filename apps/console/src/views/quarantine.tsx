@@ -1,9 +1,10 @@
-import type { Json, QuarantinedTool, ToolCallError } from '@toolfleet/client';
-import { createContext, useContext, useState, type ReactNode } from 'react';
+import type { Json, QuarantinedTool } from '@toolfleet/client';
+import { createContext, useContext, type ReactNode } from 'react';
 import { useSigned } from '../session.js';
 import { dateTime, pretty } from '../format.js';
 import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
-import { asToolError, useQuery, type Query } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery, type Query } from '../use-query.js';
 import { lineDiff, visible } from './line-diff.js';
 import { TriedCalls } from './tried-calls.js';
 
@@ -64,20 +65,8 @@ export function WaitingApprovals() {
 
 function Change({ tool, onDecided }: { tool: QuarantinedTool; onDecided: () => void }) {
   const { api } = useSigned();
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ToolCallError>();
-  const decide = async (decision: 'approve' | 'reject') => {
-    setBusy(true);
-    setError(undefined);
-    try {
-      await api.decide(tool, decision);
-      onDecided();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { busy, error, act } = useAction(onDecided);
+  const decide = (decision: 'approve' | 'reject') => act(() => api.decide(tool, decision));
   return (
     <article className="card stack" aria-label={tool.name}>
       <div className="row spread">

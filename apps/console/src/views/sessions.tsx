@@ -1,24 +1,15 @@
-import type { ToolCallError, UserSession } from '@toolfleet/client';
-import { useState } from 'react';
+import type { UserSession } from '@toolfleet/client';
 import { dateTime } from '../format.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Loaded } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 
 /** Who is signed in: people with their roles and groups, in browsers and in MCP clients that they connected. */
 export function Sessions() {
   const { api } = useSigned();
   const query = useQuery('sessions', api.sessions);
-  const [error, setError] = useState<ToolCallError>();
-  const end = async (session: UserSession) => {
-    setError(undefined);
-    try {
-      await api.endSession(session.id);
-      query.refresh();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
-  };
+  const { error, act } = useAction(query.refresh);
   return (
     <section className="card stack" aria-labelledby="sessions">
       <h2 id="sessions">Signed-in users</h2>
@@ -44,7 +35,11 @@ export function Sessions() {
               </thead>
               <tbody>
                 {sessions.map((session) => (
-                  <SessionRow key={session.id} session={session} onEnd={() => void end(session)} />
+                  <SessionRow
+                    key={session.id}
+                    session={session}
+                    onEnd={() => void act(() => api.endSession(session.id))}
+                  />
                 ))}
               </tbody>
             </table>

@@ -1,10 +1,10 @@
-import type { SourceState, SourceStatus, ToolCallError } from '@toolfleet/client';
-import { useState } from 'react';
+import type { SourceState, SourceStatus } from '@toolfleet/client';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Loaded, type Tone } from '../ui/components.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 
 const EVERY_MS = 10_000;
 
@@ -138,20 +138,7 @@ function SourceActions({
   onRemoved: () => void;
 }) {
   const { api } = useSigned();
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ToolCallError>();
-  const act = async (action: () => Promise<unknown>, onDone: () => void) => {
-    setBusy(true);
-    setError(undefined);
-    try {
-      await action();
-      onDone();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { busy, error, act } = useAction();
   return (
     <span className="stack tight">
       <span className="row">

@@ -1,10 +1,10 @@
-import type { RouteRequest, RuleTestResult, ToolCallError } from '@toolfleet/client';
+import type { RouteRequest, RuleTestResult } from '@toolfleet/client';
 import { useState } from 'react';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { ErrorNotice } from '../ui/components.js';
-import { asToolError } from '../use-query.js';
+import { useAction } from '../use-action.js';
 
 type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
 
@@ -14,23 +14,14 @@ type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
  */
 export function TestRule({ rule, disabled = false }: { rule: () => RuleTest | undefined; disabled?: boolean }) {
   const { api, me } = useSigned();
-  const [busy, setBusy] = useState(false);
   const [result, setResult] = useState<RuleTestResult>();
-  const [error, setError] = useState<ToolCallError>();
+  const { busy, error, act } = useAction();
   if (!me.rights.includes('all_calls')) return null;
   const test = async () => {
     const body = rule();
     if (!body) return;
-    setBusy(true);
-    setError(undefined);
     setResult(undefined);
-    try {
-      setResult(await api.testRule(body));
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    } finally {
-      setBusy(false);
-    }
+    await act(async () => setResult(await api.testRule(body)));
   };
   return (
     <div className="stack tight">

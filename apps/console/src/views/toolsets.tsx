@@ -4,6 +4,7 @@ import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Labelled, Loaded } from '../ui/components.js';
+import { useAction } from '../use-action.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { TestRule } from './test-rule.js';
 
@@ -134,16 +135,7 @@ function ToolsetDetail({ id, version }: { id: string; version: string | undefine
 function Shown({ toolset, onChanged, isOld }: { toolset: ShownToolset; onChanged: () => void; isOld: boolean }) {
   const { api, me } = useSigned();
   const mayChange = toolset.versions[0]?.origin !== 'config' && (toolset.tenant !== null || me.operator);
-  const [error, setError] = useState<ToolCallError>();
-  const act = async (action: () => Promise<unknown>, done = onChanged) => {
-    setError(undefined);
-    try {
-      await action();
-      done();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
-  };
+  const { error, act } = useAction(onChanged);
   const latest = () => (location.hash = toAddress('toolsets', toolset.id));
   return (
     <>

@@ -1,29 +1,18 @@
-import type { QuarantinedTool, RouteAnswer, ToolCallError, TriedCall } from '@toolfleet/client';
+import type { QuarantinedTool, RouteAnswer, TriedCall } from '@toolfleet/client';
 import { useState } from 'react';
 import { dateTime, pretty } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { ErrorNotice } from '../ui/components.js';
-import { asToolError } from '../use-query.js';
 import { visible } from './line-diff.js';
+import { useAction } from '../use-action.js';
 
 /** How the results of the last calls without effects change with a definition that awaits an approval. They run again on request. */
 export function TriedCalls({ tool }: { tool: QuarantinedTool }) {
   const { api } = useSigned();
-  const [busy, setBusy] = useState(false);
   const [tried, setTried] = useState<RouteAnswer<'POST /api/v1/quarantine/{name}/replay'>>();
-  const [error, setError] = useState<ToolCallError>();
-  const run = async () => {
-    setBusy(true);
-    setError(undefined);
-    try {
-      setTried(await api.tryPending(tool));
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { busy, error, act } = useAction();
+  const run = () => act(async () => setTried(await api.tryPending(tool)));
   return (
     <div className="stack tight">
       <h3>results</h3>

@@ -1,11 +1,12 @@
-import type { NewWebhook, ToolCallError, Webhook, WebhookDelivery } from '@toolfleet/client';
+import type { NewWebhook, Webhook, WebhookDelivery } from '@toolfleet/client';
 import { useState, type FormEvent } from 'react';
 import { dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Labelled, Loaded } from '../ui/components.js';
 import { CopyButton } from '../ui/copy-button.js';
-import { asToolError, useQuery } from '../use-query.js';
+import { useAction } from '../use-action.js';
+import { useQuery } from '../use-query.js';
 
 /** Kinds of events that an endpoint can ask for. */
 const KINDS = [
@@ -30,21 +31,6 @@ const TONES = {
 /** Endpoints that events of the tenant are posted to; `#/webhooks/<id>` shows the deliveries of one. */
 export function WebhooksView({ item }: { item: string | undefined }) {
   return item === undefined ? <Webhooks /> : <Deliveries id={item} />;
-}
-
-/** Runs an action and shows why it failed. */
-function useAction(refresh: () => void) {
-  const [error, setError] = useState<ToolCallError>();
-  const act = async (work: () => Promise<unknown>): Promise<void> => {
-    setError(undefined);
-    try {
-      await work();
-      refresh();
-    } catch (thrown) {
-      setError(asToolError(thrown));
-    }
-  };
-  return { error, act };
 }
 
 function Webhooks() {

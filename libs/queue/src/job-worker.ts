@@ -4,7 +4,7 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
+import { formatFailure, jobKey, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
 import { isVouched, VOUCHED_MS } from './vouched-jobs.js';
@@ -180,22 +180,44 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     }
   }
 
-  /** Renews the lock of a job until it is lost or the returned function is called. */
+  /**
+   * Renews the lock of a job until the returned function is called. When the lock is lost, the run goes on while another worker may
+   * need its result; it is aborted once the job has ended, because nobody answers its questions then and it would keep its slot.
+   */
   #renewLock(job: Job<D, R>, token: string): CancelTimer {
     let cancelTimer: CancelTimer = () => undefined;
     let isOver = false;
+    let isHeld = true;
+    const check = async (): Promise<void> => {
+      // While Redis is unavailable the lock may expire; the next renewal tells.
+      if (isHeld) isHeld = (await job.extendLock(token, LOCK_MS).catch(() => 1)) === 1;
+      else if (await this.#hasEnded(job)) return this.#abortLost(job);
+      if (!isOver) schedule();
+    };
     const schedule = (): void => {
-      cancelTimer = this.#clock.after(RENEW_MS, () => {
-        // While Redis is unavailable the lock may expire; the next renewal tells.
-        const renewed = job.extendLock(token, LOCK_MS).catch(() => 1);
-        void renewed.then((held) => held === 1 && !isOver && schedule());
-      });
+      cancelTimer = this.#clock.after(RENEW_MS, () => void check());
     };
     schedule();
     return () => {
       isOver = true;
       cancelTimer();
     };
+  }
+
+  /** Whether a job that another process waited for has ended, on another worker or by its cancellation. */
+  async #hasEnded({ id, data }: Job<D, R>): Promise<boolean> {
+    if (data.reply_channel === undefined) return false;
+    const { publisher, queue } = this.options;
+    const read = publisher.hmget(jobKey(queue, id as string), 'timestamp', 'finishedOn');
+    return read.then(
+      ([timestamp, finishedOn]) => !timestamp || Boolean(finishedOn),
+      () => false,
+    );
+  }
+
+  #abortLost({ id }: Job<D, R>): void {
+    const reason = new ToolError('CANCELLED', { message: 'The job has ended on another worker' });
+    this.#running.get(id as string)?.abort.abort(reason);
   }
 
   /**

@@ -35,7 +35,7 @@ export interface JobRun<D extends JobData> {
   readonly data: D;
   /**
    * Aborted at the deadline, on cancellation and when the worker stops. The reason is a ToolError. A run whose lock is lost goes
-   * on: its result is sent, and another worker may run the job as well.
+   * on until the job has ended: its result is sent, and another worker may run the job as well.
    */
   readonly signal: AbortSignal;
   /** Deadline by this process's wall clock; undefined if the job has none. */

@@ -1,6 +1,6 @@
 import { ToolError } from '@toolfleet/contracts';
 import { SystemClock, TimedOut } from '@toolfleet/resilience';
-import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { eventually, FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
@@ -127,6 +127,22 @@ describe('a queued call', () => {
     expect(runs).toBe(1);
   });
 
+  it('that its worker lost stops there once another worker has ended it', async () => {
+    let runs = 0;
+    const stopped = Promise.withResolvers<unknown>();
+    const handler = async ({ jobId, signal }: JobRun<SpecJob>): Promise<unknown> => {
+      runs += 1;
+      if (runs > 1) return 'second';
+      signal.addEventListener('abort', () => stopped.resolve(signal.reason));
+      await redis.del(`${jobKey(name, jobId)}:lock`);
+      throw await stopped.promise;
+    };
+    await Promise.all([work(handler, { concurrency: 1 }), work(handler, { concurrency: 1 })]);
+    expect(await replies.submit(queue, job('c-ended'), soon(60_000))).toBe('second');
+    // At the deadline it would be DEADLINE_EXCEEDED.
+    expect(await stopped.promise).toMatchObject({ code: 'CANCELLED' });
+  });
+
   it('does not start while no process waits for it', async () => {
     const handled: string[] = [];
     await work(async ({ jobId }) => void handled.push(jobId));
@@ -222,6 +238,28 @@ describe('a queued call', () => {
     };
     expect(await replies.submit(queue, job('c-lost'), { ...soon(20_000), onAsk })).toEqual({ a: 1 });
     expect(asked).toBe(2);
+  });
+
+  it('asks the process that takes it over at once', async () => {
+    const asked = Promise.withResolvers<unknown>();
+    await work(({ ask }) => ask('who'), { asks: true });
+    const lost = new ReplyChannel({ redis: blocking, queues: [name] });
+    await lost.start();
+    const onLost = (question: unknown): Promise<unknown> => {
+      asked.resolve(question);
+      return new Promise(() => undefined);
+    };
+    const first = lost.submit(queue, job('c-moved'), { ...soon(20_000), onAsk: onLost }).catch(() => undefined);
+    expect(await asked.promise).toBe('who');
+    await lost.stop();
+    // Its clock stands still, so it makes none of its checks.
+    const next = new ReplyChannel({ redis: blocking, queues: [name], clock: new FakeClock(clock.now()) });
+    await next.start();
+    const askedNext = Promise.withResolvers<unknown>();
+    const onAsk = async (question: unknown) => askedNext.resolve(question);
+    const second = next.submit(queue, job('c-moved'), { ...soon(20_000), onAsk }).catch(() => undefined);
+    expect(await askedNext.promise).toBe('who');
+    await Promise.all([first, next.stop(), second]);
   });
 
   it('is taken again after its worker postponed it', async () => {

@@ -222,8 +222,11 @@ export class ReplyChannel {
         ),
       ]);
       added.then(
-        // If the wait ended before the job was added, the cancellation found no job.
-        () => (gaveUp ? queue.cancel(jobId).catch(() => undefined) : undefined),
+        () => {
+          // If the wait ended before the job was added, the cancellation found no job.
+          if (gaveUp) queue.cancel(jobId).catch(() => undefined);
+          else if (options.onAsk) this.#announce(queue, jobId).catch(() => undefined);
+        },
         () => undefined,
       );
       return await reply;
@@ -319,6 +322,15 @@ export class ReplyChannel {
     await Promise.all(said).catch(() => undefined);
   }
 
+  /**
+   * Names the channel of this process to the worker of a job. The job may have been submitted by a process that died: its worker asks that
+   * one, and keeps its slot, until it learns of this one.
+   */
+  #announce(queue: Pick<JobQueue, 'name' | 'tell'>, jobId: string): Promise<void> {
+    const reply_channel = this.#channels.get(queue.name);
+    return queue.tell(answerChannel(queue.name, 'all'), { job_id: jobId, reply_channel });
+  }
+
   async #readRecord(pending: PendingJob): Promise<void> {
     try {
       const record = await pending.queue.record(pending.jobId);
@@ -332,11 +344,7 @@ export class ReplyChannel {
         pending.giveUp(
           new ToolError('ATTEMPT_TIMED_OUT', { message: 'The worker of this call gave no result in time' }),
         );
-      // The job may have been submitted by a process that died; its worker asks that one until it learns of this one.
-      if (pending.onAsk && record.state === 'active') {
-        const reply_channel = this.#channels.get(pending.queue.name);
-        await pending.queue.tell(answerChannel(pending.queue.name, 'all'), { job_id: pending.jobId, reply_channel });
-      }
+      if (pending.onAsk && record.state === 'active') await this.#announce(pending.queue, pending.jobId);
       if (pending.missing < MISSING_LIMIT) return;
       pending.reject(
         new ToolError('WORKER_LOST', {

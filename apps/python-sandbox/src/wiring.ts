@@ -38,6 +38,11 @@ class PythonSandboxModule {
 const LOCAL_WARM_UP_MS = 5_000;
 /** Bytes kept of stdout and of stderr. */
 const OUTPUT_CAP = 1024 * 1024;
+/**
+ * How often a program may lose its worker. Its calls happen once, however often it runs, and it runs in a host process, so it is rarely
+ * what ends a worker.
+ */
+const MAX_LOST_BY_PROGRAMS = 2;
 /** Jobs with less time left are refused, because their response would be late. */
 const LEAST_MS = 60;
 
@@ -94,6 +99,7 @@ export async function createComponents(
     queue: QUEUES.programRuns,
     concurrency: hostSettings.programs,
     asks: true,
+    maxLost: MAX_LOST_BY_PROGRAMS,
     shareOf: (job) => job.tenant_id,
     handler: (run) => programs.handle(run),
   });

@@ -1,5 +1,8 @@
 /** Connections that send half of a request, read none of their answers or name impossible hosts, against a real gateway. */
 import { connect as connectTcp, type Socket } from 'node:net';
+import type { CallBody, ToolError } from '@toolfleet/contracts';
+import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { AbusedFleet, FULL_LENGTH, scaled } from './abused-fleet.js';
 
@@ -83,6 +86,26 @@ describe('half of a request', () => {
       }
       await expect.poll(() => all.every(({ isClosed }) => isClosed()), { timeout: 30_000 }).toBe(true);
     });
+  });
+});
+
+describe('large messages over NATS', () => {
+  it('have at most 16 MB of a tenant at once, and leave nothing counted', async () => {
+    const client = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'large' });
+    const headers = { [HEADERS.authorization]: `Bearer ${abused.fleet.keys['globex']!}` };
+    // Escapes take longest to read.
+    const message = { name: 'calculator', arguments: { expression: '"'.repeat(1_900_000) } };
+    const send = (): Promise<string> =>
+      client.request<CallBody>(SUBJECTS.toolCall, message, { headers, timeoutMs: 60_000 }).then(
+        ({ metadata }) => String(metadata.code),
+        (error: ToolError) => error.code,
+      );
+    await abused.withoutLoss(async () => {
+      const codes = await Promise.all(Array.from({ length: 20 }, send));
+      expect([...new Set(codes)].toSorted()).toEqual(['ARGUMENTS_INVALID', 'RATE_LIMITED']);
+      expect(await send()).toBe('ARGUMENTS_INVALID');
+    });
+    await client.close();
   });
 });
 

@@ -41,7 +41,7 @@ export const gatewayConfig = defineConfig(
       default: 256,
       min: 1,
       max: 65_536,
-      help: 'Request bodies, unread responses (each above 64 KiB) and unread events that one gateway holds in memory, in MiB; a tenant may have a quarter',
+      help: 'Request bodies, NATS messages, unread responses (each above 64 KiB) and unread events that one gateway holds in memory, in MiB; a tenant may have a quarter',
     }),
     GATEWAY_REQUEST_TIMEOUT_MS: durationMs({
       default: 25_000,

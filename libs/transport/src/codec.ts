@@ -13,7 +13,7 @@ import {
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
-import { bodyError, readJson } from '@toolfleet/contracts/json-text';
+import { bodyError, readJson, type JsonReading } from '@toolfleet/contracts/json-text';
 import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
 /** Headers of an outgoing message; values must not contain line breaks. */
@@ -114,7 +114,11 @@ export function parseLenient(data: Uint8Array): unknown {
  */
 export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
-  const reading = readJson(data, { trusted: !fromOutside });
+  return requestBody(readJson(data, { trusted: !fromOutside }));
+}
+
+/** The body that was read. @throws ToolError as `decodeRequest` */
+export function requestBody(reading: JsonReading): unknown {
   if (reading.fault === undefined) return reading.value;
   throw bodyError(reading);
 }

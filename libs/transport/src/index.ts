@@ -4,6 +4,6 @@ export { Heartbeat } from './heartbeat.js';
 export { LocalExchange } from './local-exchange.js';
 export { NatsClient } from './nats-client.js';
 export { toNatsOptions } from './nats-options.js';
-export { NatsStrategy } from './nats-strategy.js';
+export { type LargeMessages, NatsStrategy } from './nats-strategy.js';
 export { subjectClass } from './pending-requests.js';
 export { SharedBreakers } from './shared-breakers.js';

@@ -6,15 +6,28 @@
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
+import type { JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
+import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { decodeRequest, encode, parseLenient, toErrorReply, type IncomingMessage } from './codec.js';
+import { decodeRequest, encode, parseLenient, requestBody, toErrorReply, type IncomingMessage } from './codec.js';
 import { EndpointContext, type EndpointOptions } from './endpoint.js';
 import { EventLoopStalls } from './event-loop-stalls.js';
 import { InFlightCalls, ResentCalls, type ServedCall } from './in-flight-calls.js';
 import type { NatsLink, NatsSubscription } from './nats-connection.js';
+
+/** How an entry point bounds what large messages cost other senders. Both methods are called for admitted messages. */
+export interface LargeMessages {
+  /**
+   * Counts bytes that the process holds for a sender until the returned function is called. A request that does not fit is refused, also
+   * one of 0 bytes while its sender is beyond its share; a reply is always counted.
+   * @throws ToolError RATE_LIMITED, QUEUE_FULL
+   */
+  hold(context: EndpointContext, bytes: number, of: 'request' | 'reply'): () => void;
+  /** Reads a body without delaying the messages of others. */
+  read(context: EndpointContext, body: Uint8Array): Promise<JsonReading>;
+}
 
 /** Options of the strategy. It shares the connection of the process's client and never closes it. */
 interface NatsStrategyOptions {
@@ -28,6 +41,8 @@ interface NatsStrategyOptions {
    * rejection is the reply. Default: every sender is admitted, because the NATS server's permissions decide who may publish.
    */
   admit?: (context: EndpointContext) => Promise<unknown>;
+  /** Default: bodies are read at once, and no bytes are counted. */
+  large?: LargeMessages | undefined;
   /** Most messages in flight in the whole process; more are refused as QUEUE_FULL. Default 1,000. */
   concurrency?: number;
   /** Classes of executors that share the slots of this process, for `toolfleet_worker_slots`. Default: `queue`. */
@@ -60,7 +75,8 @@ interface ServedSubject {
 const DEFAULT_CONCURRENCY = 1_000;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
-const LARGE_BODY = 64 * 1024;
+/** Smaller messages are bounded by their number. */
+const LARGE_MESSAGE = 64 * 1024;
 const ACK = { [HEADERS.ack]: 'accepted' };
 const EMPTY = new Uint8Array(0);
 
@@ -72,8 +88,6 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #link: NatsLink;
   readonly #stalls: EventLoopStalls;
   readonly #resent: ResentCalls;
-  /** Large bodies of an entry point are parsed in turns of their subjects, and so of tenants with a subject. */
-  readonly #turns: CostlyTurns;
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -84,7 +98,6 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     this.#running = new InFlightCalls(this.#clock);
     this.#stalls = new EventLoopStalls(this.#clock, () => this.#link.flush(), options.onStall);
     this.#resent = new ResentCalls(this.#clock);
-    this.#turns = new CostlyTurns(this.#clock);
   }
 
   /** Messages in flight. */
@@ -182,10 +195,16 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const end = this.#running.begin(context, served.exec);
     let resendable: { key: string; call: ServedCall } | undefined;
     let sentReply: SentReply | undefined;
+    let release: (() => void) | undefined;
     try {
       if (this.options.admit) await this.options.admit(context);
-      if (this.options.isEntryPoint && message.data.length > LARGE_BODY) await this.#turns.next(message.subject);
-      const body = decodeRequest(message.data, this.options.isEntryPoint);
+      const { large } = this.options;
+      const isLarge = message.data.length > LARGE_MESSAGE;
+      release = large?.hold(context, isLarge ? message.data.length : 0, 'request');
+      const body =
+        large && isLarge
+          ? requestBody(await large.read(context, message.data))
+          : decodeRequest(message.data, this.options.isEntryPoint);
       // A schema sees an empty body as null, which JSON has a value for.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
@@ -213,6 +232,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       to(resendable?.call.reply ?? reply);
       sentReply = { bytes: 0, to };
     } finally {
+      release?.();
       served.inFlight--;
       end();
       if (resendable)
@@ -246,7 +266,16 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const to = (copy: string): void =>
       this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, context.subject) });
     to(reply);
+    if (bytes.length > LARGE_MESSAGE) this.#holdReply(context, bytes.length);
     return { bytes: bytes.length, to };
+  }
+
+  /** Counts a reply until the server has it: a slow server leaves it in this process. */
+  #holdReply(context: EndpointContext, bytes: number): void {
+    const release = this.options.large?.hold(context, bytes, 'reply');
+    if (!release) return;
+    // A connection that breaks drops what was not sent.
+    void this.#link.flush().then(release, release);
   }
 
   /** Never throws, because it runs while another error is handled. */

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { Controller, Injectable, Module, type INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { readJson } from '@toolfleet/contracts/json-text';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
@@ -10,7 +11,7 @@ import type { EndpointContext } from './endpoint.js';
 import { Endpoint } from './endpoint.js';
 import { LocalExchange } from './local-exchange.js';
 import { NatsClient } from './nats-client.js';
-import { NatsStrategy } from './nats-strategy.js';
+import { type LargeMessages, NatsStrategy } from './nats-strategy.js';
 
 @Injectable()
 class Doubler {
@@ -115,6 +116,19 @@ class GuardedEndpoint {
 }
 @Module({ controllers: [GuardedEndpoint] })
 class GuardedModule {}
+
+@Controller()
+class LargeEndpoint {
+  static release: () => void = () => undefined;
+
+  @Endpoint('t.large')
+  async large(body: { text: string; waits?: boolean }): Promise<string> {
+    if (body.waits) await new Promise<void>((resolve) => (LargeEndpoint.release = resolve));
+    return body.text;
+  }
+}
+@Module({ controllers: [LargeEndpoint] })
+class LargeModule {}
 
 let nats: NatsServer;
 let client: NatsClient;
@@ -409,6 +423,37 @@ describe.each([
         const reply = await plain.request('t.guarded', body, { timeout: 5_000 });
         expect(reply.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
       }
+      await service.close();
+    });
+
+    it('an entry point counts large messages until their replies are sent, and refuses more', async () => {
+      let held = 0;
+      const read: number[] = [];
+      const large: LargeMessages = {
+        hold: (_context, bytes, of) => {
+          if (of === 'request' && held + bytes > 400_000) throw new ToolError('RATE_LIMITED');
+          held += bytes;
+          return () => (held -= bytes);
+        },
+        read: async (_context, body) => {
+          read.push(body.length);
+          return readJson(body);
+        },
+      };
+      const entry = new NatsStrategy({ connection: client, queue: 'large', isEntryPoint: true, large });
+      const service = await NestFactory.createMicroservice(LargeModule, { strategy: entry, logger: false });
+      await service.listen();
+      const text = 'x'.repeat(300_000);
+      const waiting = client.request('t.large', { text, waits: true });
+      await expect.poll(() => held).toBeGreaterThan(300_000);
+      await expect(client.request('t.large', { text })).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+      expect(await client.request('t.large', { text: 'small' })).toBe('small');
+      LargeEndpoint.release();
+      expect(await waiting).toBe(text);
+      await expect.poll(() => held).toBe(0);
+      expect(await client.request('t.large', { text })).toBe(text);
+      await expect.poll(() => held).toBe(0);
+      expect(read.map((bytes) => bytes > 300_000)).toEqual([true, true]);
       await service.close();
     });
 

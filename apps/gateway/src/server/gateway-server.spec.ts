@@ -9,6 +9,7 @@ import type { ServiceHost } from '@toolfleet/service';
 import { eventually } from '@toolfleet/testing';
 import type { NatsStrategy } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { BodyReader } from './body-reader.js';
 import { GatewayServer } from './gateway-server.js';
 import { ErrorFilter } from './error.filter.js';
 import { MemoryAccount } from './memory-account.js';
@@ -73,6 +74,7 @@ const server = new GatewayServer(
     port: 0,
     maxBodyBytes: 1_000_000,
     memory,
+    bodies: new BodyReader(new SystemClock()),
     connections: CONNECTIONS,
     onConnectionRefused: () => (droppedConnections += 1),
   },

@@ -15,6 +15,7 @@ import {
 } from './connections.js';
 import { noteLateRequests } from './late-requests.js';
 import { limitMemory, type MemoryAccount } from './memory-account.js';
+import type { BodyReader } from './body-reader.js';
 import { acceptJsonBodies } from './request-body.js';
 
 /** Longest segment of a path: aliases of OpenAPI tools contain an operationId. */
@@ -27,6 +28,7 @@ interface ListenAddress {
   maxBodyBytes: number;
   /** Bytes of request bodies and unread responses. */
   memory: MemoryAccount;
+  bodies: BodyReader;
   connections: ConnectionLimits;
   /** Called for each connection beyond the limits. */
   onConnectionRefused: () => void;
@@ -56,7 +58,7 @@ export class GatewayServer implements LifecycleComponent {
   ) {}
 
   async start(): Promise<void> {
-    const { host, port, maxBodyBytes, memory, connections } = this.address;
+    const { host, port, maxBodyBytes, memory, bodies, connections } = this.address;
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
       // While draining, requests on open connections are still served; their answers close the connections.
@@ -81,7 +83,7 @@ export class GatewayServer implements LifecycleComponent {
     admitBeforeBody(fastify, this.prove, this.host.clock);
     limitMemory(fastify, memory, maxBodyBytes, this.host.clock);
     closeStalledAnswers(fastify);
-    acceptJsonBodies(fastify, maxBodyBytes, this.host.clock);
+    acceptJsonBodies(fastify, maxBodyBytes, bodies);
     for (const part of this.mounted) await part.mount(fastify);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();

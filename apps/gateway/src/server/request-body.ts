@@ -3,7 +3,7 @@ import { ToolError, isJsonObject, type JsonObject, type Principal } from '@toolf
 import { bodyError } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
-import { BodyReader, SMALL_BYTES } from './body-reader.js';
+import { type BodyReader, SMALL_BYTES } from './body-reader.js';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
@@ -12,10 +12,10 @@ const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
  * Accepts JSON bodies only. Keys such as `__proto__` are data, as over NATS and MCP: JSON.parse makes them own properties, and
  * tools refuse undeclared ones.
  */
-export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number, clock: Clock): void {
+export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number, bodies: BodyReader): void {
   const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
   fastify.removeAllContentTypeParsers();
-  fastify.decorate('bodies', new BodyReader(clock));
+  fastify.decorate('bodies', bodies);
   fastify.addContentTypeParser(JSON_TYPE, options, async (request: AuthenticatedRequest, body: Buffer) => {
     if (body.length === 0) return undefined;
     const reading = await fastify.bodies.read(tenantOf(request), body);

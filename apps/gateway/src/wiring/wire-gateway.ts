@@ -39,12 +39,14 @@ import { MountedConsole } from '../http/console.js';
 import { FleetRoles } from '../http/roles.controller.js';
 import { SignIn } from '../http/sign-in.controller.js';
 import { IdentityPages } from '../server/identity-pages.js';
+import { BodyReader } from '../server/body-reader.js';
 import { MemoryAccount } from '../server/memory-account.js';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from '../http/health.controller.js';
 import { HttpCalls } from '../http/http-call.js';
 import { OWN_SERVER_PATHS } from '../mcp/request-access.js';
 import { wireMcp } from './wire-mcp.js';
+import { LargeNatsMessages } from '../nats/large-messages.js';
 import { NatsCalls } from '../nats/nats-calls.js';
 import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
@@ -302,7 +304,8 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
     auth.watch,
   );
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
-  const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets);
+  const bodies = new BodyReader(clock);
+  const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets, { memory, bodies });
   const module = GatewayModule.with({
     clock,
     authenticate: auth.authenticate,
@@ -353,6 +356,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       port: settings.GATEWAY_PORT,
       maxBodyBytes,
       memory,
+      bodies,
       connections: {
         requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
         keepAliveMs: settings.GATEWAY_KEEP_ALIVE_SECONDS * 1_000,
@@ -415,6 +419,7 @@ function wireNats(
   nats: Brokers['nats'],
   auth: Auth,
   toolsets: Toolsets,
+  { memory, bodies }: { memory: MemoryAccount; bodies: BodyReader },
 ) {
   const natsCalls = new NatsCalls(
     {
@@ -434,6 +439,7 @@ function wireNats(
     queue: 'gateway',
     isEntryPoint: true,
     admit: (context) => natsCalls.admit(context),
+    large: new LargeNatsMessages(memory, bodies, natsCalls),
     // The engine decides which calls to refuse when there are too many: it is fair to tenants.
     concurrency: settings.GATEWAY_MAX_CALLS,
     clock,

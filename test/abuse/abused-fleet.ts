@@ -65,6 +65,8 @@ export interface Harm {
   p99Ms: number;
   maxP99Ms: number;
   residentMb: Partial<Record<ServiceName, number>>;
+  /** Share of its time for which the thread of the gateway that answers all callers had a core: it hardly depends on other load. */
+  gatewayBusy: number;
 }
 
 /** Resident memory of a process and all its descendants in MiB, from /proc. */
@@ -79,6 +81,13 @@ export function residentMb(pid: number): number {
   const treeOf = (id: number): number[] => [id, ...(parents.get(id) ?? []).flatMap(treeOf)];
   const kib = treeOf(pid).map((id) => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(id))?.[1] ?? 0));
   return Math.round(kib.reduce((sum, each) => sum + each, 0) / 1024);
+}
+
+/** CPU time that the main thread of a process has had, in ms; `/proc` counts in ticks of 10 ms. */
+function mainThreadMs(pid: number): number {
+  // The name of the program may have spaces.
+  const fields = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  return 10 * (Number(fields[11]) + Number(fields[12]));
 }
 
 /** Follows the resident memory of the processes that hold what callers send. */
@@ -176,10 +185,13 @@ export class AbusedFleet {
     for (let round = 0; round < ROUNDS && !(best && best.p99Ms <= best.maxP99Ms); round += 1) {
       const { p99Ms: quietP99Ms } = await this.latencyDuring(sleep(QUIET_MS), victim);
       const resident = new ResidentMaximum(this.fleet);
+      const { pid } = this.fleet.process('gateway');
+      const [fromMs, busyFromMs] = [performance.now(), mainThreadMs(pid)];
       const { p99Ms } = await this.latencyDuring(run(), victim).finally(() => resident.stop());
+      const gatewayBusy = (mainThreadMs(pid) - busyFromMs) / (performance.now() - fromMs);
       await this.#requireProcesses(before);
       const maxP99Ms = MAX_RATIO * Math.max(LEAST_P99_MS, quietP99Ms);
-      const harm = { attack, quietP99Ms, p99Ms, maxP99Ms, residentMb: resident.mb };
+      const harm = { attack, quietP99Ms, p99Ms, maxP99Ms, residentMb: resident.mb, gatewayBusy };
       console.log(JSON.stringify(harm));
       if (!best || p99Ms / maxP99Ms < best.p99Ms / best.maxP99Ms) best = harm;
     }

@@ -1,7 +1,9 @@
 /**
  * Gateways and sandbox workers that are killed and paused at random while asynchronous programs and effects run: every accepted
- * call ends in time, no effect happens twice, and none of a call that succeeded is missing.
+ * call ends in time, no effect happens twice, and none of a call that succeeded is missing. `FAILURE_LOG=<file>` gets the calls
+ * that did not succeed, what was done to which process, and the logs: what it takes to find the cause of each.
  */
+import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -93,6 +95,11 @@ const ENDS: ReadonlySet<string> = new Set([
 ]);
 const ends: Record<string, number> = {};
 let maxMs = 0;
+/** Calls that did not succeed, and kills and pauses, each with its time. */
+const failed: string[] = [];
+const strikes: string[] = [];
+const noteStrike = (what: string, { pid }: { pid: number }): void =>
+  void strikes.push(`${new Date().toISOString()} ${what} ${pid}`);
 
 /** Makes one call, and checks its end and its effects. */
 async function runOne(index: number): Promise<void> {
@@ -113,6 +120,7 @@ async function runOne(index: number): Promise<void> {
   const { status, result } = call.body;
   const end = status === 'succeeded' ? status : String(result?.metadata?.code);
   ends[end] = (ends[end] ?? 0) + 1;
+  if (status !== 'succeeded') failed.push(`${index} ${call.text}`);
   expect(ENDS, call.text).toContain(end);
   const happened = notes.map((each) => server.notes.get(each) ?? 0);
   const what = `effects of call ${index}, ${call.text}`;
@@ -129,6 +137,8 @@ async function runAll(calls: number): Promise<void> {
   await Promise.all(Array.from({ length: IN_FLIGHT }, runSome)).finally(() =>
     console.log(JSON.stringify({ calls, ends, maxMs: Math.round(maxMs) })),
   );
+  const log = process.env['FAILURE_LOG'];
+  if (log) await writeFile(log, [...failed, ...strikes, fleet.logs()].join('\n'));
   expect(ends['succeeded'] ?? 0).toBeGreaterThan(calls / 2);
 }
 
@@ -140,15 +150,18 @@ describe.runIf(ALL)(`${CALLS} asynchronous calls while gateways and workers are 
     const strike = async (name: ServiceName): Promise<void> => {
       const members = fleet.running.get(name) ?? [];
       const index = Math.floor(random() * members.length);
+      const member = members[index]!;
       if (random() < 0.5) {
+        noteStrike(`kill ${name}`, member);
         await fleet.kill(name, index);
-        await fleet.launch(name);
+        noteStrike(`started ${name}`, await fleet.launch(name));
         return;
       }
-      const member = members[index]!;
+      noteStrike(`pause ${name}`, member);
       member.pause();
       await sleep(between(PAUSE_MS));
       member.resume();
+      noteStrike(`resume ${name}`, member);
     };
     const striking = (['gateway', 'python-sandbox'] as const).map(async (name) => {
       while (!isOver) {

@@ -16,6 +16,7 @@ import { MemoryAccount } from './memory-account.js';
 
 let inWork = 0;
 let mostInWork = 0;
+let largeMade = 0;
 
 @Controller('echo')
 class EchoController {
@@ -29,6 +30,7 @@ class EchoController {
 
   @Get('large/:bytes')
   large(@Param('bytes') bytes: string) {
+    largeMade += 1;
     return { text: 'x'.repeat(Number(bytes)) };
   }
 
@@ -366,6 +368,9 @@ describe('responses', () => {
     await expect.poll(() => memory.total).toBeGreaterThan(0);
     const status = async (sent: Sent) => (await send(sent)).status;
     expect(await status({ path: large, method: 'GET' }), 'another one').toBe(429);
+    const made = largeMade;
+    expect(await status({ path: large, method: 'GET' }), 'the same again').toBe(429);
+    expect(largeMade, 'responses made for it').toBe(made);
     expect(await status({ body: '{}' })).toBe(429);
     expect(await status({ path: '/echo/x', method: 'GET' }), 'a small response needs no share').toBe(200);
     unread.socket.destroy();

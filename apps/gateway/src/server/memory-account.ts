@@ -1,8 +1,9 @@
+import { hash } from 'node:crypto';
 import { Transform, type TransformCallback } from 'node:stream';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './error.filter.js';
 import { carriesBody, isSmallBody, leaveUnread, tenantOf, type AuthenticatedRequest } from './request-body.js';
 
@@ -11,6 +12,9 @@ const RETRY_MS = 1_000;
 const TENANT_SHARE = 1 / 4;
 /** Shorter responses fit into the buffers of the socket. */
 const SMALL_RESPONSE = 64 * 1024;
+
+/** Requests that are remembered because their responses did not fit. */
+const MAX_REFUSED = 1_000;
 
 /** Limits of the bytes that a process holds for callers. */
 interface MemoryLimits {
@@ -133,9 +137,20 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
 
 /**
  * Counts large responses until the client has read them. One that does not fit is replaced by 429 or 503 if the request can be
- * repeated without effect (GET); any other response is sent, because its call has run.
+ * repeated without effect (GET); any other response is sent, because its call has run. A repeated request is refused before its
+ * response is made again, as long as that would not fit: reading megabytes from the store costs more than all else of the request.
  */
 function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
+  const refused = new Map<string, { tenantId: string; bytes: number }>();
+  fastify.addHook('onRequest', (request, reply, done) => {
+    if (refused.size === 0 || request.method !== 'GET') return done();
+    const key = refusedKey(request);
+    const known = refused.get(key);
+    const refusal = known && memory.held(known.tenantId) > 0 ? memory.refusal(known.tenantId, known.bytes) : undefined;
+    if (refusal) return sendError(reply, request.url, refusal);
+    refused.delete(key);
+    done();
+  });
   fastify.addHook('onSend', (request: AuthenticatedRequest, reply, payload, done) => {
     const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
     if (!isWhole || payload.length <= SMALL_RESPONSE) return done(null, payload);
@@ -145,6 +160,8 @@ function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
     const isRepeatable = request.method === 'GET' && memory.held(tenantId) > 0;
     const refusal = isRepeatable ? memory.refusal(tenantId, bytes) : undefined;
     if (refusal) {
+      for (const oldest of refused.size >= MAX_REFUSED ? refused.keys().take(1) : []) refused.delete(oldest);
+      refused.set(refusedKey(request), { tenantId, bytes });
       const seconds = Math.ceil((refusal.retryAfterMs ?? RETRY_MS) / 1_000);
       void reply.status(refusal.entry.http).headers({
         'Content-Type': 'application/json; charset=utf-8',
@@ -157,6 +174,10 @@ function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
     done(null, payload);
   });
 }
+
+/** The same for requests with the same URL and credential. */
+const refusedKey = ({ url, headers }: FastifyRequest): string =>
+  hash('sha256', JSON.stringify([url, headers.authorization, headers['x-api-key'], headers.cookie]));
 
 /** Counts the bytes that a response written past Fastify left in this process, until its client has read them. */
 export function holdUnsent(reply: FastifyReply): void {

@@ -8,6 +8,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { resultExcess } from '@toolfleet/contracts/json-text';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunReply, RunStatus } from './python/guest-protocol.js';
 
@@ -79,8 +80,12 @@ export function toExecResponse(run: RunReply, context: RunContext): ExecResponse
     failure,
     ...timing,
   };
-  const bytes = Buffer.byteLength(JSON.stringify(response));
-  return bytes <= SIZES.toolResult - ENVELOPE_BYTES ? response : tooLarge(response, run, output, bytes);
+  const json = Buffer.from(JSON.stringify(response));
+  const excess =
+    json.length > SIZES.toolResult - ENVELOPE_BYTES
+      ? `the output has ${json.length} bytes, but at most ${SIZES.toolResult} are allowed: print or return less`
+      : resultExcess(json);
+  return excess === undefined ? response : tooLarge(response, run, output, excess);
 }
 
 function failureWith(code: ErrorCode, message: string, details?: JsonObject): ExecutionFailure {
@@ -143,8 +148,7 @@ function shown(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function tooLarge(response: ExecResponse, run: RunReply, output: JsonObject, bytes: number): ExecResponse {
-  const message = `the output has ${bytes} bytes, but at most ${SIZES.toolResult} are allowed: print or return less`;
+function tooLarge(response: ExecResponse, run: RunReply, output: JsonObject, message: string): ExecResponse {
   return {
     ...response,
     ok: false,

@@ -8,7 +8,10 @@ import {
   MAX_BODY_NAMES,
   MAX_BODY_NODES,
   parseExact,
+  MAX_RESULT_NAMES,
+  MAX_RESULT_NODES,
   readJson,
+  resultExcess,
 } from './json-text.js';
 
 describe('bodies with too many names and values, or too deep', () => {
@@ -32,6 +35,22 @@ describe('bodies with too many names and values, or too deep', () => {
     ['levels in a text', '['.repeat(10_000), undefined],
   ])('%s', (_, value, expected) => {
     expect(bodyExcess(bytes(value))).toBe(expected);
+  });
+
+  test.each<[string, unknown, string | undefined]>([
+    ['values', many(MAX_RESULT_NODES, () => 1), 'names and values'],
+    ['values within the limit', many(MAX_RESULT_NODES - 1, () => 1), undefined],
+    [
+      'different names',
+      Object.fromEntries(many(1.2 * MAX_RESULT_NAMES, (index) => [`k${index}`, 1])),
+      'different names',
+    ],
+    ['different names within the limit', many(MAX_RESULT_NAMES, (index) => ({ [`k${index}`]: 1 })), undefined],
+    ['one text of separators', ',:[{'.repeat(1_000_000), undefined],
+  ])('of a result: %s', (_, value, expected) => {
+    const excess = resultExcess(bytes(value));
+    if (expected === undefined) expect(excess).toBeUndefined();
+    else expect(excess).toContain(expected);
   });
 
   test('text that is not JSON', () => {

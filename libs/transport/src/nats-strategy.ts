@@ -6,7 +6,7 @@
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
-import type { JsonReading } from '@toolfleet/contracts/json-text';
+import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
@@ -224,7 +224,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       let result = await traced(served.subject, context.headers, work);
       if (isObservable(result)) result = await lastValueFrom(result, { defaultValue: undefined });
       context.end();
-      sentReply = this.#reply(resendable?.call.reply ?? reply, result, context);
+      sentReply = this.#reply(resendable?.call.reply ?? reply, result, context, served);
     } catch (error) {
       context.end();
       if (!(error instanceof ToolError)) this.#report(error, message.subject);
@@ -253,7 +253,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   }
 
   /** Sends a result. Returns what was sent, or undefined when it could not be. @throws ToolError RESULT_TOO_LARGE */
-  #reply(reply: string, result: unknown, context: EndpointContext): SentReply | undefined {
+  #reply(reply: string, result: unknown, context: EndpointContext, { exec }: ServedSubject): SentReply | undefined {
     if (reply === '' || !this.#link.connected) return undefined;
     const bytes = encode(result ?? null);
     if (bytes.length > this.#link.maxPayload) {
@@ -263,6 +263,9 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         details: { bytes: bytes.length, limit },
       });
     }
+    // What tools return comes from outside the fleet.
+    const excess = exec ? resultExcess(bytes) : undefined;
+    if (excess) throw new ToolError('RESULT_TOO_LARGE', { message: excess });
     const to = (copy: string): void =>
       this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, context.subject) });
     to(reply);

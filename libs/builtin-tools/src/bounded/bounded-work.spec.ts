@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+import { FakeClock } from '@toolfleet/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SystemClock } from '@toolfleet/resilience';
 import { BoundedWork, type BoundedJob } from './bounded-work.js';
@@ -33,6 +35,25 @@ describe('bounded work', () => {
     expect(await Promise.all(flood.slice(6))).toEqual(['QUEUE_FULL', 'QUEUE_FULL', 'QUEUE_FULL']);
     expect(await run(SMALL, 'quiet')).toBe(1);
   });
+
+  it.runIf(process.platform === 'linux')(
+    'gives a job its time of a core when other processes have it, in at most five times its limit',
+    async () => {
+      const still = new FakeClock();
+      work = new BoundedWork(still, 1);
+      let end: unknown;
+      const bounds = { timeoutMs: 10_000, signal: new AbortController().signal, tenant: 'a' };
+      const ended = work.run(BOMB, bounds).catch((error: unknown) => (end = error));
+      await expect.poll(() => still.pending).toBe(1);
+      const [child] = work['children'];
+      child!.process.kill('SIGSTOP');
+      still.advance(10_000);
+      await setImmediate();
+      expect(end).toBeUndefined();
+      still.advance(40_000);
+      expect(await ended).toMatchObject({ facts: { reason: 'too_slow' } });
+    },
+  );
 
   it('drops a job whose caller cancelled', async () => {
     work = new BoundedWork(clock, 1);

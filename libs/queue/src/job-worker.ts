@@ -182,7 +182,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   /**
    * Renews the lock of a job until the returned function is called. When the lock is lost, the run goes on while another worker may
-   * need its result; it is aborted once the job has ended, because nobody answers its questions then and it would keep its slot.
+   * need its result; it is aborted once the job has ended, because no process answers its questions then and it would keep its slot.
    */
   #renewLock(job: Job<D, R>, token: string): CancelTimer {
     let cancelTimer: CancelTimer = () => undefined;

@@ -43,18 +43,20 @@ async function replayOrRun(
   });
   // A job that runs again holds its own key: the journal step decides how it goes on.
   const isOwn = known.kind === 'running' && known.callId === call.callId;
-  return known.kind === 'unknown' || isOwn ? next(call) : answerDuplicate(ports, call, known);
+  if (known.kind === 'unknown' || isOwn) return next(call);
+  return (await answerDuplicate(ports, call, known)) ?? next(call);
 }
 
 /**
- * Answers a call whose key is taken with the stored outcome, at once or within the time of `Prefer: wait`.
+ * Answers a call whose key is taken with the stored outcome, at once or within the time of `Prefer: wait`; undefined when the key is free
+ * again, because the first call was withdrawn before its effect, or its gateway was lost.
  * @throws ToolError IDEMPOTENCY_MISMATCH (422), CALL_IN_PROGRESS (409 + Retry-After)
  */
 export async function answerDuplicate(
   ports: Pick<EnginePorts, 'journal' | 'clock'>,
   call: Call,
   first: Exclude<KeyedCall, { kind: 'unknown' }>,
-): Promise<CallResult> {
+): Promise<CallResult | undefined> {
   const { tenantId } = call.request.principal;
   const waitUntil =
     ports.clock.monotonic() + Math.min(call.request.reuse.idempotencyWaitMs ?? 0, call.deadline.remainingMs());
@@ -77,8 +79,7 @@ export async function answerDuplicate(
         retryAfterMs: known.retryAfterMs,
       });
     case 'unknown':
-      // The first call was withdrawn before its effect while this one waited, so the key is free again.
-      throw new ToolError('CALL_IN_PROGRESS', { retryAfterMs: POLL_MS });
+      return undefined;
   }
 }
 

@@ -268,6 +268,19 @@ describe('journal and idempotency keys', () => {
     expect(journal.entries.get('c')?.state).toBe('succeeded');
   });
 
+  test('that a lost gateway has left goes to a caller that waits for it', async () => {
+    const { call, clock, ports, executor } = anEngine(effect, new ScriptedExecutor(() => okReply('sent')));
+    const { find } = ports.journal;
+    const seen = [{ kind: 'running', callId: 'lost', retryAfterMs: 2_000 } as const, { kind: 'unknown' } as const];
+    ports.journal.find = (...args) => {
+      const next = seen.shift();
+      return next ? Promise.resolve(next) : find.apply(ports.journal, args);
+    };
+    const waiting = call({ ...key, idempotencyWaitMs: 5_000 });
+    expect(await over(clock, 6_000, waiting)).toMatchObject({ output: 'sent' });
+    expect(executor.calls).toHaveLength(1);
+  });
+
   test.each(['', 'k'.repeat(256)])('refuses a key of invalid length', async (idempotencyKey) => {
     const { call } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     await expect(call({ idempotencyKey })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });

@@ -48,7 +48,8 @@ async function runJournalled(ports: Ports, call: Call, next: Next): Promise<Call
     if (state !== 'cancelled' && state !== 'expired') return unknownOutcome(call, state);
     throw new ToolError('CALL_IN_PROGRESS', { message: 'Another gateway has taken this call over; nothing was run' });
   }
-  if (entered.kind !== 'accepted') return answerDuplicate(ports, call, entered);
+  if (entered.kind !== 'accepted')
+    return (await answerDuplicate(ports, call, entered)) ?? runJournalled(ports, call, next);
   return runEntered(ports, { ...call, fence: entered.fence, journalled: true }, next);
 }
 

@@ -5,11 +5,11 @@ import { SelectPool } from './select-pool.js';
 
 const pool = new SelectPool(new SystemClock());
 afterAll(() => pool.stop());
-const select = (expression: string, document: unknown, tenantId = 'acme') =>
-  pool.select(JSON.stringify(document), readSelect(expression), {
-    tenantId,
-    signal: new AbortController().signal,
-  });
+const select = (
+  expression: string,
+  document: unknown,
+  { tenantId = 'acme', signal = new AbortController().signal } = {},
+) => pool.select(JSON.stringify(document), readSelect(expression), { tenantId, signal });
 
 describe('evaluation of selections', () => {
   it('selects, and describes a document that does not match', async () => {
@@ -25,11 +25,14 @@ describe('evaluation of selections', () => {
 
   it('keeps a child free for other tenants while one tenant has slow selections', async () => {
     const rows = Array.from({ length: 20_000 }, (_, id) => ({ id, name: `row ${id}` }));
-    const slow = Array.from({ length: 4 }, () => select('$.rows[?count($..[?@ == 1]) > 5]', { rows }, 'globex'));
+    const over = new AbortController();
+    const globex = { tenantId: 'globex', signal: over.signal };
+    const slow = Array.from({ length: 4 }, () => select('$.rows[?count($..[?@ == 1]) > 5]', { rows }, globex));
     const ended: string[] = [];
     for (const each of slow) void each.catch(() => ended.push('slow'));
     for (let call = 0; call < 3; call += 1) expect(await select('a', { a: call })).toEqual({ value: call });
     expect(ended.length).toBeLessThan(2); // with both children, two end before another tenant gets one
+    over.abort();
     await Promise.allSettled(slow);
   });
 

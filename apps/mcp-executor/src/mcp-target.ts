@@ -55,7 +55,8 @@ export interface McpTarget {
 
 /** The target of a call that acts as a user. Sessions of different grants are apart; the credential of the source is not sent. */
 export function asUser(target: McpTarget, user: TargetUser): McpTarget {
-  const headers = Object.entries(target.headers).filter(([name]) => name.toLowerCase() !== 'authorization');
+  const ofUser = new Set(['authorization', user.header?.toLowerCase()]);
+  const headers = Object.entries(target.headers).filter(([name]) => !ofUser.has(name.toLowerCase()));
   return {
     ...target,
     headers: Object.fromEntries(headers),

@@ -35,10 +35,15 @@ export class Credentials {
     const { registration = call.collection } = call.options;
     const open = (value: string) => this.openSecret(value, registration);
     let usedToken = false;
+    /** Headers that carry the user, and no credential of the source. */
+    const ofUser = new Set<string>();
     if (call.user) {
       const credential = userCredential(call.user, call.security, call.options);
       if (credential) applyStatic(request, credential, (value) => value, true);
       usedToken = credential !== undefined;
+      ofUser.add('authorization');
+      if (credential?.kind === 'api_key' && credential.place !== 'query')
+        ofUser.add(credential.place === 'cookie' ? 'cookie' : credential.name.toLowerCase());
     }
     for (const credential of call.user ? [] : chooseCredentials(call.security, call.options)) {
       if (credential.kind === 'oauth2') {
@@ -57,6 +62,7 @@ export class Credentials {
       } else applyStatic(request, credential, open);
     }
     for (const [name, value] of Object.entries(call.options.extraHeaders)) {
+      if (ofUser.has(name.toLowerCase())) continue;
       setHeader(request, name, fillTemplate(open(value), call.body));
     }
     return { usedToken };

@@ -31,6 +31,8 @@ const SESSION = [
   `npx fleetctl call execute_python --code 'prices["tea"]'`,
   `npx fleetctl calls --from 1h --status failure`,
 ];
+/** Pictures of the console by name: a screen and a telephone. */
+const WIDTHS = { console: { width: 1440, height: 900 }, 'console-narrow': { width: 390, height: 844 } };
 const COLUMNS = 104;
 const LINE_PX = 19;
 const CHARACTER_PX = 8.43;
@@ -48,13 +50,15 @@ await takeConsole();
 async function takeConsole() {
   const browser = await launchChromium(findChromium());
   try {
-    const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
-    await page.goto(`${url}/console`);
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-    await page.getByText('Loading…').first().waitFor({ state: 'detached' });
-    await page.screenshot({ path: join(TARGET, 'console.png') });
+    for (const [name, viewport] of Object.entries(WIDTHS)) {
+      const page = await (await browser.newContext({ viewport })).newPage();
+      await page.goto(`${url}/console`);
+      await page.getByLabel('API key').fill(key);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      await page.getByText('Loading…').first().waitFor({ state: 'detached' });
+      await page.screenshot({ path: join(TARGET, `${name}.png`) });
+    }
   } finally {
     await browser.close();
   }

@@ -112,7 +112,7 @@ describe.skipIf(!HAS_PROMTOOL)('alerts (needs promtool)', () => {
     const page = readFileSync(new URL('../../docs/operations/alerts.md', import.meta.url), 'utf8');
     const withoutMinutes = (row: string) => row.split('|').slice(0, 3).join('|');
     const rows = page
-      .split('### Alerts by outage')[1]!
+      .split('## Alerts by outage')[1]!
       .split('\n## ')[0]!
       .match(/^\| .*/gm)!
       .slice(2);

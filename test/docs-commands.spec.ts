@@ -4,7 +4,7 @@
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { main } from '../tools/fleetctl/src/main.js';
 import { terminalOn } from '../tools/fleetctl/src/terminal.js';
@@ -132,6 +132,14 @@ describe('commands of the documentation', () => {
     );
     expect(named.filter((name) => !SCRIPTS.includes(name.split(': ')[1]!))).toEqual([]);
   });
+});
+
+it('the site has every page of the documentation once', async () => {
+  const { PAGES: onSite } = (await import(pathToFileURL(join(ROOT, 'site/.vitepress/pages.mjs')).href)) as {
+    PAGES: string[];
+  };
+  const documents = globSync('docs/**/*.md', { cwd: ROOT });
+  expect(onSite.filter((page) => page.startsWith('docs/')).toSorted()).toEqual(documents.toSorted());
 });
 
 describe('the runner of pages', () => {

@@ -1,5 +1,6 @@
 import {
   mayAskCaller,
+  MAX_FORM_CHARS,
   ToolError,
   type ApprovalRule,
   type CallResult,
@@ -55,7 +56,7 @@ export async function requireApproval(
   const refusal = new ToolError('APPROVAL_REQUIRED', {
     message: `A person has to approve this call first: ${questions.join('; ')}${adviceFor(call)}`,
     details: { questions: [...questions], revision: tool.revision },
-    facts: { approval: { ...required, ...(by && { by }), ...(by === 'program' && { call: shown }) } },
+    facts: { approval: { ...required, ...(by && { by, call: shown }) } },
   });
   if (by || !approvals || !canBeStored(call)) throw refusal;
   const { idempotencyKey } = await approvals.ask({ call, required, refusal });
@@ -64,12 +65,14 @@ export async function requireApproval(
 
 /** Who goes on with a call once it is approved; undefined: the fleet, or it does not run. */
 function whoGoesOn(
-  { request }: Call,
+  { request, arguments: args }: Call,
   rule: ApprovalRule | undefined,
   asks: boolean,
   approvals: ApprovalPort | undefined,
 ): 'entry' | 'program' | undefined {
-  if (asks && mayAskCaller(rule)) return 'entry';
+  // A form of a client cannot show long arguments, and a person must not approve what it leaves out.
+  const isShown = !approvals || JSON.stringify(args).length <= MAX_FORM_CHARS;
+  if (asks && isShown && mayAskCaller(rule)) return 'entry';
   const waits = request.door === 'program' && (request.approval?.parks === true || rule?.parks === true);
   return waits && approvals ? 'program' : undefined;
 }
@@ -81,9 +84,8 @@ function adviceFor({ request: { door, principal } }: Call): string {
   return '. A tool that calls tools for its caller, such as an agent, cannot wait for people: make this call from outside, or from a program';
 }
 
-/** A tool that calls tools cannot wait for people, and makes its calls again on its own. A program is asked about by its gateway. */
-const canBeStored = ({ request: { mode, door, principal } }: Call): boolean =>
-  mode.kind !== 'dry' && door !== 'program' && principal.via !== 'delegation';
+/** A program is asked about by its gateway. */
+const canBeStored = ({ request: { mode, door } }: Call): boolean => mode.kind !== 'dry' && door !== 'program';
 
 function whatChanged({ tool, identity, request }: Call, questions: readonly string[]): string {
   const { revision, fingerprint } = request.approval!.given!;

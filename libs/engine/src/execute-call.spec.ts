@@ -1,11 +1,11 @@
-import { CATALOGUE, type CallResult, type Principal } from '@toolfleet/contracts';
+import { CATALOGUE, MAX_FORM_CHARS, type CallResult, type Principal, type ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor, type RequestFields } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
 import { toExecMessage } from './attempt.js';
 import { callSteps, makeExecuteCall } from './execute-call.js';
 import type { ActiveCall } from './call.js';
-import { Tracer } from './ports.js';
+import { Tracer, type ApprovalRequest } from './ports.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('executeCall', () => {
@@ -164,14 +164,32 @@ describe('executeCall', () => {
     });
   });
 
-  test('a call of an agent is refused with what its maker can do, and people are not asked', async () => {
-    const { ports, clock } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
-    const unasked = () => Promise.reject(new Error('people were asked'));
-    const approvals = { useGrant: async () => undefined, ask: unasked, askForProgram: unasked };
+  test('people of the fleet are asked about calls of agents, and about arguments that no form shows whole', async () => {
+    const note = { type: 'object', properties: { note: { type: 'string' } } } as const;
+    const { ports, clock } = anEngine({ input_schema: note }, new ScriptedExecutor(() => okReply(1)));
+    const asked: unknown[] = [];
+    const approvals = {
+      useGrant: async () => undefined,
+      ask: ({ call: { arguments: args }, refusal }: ApprovalRequest) => {
+        asked.push(args);
+        return Promise.reject(refusal);
+      },
+      askForProgram: () => Promise.reject(new Error('not a program')),
+    };
     const policy = { decide: () => ({ allowed: true as const, ask: ['Delete it?'] }) };
     const asking = makeExecuteCall({ ...ports, policy, approvals });
+    const byOf = (request: RequestFields) =>
+      asking(aRequest(clock, request)).catch((error: ToolError) => [error.code, error.facts?.approval?.by]);
     const { principal } = aRequest(clock);
-    await expect(asking(aRequest(clock, { principal: { ...principal, via: 'delegation' } }))).rejects.toMatchObject({
+    const approval = { asks: true };
+    expect(await byOf({ principal: { ...principal, via: 'delegation' } })).toEqual(['APPROVAL_REQUIRED', undefined]);
+    expect(await byOf({ approval })).toEqual(['APPROVAL_REQUIRED', 'entry']);
+    const rawArguments = { note: 'x'.repeat(MAX_FORM_CHARS) };
+    expect(await byOf({ approval, rawArguments })).toEqual(['APPROVAL_REQUIRED', undefined]);
+    expect(asked).toHaveLength(2);
+    // Without a store of approvals, an agent is told what to do instead.
+    const alone = makeExecuteCall({ ...ports, policy });
+    await expect(alone(aRequest(clock, { principal: { ...principal, via: 'delegation' } }))).rejects.toMatchObject({
       code: 'APPROVAL_REQUIRED',
       message: expect.stringContaining('or from a program'),
     });

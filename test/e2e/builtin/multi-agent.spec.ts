@@ -3,6 +3,10 @@
  * worker that is killed while its agents have effects.
  */
 import type { ChildProcess } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { NatsClient } from '@toolfleet/transport';
 import { endChild, eventually } from '@toolfleet/testing';
@@ -25,13 +29,19 @@ interface Task {
   error?: string;
   iterations: number;
   tool_calls: { tool: string; success: boolean }[];
+  approvals?: { tool: string; id: string; url: string }[];
 }
 
 let model: ChildProcess;
 let server: CountingMcpServer;
 let fleet: TestFleet;
+const policies = mkdtempSync(join(tmpdir(), 'toolfleet-agents-'));
 
 beforeAll(async () => {
+  cpSync(fileURLToPath(new URL('../../../deploy/policies', import.meta.url)), policies, { recursive: true });
+  const rule =
+    'ask contains "Save it?" if { input.tool == "sample_save_note"; startswith(input.arguments.text, "ask ") }';
+  writeFileSync(join(policies, 'notes.rego'), `package tools\n${rule}\n`);
   server = await startCountingMcpServer();
   const scripted = await startScriptedModel();
   model = scripted.process;
@@ -52,6 +62,7 @@ beforeAll(async () => {
       LLM_BASE_URL: scripted.baseUrl,
       LLM_MICRO_USD_PER_1K_TOKENS: '1',
     },
+    envOf: { gateway: { POLICY_DIR: policies } },
   });
   await launchAgents();
   await fleet.untilListed(['multi_agent']);
@@ -60,6 +71,7 @@ afterAll(async () => {
   await fleet?.stop();
   await server?.stop();
   await endChild(model);
+  rmSync(policies, { recursive: true });
 });
 
 /** A process that serves multi_agent and nothing else, as in production. */
@@ -106,6 +118,31 @@ describe('tasks', () => {
   it('search the catalogue when not all tools fit a prompt', async () => {
     const { results } = await run([task('search', 'CALL search_tools {"query":"read a web page"}', 'SAY {results}')]);
     expect(results[0]?.response).toMatch(/^(You can call now: |No other tool was found$)/);
+  });
+
+  it('ask people about a call where the policy wants it, and make it when they are given again', async () => {
+    const tasks = [task('keep', 'CALL sample_save_note {"text":"ask an agent"}', 'SAY {results}')];
+    const saved = () => server.notes.get('ask an agent') ?? 0;
+    const first = await run(tasks);
+    const [asked] = first.results[0]!.approvals!;
+    expect([asked!.tool, first.body.text]).toEqual(['sample_save_note', expect.stringContaining(asked!.id)]);
+    // The same question again, and no effect.
+    expect((await run(tasks)).results[0]!.approvals).toEqual([asked]);
+    const path = `/api/v1/approvals/${asked!.id}`;
+    const { body: shown } = await fleet.ask({ path });
+    expect(shown).toMatchObject({ tool: 'sample_save_note', arguments: { text: 'ask an agent' }, parked: false });
+    // The key of the agent's caller does not decide.
+    const own = await fleet.ask({ path: `${path}/approve`, body: {}, key: fleet.keys['acme']! });
+    expect(own.status, own.text).toBe(403);
+    const yes = await fleet.ask({ path: `${path}/approve`, body: {} });
+    expect(yes.body, yes.text).toMatchObject({ state: 'approved' });
+    expect(saved()).toBe(0);
+    const second = await run(tasks);
+    expect(second.results[0], JSON.stringify(second.results)).toMatchObject({ tool_calls: [{ success: true }] });
+    expect(saved()).toBe(1);
+    // One yes is one run.
+    expect((await run(tasks)).results[0]!.approvals?.[0]?.id).not.toBe(asked!.id);
+    expect(saved()).toBe(1);
   });
 
   it('reach no dangerous tool on behalf of a public caller', async () => {

@@ -370,6 +370,23 @@ describe('multi_agent with the scripted model', () => {
     expect(second.calls.map((one) => one.idempotency_key)).toEqual(first.calls.map((one) => one.idempotency_key));
   });
 
+  it('names the approvals that its calls wait for, once each', async () => {
+    const tools = new LocalTools();
+    const approval = { id: 'a1', url: '/console/#/approvals/a1' };
+    tools.call = () =>
+      Promise.reject(new ToolError('APPROVAL_REQUIRED', { message: 'Ask first', details: { approval } }));
+    const { output, text } = await run(
+      [task('pay', 'CALL calculator {"expression":"1"}\nCALL calculator {"expression":"1"}\nSAY {results}')],
+      tools,
+    );
+    expect(output.results[0]).toMatchObject({
+      success: true,
+      tool_calls: [{ success: false }, { success: false }],
+      approvals: [{ tool: 'calculator', ...approval }],
+    });
+    expect(text).toContain('  calculator waits for the approval a1: /console/#/approvals/a1.');
+  });
+
   it('reports a failing model and a model that is not configured', async () => {
     const { output } = await run([task('broken', 'FAIL 500'), task('fine', 'SAY ok')]);
     expect(output.results).toMatchObject([

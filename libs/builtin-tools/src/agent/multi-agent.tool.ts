@@ -90,9 +90,13 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
     const { usage } = slices;
     const succeeded = results.filter((result) => result.success).length;
     const output = { success: succeeded > 0, results: results as unknown as JsonObject[], total: results.length };
-    const lines = results.map(
-      (result) => `- ${result.task_name}: ${(result.response ?? `failed: ${result.error}`).slice(0, SHOWN)}`,
-    );
+    const lines = results.flatMap(({ task_name, response, error, approvals = [] }) => [
+      `- ${task_name}: ${(response ?? `failed: ${error}`).slice(0, SHOWN)}`,
+      ...approvals.map(
+        ({ tool, id, url }) =>
+          `  ${tool} waits for the approval ${id}: ${url}. Give the task again once it is approved.`,
+      ),
+    ]);
     return ok(output, `${succeeded} of ${results.length} tasks done\n${lines.join('\n')}`, {
       usage: usage.tokens > 0 ? usage : undefined,
       metadata: { succeeded, failed: results.length - succeeded, llm_tokens: usage.tokens },

@@ -29,6 +29,22 @@ export interface TaskResult {
   error?: string;
   iterations: number;
   tool_calls: { tool: string; success: boolean }[];
+  /** Calls that people have to approve first. Given again, the task makes them once they have. */
+  approvals?: AskedApproval[];
+}
+
+/** A call of a tool that waits for people, and where they decide. */
+export interface AskedApproval {
+  tool: string;
+  id: string;
+  url: string;
+}
+
+/** How a tool call of a task ended. */
+interface ToolAnswer {
+  success: boolean;
+  content: string;
+  approval?: AskedApproval | undefined;
 }
 
 /** What all sub-agents of a call share. */
@@ -94,6 +110,8 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     { role: 'user', content: task.instruction },
   ];
   const calls: TaskResult['tool_calls'] = [];
+  /** By id: the model may ask for the same call again. */
+  const approvals = new Map<string, AskedApproval>();
   const parallel = new Semaphore(environment.toolParallelism);
   let known: KnownTokens = { tokens: 0, messages: 0, tools: 0 };
   for (let iteration = 1; ; iteration++) {
@@ -102,8 +120,10 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     const turn = await environment.slices.turn(request, known, (afforded) =>
       environment.model.turn(afforded, environment.grant.signal),
     );
-    if (turn.toolCalls.length === 0 || last)
-      return toResult(task, turn.content, iteration, calls, environment.maxIterations);
+    if (turn.toolCalls.length === 0 || last) {
+      const result = toResult(task, turn.content, iteration, calls, environment.maxIterations);
+      return approvals.size > 0 ? { ...result, approvals: [...approvals.values()] } : result;
+    }
     const wanted = turn.toolCalls.slice(0, MAX_CALLS_PER_TURN);
     messages.push({ role: 'assistant', content: turn.content === '' ? null : turn.content, tool_calls: wanted });
     // The next prompt repeats this one and its answer; the model has just reported the tokens of both.
@@ -115,6 +135,7 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
     for (const [position, answer] of answers.entries()) {
       const call = wanted[position] as ChatToolCall;
       calls.push({ tool: call.function.name, success: answer.success });
+      if (answer.approval) approvals.set(answer.approval.id, answer.approval);
       messages.push({ role: 'tool', tool_call_id: call.id, content: answer.content });
     }
   }
@@ -188,7 +209,7 @@ async function runTool(
   key: string,
   tools: TaskTools,
   environment: AgentEnvironment,
-): Promise<{ success: boolean; content: string }> {
+): Promise<ToolAnswer> {
   const { name } = call.function;
   if (BLOCKED_TOOLS.has(name)) return refused(`Sub-agents may not call ${name}`, 'PERMISSION_DENIED');
   if (!tools.has(name)) return refused(`This task has no tool ${name}${tools.suggest(name)}`, 'TOOL_NOT_FOUND');
@@ -214,11 +235,18 @@ async function runTool(
   } catch (error) {
     if (!isToolError(error)) throw error;
     environment.grant.signal.throwIfAborted();
-    return refused(error.message, error.code);
+    return { ...refused(error.message, error.code), approval: readApproval(name, error) };
   }
 }
 
-function refused(error: string, code: string): { success: false; content: string } {
+/** The question to people that the fleet stored for a refused call. */
+function readApproval(tool: string, { code, details }: ToolError): AskedApproval | undefined {
+  const asked = code === 'APPROVAL_REQUIRED' ? details?.['approval'] : undefined;
+  if (!isJsonObject(asked)) return undefined;
+  return { tool, id: String(asked['id']), url: String(asked['url']) };
+}
+
+function refused(error: string, code: string): ToolAnswer {
   return { success: false, content: JSON.stringify({ success: false, error, code }) };
 }
 

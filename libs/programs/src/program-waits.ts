@@ -1,4 +1,5 @@
 import {
+  isToolError,
   ToolError,
   toToolError,
   type Approval,
@@ -12,7 +13,7 @@ import {
   type RequiredApproval,
   type WaitingCall,
 } from '@toolfleet/contracts';
-import type { ApprovalPort, Call } from '@toolfleet/engine';
+import type { ApprovalPort, Call, ProgramQuestion } from '@toolfleet/engine';
 import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import type { Clock } from '@toolfleet/resilience';
 import { showEffect, showPlan, type PlanCheck } from './effect-plan.js';
@@ -22,6 +23,9 @@ const MINUTE_MS: Milliseconds = 60_000;
 const REPLAYED_MS: Milliseconds = 24 * 60 * MINUTE_MS - 10 * MINUTE_MS;
 /** Time between the last decision and the last start of the program. */
 const START_MS: Milliseconds = 5 * MINUTE_MS;
+/** So long a program waits for the store of approvals, and pauses between attempts: a restart takes seconds, a refusal costs its work. */
+const STORE_AWAY_MS: Milliseconds = 15_000;
+const STORE_PAUSE_MS: Milliseconds = 500;
 /** Bytes of the answers that a program takes with it while it waits. Effects and keyed calls are also in the journal. */
 const KEPT_BYTES = 512 * 1024;
 
@@ -151,15 +155,25 @@ export class ProgramWaits {
       refused: [],
       plan: plan?.state,
     };
-    const { id } = await approvals.askForProgram({
+    const question: ProgramQuestion = {
       call,
       shown,
       questions: [...new Set(waits.flatMap(({ tool, questions }) => questions.map((one) => `${tool}: ${one}`)))],
       state,
       digest: sha256Hex(canonicalJson(['program', call.callId, plan?.state.digest ?? null, asked])),
       until,
-    });
-    return id;
+    };
+    const giveUpAt = clock.monotonic() + Math.min(STORE_AWAY_MS, call.deadline.remainingMs());
+    for (;;) {
+      try {
+        return (await approvals.askForProgram(question)).id;
+      } catch (error) {
+        // The same question is found again if it was stored.
+        const isAway = isToolError(error) && error.code === 'SERVICE_UNAVAILABLE';
+        if (!isAway || clock.monotonic() + STORE_PAUSE_MS >= giveUpAt) throw error;
+        await clock.sleep(STORE_PAUSE_MS, call.signal);
+      }
+    }
   }
 }
 

@@ -31,7 +31,9 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
     const { target, principal, mode } = active.request;
     const { toolName, view, definition } = target;
     const refusal = mode.kind === 'refused' ? mode.reason : undefined;
-    const found = definition ? { tool: definition } : ports.catalog.resolve(view?.shownName ?? toolName, principal);
+    const lookUp = () =>
+      definition ? { tool: definition } : ports.catalog.resolve(view?.shownName ?? toolName, principal);
+    const found = refusal ? knownTool(lookUp) : lookUp();
     const go = (resolved: ResolvedTool | undefined): Promise<CallResult> => {
       if (!resolved) return refuse(refusal ?? ports.catalog.notFound(toolName, principal));
       const { tool } = resolved;
@@ -44,6 +46,17 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
     };
     return found instanceof Promise ? found.then(go) : go(found);
   });
+}
+
+/** The tool of a call that is refused anyway. The reason of the refusal counts, also while the catalogue is away. */
+async function knownTool(
+  lookUp: () => ReturnType<EnginePorts['catalog']['resolve']>,
+): Promise<ResolvedTool | undefined> {
+  try {
+    return await lookUp();
+  } catch {
+    return undefined;
+  }
 }
 
 async function refuse(error: unknown): Promise<never> {

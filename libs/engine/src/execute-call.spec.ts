@@ -1,4 +1,4 @@
-import { CATALOGUE, MAX_FORM_CHARS, type CallResult, type Principal, type ToolError } from '@toolfleet/contracts';
+import { CATALOGUE, MAX_FORM_CHARS, ToolError, type CallResult, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aRequest, anEngine, okReply, ScriptedExecutor, type RequestFields } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, test } from 'vitest';
@@ -193,6 +193,16 @@ describe('executeCall', () => {
       code: 'APPROVAL_REQUIRED',
       message: expect.stringContaining('or from a program'),
     });
+  });
+
+  test('a call that is refused keeps its reason while the catalogue is away', async () => {
+    const { ports, clock } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const away = () => Promise.reject(new ToolError('EXECUTOR_UNAVAILABLE'));
+    const catalog = Object.assign(Object.create(ports.catalog) as typeof ports.catalog, { resolve: away });
+    const call = makeExecuteCall({ ...ports, catalog });
+    const mode = { kind: 'refused', reason: new ToolError('APPROVAL_DECLINED') } as const;
+    await expect(call(aRequest(clock, { mode }))).rejects.toMatchObject({ code: 'APPROVAL_DECLINED' });
+    await expect(call(aRequest(clock))).rejects.toMatchObject({ code: 'EXECUTOR_UNAVAILABLE' });
   });
 
   test('an executor that throws fails the call, not the engine', async () => {

@@ -127,8 +127,9 @@ function isPlainTool(catalog: RenderedCatalog, name: string): boolean {
   return tool !== undefined && (tool.task_support ?? 'forbidden') === 'forbidden' && !catalog.headerTools.has(name);
 }
 
+/** A call that waits for people is a task, and says so itself. */
 function toModernResult(deps: McpServerDeps, result: CallToolResult): object {
-  return { ...result, resultType: 'complete', _meta: { ...serverMeta(deps), ...result._meta } };
+  return { resultType: 'complete', ...result, _meta: { ...serverMeta(deps), ...result._meta } };
 }
 
 /** Structured content of 2025-11-25 is an object; an array is wrapped as the SDK does it. */

@@ -61,6 +61,9 @@ export interface ShownEffect {
   microUsd: MicroUsd;
 }
 
+/** Longest arguments, as characters of JSON, that the person at an MCP client is asked about; people in the fleet see longer ones. */
+export const MAX_FORM_CHARS = 4_000;
+
 /** What a call needs before it runs. */
 export interface RequiredApproval extends Approval {
   /**
@@ -68,7 +71,7 @@ export interface RequiredApproval extends Approval {
    * the stored approval is decided.
    */
   by?: 'entry' | 'program' | 'fleet';
-  /** With `by: 'program'`: the call as people are shown it. */
+  /** With `by: 'entry'` and `by: 'program'`: the call as people are shown it. */
   call?: ShownEffect;
   /** With `by: 'fleet'`: the program that waits, where the approval is one of its calls. */
   program?: string;

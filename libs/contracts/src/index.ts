@@ -60,12 +60,14 @@ export {
   isSameQuestion,
   joinRules,
   mayAskCaller,
+  MAX_FORM_CHARS,
   type Approval,
   type ApprovalEvent,
   type ApprovalRule,
   type ApprovalState,
   type GrantOffer,
   type RequiredApproval,
+  type ShownEffect,
 } from './approval.js';
 export type {
   KeptAnswer,

@@ -163,6 +163,26 @@ it('an approval of one call is not valid for another (2026)', async () => {
   expect(seen.findLast(({ approval }) => approval?.given)?.reuse.idempotencyKey).not.toBe(keys[0]);
 });
 
+it.each(['auto', 'legacy'] as const)(
+  'shows the call as it will run, with hidden characters marked (%s)',
+  async (mode) => {
+    const { url } = await serveEndpoint({
+      elicitation: await relay(),
+      executeCall: async () => {
+        const shown = { tool: 'echo', arguments: { amount: 5, to: 'ann\u202egpj' }, microUsd: 2_500 };
+        throw new ToolError('APPROVAL_REQUIRED', {
+          facts: { approval: { questions: ['Pay \u200bann?'], revision: 'r1', by: 'entry', call: shown } },
+        });
+      },
+    });
+    const { made, shown } = await client(url, mode, () => ({ action: 'decline' }));
+    await call(made, 'echo', { amount: '5' });
+    expect(shown).toEqual([
+      'Pay ‹U+200B›ann?\n\nTool: echo\nArguments: {"amount":5,"to":"ann‹U+202E›gpj"}\nCosts at most: $0.0025',
+    ]);
+  },
+);
+
 it.each(['auto', 'legacy'] as const)('approval of one question does not cover a later one (%s)', async (mode) => {
   const { url } = await serveEndpoint({
     elicitation: await relay(),

@@ -3,37 +3,45 @@ import { inputRequired, inputResponse, type CallToolResult, type ServerContext }
 import {
   isJsonObject,
   isToolError,
+  MAX_FORM_CHARS,
   ToolError,
+  toUsd,
   type Approval,
   type CallRequest,
   type CallReuse,
   type JsonObject,
+  type ShownEffect,
 } from '@toolfleet/contracts';
+import { markHidden } from '@toolfleet/contracts/text';
 import { ANSWER_MS } from '@toolfleet/engine';
 import { askClient, type OpenRequest } from './elicitation.js';
 import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
 
 const KEY = 'approval';
-/** Characters of the arguments shown to the person. */
-const MAX_SHOWN = 1_000;
 
-/** What the policy wants a person to approve, and for which revision; undefined when the call was refused for another reason. */
-export function readRequiredApproval(refusal: unknown): Approval | undefined {
-  const approval = isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
-  return approval?.by === 'entry' ? { questions: approval.questions, revision: approval.revision } : undefined;
+/** What the policy wants a person to approve. */
+interface AskedApproval {
+  /** For which questions and which revision. */
+  approval: Approval;
+  /** The call as it will run; absent: as the client sent it. */
+  call?: ShownEffect | undefined;
+}
+
+/** What the policy wants a person to approve; undefined when the call was refused for another reason. */
+export function readRequiredApproval(refusal: unknown): AskedApproval | undefined {
+  const asked = isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
+  if (asked?.by !== 'entry') return undefined;
+  return { approval: { questions: asked.questions, revision: asked.revision }, call: asked.call };
 }
 
 /**
  * Asks in the way of revision 2026-07-28: the result says what input is missing, and the client repeats the call with the
  * answer and the signed state.
  */
-export function requestApproval(
-  { questions, revision }: Approval,
-  call: CallBinding,
-  states: RequestStateCodec,
-): CallToolResult {
+export function requestApproval(asked: AskedApproval, call: CallBinding, states: RequestStateCodec): CallToolResult {
+  const { questions, revision } = asked.approval;
   return inputRequired({
-    inputRequests: { [KEY]: inputRequired.elicit(approvalForm(questions, call)) },
+    inputRequests: { [KEY]: inputRequired.elicit(approvalForm(asked, call)) },
     requestState: states.seal(call, { asked: [...questions], revision, id: randomUUID() }, ANSWER_MS),
   }) as unknown as CallToolResult;
 }
@@ -71,21 +79,22 @@ export const expiredApproval = (): ToolError =>
  * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when it was not answered in time; CANCELLED when
  *   the client disconnected
  */
-export async function elicitApproval(
-  questions: readonly string[],
-  call: CallBinding,
-  request: OpenRequest,
-): Promise<void> {
+export async function elicitApproval(asked: AskedApproval, call: CallBinding, request: OpenRequest): Promise<void> {
   const late = new ToolError('APPROVAL_REQUIRED', { message: 'The approval request was not answered in time' });
-  const answer = await askClient(approvalForm(questions, call), call.principal, late, request);
+  const answer = await askClient(approvalForm(asked, call), call.principal, late, request);
   if (!answer) throw new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' });
   requireConsent(answer);
 }
 
-function approvalForm(questions: readonly string[], { tool, arguments: args }: CallBinding) {
-  const shown = JSON.stringify(args);
+/** Shows the arguments as the tool will get them, with the code points of hidden characters. */
+function approvalForm({ approval, call }: AskedApproval, sent: CallBinding) {
+  const text = JSON.stringify(call?.arguments ?? sent.arguments);
+  const left = text.length - MAX_FORM_CHARS;
+  const shown = left > 0 ? `${text.slice(0, MAX_FORM_CHARS)}… (${left} more characters)` : text;
+  const cost = call && call.microUsd > 0 ? `\nCosts at most: $${toUsd(call.microUsd)}` : '';
+  const lines = `${approval.questions.join('\n')}\n\nTool: ${sent.tool}\nArguments: ${shown}${cost}`;
   return {
-    message: `${questions.join('\n')}\n\nTool: ${tool}\nArguments: ${shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN)}…` : shown}`,
+    message: markHidden(lines).text,
     requestedSchema: {
       type: 'object' as const,
       properties: { approve: { type: 'boolean' as const, title: 'Approve this call' } },

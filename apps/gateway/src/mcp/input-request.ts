@@ -146,8 +146,8 @@ export async function runAsking<T>(
             return {};
           }
           if (input) return elicitInput(input, request, open);
-          await elicitApproval(approval!.questions, binding, open);
-          return { approval: { asks: false, given: approval } };
+          await elicitApproval(approval!, binding, open);
+          return { approval: { asks: false, given: approval!.approval } };
         });
         request = { ...anew(request), ...answers };
       }

@@ -7,6 +7,8 @@ import type { Receiver, WebhookEndpoints } from './webhook-endpoints.js';
 
 /** Pauses between the attempts of a delivery, in seconds: the last begins 23 h 43 min after the first. */
 const PAUSES_S = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800];
+/** A retry begins at least this long before its delivery is given up. */
+const LAST_ATTEMPT_MS = 120_000;
 /** Pauses vary by this share, so that deliveries that failed together do not come back together. */
 const JITTER = 0.1;
 /** How often due deliveries are looked for: retries, and what killed replicas left. New ones wake the sender. */
@@ -215,8 +217,9 @@ export class WebhookSender {
     }
     const error = errorText(answer);
     const pauseMs = Math.max(pauseAfter(attempts), answer.retryAfterMs ?? 0);
-    const nextAt = clock.now() + pauseMs;
-    if (status === GONE || attempts > PAUSES_S.length || nextAt >= giveUpAt) {
+    // Longer pauses than planned do not cost the last attempt of the day.
+    const nextAt = Math.min(clock.now() + pauseMs, giveUpAt - LAST_ATTEMPT_MS);
+    if (status === GONE || attempts > PAUSES_S.length || nextAt <= clock.now()) {
       metrics.webhookDeliveries.inc({ outcome: 'failed' });
       return { outcome: status === GONE ? 'gone' : 'failed', error, result: { ...ended, state: 'failed', error } };
     }

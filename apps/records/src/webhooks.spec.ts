@@ -11,7 +11,7 @@ import { EgressClient } from '@toolfleet/egress';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { WebhookReceiver } from '../spec/webhook-receiver.js';
 import { CallStore } from './call-store.js';
 import { WebhookSender } from './webhook-sender.js';
@@ -143,6 +143,9 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
     });
 
     it('retries for a day with the same id, and then gives up', async () => {
+      // The longest pauses are more than a day together.
+      const random = vi.spyOn(Math, 'random').mockReturnValue(0.999);
+      onTestFinished(() => random.mockRestore());
       const { webhook } = await create('/down');
       receiver.answers.set('/down', { status: 500 });
       await append(call('a'));
@@ -150,13 +153,20 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await sender.idle();
       expect(await log(webhook.id)).toMatchObject([{ state: 'pending', attempts: 1, error: 'HTTP 500' }]);
       expect(await store.webhooks.one({ tenant_id: 'acme', id: webhook.id })).toMatchObject({ last_error: 'HTTP 500' });
-      for (let hours = 0; hours < 30 && (await log(webhook.id))[0]!.state === 'pending'; hours += 1) {
-        await later(HOUR);
+      const firstAt = clock.now();
+      let lastAt = firstAt;
+      for (let minutes = 0; minutes < 1_800 && (await log(webhook.id))[0]!.state === 'pending'; minutes += 5) {
+        const before = receiver.at('/down').length;
+        await later(5 * 60_000);
         await sender.idle();
+        if (receiver.at('/down').length > before) lastAt = clock.now();
       }
       const [ended] = await log(webhook.id);
       expect(ended!.state).toBe('failed');
-      expect(ended!.attempts).toBeGreaterThan(4);
+      // 5 s, 30 s and 2 min fall into one step. Pauses vary, and the last attempt is at the end of the day all the same.
+      expect(ended!.attempts).toBeGreaterThan(7);
+      expect((lastAt - firstAt) / HOUR).toBeGreaterThan(20);
+      expect((lastAt - firstAt) / HOUR).toBeLessThanOrEqual(24);
       expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(1);
 
       receiver.answers.delete('/down');

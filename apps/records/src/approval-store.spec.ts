@@ -74,6 +74,20 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(await approvals.due(NOON + 24 * HOUR, 10)).toEqual([]);
     });
 
+    it('do not run later than the journal remembers, as after a restored backup', async () => {
+      const approvals = await open();
+      await approvals.ask(parked('c1'), NOON);
+      await decide(approvals, 'c1', 'approve', 'bob');
+      await approvals.ask(parked('c2', { until: NOON + 90 * HOUR, fingerprint: 'f2' }), NOON);
+      await approvals.decide({ call_id: 'c2', decision: 'approve', by: person('bob') }, NOON + 40 * HOUR);
+      const { approval, request } = await approvals.begin('c1', NOON + 25 * HOUR);
+      expect([approval?.state, request?.['callId']]).toEqual(['expired', 'c1']);
+      // The time for the decision does not count.
+      expect((await approvals.begin('c2', NOON + 41 * HOUR)).approval?.state).toBe('executing');
+      // A run that began goes on: the journal is asked whether it may.
+      expect((await approvals.begin('c2', NOON + 80 * HOUR)).approval?.state).toBe('executing');
+    });
+
     it('are events once they are asked and decided', async () => {
       const approvals = await open();
       const seen: { kind: string; data: object }[] = [];

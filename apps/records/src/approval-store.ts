@@ -362,10 +362,20 @@ export class ApprovalStore {
       if (!row) return {};
       if (row.parked === 0 || row.wake_at === null || row.state === 'pending')
         return { approval: await this.#shown(tx, row), ended: true };
+      if (row.state === 'approved' && (await this.#isForgotten(tx, row, now))) await this.#move(tx, row, 'expire', now);
       await this.#move(tx, row, 'begin', now);
       const request = (await this.#open(tx, row))?.request;
       return { approval: await this.#shown(tx, row), ...(request && { request }) };
     });
+  }
+
+  /**
+   * Whether an approved call may have run before without a trace: the row was restored from a backup, or the fleet was down, and the
+   * journal has forgotten the run that followed the approval.
+   */
+  async #isForgotten(tx: Tx, { call_id, asked_at }: ApprovalTable, now: EpochMs): Promise<boolean> {
+    const votes = await this.#votes(tx, call_id);
+    return Math.max(Number(asked_at), ...votes.map(({ at }) => at)) + REPLAYED_MS <= now;
   }
 
   /** Ends the call of an approval: nothing wakes it from now on. */

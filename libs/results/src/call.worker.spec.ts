@@ -227,6 +227,31 @@ it('stores the outcome of a call that ran during an outage of its store', async 
   await away.stop();
 });
 
+it('gives a call that waited for people its whole time from its start on, and no more', async () => {
+  const ends: number[] = [];
+  for (const timeoutMs of [2_000, undefined]) {
+    const request = { callId: `parked-${timeoutMs}`, principal: { tenantId: 'acme' }, toolName: 'x', rawArguments: {} };
+    const work = callWorker({
+      ...quiet,
+      executeCall: async ({ deadlineAt }) => {
+        ends.push(deadlineAt - clock.now());
+        return done();
+      },
+      store,
+      generation,
+      clock,
+      publish: () => undefined,
+      parked: { begin: async () => ({ request: { ...request, timeoutMs } as never }), end: async () => undefined },
+    });
+    await store.enter({ callId: request.callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: 0 });
+    const data = { call_id: request.callId, tenant_id: 'acme', parked: true, request: {} };
+    const job = { data, deadlineAt: clock.now() + 600_000, signal: new AbortController().signal, queuedMs: 0 };
+    expect(await work(job as unknown as JobRun<AsyncCallJob>)).toBe('succeeded');
+  }
+  expect(ends[0]).toBeLessThanOrEqual(2_000);
+  expect(ends[1]).toBeGreaterThan(500_000);
+});
+
 it('returns a job whose record is unavailable to the queue', async () => {
   const gone = { begin: () => Promise.reject(new Error('away')) } as unknown as RedisCallStore;
   const work = callWorker({

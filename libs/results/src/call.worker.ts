@@ -76,12 +76,15 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
     if (!isOpen) return 'ended before';
     const from = clock.monotonic();
+    // The time that a caller allows counts from here: the gateway that woke a parked call does not know it.
+    const allowedMs = (parked && sent.timeoutMs) ?? Infinity;
+    const endsAt = Math.min(deadlineAt ?? clock.now(), clock.now() + allowedMs);
     const request = fromQueued(sent, {
       signal: cancellation(signal),
       mode: refusal ? { kind: 'refused', reason: refusal } : toMode(sent, mayHaveBegun),
-      deadlineAt: deadlineAt ?? clock.now(),
+      deadlineAt: endsAt,
       // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
-      idempotencyWaitMs: Math.max(0, (deadlineAt ?? 0) - clock.now()),
+      idempotencyWaitMs: Math.max(0, endsAt - clock.now()),
       onProgress: ({ task, ...progress }) => {
         const note = task ? store.note(callId, { task }) : Promise.resolve();
         const isSeen = Object.keys(progress).length > 0;

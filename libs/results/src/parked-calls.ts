@@ -44,6 +44,7 @@ import type {
   GrantUseReply,
 } from '@toolfleet/contracts/approval-grants';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
+import { markHidden } from '@toolfleet/contracts/text';
 import { toMaker } from '@toolfleet/access';
 import {
   actingUserId,
@@ -104,8 +105,8 @@ export class ParkedCalls extends ApprovalPort {
   override async ask({ call, required, refusal }: ApprovalRequest): Promise<{ idempotencyKey: string }> {
     const { request, identity, plan } = call;
     requireShort(call.arguments);
-    const isKeyed = request.reuse.idempotencyKey !== undefined;
-    const parks = request.approval?.parks === true || required.rule?.parks === true;
+    const isKeyed = keepsItsKey(request);
+    const parks = !isOfTool(request) && (request.approval?.parks === true || required.rule?.parks === true);
     const { approval, granted } = await this.deps.records.ask({
       ...askedBy(call),
       call_id: request.callId,
@@ -120,16 +121,16 @@ export class ParkedCalls extends ApprovalPort {
       request: parks ? toQueued(toParked(request, required), this.deps.clock.now()) : undefined,
     });
     if (!approval) throw refusal;
-    if (granted) return { idempotencyKey: request.reuse.idempotencyKey ?? keyOf(approval.call_id) };
+    if (granted) return { idempotencyKey: isKeyed ? request.reuse.idempotencyKey! : keyOf(approval.call_id) };
     if (approval.state === 'rejected') throw declined(approval);
     if (approval.parked) await this.#note(approval);
-    throw this.#waiting(approval, required, isKeyed);
+    throw this.#waiting(approval, required, repeatOf(request));
   }
 
   override async useGrant({ call, required }: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined> {
     const { request, tool, identity } = call;
     const { principal, callId } = request;
-    const key = request.reuse.idempotencyKey === undefined ? callId : sha256(identity.idempotencyKey);
+    const key = keepsItsKey(request) ? sha256(identity.idempotencyKey) : callId;
     const used = this.deps.records.useGrant({
       call_id: callId,
       use_key: key,
@@ -186,13 +187,16 @@ export class ParkedCalls extends ApprovalPort {
     // A decision that came before the note has woken nothing.
     const { approval: now } = await records.show({ call_id: approval.call_id }).catch(() => ({ approval: undefined }));
     if (now && now.state !== 'pending') await this.wake(now).catch(() => undefined);
-    throw this.#waiting(approval, { questions, revision: approval.revision, rule }, true);
+    throw this.#waiting(approval, { questions, revision: approval.revision, rule }, repeatOf(request));
   }
 
-  /** When the decision must have been made: never after the credential has expired, because the call could not run then. */
-  #until({ expiresAt = Infinity }: Principal, rule: ApprovalRule | undefined): EpochMs {
+  /**
+   * When the decision must have been made: never after the credential has expired, because the call could not run then. A tool makes its
+   * call again with the token of another run.
+   */
+  #until({ via, expiresAt = Infinity }: Principal, rule: ApprovalRule | undefined): EpochMs {
     const ms = Math.min((rule?.expires_in_s ?? Infinity) * 1_000, this.deps.maxWaitMs);
-    return Math.floor(Math.min(this.deps.clock.now() + ms, expiresAt));
+    return Math.floor(Math.min(this.deps.clock.now() + ms, via === 'delegation' ? Infinity : expiresAt));
   }
 
   /** Notes the state of a parked call where callers look for it. Without the note they find it in the record of approvals. */
@@ -201,15 +205,15 @@ export class ParkedCalls extends ApprovalPort {
     await this.deps.store.enter(parkedCall(approval), Math.max(ttl, this.deps.keptSeconds)).catch(() => false);
   }
 
-  #waiting(approval: StoredApproval, required: RequiredApproval, isKeyed: boolean): ToolError {
+  /** @param repeat what the caller does once it is approved, where the call is not parked */
+  #waiting(approval: StoredApproval, required: RequiredApproval, repeat: string): ToolError {
     const { call_id: id, program_id: program, until, parked, questions } = approval;
     const decision = toDecision(approval, this.deps.publicUrl);
-    const repeat = isKeyed ? 'the same call with the same idempotency key' : 'the same call';
     const next = parked
       ? `The call ${program ?? id} runs when it is approved, and needs nothing else until then`
-      : `Make ${repeat} again once ${id} is approved`;
+      : `${repeat} once ${id} is approved`;
     return new ToolError('APPROVAL_REQUIRED', {
-      message: `A person has to approve this call first: ${questions.join('; ')}. ${next}: ${decision.url}`,
+      message: `A person has to approve this call first: ${decision.questions.join('; ')}. ${next}: ${decision.url}`,
       details: { questions, revision: approval.revision, approval: { ...decision } },
       facts: { approval: { ...required, id, until, rule: approval.rule, program, ...(parked && { by: 'fleet' }) } },
     });
@@ -321,16 +325,28 @@ const CHANGED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 /** The idempotency key of an approved call that has none: the journal knows it by its id, and runs it once. */
 const keyOf = (callId: string): string => `approval:${callId}`;
 
+/** Whether a tool, such as an agent, makes the call for its caller. It cannot wait: its own call ends first. */
+const isOfTool = ({ principal }: CallRequest): boolean => principal.via === 'delegation';
+
+/** Whether the call is made again with the same key. Each run of a tool that calls tools has other keys. */
+const keepsItsKey = (request: CallRequest): boolean => request.reuse.idempotencyKey !== undefined && !isOfTool(request);
+
+/** What the maker of a call does when it is approved, where the call is not parked. */
+function repeatOf(request: CallRequest): string {
+  if (isOfTool(request)) return 'Call the tool that made it again';
+  return `Make the same call ${keepsItsKey(request) ? 'with the same idempotency key ' : ''}again`;
+}
+
 /**
  * Identifies a question when its call is made again: by the idempotency key, else by everything that the tool can observe, for its user.
  * A parked call without a key is never made again.
  */
 function askKey({ request, identity }: ApprovalRequest['call'], parks: boolean): string | undefined {
-  if (request.reuse.idempotencyKey === undefined && parks) return undefined;
-  const asked =
-    request.reuse.idempotencyKey === undefined
-      ? ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint]
-      : ['key', identity.idempotencyKey];
+  const isKeyed = keepsItsKey(request);
+  if (!isKeyed && parks) return undefined;
+  const asked = isKeyed
+    ? ['key', identity.idempotencyKey]
+    : ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint];
   return sha256(JSON.stringify(asked));
 }
 
@@ -387,7 +403,9 @@ export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 
     async cancel({ callId, jobId = callId }: StoredCall, { tenantId, userId, keyId }: Principal): Promise<boolean> {
       const by = { tenant_id: tenantId, user_id: userId, key_id: keyId };
       const { approval, changed } = await records.decide({ call_id: jobId, decision: 'cancel', by });
-      if (!changed || approval?.state !== 'cancelled') return false;
+      // The record was lost, and with it what could wake the call.
+      if (!approval) return true;
+      if (!changed || approval.state !== 'cancelled') return false;
       await records.end({ call_id: jobId, event: 'cancel' });
       return true;
     },
@@ -396,7 +414,7 @@ export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 
 
 /** Why a decided call does not run; undefined when it was approved. */
 function refusalOf(approval: StoredApproval): ToolError | undefined {
-  const { state, until } = approval;
+  const { state, until, votes, rule } = approval;
   const details = { approval_id: approval.call_id };
   switch (state) {
     case 'approved':
@@ -405,7 +423,10 @@ function refusalOf(approval: StoredApproval): ToolError | undefined {
     case 'rejected':
       return declined(approval);
     case 'expired': {
-      const message = `Too few people approved the call until ${new Date(until).toISOString()}`;
+      const isApproved = votes.filter(({ decision }) => decision === 'approve').length >= (rule.quorum ?? 1);
+      const message = isApproved
+        ? 'The call was approved, and could not begin within a day: it is not known any more whether it ran'
+        : `Too few people approved the call until ${new Date(until).toISOString()}`;
       return new ToolError('APPROVAL_EXPIRED', { message, details });
     }
     case 'cancelled':
@@ -434,21 +455,21 @@ function declined({ call_id, votes }: StoredApproval): ToolError {
 }
 
 /**
- * The decision that a call waits for, as its caller sees it.
+ * The decision that a call waits for, as its caller sees it. Questions may contain arguments, so hidden characters are marked.
  * @param publicUrl where people open the console; absent: relative to the gateway
  */
 export function toDecision({ call_id, questions, until, rule }: StoredApproval, publicUrl = ''): PendingDecision {
   const { grant } = rule;
   return {
     id: call_id,
-    questions: [...questions],
+    questions: questions.map((question) => markHidden(question).text),
     until: new Date(until).toISOString(),
     quorum: rule.quorum ?? 1,
     ...(rule.roles ? { roles: rule.roles.map((names) => [...names]) } : { right: 'decide_calls' as const }),
     not_requester: rule.not_requester === true,
     ...(grant && {
       grant: {
-        for: [...grant.for],
+        for: grant.for.map((text) => markHidden(text).text),
         max_hours: grant.max_s / 3_600,
         fields: [...grant.fields],
         ...(grant.max_uses !== undefined && { max_uses: grant.max_uses }),

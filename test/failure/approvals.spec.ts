@@ -1,6 +1,6 @@
 /**
- * Calls that people approve while gateways, executors and the record of approvals are killed at random instants: none runs twice, none
- * runs without a yes, and each ends.
+ * Calls that people approve while processes of every service are killed at random instants: none runs twice, none runs without a yes,
+ * and each ends.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { killAtRandom } from '../fleet/random-kills.js';
 import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
@@ -19,7 +20,7 @@ const IN_FLIGHT = 12;
 const KILL_AFTER = { least: 100, spread: 900 };
 /** Longest time in which a call ends, with several kills meanwhile. */
 const END_WITHIN_MS = 180_000;
-const KILLED: readonly ServiceName[] = ['gateway', 'gateway', 'records', 'mcp-executor'];
+const KILLED: readonly ServiceName[] = ['gateway', 'gateway', 'records', 'mcp-executor', 'budget', 'registry'];
 const FINAL = ['succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown'];
 
 let server: CountingMcpServer;
@@ -108,17 +109,14 @@ describe.skipIf(!ALL)(`approvals and ${KILLS} kills (skipped: npm run test:failu
     const runAll = async (): Promise<void> => {
       while (!isOver) await run(next++);
     };
-    const killAll = async (): Promise<void> => {
-      while (kills < KILLS) {
-        await sleep(KILL_AFTER.least + Math.random() * KILL_AFTER.spread);
-        const name = KILLED[Math.floor(Math.random() * KILLED.length)]!;
-        await fleet.kill(name, Math.floor(Math.random() * fleet.running.get(name)!.length));
-        kills += 1;
-        await fleet.launch(name);
-      }
-    };
+    const killing = killAtRandom(fleet, {
+      names: KILLED,
+      kills: KILLS,
+      pauseMs: KILL_AFTER,
+      onKill: (count) => (kills = count),
+    });
     const work = Promise.all(Array.from({ length: IN_FLIGHT }, runAll));
-    await Promise.race([work, killAll()]).finally(() => (isOver = true));
+    await Promise.race([work, killing]).finally(() => (isOver = true));
     await work;
     waits.sort((one, other) => one - other);
     const [half, most] = [0.5, 0.99].map((part) => waits[Math.floor(waits.length * part)]);

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
+import { killAtRandom } from '../fleet/random-kills.js';
 import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
@@ -172,20 +173,19 @@ describe.skipIf(!ALL)(`programs that wait for people, and ${KILLS} kills (skippe
     const runAll = async (): Promise<void> => {
       while (!isOver) await run(next++);
     };
-    const killAll = async (): Promise<void> => {
-      while (kills < KILLS) {
-        await sleep(KILL_AFTER.least + Math.random() * KILL_AFTER.spread);
-        const name = KILLED[Math.floor(Math.random() * KILLED.length)]!;
-        await fleet.kill(name, Math.floor(Math.random() * fleet.running.get(name)!.length));
-        kills += 1;
-        await fleet.launch(name);
-        if (kills % 50 === 0) console.log({ kills, programs: next, decisions });
-      }
-    };
+    const killing = killAtRandom(fleet, {
+      names: KILLED,
+      kills: KILLS,
+      pauseMs: KILL_AFTER,
+      onKill: (count) => {
+        kills = count;
+        if (kills % 10 === 0) console.log({ kills, programs: next, decisions });
+      },
+    });
     let haveEnded = false;
     const work = Promise.all(Array.from({ length: IN_FLIGHT }, runAll)).finally(() => (haveEnded = true));
     const deciding = decideAll(() => haveEnded);
-    await Promise.race([work, killAll()]).finally(() => (isOver = true));
+    await Promise.race([work, killing]).finally(() => (isOver = true));
     await work;
     await deciding;
     console.log({ programs: next, kills, decisions, ends });

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebhookReceiver } from '../../apps/records/spec/webhook-receiver.js';
-import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+import { killAtRandom } from '../fleet/random-kills.js';
+import { TestFleet } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 const KILLS = Number(process.env['FAILURE_KILLS'] ?? (ALL ? 100 : 4));
@@ -76,12 +77,7 @@ describe('webhooks while services are killed', () => {
         await sleep(BETWEEN_MS);
       }
     });
-    for (let kill = 0; kill < KILLS; kill += 1) {
-      const name: ServiceName = kill % 2 === 0 ? 'records' : 'gateway';
-      await sleep(200 + Math.random() * 600);
-      await fleet.kill(name);
-      await fleet.launch(name);
-    }
+    await killAtRandom(fleet, { names: ['records', 'gateway'], kills: KILLS, pauseMs: { least: 200, spread: 600 } });
     isOver = true;
     await Promise.all(calling);
     receiver.answers.clear();

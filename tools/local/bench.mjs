@@ -20,6 +20,7 @@ import { pathsBench } from '../../test/load/paths.bench.mjs';
 import { programsBench } from '../../test/load/programs.bench.mjs';
 import { startBench } from '../../test/load/start.bench.mjs';
 import { telemetryBench } from '../../test/load/telemetry.bench.mjs';
+import { waitsBench } from '../../test/load/waits.bench.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
@@ -28,6 +29,7 @@ const BENCHES = {
   leases: () => leasesBench(ROOT),
   mcp: () => mcpBench(ROOT),
   programs: () => programsBench(ROOT),
+  waits: () => waitsBench(ROOT),
   'first-calls': () => firstCallsBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),

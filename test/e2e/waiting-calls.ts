@@ -1,6 +1,8 @@
 /** Calls that wait for a person, on a fleet with two gateways and the plugin tool `post_note`, which counts its runs by text. */
 import { eventually } from '@toolfleet/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { NatsClient } from '@toolfleet/transport';
+import { askTask, modernRequest } from '../fleet/mcp-tasks.js';
 import type { Answer, Ask, TestFleet } from '../fleet/test-fleet.js';
 
 /** The rules that these tests need, by the start of the text of a note. */
@@ -189,6 +191,69 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       });
       expect(await state(find.body.call_id)).toBe('invalidated');
       await changeTool('Finds a person');
+    });
+
+    it('wait over NATS, and their result is published once they ran', async () => {
+      const nats = await NatsClient.connect({ url: fleet().nats.url, name: 'service' });
+      try {
+        const results: { subject: string; body: any }[] = [];
+        nats.subscribe('tool.result.globex.>', ({ subject, body }) => results.push({ subject, body }));
+        await nats.link.flush();
+        const headers = { Authorization: `Bearer ${member()}` };
+        const send = (text: string, mode?: string) =>
+          nats.request<any>(
+            'tool.call',
+            { name: 'post_note', arguments: { text }, mode },
+            { timeoutMs: 60_000, headers },
+          );
+        const waiting = await send('ask over NATS', 'async');
+        expect(waiting).toMatchObject({ status: 'awaiting_approval', approval: { questions: ['Post it?'] } });
+        const id = waiting.call_id;
+        await expect(send('ask over NATS and leave')).rejects.toMatchObject({
+          code: 'APPROVAL_REQUIRED',
+          details: { approval: { id: expect.any(String), url: expect.stringContaining('/console/#/approvals/') } },
+        });
+        expect(await send('two over NATS')).toMatchObject({ status: 'awaiting_approval', approval: { quorum: 2 } });
+        expect((await decide(id, 'approve', bob)).status).toBe(200);
+        await eventually('its result is published', async () => results.length > 0);
+        expect(results).toMatchObject([
+          { subject: `tool.result.globex.${id}`, body: { call_id: id, success: true, output: { runs: 1 } } },
+        ]);
+        const open = (await fleet().ask({ path: '/api/v1/approvals?state=pending', key: bob })).body.approvals;
+        for (const one of open)
+          if (/over NATS/.test(JSON.stringify((await show(one.id, bob)).body))) await decide(one.id, 'reject', bob);
+      } finally {
+        await nats.close();
+      }
+    });
+
+    it('are tasks of MCP clients that take tasks, and else errors with an id and a link', async () => {
+      const ask = (text: string, capabilities: object, tasks: boolean) => {
+        const { body, headers } = modernRequest('tools/call', { name: 'post_note', arguments: { text } }, capabilities);
+        const params = (body as any).params;
+        if (!tasks) delete params._meta['io.modelcontextprotocol/clientCapabilities'].extensions;
+        return fleet().ask({ path: '/mcp', body, headers, key: member() });
+      };
+      const { body: made } = await ask('ask for a task', {}, true);
+      expect(made.result, JSON.stringify(made)).toMatchObject({ resultType: 'task' });
+      const id = made.result.taskId;
+      expect((await show(id, bob)).body).toMatchObject({ state: 'pending', parked: true, door: 'mcp' });
+      expect((await decide(id, 'approve', bob)).status).toBe(200);
+      const task = async () => (await askTask(fleet(), 'tasks/get', id, { key: member(), gateway: 1 })).body;
+      await eventually('the task has ended', async () => (await task()).result?.status === 'completed');
+      expect(JSON.stringify(await task())).toContain('ask for a task');
+
+      const form = { elicitation: { form: {} } };
+      expect((await ask('ask a person', form, false)).body.result).toMatchObject({ resultType: 'input_required' });
+      // The rule asks for others than the person at the client.
+      const paid = (await ask('pay a person', form, false)).body.result;
+      expect(paid, JSON.stringify(paid)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
+      const refused = (await ask('ask nobody', {}, false)).body.result;
+      expect(refused).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
+      const [, link] = /(\/console\/#\/approvals\/[0-9a-f-]{36})/.exec(JSON.stringify(refused))!;
+      const approval = link!.split('/').at(-1)!;
+      expect((await show(approval, bob)).body).toMatchObject({ state: 'pending', arguments: { text: 'ask nobody' } });
+      await decide(approval, 'reject', bob);
     });
 
     it('are decided from a terminal', async () => {

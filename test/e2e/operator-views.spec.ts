@@ -922,7 +922,7 @@ describe('webhooks', () => {
   const log = async (id: string) => (await fleet.ask({ path: `/api/v1/webhooks/${id}/deliveries` })).body.deliveries;
 
   it('are made, tested, switched and removed by administrators, and reach no other tenant', async () => {
-    const kinds = 'call.finished,tool.quarantined';
+    const kinds = 'call.finished,approval.asked,approval.decided,tool.quarantined';
     const made = await ctl('create', `${receiver.origin}/hook`, '--kinds', kinds, '--json');
     const { webhook, secret } = JSON.parse(made.out);
     expect(webhook).toMatchObject({ state: 'on', kinds: kinds.split(','), failing_since: null });
@@ -959,6 +959,17 @@ describe('webhooks', () => {
     await eventually('the quarantine', async () => receiver.at('/hook').some(({ body }) => body.includes('told_find')));
     await fleet.ask({ method: 'DELETE', path: '/api/v1/sources/mcp/told' });
     crm.describe('Finds a person');
+
+    const waiting = await fleet.call('post_note', { text: 'ask and tell' }, { fields: { mode: 'async' } });
+    const { call_id: waits } = waiting.body;
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${waits}` });
+    const told = () => receiver.at('/hook').map(({ body }) => JSON.parse(body));
+    const ofWaiting = () => told().filter(({ data }) => data.approval_id === waits);
+    await eventually('what became of it', async () => ofWaiting().length === 2);
+    expect(ofWaiting().toSorted((a, b) => (a.type < b.type ? -1 : 1))).toMatchObject([
+      { type: 'approval.asked', data: { call_id: waits, questions: ['Post it?'] } },
+      { type: 'approval.decided', data: { call_id: waits, decision: 'cancelled' } },
+    ]);
 
     const again = receiver.at('/hook').length;
     expect((await ctl('redeliver', webhook.id, event.id)).out).toBe('1 sent again\n');

@@ -98,7 +98,14 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       await approvals.decide({ call_id: 'c1', decision: 'reject', by: person('bob'), note: 'Not this one' }, NOON + 1);
       await decide(approvals, 'c1', 'approve', 'eve');
       await approvals.due(NOON + 6, 10);
-      const call = (call_id: string) => ({ call_id, tool: expect.any(String), user_id: expect.any(String) });
+      await approvals.ask(parked('c3', { program_id: 'p3', fingerprint: 'f3' }), NOON);
+      const call = (call_id: string, approval_id = call_id) => ({
+        approval_id,
+        call_id,
+        tool: expect.any(String),
+        user_id: expect.any(String),
+      });
+      expect(seen.pop()).toEqual({ kind: 'approval.asked', data: expect.objectContaining(call('p3', 'c3')) });
       expect(seen).toEqual([
         { kind: 'approval.asked', data: expect.objectContaining(call('c1')) },
         { kind: 'approval.asked', data: expect.objectContaining(call('c2')) },

@@ -555,18 +555,22 @@ export class ApprovalStore {
   }
 }
 
+type AskingCall = Pick<ApprovalTable, 'call_id' | 'tenant_id' | 'tool' | 'user_id'> & {
+  program_id?: string | null | undefined;
+};
+
 /** An event about a call that waits for a decision. */
 function approvalEvent<K extends 'approval.asked' | 'approval.decided'>(
   kind: K,
-  { call_id, tenant_id, tool, user_id }: Pick<ApprovalTable, 'call_id' | 'tenant_id' | 'tool' | 'user_id'>,
-  data: Omit<EventData<K>, 'call_id' | 'tool' | 'user_id'>,
+  { call_id: approval_id, program_id, tenant_id, tool, user_id }: AskingCall,
+  data: Omit<EventData<K>, 'approval_id' | 'call_id' | 'tool' | 'user_id'>,
   { state, at }: { state: string; at: EpochMs },
 ): FleetEvent {
-  const call = { call_id, tool, user_id };
+  const call = { approval_id, call_id: program_id ?? approval_id, tool, user_id };
   return fleetEvent({
     kind,
     tenant_id,
-    subject: call_id,
+    subject: approval_id,
     state,
     at,
     tool,

@@ -13,6 +13,7 @@ import {
 } from '../json-schema.js';
 
 const CALL = { call_id: text(), tool: text('The name that the call gave'), user_id: text() };
+const APPROVAL = { approval_id: text('`GET /api/v1/approvals/{id}`'), ...CALL };
 const SOURCE = text('Kind and name: `mcp/github`, `openapi/shop@acme`');
 
 /**
@@ -43,7 +44,7 @@ export const EVENTS = {
   'approval.asked': {
     summary: 'A call waits until a person decides',
     data: record({
-      ...CALL,
+      ...APPROVAL,
       questions: list(text(), 'Why the policy asks'),
       expires_at: instant('The call does not run after it'),
     }),
@@ -51,7 +52,7 @@ export const EVENTS = {
   'approval.decided': {
     summary: 'A call that waited was decided, or cannot be any more',
     data: record({
-      ...CALL,
+      ...APPROVAL,
       decision: choice(['approved', 'rejected', 'cancelled', 'expired', 'invalidated']),
       decided_by: list(text(), 'Users who voted'),
       note: maybe(text('Note of the last vote')),

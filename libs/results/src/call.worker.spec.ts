@@ -233,7 +233,7 @@ it('gives a call that waited for people its whole time from its start on, and no
     const request = { callId: `parked-${timeoutMs}`, principal: { tenantId: 'acme' }, toolName: 'x', rawArguments: {} };
     const work = callWorker({
       ...quiet,
-      executeCall: async ({ deadlineAt }) => {
+      executeCall: async ({ limits: { deadlineAt } }) => {
         ends.push(deadlineAt - clock.now());
         return done();
       },

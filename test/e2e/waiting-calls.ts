@@ -248,11 +248,14 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       // The rule asks for others than the person at the client.
       const paid = (await ask('pay a person', form, false)).body.result;
       expect(paid, JSON.stringify(paid)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
-      const refused = (await ask('ask nobody', {}, false)).body.result;
+      const refused = (await ask('ask no person', {}, false)).body.result;
       expect(refused).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });
       const [, link] = /(\/console\/#\/approvals\/[0-9a-f-]{36})/.exec(JSON.stringify(refused))!;
       const approval = link!.split('/').at(-1)!;
-      expect((await show(approval, bob)).body).toMatchObject({ state: 'pending', arguments: { text: 'ask nobody' } });
+      expect((await show(approval, bob)).body).toMatchObject({
+        state: 'pending',
+        arguments: { text: 'ask no person' },
+      });
       await decide(approval, 'reject', bob);
     });
 

@@ -48,7 +48,7 @@ export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<
   });
 }
 
-/** The tool of a call that is refused anyway. The reason of the refusal counts, also while the catalogue is away. */
+/** The tool of a call that is refused anyway. The reason of the refusal counts, also while the catalogue is unavailable. */
 async function knownTool(
   lookUp: () => ReturnType<EnginePorts['catalog']['resolve']>,
 ): Promise<ResolvedTool | undefined> {

@@ -187,7 +187,7 @@ describe('executeCall', () => {
     const rawArguments = { note: 'x'.repeat(MAX_FORM_CHARS) };
     expect(await byOf({ approval, rawArguments })).toEqual(['APPROVAL_REQUIRED', undefined]);
     expect(asked).toHaveLength(2);
-    // Without a store of approvals, an agent is told what to do instead.
+    // Without a store of approvals, the refusal of an agent has what to do instead.
     const alone = makeExecuteCall({ ...ports, policy });
     await expect(alone(aRequest(clock, { principal: { ...principal, via: 'delegation' } }))).rejects.toMatchObject({
       code: 'APPROVAL_REQUIRED',
@@ -195,7 +195,7 @@ describe('executeCall', () => {
     });
   });
 
-  test('a call that is refused keeps its reason while the catalogue is away', async () => {
+  test('a call that is refused keeps its reason while the catalogue is unavailable', async () => {
     const { ports, clock } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
     const away = () => Promise.reject(new ToolError('EXECUTOR_UNAVAILABLE'));
     const catalog = Object.assign(Object.create(ports.catalog) as typeof ports.catalog, { resolve: away });

@@ -12,7 +12,7 @@ const REQUIRED: RequiredApproval = {
   call: { tool: 'save', arguments: { text: 'x' }, microUsd: 0 },
 };
 
-/** A program with one call that waits, and a store of approvals that is away for the first attempts. */
+/** A program with one call that waits, and a store of approvals that is unavailable for the first attempts. */
 function waiting(failures: number) {
   const clock = new FakeClock();
   const asked: ProgramQuestion[] = [];

@@ -127,7 +127,7 @@ function isPlainTool(catalog: RenderedCatalog, name: string): boolean {
   return tool !== undefined && (tool.task_support ?? 'forbidden') === 'forbidden' && !catalog.headerTools.has(name);
 }
 
-/** A call that waits for people is a task, and says so itself. */
+/** A call that waits for people is a task; its result has the type already. */
 function toModernResult(deps: McpServerDeps, result: CallToolResult): object {
   return { resultType: 'complete', ...result, _meta: { ...serverMeta(deps), ...result._meta } };
 }

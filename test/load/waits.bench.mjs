@@ -73,9 +73,10 @@ function residentMib(pid) {
 }
 
 const bench = (endpoint) => async (fleet) => {
-  const ask = async (path, body, key = fleet.api_key, method = body ? 'POST' : 'GET') => {
+  const ask = async (path, body, key = fleet.api_key) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-    const answer = await fetch(`${fleet.url}${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const sent = body ? { method: 'POST', body: JSON.stringify(body) } : {};
+    const answer = await fetch(`${fleet.url}${path}`, { headers, ...sent });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text.slice(0, 300)}`);
     return JSON.parse(text);

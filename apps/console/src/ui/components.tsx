@@ -66,6 +66,38 @@ export function Empty({ children }: { children: ReactNode }) {
   return <p className="empty">{children}</p>;
 }
 
+/**
+ * The head of a table.
+ * @param figures names of the columns of figures
+ * @param actions adds a column of buttons, which only screen readers name
+ */
+export function Columns({
+  names,
+  figures = [],
+  actions = false,
+}: {
+  names: readonly string[];
+  figures?: readonly string[];
+  actions?: boolean;
+}) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => (
+          <th key={name} scope="col" className={figures.includes(name) ? 'figure' : undefined}>
+            {name}
+          </th>
+        ))}
+        {actions && (
+          <th scope="col">
+            <span className="visually-hidden">Actions</span>
+          </th>
+        )}
+      </tr>
+    </thead>
+  );
+}
+
 /** A label above its control. */
 export function Labelled({ label, children }: { label: string; children: (id: string) => ReactNode }) {
   const id = useId();

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { Breaker, ToolLimit } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { count, duration } from '../format.js';
-import { Facts, Badge, Empty, Head, Loaded, Search } from '../ui/components.js';
+import { Badge, Columns, Empty, Facts, Head, Loaded, Search } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
 import { useQuery } from '../use-query.js';
 
@@ -68,14 +68,7 @@ const allowance = (limit: number, left: number | undefined): string =>
 function BreakerTable({ breakers }: { breakers: Breaker[] }) {
   return (
     <table className="table">
-      <thead>
-        <tr>
-          <th scope="col">Protects</th>
-          <th scope="col">State</th>
-          <th scope="col">Next try</th>
-          <th scope="col">Seen by</th>
-        </tr>
-      </thead>
+      <Columns names={['Protects', 'State', 'Next try', 'Seen by']} />
       <tbody>
         {breakers.map((breaker) => (
           <tr key={`${breaker.service} ${breaker.key} ${breaker.tenant_id ?? ''}`}>
@@ -112,18 +105,7 @@ function LimitTable({ limits }: { limits: ToolLimit[] }) {
         <Empty>No tool with a rate limit matches.</Empty>
       ) : (
         <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">Tool</th>
-              <th scope="col">Used of the last minute</th>
-              <th scope="col" className="figure">
-                Left
-              </th>
-              <th scope="col" className="figure">
-                Limit
-              </th>
-            </tr>
-          </thead>
+          <Columns names={['Tool', 'Used of the last minute', 'Left', 'Limit']} figures={['Left', 'Limit']} />
           <tbody className="middle">
             {found.slice(0, MOST_SHOWN).map(({ tool, per_minute: limit, left }) => (
               <tr key={tool}>

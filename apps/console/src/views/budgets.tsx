@@ -4,7 +4,7 @@ import { dayBefore, daysBetween, stackUsage, type Measure } from '../chart/stack
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
 import { useSigned } from '../session.js';
 import { compact, count, money } from '../format.js';
-import { Choice, ConfirmButton, Empty, ErrorNotice, Head, Loaded, Segments } from '../ui/components.js';
+import { Choice, Columns, ConfirmButton, Empty, ErrorNotice, Head, Loaded, Segments } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
@@ -176,17 +176,7 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
             format={measure === 'cost_usd' ? money : compact}
           />
           <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">Tool</th>
-                <th scope="col" className="figure">
-                  In all
-                </th>
-                <th scope="col" className="figure">
-                  Share
-                </th>
-              </tr>
-            </thead>
+            <Columns names={['Tool', 'In all', 'Share']} figures={['In all', 'Share']} />
             <tbody>
               {usage.series.map((series, place) => (
                 <tr key={series.name}>

@@ -1,7 +1,7 @@
 import type { ApiKey } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { dateTime } from '../format.js';
-import { ConfirmButton, Badge, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
+import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
 import { NewKeyForm } from './new-key-form.js';
@@ -31,19 +31,7 @@ export function KeysView() {
               <Empty>No keys yet.</Empty>
             ) : (
               <table className="table">
-                <thead>
-                  <tr>
-                    <th scope="col">Client</th>
-                    <th scope="col">Tenant</th>
-                    <th scope="col">Roles</th>
-                    <th scope="col">Tools</th>
-                    <th scope="col">Last used</th>
-                    <th scope="col">State</th>
-                    <th scope="col">
-                      <span className="visually-hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
+                <Columns names={['Client', 'Tenant', 'Roles', 'Tools', 'Last used', 'State']} actions />
                 <tbody>
                   {keys.toSorted(newestFirst).map((key) => (
                     <KeyRow key={key.id} apiKey={key} onRevoke={() => void act(() => api.revokeKey(key.id))} />

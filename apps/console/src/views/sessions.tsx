@@ -1,7 +1,7 @@
 import type { UserSession } from '@toolfleet/client';
 import { dateTime } from '../format.js';
 import { useSigned } from '../session.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Loaded } from '../ui/components.js';
+import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Loaded } from '../ui/components.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
 
@@ -20,19 +20,7 @@ export function Sessions() {
             <Empty>No user is signed in.</Empty>
           ) : (
             <table className="table">
-              <thead>
-                <tr>
-                  <th scope="col">User</th>
-                  <th scope="col">In</th>
-                  <th scope="col">Roles</th>
-                  <th scope="col">Groups</th>
-                  <th scope="col">Since</th>
-                  <th scope="col">Until</th>
-                  <th scope="col">
-                    <span className="visually-hidden">Actions</span>
-                  </th>
-                </tr>
-              </thead>
+              <Columns names={['User', 'In', 'Roles', 'Groups', 'Since', 'Until']} actions />
               <tbody>
                 {sessions.map((session) => (
                   <SessionRow

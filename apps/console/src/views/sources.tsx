@@ -2,7 +2,7 @@ import type { SourceState, SourceStatus } from '@toolfleet/client';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Loaded, type Tone } from '../ui/components.js';
+import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Facts, Head, Loaded, type Tone } from '../ui/components.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
 
@@ -41,20 +41,7 @@ function SourceList() {
             ) : (
               <table className="table">
                 <caption className="visually-hidden">Sources of tools</caption>
-                <thead>
-                  <tr>
-                    <th scope="col">Source</th>
-                    <th scope="col">State</th>
-                    <th scope="col" className="figure">
-                      Tools
-                    </th>
-                    <th scope="col">Last look</th>
-                    <th scope="col">Next look</th>
-                    <th scope="col">
-                      <span className="visually-hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
+                <Columns names={['Source', 'State', 'Tools', 'Last look', 'Next look']} figures={['Tools']} actions />
                 <tbody>
                   {sources.map((source) => (
                     <SourceRow key={source.id} source={source} onChanged={query.refresh} />

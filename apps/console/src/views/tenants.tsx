@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { count, dateTime, money } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Empty, Facts, Head, Loaded } from '../ui/components.js';
+import { Columns, Empty, Facts, Head, Loaded } from '../ui/components.js';
 import { useQuery } from '../use-query.js';
 import { BudgetCards } from './budgets.js';
 import { CallFigures, PeriodChoice, type Period } from './call-figures.js';
@@ -27,17 +27,10 @@ function TenantList() {
           ) : (
             <section className="card stack" aria-label="All tenants">
               <table className="table">
-                <thead>
-                  <tr>
-                    <th scope="col">Tenant</th>
-                    {['Keys', 'Spent this month', 'At its end'].map((name) => (
-                      <th key={name} scope="col" className="figure">
-                        {name}
-                      </th>
-                    ))}
-                    <th scope="col">Last used</th>
-                  </tr>
-                </thead>
+                <Columns
+                  names={['Tenant', 'Keys', 'Spent this month', 'At its end', 'Last used']}
+                  figures={['Keys', 'Spent this month', 'At its end']}
+                />
                 <tbody>
                   {tenants
                     .toSorted((one, other) => other.spent_usd - one.spent_usd)

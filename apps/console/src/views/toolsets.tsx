@@ -3,7 +3,7 @@ import { useState, type FormEvent } from 'react';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Facts, Head, Labelled, Loaded } from '../ui/components.js';
+import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Facts, Head, Labelled, Loaded } from '../ui/components.js';
 import { useAction } from '../use-action.js';
 import { asToolError, useQuery } from '../use-query.js';
 import { TestRule } from './test-rule.js';
@@ -35,16 +35,7 @@ function ToolsetList() {
             ) : (
               <table className="table">
                 <caption className="visually-hidden">Toolsets</caption>
-                <thead>
-                  <tr>
-                    <th scope="col">Toolset</th>
-                    <th scope="col" className="figure">
-                      Version
-                    </th>
-                    <th scope="col">Changed</th>
-                    <th scope="col">Description</th>
-                  </tr>
-                </thead>
+                <Columns names={['Toolset', 'Version', 'Changed', 'Description']} figures={['Version']} />
                 <tbody>
                   {toolsets.map((toolset) => (
                     <ToolsetRow key={toolset.id} toolset={toolset} />

@@ -3,7 +3,7 @@ import { useState, type FormEvent } from 'react';
 import { dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Labelled, Loaded } from '../ui/components.js';
+import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Head, Labelled, Loaded } from '../ui/components.js';
 import { CopyButton } from '../ui/copy-button.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
@@ -52,16 +52,7 @@ function Webhooks() {
               <Empty>No endpoints yet.</Empty>
             ) : (
               <table className="table">
-                <thead>
-                  <tr>
-                    <th scope="col">Address</th>
-                    <th scope="col">Events</th>
-                    <th scope="col">State</th>
-                    <th scope="col">
-                      <span className="visually-hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
+                <Columns names={['Address', 'Events', 'State']} actions />
                 <tbody>
                   {webhooks.map((webhook) => (
                     <WebhookRow
@@ -217,17 +208,7 @@ function Deliveries({ id }: { id: string }) {
             ) : (
               <>
                 <table className="table">
-                  <thead>
-                    <tr>
-                      <th scope="col">Event</th>
-                      <th scope="col">Happened</th>
-                      <th scope="col">State</th>
-                      <th scope="col">Answer</th>
-                      <th scope="col">
-                        <span className="visually-hidden">Actions</span>
-                      </th>
-                    </tr>
-                  </thead>
+                  <Columns names={['Event', 'Happened', 'State', 'Answer']} actions />
                   <tbody>
                     {deliveries.map((one) => (
                       <DeliveryRow

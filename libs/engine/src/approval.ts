@@ -17,7 +17,7 @@ export function openQuestions(
 ): { questions: readonly string[]; rule: ApprovalRule | undefined } {
   const given = ask.length > 0 ? request.approval?.given : undefined;
   // An approval counts for the approved revision only: a changed definition may do something else.
-  const isOfCall = (given?.fingerprint ?? identity.fingerprint) === identity.fingerprint;
+  const isOfCall = given?.fingerprint === undefined || given.fingerprint === identity.fingerprint;
   const isOfRule = given?.id !== undefined || mayAskCaller(rule);
   const answered = given?.revision === tool.revision && isOfCall && isOfRule ? given.questions : [];
   return { questions: ask.filter((question) => !answered.includes(question)), rule };

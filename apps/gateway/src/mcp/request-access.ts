@@ -138,11 +138,14 @@ interface McpView {
   mode: McpMode | undefined;
 }
 
+const DEFAULT_VIEW: McpView = { style: 'defs', mode: undefined };
+
 /** @throws ToolError REQUEST_INVALID for an unknown style or mode */
 export function readView(url: string | undefined): McpView {
-  const query = new URL(url ?? '/', 'http://gateway').searchParams;
+  if (!url?.includes('?')) return DEFAULT_VIEW;
+  const query = new URL(url, 'http://gateway').searchParams;
   return {
-    style: readChoice(query, 'schema_style', SCHEMA_STYLES) ?? 'defs',
+    style: readChoice(query, 'schema_style', SCHEMA_STYLES) ?? DEFAULT_VIEW.style,
     mode: readChoice(query, 'mode', MCP_MODES),
   };
 }

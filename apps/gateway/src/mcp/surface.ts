@@ -83,9 +83,17 @@ export async function openSurface(
   };
 }
 
+/** Name of the tool that reads kept results. Keyed by the list of all tools, so that no call searches thousands of them. */
+const readerOf = new WeakMap<readonly RegisteredTool[], { name: string | undefined }>();
+
 /** How a client reads kept results. A toolset may show the tool for it under another name, or not at all. */
 function readingIn(mode: McpMode, tools: readonly RegisteredTool[]): ResultReading {
-  const tool = tools.find(({ binding }) => binding.kind === 'result')?.name;
+  let reader = readerOf.get(tools);
+  if (!reader) {
+    reader = { name: tools.find(({ binding }) => binding.kind === 'result')?.name };
+    readerOf.set(tools, reader);
+  }
+  const { name: tool } = reader;
   if (tool === undefined) return { by: 'resource' };
   if (mode === 'code') return { by: 'program', function: toolExpression(tool) };
   return { by: mode === 'search' ? 'call_tool' : 'tool', tool };

@@ -1,4 +1,4 @@
-import { DelayedError, Worker, type Job } from 'bullmq';
+import { DelayedError, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
@@ -6,6 +6,7 @@ import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { formatFailure, jobKey, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
 import type { RedisTime } from './redis-time.js';
+import { TakingWorker } from './taking-worker.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
 import { isVouched, VOUCHED_MS } from './vouched-jobs.js';
 import { SlotReport, SlotShares } from './worker-slots.js';
@@ -70,7 +71,7 @@ interface StartedJob<R> {
 export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly #clock: Clock;
-  readonly #worker: Worker<D, R>;
+  readonly #worker: TakingWorker<D, R>;
   readonly #running = new Map<string, StoppableJob>();
   readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
   /** Runs in this process by job id. */
@@ -90,7 +91,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
     if (options.asks)
       this.#questions = new JobQuestions(options.publisher, options.redis.duplicate(), options.queue, this.#clock);
-    this.#worker = new Worker<D, R>(options.queue, (job, token) => this.#process(job, token), {
+    this.#worker = new TakingWorker<D, R>(options.queue, (job, token) => this.#process(job, token), {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
       autorun: false,

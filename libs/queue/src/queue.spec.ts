@@ -1,4 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
+import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { SystemClock, TimedOut } from '@toolfleet/resilience';
 import { eventually, FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import { createMetrics } from '@toolfleet/telemetry';
@@ -92,6 +93,12 @@ const job = (callId: string, extra: Partial<SpecJob> = {}): SpecJob => ({
 });
 const soon = (ms = 5_000): { deadlineAt: number } => ({ deadlineAt: clock.now() + ms });
 
+/** How often a command ran since the statistics were reset. */
+async function commandsOf(command: string): Promise<number> {
+  const calls = new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(await redis.info('commandstats'))?.[1];
+  return Number(calls ?? 0);
+}
+
 describe('a queued call', () => {
   it('is answered through the reply channel and stays in the record', async () => {
     await work(async ({ data }) => ({ echo: data.work }));
@@ -141,6 +148,34 @@ describe('a queued call', () => {
     expect(await replies.submit(queue, job('c-ended'), soon(60_000))).toBe('second');
     // At the deadline it would be DEADLINE_EXCEEDED.
     expect(await stopped.promise).toMatchObject({ code: 'CANCELLED' });
+  });
+
+  it('that comes alone is the only one for which its worker asks', async () => {
+    const marked: number[] = [];
+    await work(
+      async ({ data }) => void (data.work === 'x' && marked.push(await redis.zcard(`${QUEUE_PREFIX}:${name}:marker`))),
+    );
+    await replies.submit(queue, job('c-first', { work: 'first' }), soon());
+    await redis.config('RESETSTAT');
+    for (let index = 0; index < 20; index += 1) await replies.submit(queue, job(`c-alone-${index}`), soon());
+    // A script counts, one adds, one takes and one finishes each of them; two more would find nothing. The rest looks for stalled jobs.
+    expect(await commandsOf('evalsha')).toBeLessThan(20 * 4 + 20);
+    expect(marked).toEqual(Array.from({ length: 20 }, () => 0));
+  });
+
+  it('is taken by a free worker while another one has the job before it', async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let running = 0;
+    const hold = () => {
+      running += 1;
+      return released.then(() => 'done');
+    };
+    await work(hold, { concurrency: 1 });
+    await work(hold, { concurrency: 1 });
+    const held = [0, 1, 2, 3].map((index) => replies.submit(queue, job(`c-held-${index}`), soon(20_000)));
+    await eventually('both work', () => running === 2);
+    release();
+    expect(await Promise.all(held)).toEqual(held.map(() => 'done'));
   });
 
   it('does not start while no process waits for it', async () => {

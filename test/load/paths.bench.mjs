@@ -26,6 +26,8 @@ const WANTED = new RegExp(process.env.BENCH_PATHS ?? '.');
 const CONNECTIONS = [32, 1];
 const WARM_UP_SECONDS = 3;
 const TOOLS_WITHIN_MS = 30_000;
+/** Calls so far, of all ways: what one of them asked must not be in the cache when another one asks. */
+let calls = 0;
 /** The peer that ratios are taken to. */
 const YARDSTICK = 'mcp-proxy';
 
@@ -170,7 +172,6 @@ async function measured(ways) {
 
 function httpWay({ url, headers = {}, bodyOf, good, processes }) {
   const { origin, pathname: path } = new URL(url);
-  let n = 0;
   return async (connections, seconds) => {
     const pool = new Pool(origin, { connections, pipelining: 1 });
     const send = async () => {
@@ -178,7 +179,7 @@ function httpWay({ url, headers = {}, bodyOf, good, processes }) {
         method: 'POST',
         path,
         headers: { 'content-type': 'application/json', ...headers },
-        body: JSON.stringify(bodyOf((n += 1))),
+        body: JSON.stringify(bodyOf((calls += 1))),
       });
       const text = await body.text();
       if (statusCode !== 200 || !text.includes(good)) throw new Error(`${url}: ${statusCode} ${text.slice(0, 300)}`);
@@ -192,11 +193,10 @@ function httpWay({ url, headers = {}, bodyOf, good, processes }) {
 }
 
 function natsWay(connection, key, { bodyOf, good, processes }) {
-  let n = 0;
   const headers = natsHeaders();
   headers.set('Authorization', `Bearer ${key}`);
   const send = async () => {
-    const answer = await connection.request('tool.call', JSON.stringify(bodyOf((n += 1))), {
+    const answer = await connection.request('tool.call', JSON.stringify(bodyOf((calls += 1))), {
       timeout: 30_000,
       headers,
     });

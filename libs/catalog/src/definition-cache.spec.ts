@@ -44,6 +44,29 @@ describe('DefinitionCache', () => {
     );
   });
 
+  it('keeps the lists of the tenants that asked last, within a number of tools', async () => {
+    const lists = (tenant: string) => Array.from({ length: tenant === 'large' ? 9 : 2 }, (_, at) => tool(`t${at}`));
+    const bounded = new DefinitionCache(
+      {
+        get: async () => null,
+        async list(tenant) {
+          asked.push(tenant);
+          return { tools: lists(tenant), version: 1 };
+        },
+      },
+      clock,
+      300_000,
+      5,
+    );
+    for (const tenant of ['a', 'b', 'a', 'c', 'a']) await bounded.list(tenant);
+    expect(asked).toEqual(['a', 'b', 'c']);
+    await bounded.list('b');
+    expect(asked).toEqual(['a', 'b', 'c', 'b']);
+    // One that exceeds the bound alone is kept, too.
+    for (const tenant of ['large', 'large', 'a']) await bounded.list(tenant);
+    expect(asked).toEqual(['a', 'b', 'c', 'b', 'large', 'a']);
+  });
+
   it('reads once for concurrent callers and again after five minutes', async () => {
     await Promise.all([cache.get('a', 't'), cache.get('a', 't')]);
     clock.at = 299_999;

@@ -1,5 +1,6 @@
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
+import { LRUCache } from 'lru-cache';
 
 /** Source of definitions that are not cached: the registry. */
 export interface DefinitionSource {
@@ -52,8 +53,13 @@ class Pending<T> {
   }
 }
 
+/** What the registry answered. */
+type ReadList = Omit<CatalogList, 'stale'> & { tools: RegisteredTool[] };
+
 /** Tools cached per gateway; the oldest are dropped first. */
 const MAX_ENTRIES = 10_000;
+/** Tools in the lists of all tenants, about 2 KB each; those of the tenants that asked longest ago are dropped first. */
+const MAX_LISTED = 200_000;
 /** While the registry is unavailable it is asked again after this time, not on every call. */
 const RETRY_AFTER_MS = 1_000;
 
@@ -63,7 +69,7 @@ const RETRY_AFTER_MS = 1_000;
  */
 export class DefinitionCache {
   private readonly byName = new Map<string, NamedEntry>();
-  private readonly lists = new Map<string, Entry<{ tools: RegisteredTool[]; version: number }>>();
+  private readonly lists: LRUCache<string, Entry<ReadList>>;
   private readonly pendingTools = new Pending<RegisteredTool | null>();
   private readonly pendingLists = new Pending<{ tools: RegisteredTool[]; version: number }>();
   /** Incremented by every change: an answer to an earlier request must not be cached as current. */
@@ -73,7 +79,13 @@ export class DefinitionCache {
     private readonly source: DefinitionSource,
     private readonly clock: Clock,
     private readonly ttlMs: number,
-  ) {}
+    maxListed = MAX_LISTED,
+  ) {
+    // A list that alone exceeds the bound is kept: without it every call of its tenant would ask for it.
+    const sizeCalculation = ({ value }: Entry<ReadList>): number =>
+      Math.min(maxListed, Math.max(1, value.tools.length));
+    this.lists = new LRUCache({ maxSize: maxListed, sizeCalculation });
+  }
 
   /** The definition of a name or alias as a tenant sees it; null if there is none. */
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {

@@ -7,6 +7,7 @@ import { useQuery } from '../use-query.js';
 import { BudgetCards } from './budgets.js';
 import { CallFigures, Figure, PeriodChoice, toPeriod } from './call-figures.js';
 import { useWaitingApprovals } from './quarantine.js';
+import { useCallsToDecide } from './waiting-calls.js';
 
 const EVERY_MS = 30_000;
 
@@ -47,12 +48,16 @@ function isNotable({ subject, limit_usd: usd, spent_usd: spent, limit_tokens: to
   return (usd !== null && spent >= usd * NEARLY_SPENT) || (tokens !== null && used >= tokens * NEARLY_SPENT);
 }
 
-/** What waits for the reader: approvals, and for operators faults and waiting jobs. */
+/** What waits for the reader: calls and tools to decide on, and for operators faults and waiting jobs. */
 function Attention() {
   const { me } = useSigned();
   const waiting = useWaitingApprovals();
+  const calls = useCallsToDecide();
   return (
     <div className="figure-cards">
+      {calls !== undefined && (
+        <Figure label="Calls that wait for your decision" value={count(calls)} to={toAddress('approvals')} />
+      )}
       <Figure label="Changed tools that wait for approval" value={count(waiting)} to={toAddress('quarantine')} />
       {me.operator && <FleetFigures />}
     </div>

@@ -17,14 +17,7 @@ export function WaitingCallsView({ item }: { item: string | undefined }) {
 
 /** Number of calls that the key may decide on; nothing when there are none. */
 export function WaitingCallsMark() {
-  const { me } = useSigned();
-  return me.rights.includes('decide_calls') ? <Waiting /> : null;
-}
-
-function Waiting() {
-  const { api } = useSigned();
-  const { data = [] } = useQuery('waiting calls', api.waitingCalls, EVERY_MS);
-  const waiting = data.filter((call) => call.may_decide).length;
+  const waiting = useCallsToDecide() ?? 0;
   if (waiting === 0) return null;
   return (
     <Badge tone="warn">
@@ -33,6 +26,17 @@ function Waiting() {
     </Badge>
   );
 }
+
+/** Number of calls that the key may decide on; undefined until it is known, and for a key without the right to decide. */
+export function useCallsToDecide(): number | undefined {
+  const { api, me } = useSigned();
+  const decides = me.rights.includes('decide_calls');
+  const ask = decides ? api.waitingCalls : noCalls;
+  const { data } = useQuery(decides ? 'waiting calls' : 'no calls', ask, decides ? EVERY_MS : undefined);
+  return decides ? data?.filter((call) => call.may_decide).length : undefined;
+}
+
+const noCalls = (): Promise<CallApproval[]> => Promise.resolve([]);
 
 function Inbox() {
   const { api } = useSigned();

@@ -145,6 +145,20 @@ function conformance(name: string, make: () => Promise<Opened>): void {
       await store.close();
     });
 
+    it('keeps the client, and the decision of the policy with its rules', async () => {
+      const decided = { client: 'claude-code/2.1', policy: 'denied' as const, policy_rules: ['a.rego:3', 'b.rego:9'] };
+      const { store, list } = await filled(
+        call('denied', decided),
+        call('allowed', { policy: 'allowed' }),
+        call('old'),
+      );
+      const [denied, allowed, old] = (await list()).calls;
+      expect(denied).toMatchObject(decided);
+      expect(allowed).toMatchObject({ policy: 'allowed' });
+      for (const member of ['client', 'policy', 'policy_rules']) expect(old).not.toHaveProperty(member);
+      await store.close();
+    });
+
     it('filters and sums', async () => {
       const { store, list } = await filled(
         call('plain'),

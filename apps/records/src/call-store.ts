@@ -67,6 +67,10 @@ interface CallTable {
   tokens: number;
   body_bytes: number | null;
   approval_grant: string | null;
+  client: string | null;
+  policy: string | null;
+  /** A JSON list. */
+  policy_rules: string | null;
 }
 
 interface RecordTables extends BodyTables {
@@ -519,11 +523,14 @@ function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTa
     tokens: call.tokens,
     body_bytes: hasBodies && call.body ? (call.body_bytes ?? 0) : null,
     approval_grant: call.approval_grant ?? null,
+    client: call.client ?? null,
+    policy: call.policy ?? null,
+    policy_rules: call.policy_rules ? JSON.stringify(call.policy_rules) : null,
   };
 }
 
 function toCall(row: CallTable): StoredCall {
-  const { position, transport, protocol, tool_outcome: tool, retried, roles, ...columns } = row;
+  const { position, transport, protocol, tool_outcome: tool, retried, roles, policy_rules: rules, ...columns } = row;
   const { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms, ended_at, micro_usd, tokens, ...same } = columns;
   const known = Object.fromEntries(Object.entries(same).filter(([, value]) => value !== null));
   return {
@@ -531,6 +538,7 @@ function toCall(row: CallTable): StoredCall {
     cursor: String(position),
     outcomes: { transport, protocol, tool } as FinishedCall['outcomes'],
     ...(roles !== null && { roles: JSON.parse(roles) as string[] }),
+    ...(rules !== null && { policy_rules: JSON.parse(rules) as string[] }),
     ...(retried !== null && { retried: JSON.parse(retried) as NonNullable<FinishedCall['retried']> }),
     ended_at: Number(ended_at),
     stages: { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms },

@@ -311,6 +311,14 @@ const programs: Migration = {
   },
 };
 
+/** The program that made a call, what the policy decided, and its rules that did as a JSON list. Null in rows of earlier releases. */
+const decisions: Migration = {
+  async up(db) {
+    for (const column of ['client', 'policy', 'policy_rules'])
+      await db.schema.alterTable('call_record').addColumn(column, 'text').execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -324,5 +332,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0006-approval-grants': approvalGrants,
     '0007-calls-of-users': callsOfUsers,
     '0008-programs': programs,
+    '0009-decisions': decisions,
   },
 };

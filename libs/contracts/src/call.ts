@@ -101,6 +101,8 @@ export interface CallCaller {
    * are not deduplicated in it.
    */
   exchangeSession?: ExchangeSession;
+  /** Program that sent it, as it names itself: `claude-code/2.1`. */
+  client?: string;
   /** Aborted when the caller goes away or cancels. */
   signal: AbortSignal;
   /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */

@@ -224,6 +224,8 @@ function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObje
 
 type Allowed = Extract<PolicyResult, { allowed: true }>;
 
+const ALLOWED = { decision: 'allowed' } as const;
+
 /**
  * Asks the policy about a call with its coerced arguments. A policy that fails denies the call. Synchronous when the policy is.
  * @throws ToolError POLICY_DENIED with the messages of the rules
@@ -238,26 +240,32 @@ function decidePolicy(
   try {
     decision = policy.decide({ call: active, tool, arguments: args });
   } catch (error) {
-    throw policyFailed(tool, error);
+    throw policyFailed(active, tool, error);
   }
-  if (!(decision instanceof Promise)) return enforce(decision, tool);
+  if (!(decision instanceof Promise)) return enforce(decision, active, tool);
   return decision.then(
-    (decided) => enforce(decided, tool),
+    (decided) => enforce(decided, active, tool),
     (error: unknown) => {
-      throw policyFailed(tool, error);
+      throw policyFailed(active, tool, error);
     },
   );
 }
 
-function enforce(decision: PolicyResult, tool: RegisteredTool): Allowed {
-  if (decision.allowed) return decision;
+function enforce(decision: PolicyResult, active: ActiveCall, tool: RegisteredTool): Allowed {
+  const { rules } = decision;
+  if (decision.allowed) {
+    active.policy = decision.ask?.length ? { decision: 'asked', rules } : ALLOWED;
+    return decision;
+  }
+  active.policy = { decision: 'denied', rules };
   throw new ToolError('POLICY_DENIED', {
     message: decision.reasons.join('; ') || `A policy denies '${tool.name}'`,
     details: { reasons: decision.reasons },
   });
 }
 
-function policyFailed(tool: RegisteredTool, cause: unknown): ToolError {
+function policyFailed(active: ActiveCall, tool: RegisteredTool, cause: unknown): ToolError {
+  active.policy = { decision: 'denied' };
   return new ToolError('POLICY_DENIED', { message: `The policy could not be evaluated for '${tool.name}'`, cause });
 }
 

@@ -34,6 +34,8 @@ export interface ActiveCall {
   tool?: RegisteredTool;
   /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
+  /** What the policy decided, and where its rules are that denied or asked; absent for a call that ended before. */
+  policy?: PolicyVerdict;
   /** Id of the grant that let the call run without asking people. */
   approvalGrant?: string;
   /** Lossless conversions made on the arguments. */
@@ -48,6 +50,12 @@ export interface ActiveCall {
   isUnacknowledged: boolean;
   /** Milliseconds spent waiting for the rate limit and between attempts. */
   waitedMs: Milliseconds;
+}
+
+/** A decision of the policy, for the record. `rules` are places such as `tools.rego:8`. */
+interface PolicyVerdict {
+  readonly decision: 'allowed' | 'asked' | 'denied';
+  readonly rules?: readonly string[] | undefined;
 }
 
 /** Starts to track a request at `startedAt` (monotonic ms). */

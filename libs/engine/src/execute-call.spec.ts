@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { toExecMessage } from './attempt.js';
 import { callSteps, makeExecuteCall } from './execute-call.js';
 import type { ActiveCall } from './call.js';
-import { Tracer, type ApprovalRequest } from './ports.js';
+import { Tracer, type ApprovalRequest, type PolicyResult } from './ports.js';
 
 const once = new ScriptedExecutor(() => okReply(2));
 describe('executeCall', () => {
@@ -144,6 +144,32 @@ describe('executeCall', () => {
     await expect(agreed('Delete it?', 'r1')).rejects.toMatchObject(refusal);
     expect(executor.calls).toHaveLength(0);
     expect(await agreed('Delete it?', 'r2')).toMatchObject({ ok: true });
+  });
+
+  test('a record has what the policy decided and by which rules; a call that ended before has none', async () => {
+    const { ports, clock, audit } = anEngine({}, new ScriptedExecutor(() => okReply(1)));
+    const by = { rules: ['tools.rego:8'] };
+    const decisions: PolicyResult[] = [
+      { allowed: true },
+      { allowed: true, ask: ['Delete it?'], ...by },
+      { allowed: false, reasons: ['no'], ...by },
+    ];
+    for (const decision of decisions) {
+      const call = makeExecuteCall({ ...ports, policy: { decide: () => decision } });
+      await call(aRequest(clock)).catch(() => undefined);
+    }
+    const failing = makeExecuteCall({ ...ports, policy: { decide: () => Promise.reject(new Error('away')) } });
+    await expect(failing(aRequest(clock))).rejects.toMatchObject({ code: 'POLICY_DENIED' });
+    await expect(failing(aRequest(clock, { toolName: 'unheard_of' }))).rejects.toMatchObject({
+      code: 'TOOL_NOT_FOUND',
+    });
+    expect(audit.records.map(({ call }) => call.policy)).toEqual([
+      { decision: 'allowed' },
+      { decision: 'asked', ...by },
+      { decision: 'denied', ...by },
+      { decision: 'denied' },
+      undefined,
+    ]);
   });
 
   test('a call that people granted runs without a question to anybody, and its record names the grant', async () => {

@@ -123,8 +123,8 @@ export interface PolicyRequest {
 
 /** `ask`: questions that a person has to approve before the call runs. `reasons`: the message of each rule that denies. */
 export type PolicyResult =
-  | { allowed: true; ask?: string[]; approval?: ApprovalRule }
-  | { allowed: false; reasons: string[] };
+  | { allowed: true; ask?: string[]; approval?: ApprovalRule; rules?: readonly string[] }
+  | { allowed: false; reasons: string[]; rules?: readonly string[] };
 
 /** Decides on calls. The engine turns an error or a rejection into a denial. */
 export abstract class PolicyPort {

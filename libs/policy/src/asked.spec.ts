@@ -20,11 +20,16 @@ const decide = (rules: string) =>
     INPUT,
   );
 
+/** Where the first line of `decide` is. */
+const rules = ['tools.rego:3'];
+const oneRule = [expect.stringMatching(/^tools\.rego:\d+$/)];
+
 describe('a question with conditions', () => {
   it('is read as docs/approvals.md shows it', () => {
     const [, example = ''] = /^```rego\n(.*?)^```$/ms.exec(readFileSync(PAGE, 'utf8')) ?? [];
     expect(decide(example)).toEqual({
       deny: [],
+      rules: oneRule,
       ask: ['Refund 150 USD?'],
       approval: {
         parks: true,
@@ -40,6 +45,7 @@ describe('a question with conditions', () => {
     const examples = [...readFileSync(PAGE, 'utf8').matchAll(/^```rego\n(.*?)^```$/gms)];
     expect(decide(examples[1]![1]!)).toEqual({
       deny: [],
+      rules: oneRule,
       ask: ['Refund 150 USD to customer ??'],
       approval: {
         grant: {
@@ -74,9 +80,9 @@ describe('a question with conditions', () => {
   });
 
   it('has no conditions where every rule is a plain question', () => {
-    expect(decide('ask contains "Plain?"')).toEqual({ deny: [], ask: ['Plain?'] });
-    expect(decide('ask contains {"question": "Plain?"}')).toEqual({ deny: [], ask: ['Plain?'] });
-    expect(decide('ask contains {"code": 7}')).toEqual({ deny: [], ask: ['{"code": 7}'] });
+    expect(decide('ask contains "Plain?"')).toEqual({ deny: [], ask: ['Plain?'], rules });
+    expect(decide('ask contains {"question": "Plain?"}')).toEqual({ deny: [], ask: ['Plain?'], rules });
+    expect(decide('ask contains {"code": 7}')).toEqual({ deny: [], ask: ['{"code": 7}'], rules });
   });
 
   it.each([

@@ -26,6 +26,8 @@ export interface PolicyDecision {
   ask?: string[];
   /** Who may answer them, and how; absent where every rule is a plain question. */
   approval?: ApprovalRule;
+  /** Where the rules are that deny or ask (`tools.rego:8`), up to ten; absent where none does, or the engine does not tell. */
+  rules?: readonly string[];
 }
 
 /** A fact of `PolicyInput` that is not known. Getters of an input may throw it for `RegoPolicy.judge`. */

@@ -47,15 +47,44 @@ describe('questions', () => {
 
   it('are the members of data.tools.ask, where nothing denies', () => {
     const rules = 'deny contains "no" if input.tool == "other"\nask contains "Really?" if input.arguments.n == 1';
-    expect(decide(rules)).toEqual({ deny: [], ask: ['Really?'] });
+    expect(decide(rules)).toEqual({ deny: [], ask: ['Really?'], rules: ['tools.rego:3'] });
     expect(decide(rules, { arguments: { n: 2 } })).toEqual({ deny: [] });
-    expect(decide(rules, { tool: 'other' })).toEqual({ deny: ['no'] });
+    expect(decide(rules, { tool: 'other' })).toEqual({ deny: ['no'], rules: ['tools.rego:2'] });
   });
 
   it('that cannot be evaluated are a denial; a function that is called so is refused', () => {
     const faulty = decide('deny := false\nask contains "x" if startswith(input.arguments.n, "a")');
     expect(faulty).toEqual({ deny: [expect.stringContaining('the policy could not be evaluated: startswith')] });
     expect(() => decide('deny := false\nask(x) := x')).toThrow('data.tools.ask is a function');
+  });
+});
+
+describe('places', () => {
+  const rulesOf = (files: readonly [name: string, text: string][]) =>
+    new RegoPolicy(
+      files.map(([name, text]) => ({ name, text })),
+      new FakeClock(),
+    ).decide(INPUT).rules;
+
+  it('are those of the rules that deny, in every file, and of no others', () => {
+    const one =
+      'package tools\n\ndeny contains "a" if input.tool == "calculator"\ndeny contains "b" if input.tool == "x"';
+    const two = 'package tools\ndeny contains msg if {\n  "dev" in input.user.roles\n  msg := "c"\n}\nask contains "q"';
+    expect(
+      rulesOf([
+        ['tools.rego', one],
+        ['more.rego', two],
+      ]),
+    ).toEqual(['more.rego:2', 'tools.rego:3']);
+  });
+
+  it('are at most ten, and none where the decision is one value or could not be made', () => {
+    const many = Array.from({ length: 12 }, (_, n) => `deny contains "${n}"`).join('\n');
+    expect(rulesOf([['tools.rego', `package tools\n${many}`]])).toHaveLength(10);
+    expect(rulesOf([['tools.rego', 'package tools\ndeny := ["x"]']])).toBeUndefined();
+    const faulty = 'package tools\ndeny contains "a"\ndeny contains "x" if startswith(input.arguments.n, "a")';
+    expect(rulesOf([['tools.rego', faulty]])).toBeUndefined();
+    expect(rulesOf([['tools.rego', 'package tools\ndeny contains "x" if input.tool == "other"']])).toBeUndefined();
   });
 });
 
@@ -164,7 +193,7 @@ ask contains "Really?" if { input.tool == "late"; time.now_ns() > 0 }`;
 
   it('decides where no rule needs an unknown fact, or one that needs none denies', () => {
     expect(judge(RULES, 'read')).toEqual({ deny: [] });
-    expect(judge(RULES, 'old')).toEqual({ deny: ['closed'] });
+    expect(judge(RULES, 'old')).toEqual({ deny: ['closed'], rules: [expect.stringMatching(/^tools\.rego:\d+$/)] });
   });
 
   it.each([

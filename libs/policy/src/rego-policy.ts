@@ -5,6 +5,7 @@ import {
   isObject,
   objectKeys,
   type Node,
+  type Place,
   parseModule,
   type PlainObject,
   Program,
@@ -45,6 +46,8 @@ const PACKAGE = ['tools'];
  * policy needs dozens. It protects the gateway from rules that take quadratic time in the arguments, which callers choose.
  */
 const MAX_STEPS = 250_000;
+/** Places of rules that a decision names. */
+const MAX_PLACES = 10;
 
 /** A compiled policy. It never changes; `ReloadingPolicy` replaces it. */
 export class RegoPolicy extends PolicyEngine {
@@ -84,8 +87,8 @@ export class RegoPolicy extends PolicyEngine {
 
   /** Never throws. If the evaluation fails, the call is denied with the reason. */
   override decide(input: PolicyInput): PolicyDecision {
-    return this.#decide(input, new DecisionRun(() => this.clock.now()), (node, evaluation) =>
-      toMembers(evaluation.evaluate(node)),
+    return this.#decide(input, new DecisionRun(() => this.clock.now()), (node, evaluation, added) =>
+      toMembers(this.program.members(node, evaluation, { added }) ?? evaluation.evaluate(node)),
     );
   }
 
@@ -96,14 +99,16 @@ export class RegoPolicy extends PolicyEngine {
    * @throws UnknownFact when the decision depends on a fact that is not known
    */
   judge(input: PolicyInput, nowMs: () => number): PolicyDecision {
-    return this.#decide(input, new DecisionRun(nowMs), (node, evaluation) => {
+    return this.#decide(input, new DecisionRun(nowMs), (node, evaluation, added) => {
       let unknown: UnknownFact | undefined;
       const isUnknown = (error: unknown): boolean => {
         if (!(error instanceof UnknownFact)) return false;
         unknown ??= error;
         return true;
       };
-      const members = toMembers(this.program.members(node, evaluation, isUnknown) ?? evaluation.evaluate(node));
+      const members = toMembers(
+        this.program.members(node, evaluation, { added, isSkipped: isUnknown }) ?? evaluation.evaluate(node),
+      );
       if (members.length === 0 && unknown) throw unknown;
       return members;
     });
@@ -112,13 +117,19 @@ export class RegoPolicy extends PolicyEngine {
   #decide(
     input: PolicyInput,
     run: DecisionRun,
-    membersOf: (rule: Node, evaluation: Evaluation) => readonly Value[],
+    membersOf: (rule: Node, evaluation: Evaluation, added: (place: Place) => void) => readonly Value[],
   ): PolicyDecision {
+    const places: string[] = [];
+    const added = ({ file, line }: Place): void => {
+      if (places.length < MAX_PLACES) places.push(`${file}:${line}`);
+    };
+    const decided = (decision: PolicyDecision): PolicyDecision =>
+      places.length > 0 ? { ...decision, rules: places } : decision;
     try {
       const evaluation = this.program.start(run, input as unknown as PlainObject, this.data);
-      const deny = membersOf(this.deny, evaluation).map(toMessage);
-      if (deny.length > 0 || !this.ask) return { deny };
-      return { deny, ...readAsked(membersOf(this.ask, evaluation).map(toJson), toMessage) };
+      const deny = membersOf(this.deny, evaluation, added).map(toMessage);
+      if (deny.length > 0 || !this.ask) return decided({ deny });
+      return decided({ deny, ...readAsked(membersOf(this.ask, evaluation, added).map(toJson), toMessage) });
     } catch (error) {
       if (error instanceof UnknownFact) throw error;
       // A stack overflow on deeply nested arguments.

@@ -42,10 +42,10 @@ describe('policy in force', () => {
   it('changes within two intervals', async () => {
     const { clock, source, policy, events } = setUp(denying('one'));
     await policy.start();
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     source.files = denying('two');
     await clock.run(4_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['two'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['two'], rules: ['tools.rego:2'] });
     await clock.run(20_000);
     expect(events).toEqual(['loaded', 'loaded']);
     policy.stop();
@@ -58,12 +58,12 @@ describe('policy in force', () => {
     const { hash } = policy;
     source.files = [{ name: 'tools.rego', text: 'package tools\ndeny { }' }];
     await clock.run(10_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     expect(policy.hash).toBe(hash);
     expect(events).toEqual(['loaded', expect.stringMatching(/^refused: tools\.rego:2:6: .* \(kept\)$/)]);
     source.fails = true;
     await clock.run(2_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     const count = events.length;
     source.fails = false;
     source.files = denying('one');
@@ -71,7 +71,7 @@ describe('policy in force', () => {
     expect(events.slice(count)).toEqual(['loaded']);
     source.files = denying('two');
     await clock.run(4_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['two'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['two'], rules: ['tools.rego:2'] });
     policy.stop();
   });
 
@@ -81,12 +81,12 @@ describe('policy in force', () => {
     const [whole] = denying('two');
     source.files = [{ ...whole!, text: 'package tools\ndeny contains "never" if false' }];
     await clock.run(2_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     source.files = [whole!];
     await clock.run(2_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     await clock.run(2_000);
-    expect(policy.decide(INPUT)).toEqual({ deny: ['two'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['two'], rules: ['tools.rego:2'] });
     policy.stop();
   });
 
@@ -112,7 +112,7 @@ describe('policy in force', () => {
     const clock = new FakeClock();
     const policy = new ReloadingPolicy({ read: () => readPolicyFolder(folder), clock, everyMs: 2_000 });
     await policy.start();
-    expect(policy.decide(INPUT)).toEqual({ deny: ['one'] });
+    expect(policy.decide(INPUT)).toEqual({ deny: ['one'], rules: ['tools.rego:2'] });
     await version('v2', 'two');
     await eventually('the new policy', () => {
       clock.advance(2_000);

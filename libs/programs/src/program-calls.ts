@@ -334,7 +334,7 @@ export class ProgramCalls {
       if (this.outsidePlan) throw this.outsidePlan;
       held = await this.hold(principal, tool);
       this.stop.signal.throwIfAborted();
-      const { context, limits, reuse, mode } = call.request;
+      const { context, client, limits, reuse, mode } = call.request;
       const remainingMs = call.deadline.remainingMs();
       const now = ports.clock.now();
       const fields = { idempotency_key: this.plan?.dry ? undefined : key, cache: reuse.cache, select };
@@ -345,6 +345,7 @@ export class ProgramCalls {
           origin: principal.parentOrigin ?? 'public',
           door: 'program',
           context,
+          client,
           signal: AbortSignal.any([call.signal, this.stop.signal]),
           approval: { asks: false, parks: this.waits.isAllowed, given: this.waits.given(n) },
           effects: this.plan && {

@@ -69,7 +69,6 @@ describe('what is kept of a call', () => {
       arguments: {},
       errors: [{ code: 'UPSTREAM_ERROR', message: 'HTTP 500: broken', details: { http_status: 500 } }],
       upstream: { http_status: 500, answer: { reason: 'broken' } },
-      result: {},
     });
   });
 });

@@ -115,8 +115,9 @@ function toResult({ result, call: { tool } }: AuditRecord): JsonObject | undefin
   const isUpstreams =
     result.failure !== undefined && (tool?.binding.kind === 'openapi' || tool?.binding.kind === 'mcp');
   const { output, text } = result;
-  return {
+  const kept = {
     ...(!isUpstreams && (output === null || output === undefined ? { text: text ?? '' } : { output })),
     ...(result.content && result.content.length > 0 && { content: result.content }),
   };
+  return Object.keys(kept).length > 0 ? kept : undefined;
 }

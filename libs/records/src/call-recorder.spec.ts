@@ -106,6 +106,18 @@ describe('CallRecorder', () => {
     ]);
   });
 
+  it('records the program that made a call, and what the policy decided', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = recorderFor(store, clock);
+    const { call, ...record } = aRecord('c1', 'acme');
+    const policy = { decision: 'denied', rules: ['tools.rego:8'] } as const;
+    recorder.finished({ ...record, call: { ...call, policy, request: { ...call.request, client: 'curl/8.5.0' } } });
+    await recorder.flush();
+    expect(store.batches[0]).toMatchObject([
+      { client: 'curl/8.5.0', policy: 'denied', policy_rules: ['tools.rego:8'] },
+    ]);
+  });
+
   it('records failed attempts with their call, and the call whose tool made it', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = recorderFor(store, clock);

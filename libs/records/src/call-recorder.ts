@@ -234,6 +234,9 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     micro_usd: record.microUsd,
     tokens: record.result?.replayOf === undefined ? (record.result?.usage.tokens ?? 0) : 0,
     trace_id: trace?.split('-')[1],
+    client: request.client,
+    policy: record.call.policy?.decision,
+    policy_rules: record.call.policy?.rules && [...record.call.policy.rules],
     approval_grant: record.call.approvalGrant,
   };
 }

@@ -5,7 +5,7 @@ import { type Det, Evaluation, type Goal, type Run } from './evaluation.js';
 import { Extent } from './extent.js';
 import { parseQuery } from './parse.js';
 import type { KnownDocuments } from './known-documents.js';
-import { RegoError } from './rego-error.js';
+import { RegoError, type Place } from './rego-error.js';
 import { Resolver } from './resolve.js';
 import type { ResolvedTerm } from './resolved.js';
 import { checkRecursion, Node, type PlacedRule, RuleTree } from './rule-tree.js';
@@ -15,6 +15,7 @@ import { equal, RegoSet, type Value } from './value.js';
 
 /** A compiled rule. The first of its branches that has a solution determines the value. */
 interface CompiledRule {
+  place: Place;
   layout: FrameLayout;
   branches: Goal[];
   /** Slots for the arguments of a function. */
@@ -93,19 +94,27 @@ export class Program {
   }
 
   /**
-   * The members of a set, rule by rule: an error that `isSkipped` accepts leaves out the members of its rule only.
+   * The members of a set, rule by rule.
+   * @param on.added called with the place of each rule that adds members which no rule before it has
+   * @param on.isSkipped whether an error leaves out the members of its rule only; by default it ends the evaluation
    * @returns undefined unless rules define the node as a set
    */
-  members(node: Node, evaluation: Evaluation, isSkipped: (error: unknown) => boolean): RegoSet | undefined {
+  members(
+    node: Node,
+    evaluation: Evaluation,
+    on: { added?: (place: Place) => void; isSkipped?: (error: unknown) => boolean },
+  ): RegoSet | undefined {
     const { rules, dynamic } = this.compiled[node.id]!;
     if (dynamic.length > 0 || !node.rules[0]!.rule.member) return undefined;
     const set = new RegoSet();
     for (const rule of rules) {
+      const { size } = set;
       try {
         solve(rule, evaluation, set);
       } catch (error) {
-        if (!isSkipped(error)) throw error;
+        if (!on.isSkipped?.(error)) throw error;
       }
+      if (set.size > size) on.added?.(rule.place);
     }
     return set;
   }
@@ -208,7 +217,7 @@ export class Program {
         (bound) => compiler.conditions(body, bound, last),
       );
     });
-    return { layout, branches, args };
+    return { place: rule.place, layout, branches, args };
   }
 
   /** Arguments are patterns. Their variables belong to the function, even if rules have the same names. */

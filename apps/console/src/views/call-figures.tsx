@@ -125,6 +125,9 @@ export function Figure({ label, value, to, more }: { label: string; value: strin
   );
 }
 
+/** What records call a tool that was not found. */
+const UNKNOWN_TOOL = '[unknown]';
+
 const perMinute = (calls: number, minutes: number): string => String(Number((calls / minutes).toPrecision(2)));
 const share = (part: number, all: number): string => `${all === 0 ? 0 : Math.round((part / all) * 100)} %`;
 
@@ -133,7 +136,7 @@ function SumTable({ group, rows, toCalls }: { group: Group; rows: readonly CallS
   const sums = rows.flatMap((sum) => (sum[member] === undefined ? [] : [{ ...sum, value: sum[member] }]));
   if (sums.length === 0) return null;
   const toPage = (value: string): string => {
-    if (group === 'tool') return toAddress('tools', value);
+    if (group === 'tool' && value !== UNKNOWN_TOOL) return toAddress('tools', value);
     return group === 'tenant' ? toAddress('tenants', value) : toCalls({ [member]: value });
   };
   return (

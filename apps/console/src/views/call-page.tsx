@@ -28,6 +28,8 @@ export function CallPage({ id, list }: { id: string; list: string }) {
   const detail = useRecord(id, isRunning);
   const recent = detail.data?.call;
   const tool = recent?.tool ?? kept?.tool;
+  // The name of a tool that was not found is not recorded.
+  const isNamed = tool !== undefined && (recent === undefined || recent.source !== undefined);
   const body = useBody(id, detail.data?.body);
   const args = kept?.arguments ?? body.data?.arguments;
   const isUnknown = followed.error?.code === 'NOT_FOUND' && detail.error?.code === 'NOT_FOUND';
@@ -46,7 +48,7 @@ export function CallPage({ id, list }: { id: string; list: string }) {
         }
       >
         {isRunning && <button onClick={() => void api.cancelCall(id).catch(() => undefined)}>Cancel</button>}
-        {tool !== undefined && (
+        {isNamed && (
           <a className="button" href={toAddress('tools', tool, args && id)}>
             Run again
           </a>
@@ -60,7 +62,7 @@ export function CallPage({ id, list }: { id: string; list: string }) {
         </Empty>
       )}
       {detail.data && <Record {...detail.data} />}
-      {tool !== undefined && <Arguments tool={tool} args={args} body={body} />}
+      {tool !== undefined && <Arguments tool={isNamed ? tool : undefined} args={args} body={body} />}
       {kept ? (
         <CallOutcome state={toCallState(followed)} tool={kept.tool} withTiming={!recent} isPage />
       ) : (
@@ -112,7 +114,9 @@ function Record({ call, made }: { call: FinishedCall; made: readonly FinishedCal
           ['Tokens', call.tokens > 0 ? count(call.tokens) : undefined],
           ['Result from', call.provenance && (PROVENANCE[call.provenance] ?? call.provenance)],
           ['Executor reached', REACHED[outcomes.transport]],
+          ['Policy', call.policy && [call.policy, ...(call.policy_rules ?? [])].join(' ')],
           ['Entry point', call.door],
+          ['Client', call.client],
           ['Tenant', call.tenant_id],
           ['User', call.user_id],
           ['API key', call.key_id],
@@ -157,7 +161,8 @@ const PROVENANCE: Readonly<Record<string, string>> = {
 };
 const REACHED = { not_sent: 'not asked', delivered: 'yes', failed: 'no', unknown: 'unknown' } as const;
 
-function Arguments({ tool, args, body }: { tool: string; args: JsonObject | undefined; body: Body }) {
+/** @param tool absent: its name is not recorded */
+function Arguments({ tool, args, body }: { tool: string | undefined; args: JsonObject | undefined; body: Body }) {
   return (
     <section className="card stack" aria-labelledby="arguments">
       <h2 id="arguments">Arguments</h2>
@@ -167,12 +172,14 @@ function Arguments({ tool, args, body }: { tool: string; args: JsonObject | unde
             {pretty(args)}
           </pre>
           <BodyNotes part="arguments" body={body} />
-          <Command label="As curl" text={toCurl(location.origin, tool, args)} />
+          {tool !== undefined && <Command label="As curl" text={toCurl(location.origin, tool, args)} />}
         </>
       ) : (
         <>
           <WhyNoBody body={body} />
-          <Command label="As curl, without its arguments" text={toCurl(location.origin, tool, {})} />
+          {tool !== undefined && (
+            <Command label="As curl, without its arguments" text={toCurl(location.origin, tool, {})} />
+          )}
         </>
       )}
     </section>

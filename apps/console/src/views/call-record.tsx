@@ -16,12 +16,21 @@ const DECIDED_IN: Readonly<Record<string, readonly [view: string, title: string]
 };
 
 /** Why a call did not succeed: the message, what to do, where the limit is shown, and the place of the code in the documentation. */
-export function CallFailure({ call: { status, code = '', error } }: { call: FinishedCall }) {
+export function CallFailure({
+  call: { status, code = '', error, policy, policy_rules: rules },
+}: {
+  call: FinishedCall;
+}) {
   const [view, title] = DECIDED_IN[code] ?? [];
   return (
     <div className={status === 'refused' || status === 'cancelled' ? 'notice warn' : 'notice bad'}>
       <strong>{error ?? code}</strong>
       {isErrorCode(code) && <span>{CATALOGUE[code].hint}</span>}
+      {policy === 'denied' && rules && (
+        <span>
+          Decided by <code>{rules.join(', ')}</code> of the policy.
+        </span>
+      )}
       {view !== undefined && (
         <span>
           See <a href={toAddress(view)}>{title}</a>.

@@ -14,6 +14,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { PROJECT_HEADER, Projects } from '@toolfleet/access';
 import type { GuardedRequest } from '../server/guards.js';
 import { waitedMs } from '../server/late-requests.js';
+import { readUserAgent } from '../calls/client-name.js';
 import type { BatchSender } from '../calls/tool-calls.js';
 import type { CallIdCarrier } from '../server/error.filter.js';
 
@@ -77,6 +78,7 @@ export class HttpCalls {
         ...this.projects.choose(principal, 'public', { id: readHeader(http, PROJECT_HEADER) }),
       },
       signal: disconnectSignal(reply),
+      client: readUserAgent(readHeader(http, 'user-agent')),
       approval: prefersAsync(prefer) ? { asks: false, parks: true } : undefined,
     };
     const bounds = { beginsAt: this.sentAt(http), maxMs: this.maxCallMs };

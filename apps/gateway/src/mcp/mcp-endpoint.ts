@@ -51,6 +51,7 @@ import {
   readCancellableId,
   readSession,
   readStreamSession,
+  requestClient,
   requestFeatures,
   type Exchange,
 } from './session.js';
@@ -247,6 +248,7 @@ export class McpEndpoint implements Mounted {
     if (reading?.fault === 'nodes' || reading?.fault === 'names')
       return writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, reading.message));
     const body = reading?.value === undefined ? undefined : withObjectArguments(reading.value);
+    if (request.exchange) request.exchange.client = requestClient(raw.headers, body);
     return Operation.serve(this.deps, raw, body, async (operation) => {
       request.operation = operation;
       // The SDK words the error of a body that is not JSON.

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { isInitializeRequest } from '@modelcontextprotocol/server';
+import { CLIENT_INFO_META_KEY, isInitializeRequest } from '@modelcontextprotocol/server';
 import {
   isJsonObject,
   type CallRequest,
@@ -10,19 +10,24 @@ import {
 } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { ProjectContext } from '@toolfleet/access';
+import { readUserAgent, toClientName } from '../calls/client-name.js';
 import { readClientCapabilities, readFeatures, type ClientFeatures } from './client-features.js';
 
 /**
- * Prefix of the session ids of 2025 clients. No replica stores a session: after the prefix an id names what the client declared at
- * `initialize` (`session-forms-apps-<uuid>`), so that any replica knows it later. An id grants nothing, so it is not signed.
+ * Prefix of the session ids of 2025 clients. No replica stores a session: after the prefix an id has what the client declared at
+ * `initialize` (`session-forms-apps-client.<name in hex>-<uuid>`), so that any replica knows it later. An id grants nothing, so it is
+ * not signed.
  */
 const PREFIX = 'session-';
 const MODERN = '2026-07-28';
+const CLIENT = 'client.';
 
 /** What the HTTP exchange of a call adds to its context. */
 export interface Exchange {
   session?: ExchangeSession;
   project: ProjectContext;
+  /** Program that sent the request, as it names itself. */
+  client?: string | undefined;
   /** How long the request may have waited for a gateway that was suspended. */
   waitedMs?: Milliseconds;
   /** A call that the fast path made, and that goes on with a question to a person. */
@@ -43,7 +48,32 @@ export function exchangeSession(headers: IncomingHttpHeaders): ExchangeSession |
 export function newSessionId(body: Json | undefined): string | undefined {
   if (!isInitializeRequest(body)) return undefined;
   const declared = Object.entries(readFeatures(body.params.capabilities)).flatMap(([name, is]) => (is ? [name] : []));
-  return PREFIX + [...declared, randomUUID()].join('-');
+  const client = describeClient(body.params.clientInfo);
+  const named = client === undefined ? [] : [CLIENT + Buffer.from(client).toString('hex')];
+  return PREFIX + [...declared, ...named, randomUUID()].join('-');
+}
+
+/**
+ * The program that sent a request: as it names itself in the envelope of the request, in 2025 revisions at `initialize`, else by its
+ * `User-Agent`.
+ */
+export function requestClient(headers: IncomingHttpHeaders, body: Json | undefined): string | undefined {
+  const params = isJsonObject(body) ? body['params'] : undefined;
+  const meta = isJsonObject(params) ? params['_meta'] : undefined;
+  const named = isJsonObject(meta) ? describeClient(meta[CLIENT_INFO_META_KEY]) : undefined;
+  return named ?? sessionClient(readSession(headers)) ?? readUserAgent(headers['user-agent']);
+}
+
+function sessionClient(session: string | undefined): string | undefined {
+  if (!isOwn(session)) return undefined;
+  const part = session.split('-').find((each) => each.startsWith(CLIENT));
+  return part && toClientName(Buffer.from(part.slice(CLIENT.length), 'hex').toString());
+}
+
+function describeClient(info: unknown): string | undefined {
+  if (!isJsonObject(info) || typeof info['name'] !== 'string') return undefined;
+  const { name, version } = info;
+  return toClientName(typeof version === 'string' && version !== '' ? `${name}/${version}` : name);
 }
 
 /** What the client of a request declared: in the envelope of the request, or in 2025 revisions at `initialize`. */

@@ -145,6 +145,7 @@ export function clientCallRequest(
     door: 'mcp',
     context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
     exchangeSession: exchange?.session,
+    client: exchange?.client,
     signal,
     resultReading,
   };

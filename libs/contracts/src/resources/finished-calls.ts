@@ -91,6 +91,11 @@ const FINISHED_CALL = named(
       tokens: integer(),
       trace_id: maybe(text()),
       body_bytes: maybe(integer('Size of its arguments and result, where they are kept')),
+      client: maybe(text('Program that made it, as it names itself: claude-code/2.1')),
+      policy: maybe(
+        choice(['allowed', 'asked', 'denied'], 'What the policy decided; absent for a call that ended before'),
+      ),
+      policy_rules: maybe(list(text(), 'Where the rules are that asked or denied: tools.rego:8')),
       approval_grant: maybe(text('Id of the grant of people that let it run without a question')),
     },
     'A finished call, without arguments and results',
@@ -115,7 +120,8 @@ const FINISHED_CALL_DETAIL = record({
 /** A finished call, the calls that its tool made, and for operators where its trace and its log lines are. */
 export type FinishedCallDetail = Value<typeof FINISHED_CALL_DETAIL>;
 
-const STATUS = '(failure|success|tool_error|refused|cancelled|system_error)';
+const STATUSES = ['failure', 'success', 'tool_error', 'refused', 'cancelled', 'system_error'];
+const STATUS = `(${STATUSES.join('|')})`;
 
 const CURSOR = { pattern: String.raw`^\d{1,16}$`, title: 'the cursor of a call' };
 /** An instant or a day in a request. */
@@ -141,7 +147,12 @@ const CALL_QUERY = record({
   key_id: maybe(text(undefined, CALL_ID)),
   agent_id: maybe(text(undefined, CALL_ID)),
   tenant_id: maybe(text('For operators', CALL_ID)),
-  status: maybe(text('A comma list of statuses; `failure`: all but success', { pattern: `^${STATUS}(,${STATUS})*$` })),
+  status: maybe(
+    text('A comma list of statuses; `failure`: all but success', {
+      pattern: `^${STATUS}(,${STATUS})*$`,
+      title: `a comma list of ${STATUSES.join(', ')}`,
+    }),
+  ),
   code: maybe(text('Error code', { pattern: '^[A-Z_]{1,40}$', title: 'an error code' })),
   slower_than_ms: maybe(integer('Took at least as long', { minimum: 0 })),
   dearer_than_usd: maybe(

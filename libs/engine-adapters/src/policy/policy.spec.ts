@@ -79,6 +79,7 @@ describe('policy of the gateway', () => {
     expect(policy.decide(question('file_write', ['dev']))).toEqual({
       allowed: false,
       reasons: ['file_write requires admin role'],
+      rules: ['tools.rego:6'],
     });
     expect(policy.decide(question('file_write', ['admin']))).toEqual({ allowed: true });
     expect(await given.metrics.registry.metrics()).toContain(

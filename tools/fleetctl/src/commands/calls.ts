@@ -200,7 +200,9 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
     ],
     ['error', call.error],
     ['outcomes', `transport ${outcomes.transport}, protocol ${outcomes.protocol}, tool ${outcomes.tool}`],
+    ['policy', call.policy && [call.policy, ...(call.policy_rules ?? [])].join(' ')],
     ['caller', `${caller.filter(Boolean).join(', ')} of ${call.tenant_id}, over ${call.door}`],
+    ['client', call.client],
     [
       'tool',
       [call.source, call.revision && `revision ${call.revision}`, call.toolset && `toolset ${call.toolset}`]
@@ -225,7 +227,7 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
 
 /** Arguments, errors, upstream answer and result, or why they are not shown. */
 function describeBody(
-  { body: access, call: { tool } }: FinishedCallDetail,
+  { body: access, call: { tool, source } }: FinishedCallDetail,
   kept: CallBodyAnswer | undefined,
   url: string,
 ): string {
@@ -238,7 +240,9 @@ function describeBody(
     return body[part] === undefined ? [] : [`${title}\n${jsonText(body[part], 2).replaceAll(/^/gm, '  ')}`];
   });
   const readers = readings.map((one) => `read by   ${oneLine(one.user_id)} of ${oneLine(one.tenant_id)}, ${one.at}`);
-  const isWhole = body.arguments && !body.cut?.includes('arguments') && !body.redacted?.includes('arguments');
+  // The name of a tool that was not found is not recorded.
+  const isWhole =
+    source !== undefined && body.arguments && !body.cut?.includes('arguments') && !body.redacted?.includes('arguments');
   const again = isWhole
     ? [`as curl\n${toCurl(new URL(url).origin, tool, body.arguments!).replaceAll(/^/gm, '  ')}`]
     : [];

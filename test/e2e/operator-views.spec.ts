@@ -301,6 +301,8 @@ describe('finished calls', () => {
         expect(await replay(failed, { mode: 'run' }, auditor)).toMatchObject(refusal('not_own'));
         const again = await replay(failed, { mode: 'run' });
         expect(again.body, again.text).toMatchObject({ result: { success: true, output: { runs: 2 } } });
+        const unheard = await made('no_such_tool', {});
+        expect(await replay(unheard, { mode: 'run' })).toMatchObject(refusal('unknown_tool'));
         // However often it is asked for, it runs once.
         const third = await replay(failed, { mode: 'run' });
         expect(third.body).toMatchObject({ call_id: again.body.call_id, result: { output: { runs: 2 } } });

@@ -31,7 +31,8 @@ type Reason =
   | 'effect_happened'
   | 'outcome_unknown'
   | 'too_old'
-  | 'unknown_revision';
+  | 'unknown_revision'
+  | 'unknown_tool';
 
 /** So long an idempotency key proves that a call was not repeated before; less a minute for the time that the replay takes. */
 const REPEATABLE_MS = DEFAULT_RETENTION.keyedMs - 60_000;
@@ -123,6 +124,8 @@ export class ReplayController {
           'other_tenant',
           `Call '${id}' is of tenant ${call.tenant_id}; only a credential of that tenant repeats it`,
         );
+      if (call.source === undefined)
+        refuse('unknown_tool', `Call '${id}' named a tool that was not found, and its name is not recorded`);
       const { body } = await this.bodies.read(caller, call);
       const args = wholeArguments(id, body);
       const current = await this.definitions.get(call.tool, caller.tenantId);

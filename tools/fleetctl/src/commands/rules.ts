@@ -95,11 +95,11 @@ function show(terminal: Terminal, result: RuleTestResult, asked: string): void {
   const number = (value: number) => value.toLocaleString('en-US');
   const since = /^\d+[smhd]$/.test(asked) ? `of the last ${asked}` : `since ${result.from}`;
   const reasons = result.reasons.map(({ reason, calls: times }) => `${plain(reason)} (${number(times)})`);
-  terminal.out(
-    `would have refused ${number(refused)} of ${number(calls)} calls ${since}${reasons.length > 0 ? `: ${reasons.join(', ')}` : ''}\n`,
-  );
+  const why = reasons.length > 0 ? `: ${reasons.join(', ')}` : '';
+  const isAsked = refused === 0 && questions > 0;
+  terminal.out(`would have refused ${number(refused)} of ${number(calls)} calls ${since}${isAsked ? '' : why}\n`);
   const facts: [number, string][] = [
-    [questions, 'would wait for the approval of a person'],
+    [questions, `would wait for the approval of a person${isAsked ? why : ''}`],
     [still, 'were refused then, and would be again'],
     [admitted, 'were refused then, and would not be'],
     [

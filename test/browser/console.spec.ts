@@ -469,6 +469,9 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await tab.go('overview', 'Overview');
+    await page.getByRole('link', { name: /^Calls that wait for your decision\s*0$/ }).click();
+    await page.getByRole('heading', { level: 1, name: 'Waiting calls' }).waitFor();
+    await tab.go('overview', 'Overview');
     const tools = page.getByRole('region', { name: 'By tool' });
     await expect
       .poll(async () => {
@@ -477,9 +480,6 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
         return tools.textContent();
       })
       .toContain('calculator');
-    await page.getByRole('link', { name: /^Calls that wait for your decision\s*0$/ }).click();
-    await page.getByRole('heading', { level: 1, name: 'Waiting calls' }).waitFor();
-    await tab.go('overview', 'Overview');
     for (const head of ['Not successful', 'Median', '95 %', 'Cost'])
       expect(await tools.getByRole('columnheader', { name: head }).count()).toBe(1);
     await tools.getByRole('link', { name: 'calculator', exact: true }).click();

@@ -21,7 +21,7 @@ const decide = (rules: string) =>
   );
 
 /** Where the first line of `decide` is. */
-const rules = ['tools.rego:3'];
+const firstRule = ['tools.rego:3'];
 const oneRule = [expect.stringMatching(/^tools\.rego:\d+$/)];
 
 describe('a question with conditions', () => {
@@ -80,9 +80,9 @@ describe('a question with conditions', () => {
   });
 
   it('has no conditions where every rule is a plain question', () => {
-    expect(decide('ask contains "Plain?"')).toEqual({ deny: [], ask: ['Plain?'], rules });
-    expect(decide('ask contains {"question": "Plain?"}')).toEqual({ deny: [], ask: ['Plain?'], rules });
-    expect(decide('ask contains {"code": 7}')).toEqual({ deny: [], ask: ['{"code": 7}'], rules });
+    expect(decide('ask contains "Plain?"')).toEqual({ deny: [], ask: ['Plain?'], rules: firstRule });
+    expect(decide('ask contains {"question": "Plain?"}')).toEqual({ deny: [], ask: ['Plain?'], rules: firstRule });
+    expect(decide('ask contains {"code": 7}')).toEqual({ deny: [], ask: ['{"code": 7}'], rules: firstRule });
   });
 
   it.each([

@@ -55,6 +55,9 @@ it('leases what all clients want of a source, and tells those of a resource', as
   await clock.run(100);
   expect(leases.map(({ uris }) => uris)).toEqual([['a', 'b'], ['a']]);
   const source = leases[0]!.source;
+  // It may have changed before the subscription began.
+  expect([first.heard, second.heard, other.heard]).toEqual([['x://crm/a', 'x://crm/b'], ['x://crm/b'], ['x://crm/a']]);
+  for (const { heard } of [first, second, other]) heard.length = 0;
   update(source, 'b');
   update(source, 'a');
   update('unknown', 'a');
@@ -62,6 +65,11 @@ it('leases what all clients want of a source, and tells those of a resource', as
   first.leave();
   update(source, 'a');
   expect(first.heard).toHaveLength(2);
+  const late = subscribe('acme', ['x://crm/b']);
+  await clock.run(100);
+  await clock.run(LEASE_RENEWAL_MS);
+  expect([late.heard, second.heard]).toEqual([['x://crm/b'], ['x://crm/b']]);
+  late.leave();
   second.leave();
   leases.length = 0;
   await clock.run(100);

@@ -20,6 +20,7 @@ export interface Subscriber {
   addresses: readonly string[];
   /** Finds a resource with the rights that the caller has by now; undefined: no longer. */
   find(address: string): Promise<FoundResource | undefined>;
+  /** The resource was updated, or may have been before the subscription began. */
   onUpdated(address: string): void;
 }
 
@@ -46,7 +47,8 @@ const COLLECT_MS = 20;
  */
 export class ResourceSubscriptions {
   readonly #gateway = randomUUID();
-  readonly #subscribers = new Set<Subscriber>();
+  /** With the addresses whose subscription has begun. */
+  readonly #subscribers = new Map<Subscriber, ReadonlySet<string>>();
   #wanted: Wanted = new Map();
   #renewing = Promise.resolve();
   /** Present while a renewal is due. */
@@ -66,7 +68,7 @@ export class ResourceSubscriptions {
       throw new ToolError('REQUEST_INVALID', { message });
     }
     let ofTenant = count;
-    for (const { principal, addresses } of this.#subscribers)
+    for (const { principal, addresses } of this.#subscribers.keys())
       if (principal.tenantId === tenantId) ofTenant += addresses.length;
     if (ofTenant > MAX_PER_TENANT) {
       const message = `Your tenant subscribes to more than ${MAX_PER_TENANT} resources`;
@@ -77,7 +79,7 @@ export class ResourceSubscriptions {
   /** Subscribes a stream to its addresses. */
   add(stream: Subscriber): Subscription {
     const subscriber = { ...stream };
-    this.#subscribers.add(subscriber);
+    this.#subscribers.set(subscriber, new Set());
     this.#renewIn(COLLECT_MS);
     return {
       want: (addresses) => {
@@ -105,7 +107,10 @@ export class ResourceSubscriptions {
 
   async #renew(): Promise<void> {
     const wanted: Wanted = new Map();
-    for (const subscriber of [...this.#subscribers]) {
+    const begun = new Map<Subscriber, Set<string>>();
+    for (const subscriber of [...this.#subscribers.keys()]) {
+      const addresses = new Set<string>();
+      begun.set(subscriber, addresses);
       for (const address of subscriber.addresses) {
         const found = await subscriber.find(address);
         if (found?.definition.binding.kind !== 'mcp') continue;
@@ -118,17 +123,27 @@ export class ResourceSubscriptions {
         }
         const clients = entry.clients.get(found.uri) ?? [];
         entry.clients.set(found.uri, clients);
+        addresses.add(address);
         clients.push(() => this.#subscribers.has(subscriber) && subscriber.onUpdated(address));
       }
     }
     const before = this.#wanted;
     this.#wanted = wanted;
+    begun.forEach((addresses, subscriber) => this.#begin(subscriber, addresses));
     if (!this.nats.connected) return;
     this.#listen();
     for (const [source, { lease }] of before)
       if (!wanted.has(source)) this.nats.publish(SUBJECTS.execMcpWatch, { ...lease, uris: [] });
     for (const { lease, clients } of wanted.values())
       this.nats.publish(SUBJECTS.execMcpWatch, { ...lease, uris: [...clients.keys()] });
+  }
+
+  /** A stream that joins the subscription of others may have missed an update between its request and this renewal. */
+  #begin(subscriber: Subscriber, addresses: ReadonlySet<string>): void {
+    const earlier = this.#subscribers.get(subscriber);
+    if (!earlier) return;
+    this.#subscribers.set(subscriber, addresses);
+    for (const address of addresses) if (!earlier.has(address)) subscriber.onUpdated(address);
   }
 
   #listen(): void {

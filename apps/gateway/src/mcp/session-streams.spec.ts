@@ -121,6 +121,8 @@ it('tells a client of the resources that it subscribes to at any replica, until 
   });
   await client.subscribeResource({ uri: NOTES });
   await eventually('leased', () => leases.some(({ uris }) => uris.includes('x://notes')));
+  await eventually('told that it may have changed', () => heard.length > 0);
+  expect(heard.splice(0)).toEqual([NOTES]);
   const { source } = leases.at(-1)!;
   executor.publish(SUBJECTS.mcpUpdated, { source, uri: 'x://notes' });
   await eventually('told', () => heard.length > 0);

@@ -31,7 +31,7 @@ interface StreamContext {
 /** The open stream of a session. */
 interface OpenStream {
   readonly id: string;
-  refresh(): Promise<unknown>;
+  refresh(): Promise<void>;
   end(): void;
 }
 
@@ -87,11 +87,7 @@ export class SessionStreams {
     const leave = bus.subscribe(({ kind }) => {
       if (kind !== 'resource_updated') notify(`notifications/${kind.replace('_list', '/list')}`);
     });
-    const refresh = async (): Promise<readonly string[]> => {
-      const addresses = await this.stored.list(session);
-      subscription.want(addresses);
-      return addresses;
-    };
+    const refresh = async (): Promise<void> => subscription.want(await this.stored.list(session));
     const stream: OpenStream = { id: randomUUID(), refresh, end: () => ended.abort() };
     stop.addEventListener('abort', () => {
       leave();
@@ -103,9 +99,8 @@ export class SessionStreams {
     this.#open.set(key, stream);
     this.#tell({ session: key, stream: stream.id });
     try {
-      const addresses = await refresh();
+      await refresh();
       this.subscriptions.check(principal, 0);
-      addresses.forEach(onUpdated);
     } catch (error) {
       stream.end();
       throw error;

@@ -857,7 +857,7 @@ describe('a toolset', () => {
       const earlier = (await recentCalls()).length;
       expect(await save(person)).toMatchObject({ isError: false });
       expect(await save(person)).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_DECLINED' } });
-      const form = 'Store this note?\n\nTool: remember\nArguments: {"text":"hello"}';
+      const form = 'Store this note?\n\nTool: remember\nArguments: {"text":"hello"}\nCosts at most: $0.001';
       expect(shown).toEqual([form, form]);
       const unasked = await save(await connect(mode, {}, 'desk'));
       expect(unasked).toMatchObject({ isError: true, _meta: { code: 'APPROVAL_REQUIRED' } });

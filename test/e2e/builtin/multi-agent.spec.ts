@@ -75,7 +75,8 @@ afterAll(async () => {
 });
 
 /** A process that serves multi_agent and nothing else, as in production. */
-const launchAgents = () => fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'agent' });
+const launchAgents = () =>
+  fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: 'agent', BUILTIN_RATE_LIMITS: 'multi_agent=0' });
 
 const task = (name: string, ...instruction: string[]) => ({ name, instruction: instruction.join('\n') });
 const calculate = (expression: string) => `CALL calculator ${JSON.stringify({ expression })}`;

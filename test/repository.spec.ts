@@ -44,6 +44,23 @@ it('the specs that are run first are there', () => {
   expect(LONG_SPECS.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
+it('every dependency has its line in the decision record', () => {
+  const named = [...read('docs/decisions/0007-dependencies.md').matchAll(/`(@?[\w./-]+?)(\*?)`/g)];
+  const isNamed = (name: string) =>
+    named.some(([, text, isPrefix]) => (isPrefix ? name.startsWith(text!) : name === text));
+  const manifests = ['apps', 'libs', 'tools'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder)).map((name) => `${folder}/${name}/package.json`),
+  );
+  const missing = ['package.json', 'site/package.json', ...manifests].flatMap((path) => {
+    if (!existsSync(join(ROOT, path))) return [];
+    const { dependencies, devDependencies } = JSON.parse(read(path)) as Record<string, Record<string, string>>;
+    return Object.keys({ ...dependencies, ...devDependencies })
+      .filter((name) => !/^@(?:toolfleet|types)\//.test(name) && !isNamed(name))
+      .map((name) => `${path}: ${name}`);
+  });
+  expect(missing).toEqual([]);
+});
+
 it.each([...yamlFiles, '.github/dependabot.yml'])('%s parses', (path) => {
   expect(load(read(path))).toBeTypeOf('object');
 });

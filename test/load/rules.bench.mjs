@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { RuleTests } from '../../apps/gateway/dist/rules/rule-tests.js';
+import { RuleTests } from '../../libs/rules/dist/rule-tests.js';
 import { CallStore } from '../../apps/records/dist/call-store.js';
 import { sqliteDialect } from '../../libs/database/dist/index.js';
 import { SystemClock } from '../../libs/resilience/dist/index.js';

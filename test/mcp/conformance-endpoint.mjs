@@ -1,6 +1,6 @@
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
-import { supportsTask } from '../../apps/gateway/dist/mcp/tasks.js';
+import { supportsTask } from '../../libs/mcp/dist/tasks.js';
 import { contentFixtures } from './fixtures/content-fixtures.mjs';
 import { inputFixtures } from './fixtures/input-fixtures.mjs';
 import { LegacySessions } from './fixtures/legacy-sessions.mjs';

@@ -15,7 +15,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
 import { openRequestState, sealRequestState, SignedTokens } from '@toolfleet/access';
-import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/mcp-deps.js';
+import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/endpoint-deps.js';
 import { McpEndpoint } from '../src/mcp/mcp-endpoint.js';
 import { BodyReader } from '../src/server/body-reader.js';
 

@@ -18,6 +18,7 @@ export {
   readRawCredential,
   unauthenticated,
 } from './credential.js';
+export { readUserAgent, toClientName } from './client-name.js';
 export { ConnectLinks, isReturnUrl } from './connect-links.js';
 export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';

@@ -11,10 +11,9 @@ import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { PROJECT_HEADER, Projects } from '@toolfleet/access';
+import { PROJECT_HEADER, Projects, readUserAgent } from '@toolfleet/access';
 import type { GuardedRequest } from '../server/guards.js';
 import { waitedMs } from '../server/late-requests.js';
-import { readUserAgent } from '../calls/client-name.js';
 import type { BatchSender } from '../calls/tool-calls.js';
 import type { CallIdCarrier } from '../server/error.filter.js';
 

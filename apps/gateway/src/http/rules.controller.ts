@@ -2,7 +2,7 @@ import { Controller } from '@nestjs/common';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import { ROUTES, type RouteInput } from '@toolfleet/contracts/resources';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
-import { RuleTests } from '../rules/rule-tests.js';
+import { RuleTests } from '@toolfleet/rules';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
 import { parseInstant } from './instants.js';

@@ -13,7 +13,7 @@ import {
   tool,
   QUESTION,
 } from '../../spec/mcp-endpoint.fixture.js';
-import { ElicitationRelay } from './elicitation.js';
+import { ElicitationRelay } from '@toolfleet/mcp';
 
 afterEach(closeAll);
 

@@ -16,7 +16,7 @@ import {
   tool,
   TOOLS,
 } from '../../spec/mcp-endpoint.fixture.js';
-import type { Task, TaskStore } from './tasks.js';
+import type { Task, TaskStore } from '@toolfleet/mcp';
 import { MemoryAccount } from '../server/memory-account.js';
 
 /** A tenant may have 16 MiB. */

@@ -17,18 +17,36 @@ import {
 } from '@toolfleet/contracts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { challenge, protectedResourceMetadata, PROJECT_HEADER } from '@toolfleet/access';
+import {
+  answerPlainRequest,
+  CatalogRenderer,
+  createMcpServer,
+  exchangeSession,
+  findSubscribable,
+  ListenBus,
+  newSessionId,
+  Operation,
+  readCancellableId,
+  readCancelledIds,
+  readListened,
+  readPlainRequest,
+  readPrincipal,
+  readSession,
+  readStreamSession,
+  requestClient,
+  requestFeatures,
+  selectReadable,
+  toAuthInfo,
+  withListened,
+  type Exchange,
+  type FleetMcpServer,
+  type McpSession,
+} from '@toolfleet/mcp';
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
 import { leaveUnread, tenantOf } from '../server/request-body.js';
-import { findSubscribable, ListenBus, readListened, selectReadable, withListened } from './listen.js';
-import { readCancelledIds } from './cancellation.js';
-import { answerPlainRequest, readPlainRequest } from './fast-path.js';
-import type { McpEndpointDeps, McpEndpointOptions, McpServerDeps } from './mcp-deps.js';
-import { createMcpServer, type GatewayMcpServer } from './mcp-server.js';
-import { Operation } from './operation.js';
-import type { McpSession } from './redis-session-subscriptions.js';
-import { CatalogRenderer } from './rendered-catalog.js';
+import type { McpEndpointDeps, McpEndpointOptions, McpRequestDeps } from './endpoint-deps.js';
 import {
   AUTHORIZATION_SERVER_PATHS,
   checkOrigin,
@@ -39,22 +57,10 @@ import {
   metadataUrl,
   noOAuthBody,
   OWN_SERVER_PATHS,
-  readPrincipal,
   readToolset,
   readView,
   resourceUrl,
-  toAuthInfo,
 } from './request-access.js';
-import {
-  exchangeSession,
-  newSessionId,
-  readCancellableId,
-  readSession,
-  readStreamSession,
-  requestClient,
-  requestFeatures,
-  type Exchange,
-} from './session.js';
 import {
   errorResponse,
   toWebRequest,
@@ -78,7 +84,7 @@ type AdmittedRequest = FastifyRequest & { mcpCaller?: Principal; exchange?: Exch
  * has; the conformance server in test/mcp adds its fixtures there.
  */
 export class McpEndpoint implements Mounted {
-  protected readonly deps: McpServerDeps;
+  protected readonly deps: McpRequestDeps;
   private readonly inline = new CatalogRenderer('inline');
   protected readonly handler: McpHttpHandler;
   private readonly unsubscribe: (() => void) | undefined;
@@ -173,7 +179,7 @@ export class McpEndpoint implements Mounted {
   }
 
   /** The SDK server for one request. */
-  protected createServer(request: McpRequestContext): Promise<GatewayMcpServer> {
+  protected createServer(request: McpRequestContext): Promise<FleetMcpServer> {
     return createMcpServer(this.depsFor(request.requestInfo?.url), readPrincipal(request.authInfo), request);
   }
 
@@ -196,7 +202,7 @@ export class McpEndpoint implements Mounted {
   }
 
   /** @throws ToolError REQUEST_INVALID when the URL names an unknown style of schemas, or an unknown mode */
-  private depsFor(url: string | undefined): McpServerDeps {
+  private depsFor(url: string | undefined): McpRequestDeps {
     const { style, mode } = readView(url);
     if (style === 'defs' && mode === undefined) return this.deps;
     return { ...this.deps, mode, renderer: style === 'inline' ? this.inline : this.deps.renderer };

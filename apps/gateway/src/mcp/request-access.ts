@@ -1,13 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { AuthInfo } from '@modelcontextprotocol/server';
-import {
-  isJsonObject,
-  MCP_MODES,
-  ToolError,
-  type JsonObject,
-  type McpMode,
-  type Principal,
-} from '@toolfleet/contracts';
+import { MCP_MODES, ToolError, type JsonObject, type McpMode } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
 import type { SchemaStyle } from '@toolfleet/schema';
@@ -15,10 +7,7 @@ import type { FastifyRequest } from 'fastify';
 import { TOOLSET_HEADER } from '../server/guards.js';
 import { publicBase } from '../server/public-origin.js';
 import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';
-import { readFeatures, type ClientFeatures } from './client-features.js';
-import type { McpEndpointOptions } from './mcp-deps.js';
-import type { Operation } from './operation.js';
-import type { Exchange } from './session.js';
+import type { McpEndpointOptions } from './endpoint-deps.js';
 
 export const MCP_PATH = '/mcp';
 /** Paths of MCP: with all tools, and with those of a toolset. */
@@ -156,37 +145,4 @@ function readChoice<T extends string>(query: URLSearchParams, name: string, choi
   if (chosen !== undefined || wanted === null) return chosen;
   const message = `${name} must be one of ${choices.join(', ')}`;
   throw new ToolError('REQUEST_INVALID', { message, details: { fields: [name] } });
-}
-
-/** Principal, exchange, operation and the client's features travel through the SDK as its auth info; the token itself does not. */
-export function toAuthInfo(
-  principal: Principal,
-  exchange: Exchange | undefined,
-  operation: Operation | undefined,
-  features: ClientFeatures,
-): AuthInfo {
-  const extra = { principal, exchange, operation, features };
-  return { token: '', clientId: principal.userId, scopes: [...principal.tools], extra };
-}
-
-/** The principal that `toAuthInfo` stored. @throws TypeError when there is none: the request was not authenticated */
-export function readPrincipal(authInfo: AuthInfo | undefined): Principal {
-  const principal: unknown = authInfo?.extra?.['principal'];
-  if (!isJsonObject(principal)) throw new TypeError('a request without a principal reached the MCP endpoint');
-  return principal as unknown as Principal;
-}
-
-/** The exchange that `toAuthInfo` stored. */
-export function readExchange(authInfo: AuthInfo | undefined): Exchange {
-  return (authInfo?.extra?.['exchange'] as Exchange | undefined) ?? { project: {} };
-}
-
-/** The client's features that `toAuthInfo` stored. */
-export function readRequestFeatures(authInfo: AuthInfo | undefined): ClientFeatures {
-  return (authInfo?.extra?.['features'] as ClientFeatures | undefined) ?? readFeatures(undefined);
-}
-
-/** The operation that `toAuthInfo` stored; undefined for a batch. */
-export function readOperation(authInfo: AuthInfo | undefined): Operation | undefined {
-  return authInfo?.extra?.['operation'] as Operation | undefined;
 }

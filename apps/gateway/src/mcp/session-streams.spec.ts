@@ -11,11 +11,9 @@ import { eventually, FakeClock, startNats, startRedis, type NatsServer, type Red
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { closeAll, closing, serveEndpoint, success, tool } from '../../spec/mcp-endpoint.fixture.js';
+import { RedisSessionSubscriptions, ResourceSubscriptions, SessionStreams } from '@toolfleet/mcp';
 import { EventStreams } from '../server/event-streams.js';
 import { MemoryAccount } from '../server/memory-account.js';
-import { RedisSessionSubscriptions } from './redis-session-subscriptions.js';
-import { ResourceSubscriptions } from './resource-subscriptions.js';
-import { SessionStreams } from './session-streams.js';
 
 const clock = new SystemClock();
 const onFault = (error: unknown): never => {

@@ -30,7 +30,7 @@ import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
 import { RedisState } from '../operator/redis-state.js';
-import { RuleTests } from '../rules/rule-tests.js';
+import { RuleTests } from '@toolfleet/rules';
 import { GatewayServer } from '../server/gateway-server.js';
 import type { PublicAddress } from '../server/public-origin.js';
 import type { GatewayConfig } from '../gateway.config.js';

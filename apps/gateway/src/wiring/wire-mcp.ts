@@ -18,17 +18,20 @@ import type { AsyncCalls, ResultReader } from '@toolfleet/results';
 import type { ToolCalls } from '../calls/tool-calls.js';
 import type { CatalogChanges, ToolList, ToolSearch, Toolsets } from '@toolfleet/catalog';
 import type { NatsUserGrants, ToolLabels } from '@toolfleet/engine-adapters';
+import {
+  CallCancellations,
+  ElicitationRelay,
+  QueueTasks,
+  RedisSessionSubscriptions,
+  ResourceSubscriptions,
+  SessionStreams,
+  taskAnswers,
+  type DefinitionsByName,
+} from '@toolfleet/mcp';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
 import type { Brokers } from './brokers.js';
-import { CallCancellations } from '../mcp/cancellation.js';
-import { ElicitationRelay } from '../mcp/elicitation.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
-import { QueueTasks } from '../mcp/queue-tasks.js';
-import { RedisSessionSubscriptions } from '../mcp/redis-session-subscriptions.js';
-import { taskAnswers, type DefinitionsByName } from '../mcp/task-answers.js';
-import { ResourceSubscriptions } from '../mcp/resource-subscriptions.js';
-import { SessionStreams } from '../mcp/session-streams.js';
 
 /** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {

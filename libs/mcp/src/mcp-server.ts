@@ -8,11 +8,11 @@ import { SKILLS_EXTENSION_ID } from '@modelcontextprotocol/server/ext/skills';
 import type { JsonObject, Principal } from '@toolfleet/contracts';
 import { TASKS_EXTENSION } from './client-features.js';
 import { offersSubscriptions } from './listen.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import type { Operation } from './operation.js';
 import { installPrompts } from './prompts.js';
 import { readPage } from './rendered-catalog.js';
-import { readExchange, readOperation, readRequestFeatures } from './request-access.js';
+import { readExchange, readOperation, readRequestFeatures } from './request-context.js';
 import { installResources, installSubscriptions } from './resources.js';
 import { installSkills } from './skills.js';
 import { openSurface, type Surface } from './surface.js';
@@ -20,10 +20,10 @@ import { installTasks } from './tasks.js';
 import { callTool } from './tool-call.js';
 
 /**
- * The SDK's server over the gateway's own tool list. It extends `McpServer` instead of the low-level `Server`, because only
+ * The SDK's server over the fleet's own tool list. It extends `McpServer` instead of the low-level `Server`, because only
  * there the SDK checks `Mcp-Param-*` headers against the schema; the SDK's own tool registry is not used.
  */
-export class GatewayMcpServer extends McpServer {
+export class FleetMcpServer extends McpServer {
   constructor(
     version: string,
     capabilities: ServerCapabilities,
@@ -59,7 +59,7 @@ export async function createMcpServer(
   deps: McpServerDeps,
   principal: Principal,
   request: McpRequestContext,
-): Promise<GatewayMcpServer> {
+): Promise<FleetMcpServer> {
   const isModern = request.era === 'modern';
   const hasStream = isModern || deps.sessions !== undefined;
   const subscribes = hasStream && (await offersSubscriptions(deps, principal));
@@ -69,7 +69,7 @@ export async function createMcpServer(
   const tasks = isModern ? deps.tasks : undefined;
   const operation = readOperation(request.authInfo);
   if (operation?.toolName !== undefined) operation.tool = catalog.tools.get(operation.toolName);
-  const server = new GatewayMcpServer(
+  const server = new FleetMcpServer(
     deps.options.version,
     {
       tools: { listChanged: hasStream },

@@ -2,7 +2,7 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { describe, expect, it } from 'vitest';
 import { openFeatures, pageOf } from './features.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 
 const OWN = 'mcp-0123456789abcdef';
 

@@ -17,7 +17,7 @@ import {
 import { ANSWER_MS, opensPages } from '@toolfleet/engine';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
+import type { CallBinding, RequestStateCodec } from './server-deps.js';
 
 const KEY = 'connect';
 /** How long a call waits for its user after the page was opened. Clients wait for 60 s unless they say otherwise. */

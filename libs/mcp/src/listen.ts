@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { InMemoryServerEventBus, type ServerEventBus } from '@modelcontextprotocol/server';
 import { isJsonObject, toToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { openFeatures } from './features.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import type { FoundResource } from './resource-subscriptions.js';
 import type { Exchange } from './session.js';
 import { clientCallRequest } from './tool-call.js';

@@ -6,7 +6,7 @@ import type { CallersTools } from '@toolfleet/catalog';
 import { toolExpression } from '@toolfleet/programs';
 import type { ClientFeatures } from './client-features.js';
 import { CALL_TOOL, CODE_SURFACE, readInnerCall, runCatalogTool, SEARCH_SURFACE } from './catalog-tools.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal } from './render-result.js';
 import type { NamedCall } from './tool-call.js';

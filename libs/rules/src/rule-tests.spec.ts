@@ -13,7 +13,7 @@ import { ToolsetView } from '@toolfleet/catalog';
 import { sqliteDialect } from '@toolfleet/database';
 import { FakeClock } from '@toolfleet/testing';
 import { afterAll, beforeEach, expect, it } from 'vitest';
-import { CallStore } from '../../../records/src/call-store.js';
+import { CallStore } from '../../../apps/records/src/call-store.js';
 import { RuleTests } from './rule-tests.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-rules-'));

@@ -9,8 +9,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
-import type { ProjectContext } from '@toolfleet/access';
-import { readUserAgent, toClientName } from '../calls/client-name.js';
+import { readUserAgent, toClientName, type ProjectContext } from '@toolfleet/access';
 import { readClientCapabilities, readFeatures, type ClientFeatures } from './client-features.js';
 
 /**

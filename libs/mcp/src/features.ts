@@ -19,7 +19,7 @@ import { toFleetSkill } from '@toolfleet/contracts/skill';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ClientFeatures } from './client-features.js';
 import { runAsking, toAsking, type AskedClient } from './input-request.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
 import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.js';

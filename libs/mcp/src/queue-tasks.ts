@@ -8,7 +8,6 @@ import {
 import { isOwnCall } from '@toolfleet/access';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '@toolfleet/results';
-import type { ToolCalls } from '../calls/tool-calls.js';
 import { withAskers } from './input-request.js';
 import { renderStoredResult } from './render-result.js';
 import type { Task, TaskStatus, TaskStore } from './tasks.js';
@@ -39,7 +38,7 @@ export class QueueTasks implements TaskStore {
    * @param inlineBytes largest result that is shown whole; for a larger one the task shows a summary, and its id is the handle
    */
   constructor(
-    private readonly calls: Pick<ToolCalls, 'accept'>,
+    private readonly calls: { accept(request: CallRequest): Promise<{ call_id: string }> },
     private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel' | 'noteAnswers'>,
     /** Sends answers to the server whose task a call follows. @throws ToolError */
     private readonly sendAnswers: (call: StoredCall, responses: JsonObject) => Promise<void>,

@@ -2,30 +2,16 @@ import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
-import type { Projects } from '@toolfleet/access';
 import type { ToolPredicate } from '@toolfleet/catalog';
 import type { ResultReader } from '@toolfleet/results';
-import type { EventStreams } from '../server/event-streams.js';
-import type { CallCancellations } from './cancellation.js';
 import type { ElicitationRelay } from './elicitation.js';
-import type { OperationMetrics } from './operation.js';
 import type { CatalogRenderer } from './rendered-catalog.js';
 import type { ResourceSubscriptions } from './resource-subscriptions.js';
 import type { SessionStreams } from './session-streams.js';
 import type { TaskStore } from './tasks.js';
 
-/** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
-export interface McpEndpointDeps {
-  /** The caller of a request, from its raw headers. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
-  authenticate(rawHeaders: readonly string[]): Promise<Principal>;
-  /** Counts the messages of a JSON-RPC batch beyond the request that `authenticate` counted. @throws ToolError RATE_LIMITED */
-  countCalls?(principal: Principal, calls: number): Promise<void>;
-  /**
-   * The caller with the toolset that its request names (`support`, `support@3`) or that its credential is bound to; without it
-   * there are no toolsets.
-   * @throws ToolError NOT_FOUND, PERMISSION_DENIED, REQUEST_INVALID
-   */
-  selectToolset?(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
+/** What the MCP server of a fleet works on. Optional members switch a feature off when they are missing. */
+export interface McpServerPorts {
   /** Instructions of the caller's toolset; undefined when it has none. */
   toolsetInstructions?(principal: Principal): Promise<string | undefined>;
   /**
@@ -44,8 +30,6 @@ export interface McpEndpointDeps {
     limit: number,
     isWanted?: ToolPredicate,
   ): Promise<readonly RegisteredTool[]>;
-  /** Calls `changed` after every change of the catalog. @returns how to unsubscribe */
-  onCatalogChanged?(changed: () => void): () => void;
   /** Calls that outlive their request; without it the tasks extension is not offered. */
   tasks?: TaskStore;
   /** Ends what executors hold of a call whose caller gives no answer. */
@@ -54,10 +38,6 @@ export interface McpEndpointDeps {
   elicitation?: ElicitationRelay;
   /** Notices that a caller connects an account of a source; without it calls do not wait for that. */
   watchGrant?(principal: Principal, source: string): GrantWatch;
-  /** Cancels calls of 2025 clients; without it they can only close their requests. */
-  cancellations?: CallCancellations;
-  /** Which project a call works on; without it calls have none. */
-  projects?: Pick<Projects, 'choose'>;
   /** Reads kept results; without it they are not available as resources. */
   readResult?: ResultReader['read'];
   /** Subscriptions to resources of MCP servers; without it there are none. */
@@ -67,17 +47,13 @@ export interface McpEndpointDeps {
   requestState: RequestStateCodec;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;
-  /** Slots for long-lived streams; without it their number is not limited. */
-  streams?: Pick<EventStreams, 'enter'>;
-  /** Counts requests and notifications; without it they are only traced. */
-  metrics?: OperationMetrics;
   clock: Clock;
   onFault?(error: unknown): void;
 }
 
 /**
  * Signs the state of a call that waits for its caller (MCP `requestState`), bound to the caller, its toolset, the tool and the
- * arguments (`auth/signed-tokens.ts`).
+ * arguments.
  */
 export interface RequestStateCodec {
   seal(binding: CallBinding, state: JsonObject, ttlMs: number): string;
@@ -92,21 +68,9 @@ export interface CallBinding {
   arguments: JsonObject;
 }
 
-/** Settings of the endpoint. */
-export interface McpEndpointOptions {
+/** Settings of the server. */
+export interface McpServerOptions {
   version: string;
-  /** Public base URL (`https://tools.example.com`). Without it there is no resource metadata outside development. */
-  publicUrl?: string;
-  /** Resource metadata may name the loopback address. */
-  development?: boolean;
-  /** Authorization server of JWT callers, named in the protected-resource metadata. */
-  issuer?: string;
-  /** The fleet's own authorization server is there, at the address of the gateway; the metadata names it first. */
-  signIn?: boolean;
-  /** Host names accepted on loopback in addition to the loopback names (DNS rebinding protection). */
-  allowedHosts?: readonly string[];
-  /** Origins of web pages that may call the endpoint in addition to its own. */
-  allowedOrigins?: readonly string[];
   /** Longest call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
   maxCallMs: number;
   /** How long clients may cache the tool list in ms (`GATEWAY_CATALOG_TTL_MS`). */
@@ -116,12 +80,11 @@ export interface McpEndpointOptions {
   searchAbove?: number;
   /** Largest result that is returned whole (`RESULT_INLINE_KB`); absent: every result is. */
   inlineBytes?: number;
-  maxBodyBytes: number;
 }
 
 /** What the handlers of all requests share. */
-export interface McpServerDeps extends McpEndpointDeps {
-  options: McpEndpointOptions;
+export interface McpServerDeps extends McpServerPorts {
+  options: McpServerOptions;
   renderer: CatalogRenderer;
   /** The choices in the URL of the request. */
   mode?: McpMode;

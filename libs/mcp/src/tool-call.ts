@@ -24,7 +24,7 @@ import { readRequiredApproval } from './approval.js';
 import type { ClientFeatures } from './client-features.js';
 import { readRequiredAccount } from './connect-account.js';
 import { runAsking, toAsking, type AskedClient } from './input-request.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';

@@ -15,7 +15,7 @@ import {
 import { markHidden } from '@toolfleet/contracts/text';
 import { ANSWER_MS } from '@toolfleet/engine';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, RequestStateCodec } from './mcp-deps.js';
+import type { CallBinding, RequestStateCodec } from './server-deps.js';
 
 const KEY = 'approval';
 

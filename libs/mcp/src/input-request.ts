@@ -42,7 +42,7 @@ import {
 } from './connect-account.js';
 import { readClientCapabilities, type ClientFeatures } from './client-features.js';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, McpServerDeps, RequestStateCodec } from './mcp-deps.js';
+import type { CallBinding, McpServerDeps, RequestStateCodec } from './server-deps.js';
 
 /** Key of `_meta` that names the server that asks. */
 const SERVER_META = 'io.toolfleet/server';

@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { isJsonObject, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { ClientFeatures } from './client-features.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import type { Operation } from './operation.js';
 import type { RenderedCatalog } from './rendered-catalog.js';
 import { hasForeignSession, type Exchange } from './session.js';

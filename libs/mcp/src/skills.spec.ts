@@ -3,7 +3,7 @@ import type { JsonObject, Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { expect, it } from 'vitest';
 import { openFeatures } from './features.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 import { requireApprovedFile } from './skills.js';
 
 const OWN = 'mcp-0123456789abcdef';

@@ -3,7 +3,7 @@ import { PAGE_DIGEST, pageDigest } from '@toolfleet/contracts/app-page';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { expect, it } from 'vitest';
 import { requireApprovedPage } from './app-pages.js';
-import type { McpServerDeps } from './mcp-deps.js';
+import type { McpServerDeps } from './server-deps.js';
 
 const PAGE = 'ui://crm/page';
 const HTML = [{ uri: 'ui://mcp-0123456789abcdef/crm/page', mimeType: 'text/html;profile=mcp-app', text: '<p>hi</p>' }];

@@ -1,0 +1,1 @@
+export { RuleTests } from './rule-tests.js';

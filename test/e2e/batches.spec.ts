@@ -16,6 +16,7 @@ export default ({ defineTool, ok }) => defineTool({
   handler: async ({ label, ms = 100, fails }, run) => {
     const started = (runs += 1);
     const together = (running += 1);
+    run.progress({ message: 'half', progress: 1, total: 2 });
     await new Promise((resolve) => setTimeout(resolve, ms));
     running -= 1;
     if (fails) throw new Error('the step failed');
@@ -298,6 +299,44 @@ it.each<[object, RegExp]>([
     expect(item.body).toMatchObject({ code: 'REQUEST_INVALID', error: `Item 0: Unknown field '${field}'` });
     expect((await fleet.call('step', {}, { fields: { [field]: 1 } })).status).toBe(400);
   }
+});
+
+it('the client passes on calls of models, progress and events, and repeats calls once', async () => {
+  const client = new ToolfleetClient({ url: fleet.url(), apiKey: fleet.adminKey, retries: 2 });
+  const call = { id: 'call_1', type: 'function' as const, function: { name: 'step', arguments: '{"label":"a"}' } };
+  const message = { role: 'assistant', content: 'I look.', tool_calls: [call] };
+  expect(await client.batch(message, { format: 'openai' })).toEqual([
+    { role: 'tool', tool_call_id: 'call_1', content: 'done' },
+  ]);
+  const [used] = await client.batch([{ type: 'tool_use', id: 'use_1', name: 'step', input: {} }]);
+  expect(used).toEqual({ type: 'tool_result', tool_use_id: 'use_1', content: [{ type: 'text', text: 'done' }] });
+  const names = (await client.list({ format: 'anthropic' })).map((tool) => tool['name']);
+  expect(names).toContain('step');
+
+  const reports: object[] = [];
+  const done = await client.call('step', { label: 'b' }, { onProgress: (report) => reports.push(report) });
+  expect([done.success, reports]).toEqual([true, [{ message: 'half', progress: 1, total: 2 }]]);
+  const types = [];
+  for await (const { type } of client.follow(done.call_id)) types.push(type);
+  expect(types).toEqual(['accepted', 'started', 'progress', 'done']);
+
+  // A response that is lost: the repeated request gets the outcome of the first one.
+  let isLost = false;
+  const losing = new ToolfleetClient({
+    ...{ url: fleet.url(), apiKey: fleet.adminKey, retries: 1 },
+    fetch: async (...sent) => {
+      const response = await fetch(...sent);
+      if (isLost) return response;
+      isLost = true;
+      await response.text();
+      throw new TypeError('the connection is lost');
+    },
+  });
+  const first = await losing.call('step', { label: 'c' });
+  const second = await losing.call('step', { label: 'd' });
+  const started = ({ output }: { output: unknown }) => (output as { started: number }).started;
+  expect(first.metadata['idempotent_replay']).toBe(true);
+  expect(started(second) - started(first)).toBe(1);
 });
 
 it('the clients send the order and the limit of a batch', async () => {

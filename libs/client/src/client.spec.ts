@@ -4,11 +4,14 @@ import { startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ToolCallError } from './tool-call-error.js';
-import { EventParser, ToolfleetClient } from './toolfleet-client.js';
+import { EventParser } from './server-events.js';
+import { ToolfleetClient } from './toolfleet-client.js';
 import { ToolfleetNatsClient } from './toolfleet-nats-client.js';
 
 interface Seen {
   line: string;
+  prefer?: string;
+  lastId?: string;
   authorization: string | undefined;
   body: unknown;
 }
@@ -16,6 +19,8 @@ interface Seen {
 const seen: Seen[] = [];
 let answer: { status: number; body: string; headers?: Record<string, string> };
 let polls = 0;
+/** Responses of the next requests, before those of `answer`. */
+let next: (typeof answer | 'disconnect')[] = [];
 let server: Server;
 let client: ToolfleetClient;
 
@@ -27,6 +32,8 @@ beforeAll(async () => {
       seen.push({
         line: `${request.method} ${request.url}`,
         authorization: request.headers.authorization,
+        ...(typeof request.headers.prefer === 'string' ? { prefer: request.headers.prefer } : {}),
+        ...(typeof request.headers['last-event-id'] === 'string' ? { lastId: request.headers['last-event-id'] } : {}),
         body: text ? JSON.parse(text) : undefined,
       });
       if (request.url === '/api/v1/calls/c9') {
@@ -35,8 +42,10 @@ beforeAll(async () => {
         return;
       }
       if (request.url === '/api/v1/tools/hang/execute') return;
-      response.writeHead(answer.status, { 'content-type': 'application/json', ...answer.headers });
-      response.end(answer.body);
+      const now = next.shift() ?? answer;
+      if (now === 'disconnect') return request.socket.destroy();
+      response.writeHead(now.status, { 'content-type': 'application/json', ...now.headers });
+      response.end(now.body);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -114,6 +123,103 @@ describe('the HTTP client', () => {
     await expect(client.list()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 502 });
     answer = { status: 200, body: 'not json' };
     await expect(client.list()).rejects.toMatchObject({ code: 'BAD_ANSWER' });
+  });
+
+  it('calls with what models send, and takes what they take back', async () => {
+    const message = { role: 'assistant', tool_calls: [{ id: 'a', function: { name: 't', arguments: '{}' } }] };
+    answer = { status: 200, body: '[{"role":"tool","tool_call_id":"a","content":"4"}]' };
+    const [result] = await client.batch(message, { format: 'openai', session_id: 's' });
+    expect(result!.tool_call_id).toBe('a');
+    expect(seen.at(-1)).toMatchObject({
+      line: 'POST /api/v1/tools/batch-execute?format=openai',
+      body: { calls: [message], session_id: 's' },
+    });
+    answer = { status: 200, body: '[{"type":"tool_result","tool_use_id":"b","content":[]}]' };
+    const [block] = await client.batch([{ type: 'tool_use', id: 'b', name: 't', input: {} }]);
+    expect(block!.tool_use_id).toBe('b');
+    answer = { status: 200, body: '[]' };
+    await client.list({ format: 'anthropic' });
+    expect(seen.at(-1)?.line).toBe('GET /api/v1/tools?format=anthropic');
+  });
+
+  describe('with retries', () => {
+    const busy = { status: 503, body: '{"code":"QUEUE_FULL","retry_after_ms":1}' };
+    const retrying = (retries: number) => {
+      const { port } = server.address() as AddressInfo;
+      return new ToolfleetClient({ url: `http://127.0.0.1:${port}`, retries });
+    };
+
+    it('repeats a call with the same idempotency key, and waits for the first one', async () => {
+      answer = { status: 200, body: '{"success":true,"output":4}' };
+      next = [busy, 'disconnect'];
+      const from = seen.length;
+      expect(await retrying(2).call('t', {})).toMatchObject({ output: 4 });
+      const sent = seen.slice(from);
+      expect(sent.map(({ prefer }) => prefer?.replace(/\d+$/, ''))).toEqual([undefined, 'wait=', 'wait=']);
+      const keys = sent.map(({ body }) => (body as { idempotency_key: string }).idempotency_key);
+      expect(keys[0]).toMatch(/^[\da-f]{32}$/);
+      expect(new Set(keys).size).toBe(1);
+      await retrying(1).call('t', {}, { idempotency_key: 'mine' });
+      expect(seen.at(-1)?.body).toMatchObject({ idempotency_key: 'mine' });
+    });
+
+    it('gives up after so many, and at once on a refusal that is final', async () => {
+      next = [busy, busy];
+      await expect(retrying(1).call('t', {})).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+      expect(next).toEqual([]);
+      next = [{ status: 403, body: '{"code":"POLICY_DENIED"}' }];
+      await expect(retrying(5).call('t', {})).rejects.toMatchObject({ code: 'POLICY_DENIED' });
+      next = [busy];
+      await expect(client.call('t', {})).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    });
+
+    it('repeats reads, and no request that changes something without a key', async () => {
+      answer = { status: 200, body: '[]' };
+      next = ['disconnect'];
+      expect(await retrying(1).list()).toEqual([]);
+      next = [busy];
+      await expect(retrying(1).cancel('c1')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    });
+  });
+
+  describe('events of a call', () => {
+    const stream = (...events: [string, string, object][]) => ({
+      status: 200,
+      headers: { 'content-type': 'text/event-stream' },
+      body: events.map(([id, type, data]) => `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`).join(''),
+    });
+    const running = { status: 200, body: '{"status":"claimed"}' };
+    const result = { success: true, output: 4 };
+
+    it('are followed through lost streams up to the result', async () => {
+      next = [
+        stream(['1', 'accepted', {}], ['2', 'progress', { progress: 1, total: 2 }]),
+        running,
+        'disconnect',
+        stream(['3', 'done', { state: 'succeeded', result }]),
+      ];
+      const from = seen.length;
+      const events = [];
+      for await (const event of client.follow('c1')) events.push(event);
+      expect(events).toEqual([
+        { id: '1', type: 'accepted' },
+        { id: '2', type: 'progress', progress: 1, total: 2 },
+        { id: '3', type: 'done', state: 'succeeded', result },
+      ]);
+      expect(seen.slice(from).flatMap(({ lastId }) => lastId ?? [])).toEqual(['2', '2']);
+      next = [{ status: 404, body: '{"code":"NOT_FOUND"}' }];
+      await expect(client.follow('c1').next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    });
+
+    it('bring the progress of a call, and its result', async () => {
+      const accepted = { status: 202, body: '{"call_id":"c1","status":"accepted"}' };
+      next = [accepted, stream(['1', 'progress', { message: 'half' }], ['2', 'done', { state: 'succeeded', result }])];
+      const reports: object[] = [];
+      expect(await client.call('t', {}, { onProgress: (report) => reports.push(report) })).toEqual(result);
+      expect(reports).toEqual([{ message: 'half' }]);
+      next = [accepted, stream(['1', 'done', { state: 'expired' }])];
+      await expect(client.call('t', {}, { onProgress: () => {} })).rejects.toMatchObject({ callId: 'c1' });
+    });
   });
 
   it('waits for an asynchronous call', async () => {

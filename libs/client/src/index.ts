@@ -2,6 +2,7 @@ export { CATALOGUE, docUrl, isErrorCode } from '@toolfleet/contracts';
 export type {
   AcceptedBody,
   CallBody,
+  CallEvent,
   CallProgress,
   CallRecord,
   CallState,
@@ -68,9 +69,19 @@ export {
 } from './call-types.js';
 export { toCurl } from './to-curl.js';
 export { errorOfBody, ToolCallError, type ClientErrorCode } from './tool-call-error.js';
+export type {
+  BatchCalls,
+  FunctionCall,
+  FunctionToolCall,
+  ModelMessage,
+  ProviderFormat,
+  ProviderResults,
+  ProviderToolFormat,
+  ToolUse,
+} from './provider-shapes.js';
+export type { ServerEvent } from './server-events.js';
 export {
   type RequestArguments,
-  type ServerEvent,
   ToolfleetClient,
   type ToolfleetClientOptions,
   type ToolPage,

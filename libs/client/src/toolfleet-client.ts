@@ -1,5 +1,14 @@
-import type { AcceptedBody, CallRecord, JsonObject } from '@toolfleet/contracts';
+import {
+  CATALOGUE,
+  isErrorCode,
+  type AcceptedBody,
+  type CallEvent,
+  type CallProgress,
+  type Json,
+  type JsonObject,
+} from '@toolfleet/contracts';
 import type {
+  BatchItem,
   CallStatus,
   ListedTool,
   RouteAnswer,
@@ -11,13 +20,21 @@ import {
   FINAL_STATUSES,
   splitOptions,
   type AnyTools,
-  type BatchItem,
   type BatchOptions,
   type CallOptions,
   type CallResult,
   type ToolsetOption,
   type ToolTypes,
 } from './call-types.js';
+import type {
+  BatchCalls,
+  ModelMessage,
+  ProviderFormat,
+  ProviderResults,
+  ProviderToolFormat,
+  ResultOf,
+} from './provider-shapes.js';
+import { readEvents, type ServerEvent } from './server-events.js';
 import { errorOfBody, ToolCallError } from './tool-call-error.js';
 
 /** Address of the fleet and credentials. */
@@ -28,6 +45,11 @@ export interface ToolfleetClientOptions {
   apiKey?: string;
   /** Toolset whose tools are listed and called, e.g. `support`; `support@3` for one version. */
   toolset?: string;
+  /**
+   * How often a request is repeated that was refused for the moment or got no response; default 0. Calls then carry an idempotency key
+   * (yours, or a random one), so that none runs twice: they bypass the cache, and their results are stored.
+   */
+  retries?: number;
   /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch;
 }
@@ -43,6 +65,11 @@ const POLL_FIRST_MS = 100;
 const POLL_LONGEST_MS = 2_000;
 /** Timeout of requests that run no tool. */
 const READ_TIMEOUT_MS = 15_000;
+/** Pauses before repeated requests, unless the gateway names one. */
+const RETRY_FIRST_MS = 200;
+const RETRY_LONGEST_MS = 5_000;
+/** How often in a row `follow` may find no event stream before it gives up. */
+const MAX_LOST_STREAMS = 8;
 
 /**
  * Calls tools over HTTP, in Node and in browsers. Every method rejects with `ToolCallError` when the fleet refuses the request
@@ -53,18 +80,24 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   readonly #base: string;
   readonly #headers: Record<string, string>;
   readonly #toolset: string | undefined;
+  readonly #retries: number;
   readonly #fetch: typeof fetch;
 
   constructor(options: ToolfleetClientOptions) {
     this.#base = options.url.replace(/\/+$/, '');
     this.#headers = options.apiKey ? { authorization: `Bearer ${options.apiKey}` } : {};
     this.#toolset = options.toolset;
+    this.#retries = options.retries ?? 0;
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
-  /** All tools that the caller may see, optionally of one category. */
-  list(filter: { category?: string } & ToolsetOption = {}): Promise<ListedTool[]> {
-    return this.request('GET /api/v1/tools', { query: this.#inToolset(filter) });
+  /** All tools that the caller may see, optionally of one category; with `format` as a model provider takes them. */
+  list(filter: { category?: string; format: ProviderToolFormat } & ToolsetOption): Promise<JsonObject[]>;
+  list(filter?: { category?: string } & ToolsetOption): Promise<ListedTool[]>;
+  async list(
+    filter: { category?: string; format?: ProviderToolFormat } & ToolsetOption = {},
+  ): Promise<ListedTool[] | JsonObject[]> {
+    return (await this.request('GET /api/v1/tools', { query: this.#inToolset(filter) })) as ListedTool[] | JsonObject[];
   }
 
   /** One page of the list. */
@@ -80,25 +113,45 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     return this.request('GET /api/v1/tools/{name}', { path: { name }, query: this.#inToolset({ toolset }) });
   }
 
-  /** Runs a tool and waits for its result. Aborting the signal cancels the call. */
+  /**
+   * Runs a tool and waits for its result. Aborting the signal cancels the call. With `onProgress` it runs in the background and its reports
+   * are passed on; a call that is refused after its acceptance then has `success: false`.
+   */
   async call<K extends keyof Tools & string>(
     name: K,
     args: Tools[K]['arguments'],
-    options: CallOptions = {},
+    options: CallOptions & { onProgress?: (progress: CallProgress) => void } = {},
   ): Promise<CallResult<Tools[K]['output']>> {
-    return (await this.#execute(name, args, options)) as CallResult<Tools[K]['output']>;
+    const { onProgress, ...fields } = options;
+    if (onProgress) return this.#callWithProgress(name, args, fields, onProgress);
+    return (await this.#execute(name, args, fields)) as CallResult<Tools[K]['output']>;
   }
 
-  /** Runs several calls concurrently. Results are in the order of `calls`. */
-  async batch(calls: readonly BatchItem[], options: BatchOptions = {}): Promise<CallRecord[]> {
+  /**
+   * Runs several calls concurrently: a list, or the message of a model. Results are in the order of the calls, in the shape of each call, or
+   * with `format` in that of a model provider.
+   */
+  batch<F extends ProviderFormat>(
+    calls: BatchCalls | ModelMessage,
+    options: BatchOptions & { format: F },
+  ): Promise<ProviderResults[F][]>;
+  batch<const Call extends BatchCalls[number]>(
+    calls: readonly Call[],
+    options?: BatchOptions,
+  ): Promise<ResultOf<Call>[]>;
+  async batch(
+    calls: BatchCalls | ModelMessage,
+    { format, ...options }: BatchOptions & { format?: ProviderFormat } = {},
+  ): Promise<unknown[]> {
     const { fields, signal, waitMs, toolset } = splitOptions(options);
-    const answers = await this.request('POST /api/v1/tools/batch-execute', {
-      query: this.#inToolset({ toolset }),
-      body: { calls: [...calls], ...fields },
+    const list = Array.isArray(calls) ? calls : [calls];
+    return this.request('POST /api/v1/tools/batch-execute', {
+      query: this.#inToolset({ toolset, format }),
+      // The gateway reads every shape; the description of the route has one of them.
+      body: { calls: list as BatchItem[], ...this.#withKey(fields) },
       signal,
       timeoutMs: waitMs,
     });
-    return answers as CallRecord[];
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
@@ -113,6 +166,39 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
       { ...options, waitMs: READ_TIMEOUT_MS },
       { mode: 'async' },
     )) as AcceptedBody;
+  }
+
+  /**
+   * Events of an asynchronous call, or of one whose result is kept: `accepted`, `started`, `progress`, and `done` with the result. Resumes
+   * after lost connections until `done`, and ends before it when the signal is aborted.
+   */
+  async *follow<Output = Json>(
+    callId: string,
+    options: { signal?: AbortSignal; lastId?: string } = {},
+  ): AsyncGenerator<CallEvent<CallResult<Output>>> {
+    const signal = options.signal ?? new AbortController().signal;
+    let { lastId } = options;
+    for (let lost = 0; !signal.aborted;) {
+      try {
+        for await (const { id = '', type, data } of this.events('GET /api/v1/calls/{id}/events', {
+          path: { id: callId },
+          signal,
+          lastId,
+        })) {
+          [lastId, lost] = [id, 0];
+          yield { id, type, ...(JSON.parse(data) as object) } as CallEvent<CallResult<Output>>;
+          if (type === 'done') return;
+        }
+        // A stream has a maximum duration. After the last event of an ended call there is no other.
+        if (FINAL_STATUSES.has((await this.status(callId)).status) && lastId !== undefined) return;
+        await pause(RETRY_FIRST_MS, signal).catch(() => undefined);
+      } catch (error) {
+        if (signal.aborted) return;
+        lost += 1;
+        if (lost > MAX_LOST_STREAMS || !isTransient(error)) throw error;
+        await pause(retryPauseMs(lost, error), signal).catch(() => undefined);
+      }
+    }
   }
 
   /** State of an asynchronous call, with its result once finished. */
@@ -181,15 +267,50 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     }).catch((cause: unknown) => {
       throw this.#unanswered(cause, sent.signal);
     });
-    if (!response.ok || !response.body)
+    if (!response.ok)
       throw errorOfBody(response.status, parse(await response.text()), response.headers.get('retry-after'));
-    const parser = new EventParser();
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield* parser.push(value);
+    // 204: the last event was received before.
+    if (!response.body) return;
+    try {
+      yield* readEvents(response.body);
+    } catch (cause) {
+      throw this.#unanswered(cause, sent.signal);
     }
+  }
+
+  async #callWithProgress<Output>(
+    name: string,
+    args: object,
+    options: CallOptions,
+    onProgress: (progress: CallProgress) => void,
+  ): Promise<CallResult<Output>> {
+    const { waitMs = 600_000, signal } = options;
+    const accepted = (await this.#execute(
+      name,
+      args,
+      { ...options, waitMs: READ_TIMEOUT_MS },
+      { mode: 'async' },
+    )) as AcceptedBody;
+    const callId = accepted.call_id;
+    const timeout = AbortSignal.timeout(waitMs);
+    for await (const event of this.follow<Output>(callId, {
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    })) {
+      if (event.type === 'progress') {
+        const { id: _, type: __, ...progress } = event;
+        onProgress(progress);
+      }
+      if (event.type !== 'done') continue;
+      if (event.result) return event.result;
+      throw new ToolCallError(
+        event.state === 'outcome_unknown' ? 'OUTCOME_UNKNOWN' : 'CANCELLED',
+        `Call ${callId} is ${event.state}`,
+        { callId },
+      );
+    }
+    await this.cancel(callId).catch(() => undefined);
+    if (signal?.aborted) throw new ToolCallError('CANCELLED', 'The call was cancelled by its caller', { callId });
+    throw new ToolCallError('DEADLINE_EXCEEDED', `No result within ${waitMs} ms`, { callId });
   }
 
   #execute(name: string, args: object, options: CallOptions, more: { mode?: 'async' } = {}) {
@@ -197,10 +318,15 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     return this.request('POST /api/v1/tools/{name}/execute', {
       path: { name },
       query: this.#inToolset({ toolset }),
-      body: { arguments: args as JsonObject, ...fields, ...more },
+      body: { arguments: args as JsonObject, ...this.#withKey(fields), ...more },
       signal,
       timeoutMs: waitMs,
     });
+  }
+
+  /** Fields with an idempotency key, if the request may be repeated. */
+  #withKey(fields: JsonObject): JsonObject {
+    return this.#retries === 0 ? fields : { idempotency_key: randomKey(), ...fields };
   }
 
   /** A query with the toolset of the request, or else of the client. */
@@ -208,22 +334,50 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     return { ...query, toolset: query.toolset ?? this.#toolset };
   }
 
+  /** Sends a request, and again as long as it is refused for the moment, if a repetition changes nothing. */
   async #send(route: RouteKey, sent: AnyRequest & SendOptions): Promise<{ body: unknown; headers: Headers }> {
-    const { body: json, signal, timeoutMs = READ_TIMEOUT_MS } = sent;
-    const timeout = AbortSignal.timeout(timeoutMs);
+    const { signal, timeoutMs = READ_TIMEOUT_MS } = sent;
+    const until = performance.now() + timeoutMs;
+    const isRepeatable = route.startsWith('GET ') || 'idempotency_key' in ((sent.body ?? {}) as object);
+    for (let tries = 0; ;) {
+      const leftMs = until - performance.now();
+      try {
+        return await this.#sendOnce(route, { ...sent, timeoutMs: leftMs }, tries > 0);
+      } catch (error) {
+        tries += 1;
+        if (!isRepeatable || tries > this.#retries || !isTransient(error)) throw error;
+        const pauseMs = retryPauseMs(tries, error);
+        if (performance.now() + pauseMs > until) throw error;
+        await pause(pauseMs, signal);
+      }
+    }
+  }
+
+  async #sendOnce(
+    route: RouteKey,
+    sent: AnyRequest & SendOptions & { timeoutMs: number },
+    isRepeated: boolean,
+  ): Promise<{ body: unknown; headers: Headers }> {
+    const { body: json, signal, timeoutMs } = sent;
+    const timeout = AbortSignal.timeout(Math.ceil(timeoutMs));
     let response: Response;
     let text: string;
     try {
       response = await this.#fetch(this.#base + pathOf(route, sent), {
         method: route.split(' ', 1)[0],
-        headers: { ...this.#headers, ...(json ? { 'content-type': 'application/json' } : {}) },
+        headers: {
+          ...this.#headers,
+          ...(json ? { 'content-type': 'application/json' } : {}),
+          // The first request of the key may still run.
+          ...(json && isRepeated ? { prefer: `wait=${Math.ceil(timeoutMs / 1_000)}` } : {}),
+        },
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
         body: json === undefined ? undefined : JSON.stringify(json),
       });
       text = await response.text();
     } catch (cause) {
       if (timeout.aborted && !signal?.aborted)
-        throw new ToolCallError('DEADLINE_EXCEEDED', `No response within ${timeoutMs} ms`, { cause });
+        throw new ToolCallError('DEADLINE_EXCEEDED', `No response within ${Math.ceil(timeoutMs)} ms`, { cause });
       throw this.#unanswered(cause, signal);
     }
     const { headers, status } = response;
@@ -263,38 +417,23 @@ function pathOf(route: RouteKey, { path = {}, query = {} }: AnyRequest): string 
   return parameters.size === 0 ? filled : `${filled}?${parameters.toString()}`;
 }
 
-/** One server-sent event. */
-export interface ServerEvent {
-  id: string | undefined;
-  type: string;
-  data: string;
+/** Whether the same request may succeed later: the gateway was unreachable, or its refusal is of the moment. */
+function isTransient(error: unknown): boolean {
+  if (!(error instanceof ToolCallError)) return false;
+  const { code, status } = error;
+  if (code === 'CONNECTION_FAILED') return true;
+  return status > 0 && isErrorCode(code) && CATALOGUE[code].retryable;
 }
 
-/** Parses server-sent events from chunks of text that may be split anywhere. Comments are ignored. */
-export class EventParser {
-  #rest = '';
-
-  /** Adds a chunk. @returns the events that it completes */
-  push(chunk: string): ServerEvent[] {
-    this.#rest = (this.#rest + chunk).replaceAll('\r\n', '\n');
-    const parts = this.#rest.split('\n\n');
-    this.#rest = parts.pop() ?? '';
-    return parts.flatMap((part) => parseEvent(part) ?? []);
-  }
+/** Pause before repetition `n` (from 1) of a refused request, with jitter. */
+function retryPauseMs(n: number, error: unknown): number {
+  const named = error instanceof ToolCallError ? error.retryAfterMs : undefined;
+  return named ?? Math.min(RETRY_LONGEST_MS, RETRY_FIRST_MS * 2 ** (n - 1)) * (0.5 + Math.random() / 2);
 }
 
-function parseEvent(text: string): ServerEvent | undefined {
-  let id: string | undefined;
-  let type = 'message';
-  const data: string[] = [];
-  for (const line of text.split('\n')) {
-    const [, field, value = ''] = /^(\w+):? ?(.*)$/.exec(line) ?? [];
-    if (field === 'id') id = value;
-    else if (field === 'event') type = value;
-    else if (field === 'data') data.push(value);
-  }
-  return data.length === 0 ? undefined : { id, type, data: data.join('\n') };
-}
+/** 128 random bits. `crypto.randomUUID` is missing on pages without TLS. */
+const randomKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 function parse(text: string): unknown {
   try {

@@ -79,4 +79,4 @@ export type {
   WaitingCall,
 } from './program-state.js';
 export type { CallMessage } from './call-fields.js';
-export type { AcceptedBody, CallBody, CallRecord, CallState } from './resources/calls.js';
+export type { AcceptedBody, CallBody, CallEvent, CallRecord, CallState } from './resources/calls.js';

@@ -11,6 +11,7 @@ import {
   type Principal,
   type Approval,
   type EpochMs,
+  type CallEvent,
 } from '@toolfleet/contracts';
 import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
@@ -21,7 +22,7 @@ import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { hasRight, isMaker, toMaker, type CallAccess } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
-import { isFinal, type AsyncCallJob, type CallEvent, type CallStore, type StoredCall } from './call-store.js';
+import { isFinal, type AsyncCallJob, type CallStore, type StoredCall } from './call-store.js';
 import type { LostCalls } from './lost-calls.js';
 
 /** The session that a caller names, and the user it acts for: sessions of the same name of two users are different ones. */

@@ -1,4 +1,4 @@
-import type { CallBody, CallProgress, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
+import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
 /** What is known of an asynchronous call. */
 export interface StoredCall {
@@ -29,12 +29,6 @@ export interface StoredCall {
   /** JSON-RPC code of the error with which the server of the tool ended the call. */
   rpcCode?: number;
 }
-
-/** One event of a call, in order; `Last-Event-ID` resumes after its `id`. `done` has the whole result. */
-export type CallEvent =
-  | { id: string; type: 'accepted' | 'started' }
-  | ({ id: string; type: 'progress' } & Omit<CallProgress, 'task'>)
-  | { id: string; type: 'done'; state: CallState; result?: CallBody };
 
 /** An event before it has an id. */
 export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;

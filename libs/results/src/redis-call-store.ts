@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import {
   isOwnOutcome,
   type CallBody,
+  type CallEvent,
   type CallResult,
   type CallState,
   type EpochMs,
@@ -14,7 +15,7 @@ import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } 
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import { BODY_REF } from './redis-kept-results.js';
-import { CallStore, isFinal, type CallEvent, type NewCallEvent, type StoredCall } from './call-store.js';
+import { CallStore, isFinal, type NewCallEvent, type StoredCall } from './call-store.js';
 
 /** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;

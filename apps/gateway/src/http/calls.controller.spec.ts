@@ -6,7 +6,8 @@ import { Clock, SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, type CallEvent, type StoredCall } from '@toolfleet/results';
+import type { CallEvent } from '@toolfleet/contracts';
+import { AsyncCalls, type StoredCall } from '@toolfleet/results';
 import { CallsController } from './calls.controller.js';
 import { MemoryAccount } from '../server/memory-account.js';
 

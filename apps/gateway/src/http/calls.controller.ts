@@ -1,12 +1,12 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
-import { payloadOmitted, ToolError, type CallBody, type Principal } from '@toolfleet/contracts';
+import { payloadOmitted, ToolError, type CallBody, type CallEvent, type Principal } from '@toolfleet/contracts';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, isFinal, type CallEvent, type StoredCall } from '@toolfleet/results';
+import { AsyncCalls, isFinal, type StoredCall } from '@toolfleet/results';
 import { Serves } from '../server/routes.js';
 import { sendFile } from '../server/send-file.js';
 

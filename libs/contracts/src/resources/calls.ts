@@ -1,3 +1,4 @@
+import type { CallProgress } from '../call.js';
 import { callFieldSchemas, type CallFieldsOn } from '../call-fields.js';
 import type { JsonObject } from '../json.js';
 import {
@@ -182,6 +183,15 @@ const CALL = named(
 );
 /** An asynchronous call. `result` is present once the status is final. */
 export type CallStatus = Value<typeof CALL>;
+
+/**
+ * One event of an asynchronous call, in order; `Last-Event-ID` resumes after its `id`. `done` is the last and has the whole result, unless
+ * the call ended without one.
+ */
+export type CallEvent<Result = CallBody> =
+  | { id: string; type: 'accepted' | 'started' }
+  | ({ id: string; type: 'progress' } & Omit<CallProgress, 'task'>)
+  | { id: string; type: 'done'; state: CallState; result?: Result };
 
 const EXECUTE = named('Execute', {
   type: 'object',

@@ -482,6 +482,24 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
     expect(await listed()).toContain('sample_add');
   });
 
+  it('starts the command of an MCP server that fleetctl adds', async () => {
+    writeFileSync(join(stateDir, 'fleet.yaml'), '# mine\n');
+    const program = join(ROOT, 'tools/fleetctl/bin/fleetctl.mjs');
+    const command = [
+      process.execPath,
+      join(ROOT, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'),
+    ];
+    const words = ['sources', 'add', '--name', 'local', '--allow', '--', ...command, 'stdio'];
+    const { TOOLFLEET_URL: _url, TOOLFLEET_API_KEY: _key, ...env } = process.env;
+    const added = await promisify(execFile)(process.execPath, [program, ...words], {
+      env: { ...env, TOOLFLEET_STATE_DIR: stateDir },
+    });
+    expect(added.stderr).toMatch(/is an MCP server \(.*\) with \d+ tools: echo, .*; adding it as local\n/);
+    expect(added.stdout).toMatch(/^The fleet has started local with \d+ tools\n[^]*fleetctl call local_/);
+    expect((await call('local_echo', { message: 'hello' })).body).toMatchObject({ success: true });
+    writeFileSync(join(stateDir, 'fleet.yaml'), '{}');
+  });
+
   it('starts every process again that is killed under load, and loses no accepted call', async () => {
     const local = () => JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
     const pidOf = (name: string) =>

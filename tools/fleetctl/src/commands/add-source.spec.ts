@@ -1,7 +1,8 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { folder, routes, run, seen, serveGateway, url } from '../fleetctl.fixture.js';
 
@@ -16,7 +17,31 @@ const document = (servers: object[]) =>
   });
 const GET_PET = { name: 'pet_store_getPet', parameters: { type: 'object', properties: {}, required: ['id'] } };
 
-/** Servers of documents, and one that speaks MCP. */
+/** What a small MCP server says to a message; nothing to notifications. */
+const answerMcp = ({ id, method }: { id?: number; method: string }): string | undefined => {
+  const serverInfo = { name: 'crm', version: '3' };
+  const results: Record<string, object> = {
+    initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo },
+    'tools/list': { tools: [{ name: 'find', inputSchema: { type: 'object' } }] },
+  };
+  const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'unknown' } };
+  return id === undefined ? undefined : JSON.stringify({ jsonrpc: '2.0', id, ...answer });
+};
+/** The same server over standard input and output. */
+const LOCAL_SERVER = `const answer = ${answerMcp.toString()};
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const text = answer(JSON.parse(line));
+  if (text) console.log(text);
+});`;
+
+/** The same over HTTP, which knows no GET. */
+async function postMcp(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const text = answerMcp((await json(request)) as Parameters<typeof answerMcp>[0]);
+  if (text === undefined) response.writeHead(202).end();
+  else response.setHeader('content-type', 'application/json').end(text);
+}
+
+/** Servers of documents, and two that speak MCP. */
 let site: Server;
 let origin: string;
 let file: string;
@@ -24,7 +49,8 @@ beforeAll(async () => {
   site = createServer((request, response) => {
     if (request.url === '/openapi.json') response.end(document([{ url: '/v1' }]));
     else if (request.url === '/page') response.end('<html></html>');
-    else response.writeHead(request.url === '/mcp' ? 405 : 404).end();
+    else if (request.method === 'POST' && request.url === '/mcp') void postMcp(request, response);
+    else response.writeHead(request.url === '/closed' ? 401 : 404).end();
   });
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
   origin = `http://127.0.0.1:${(site.address() as AddressInfo).port}`;
@@ -66,16 +92,21 @@ describe('sources add <url|file>', () => {
 
   it('registers an MCP server, and offers no tool that awaits approval', async () => {
     const { code, out, error } = await run(['sources', 'add', `${origin}/mcp`, '--name', 'crm']);
-    expect([code, error]).toEqual([0, `${origin}/mcp looks like an MCP server; adding it as crm\n`]);
+    expect([code, error]).toEqual([0, `${origin}/mcp is an MCP server (crm 3) with 1 tools: find; adding it as crm\n`]);
     expect(out).not.toContain('fleetctl call');
     expect(registered()).toMatchObject({ path: '/api/v1/sources/mcp', body: { name: 'crm', url: `${origin}/mcp` } });
+  });
+
+  it('registers an MCP server that asks for a credential', async () => {
+    const { error } = await run(['sources', 'add', `${origin}/closed`, '--name', 'closed']);
+    expect(error).toBe(`${origin}/closed is an MCP server that asks for a credential; adding it as closed\n`);
   });
 
   it.each<[string, () => string[], number, string]>([
     ['an MCP server without a name', () => [`${origin}/mcp`], 2, '--name NAME'],
     ['a page', () => [`${origin}/page`], 1, 'is not an OpenAPI 3 document'],
-    ['nothing', () => [`${origin}/nothing`], 1, 'answers with HTTP 404'],
-    ['a command', () => ['mcp-files'], 2, 'mcp_servers:'],
+    ['nothing', () => [`${origin}/nothing`], 1, 'answers a GET with HTTP 404, and does not answer MCP'],
+    ['a command for another fleet', () => ['npx -y mcp-files'], 2, 'only the fleet that npm start runs'],
     ['what cannot be reached', () => ['http://127.0.0.1:1/mcp'], 1, 'sources add mcp NAME'],
     ['another fleet', () => [file, '--allow'], 2, 'npm start runs here'],
   ])('refuses %s and says what to do', async (_what, words, code, message) => {
@@ -100,5 +131,58 @@ describe('sources add <url|file>', () => {
     expect(first).toMatchObject({ code: 1, error: expect.stringContaining('--allow lets the fleet') });
     expect(await run(['sources', 'add', '--allow', file], local)).toMatchObject({ code: 0 });
     expect([refusals, await readFile(allowed, 'utf8')]).toEqual([4, `${origin}\n`]);
+  });
+
+  it('starts a command once, declares it where npm start runs the fleet, and waits for its tools', async () => {
+    const state = join(folder, 'commands');
+    const config = join(state, 'fleet.yaml');
+    await mkdir(state, { recursive: true });
+    await writeFile(join(state, 'local.json'), JSON.stringify({ url, api_key: 'local' }));
+    await writeFile(
+      config,
+      '# mine\nmcp_servers: # local\n    # the other\n    other: { url: https://a.example }\nbudget: {}\n',
+    );
+    const local = { env: { TOOLFLEET_STATE_DIR: state } };
+    const server = ['--', process.execPath, '-e', LOCAL_SERVER];
+    const add = (...words: string[]) => run(['sources', 'add', '--name', 'all', ...words], local);
+    const refused = await add(...server);
+    expect(refused).toMatchObject({
+      code: 1,
+      error: expect.stringMatching(/is an MCP server \(crm 3\) with 1 tools: find; adding it as all\n/),
+    });
+    expect(refused.error).toContain('--allow lets the fleet that npm start runs here start it');
+    let looks = 0;
+    routes.set('GET /api/v1/sources/mcp/all', () => {
+      looks += 1;
+      const found = { id: 'mcp/all', state: looks < 3 ? 'pending' : 'ok', tools: ['all_find'] };
+      return looks === 1
+        ? { status: 404, body: { error: 'No source', code: 'NOT_FOUND' } }
+        : { status: 200, body: found };
+    });
+    routes.set('GET /api/v1/tools/all_find', () => ({ status: 200, body: { ...GET_PET, name: 'all_find' } }));
+    const added = await add('--allow', '--fields', '{"memory_limit_mb": 64}', ...server);
+    expect(added).toMatchObject({
+      code: 0,
+      out: 'The fleet has started all with 1 tools\n\nfleetctl call all_find --id …\n',
+    });
+    const entry = { command: process.execPath, args: ['-e', LOCAL_SERVER], memory_limit_mb: 64 };
+    expect(await readFile(config, 'utf8')).toBe(
+      `# mine\nmcp_servers: # local\n    all: ${JSON.stringify(entry)}\n    # the other\n    other: { url: https://a.example }\nbudget: {}\n`,
+    );
+    expect(await add('--allow', ...server)).toMatchObject({
+      code: 2,
+      error: expect.stringContaining('choose another'),
+    });
+    await writeFile(config, 'mcp_servers: {}\n');
+    expect(await add('--allow', ...server)).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('cannot be extended; add this'),
+    });
+    expect(await add('--allow', 'no-such-command -y')).toMatchObject({
+      code: 2,
+      error: expect.stringContaining('neither a URL, nor a file, nor a command'),
+    });
+    const silent = ['--', process.execPath, '-e', 'console.error("no config"); process.exit(3)'];
+    expect(await add('--allow', ...silent)).toMatchObject({ code: 1, error: expect.stringContaining('no config') });
   });
 });

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RouteAnswer, SourceStatus } from '@toolfleet/client';
@@ -10,6 +10,7 @@ import type { CommandContext } from '../command.js';
 import { getTool, type Gateway } from '../gateway.js';
 import { jsonText, plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
+import { addCommand, commandName, describeServer } from './add-command.js';
 import { exampleCall } from './tools.js';
 import { showFindings } from './source-findings.js';
 
@@ -33,30 +34,55 @@ type Registered = Partial<RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAns
   message: string;
 };
 
-/** `fleetctl sources add`: a kind, a name and a URL or file, or only the latter. */
+/** `fleetctl sources add`: a kind, a name and a URL or file; or only a URL, a file or a command. */
 export async function addSource(context: CommandContext, words: readonly string[]): Promise<number> {
-  const { gateway, json, terminal, line } = context;
-  const wanted = words.length === 1 ? await discover(context, words[0]!) : readWanted(words);
+  const { gateway, terminal, line } = context;
+  const command = commandOf(words, line.rest);
+  if (command) {
+    const name = optionValue(line, 'name') ?? toName(commandName(command), command.join(' '));
+    const { tools = [], ...source } = await addCommand(context, command, name, isLocal(gateway().connection));
+    return showAdded(context, {
+      message: `The fleet has started ${name} with ${tools.length} tools`,
+      ...source,
+      registered: tools,
+    });
+  }
+  const headers = Object.fromEntries(optionValues(line, 'header').map(toHeader));
+  const wanted = words.length === 1 ? await discover(context, words[0]!, headers) : readWanted(words);
   const { kind, name, where } = wanted;
   const fields = await readJsonObject(optionValue(line, 'fields'), '--fields', () => terminal.readInput());
-  const headers = Object.fromEntries(optionValues(line, 'header').map(toHeader));
   const body: JsonObject = { ...fields, ...(kind === 'mcp' ? { url: where } : readDocument(where)), name };
   if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
   const visibility = optionValue(line, 'visibility');
   if (visibility !== undefined) body['visibility'] = visibility;
   Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
   const waitMs = hasSwitch(line, 'allow') ? allow(gateway(), wanted.origins) : 0;
-  const made: Registered = await register(gateway(), kind, body, waitMs);
+  return showAdded(context, { name, ...(await register(gateway(), kind, body, waitMs)) });
+}
+
+/** The command line of a local server: what follows `--`, or one argument that is neither a URL nor a file. */
+function commandOf(words: readonly string[], rest: readonly string[]): readonly string[] | undefined {
+  if (rest.length > 0) return rest;
+  const [where = '', ...more] = words;
+  const isCommand = more.length === 0 && !/^https?:\/\//i.test(where) && !existsSync(where);
+  return isCommand ? where.trim().split(/\s+/) : undefined;
+}
+
+/** Prints what was added, and a first call of one of its tools. */
+async function showAdded(
+  { gateway, json, terminal, signal }: CommandContext,
+  made: Registered & { name: string },
+): Promise<number> {
   if (json) {
     terminal.out(`${jsonText(made, 2)}\n`);
     return EXIT.ok;
   }
   terminal.out(`${plain(made.message)}\n`);
   showFindings(terminal, { ...made, notes: made.warnings });
-  if (made.refused?.length) terminal.out(`  after a correction: fleetctl sources refresh ${name}\n`);
+  if (made.refused?.length) terminal.out(`  after a correction: fleetctl sources refresh ${made.name}\n`);
   const quarantined = new Set(made.quarantined?.map((one) => one.name));
   const first = (made.operations_registered ?? made.registered)?.find((tool) => !quarantined.has(tool));
-  if (first !== undefined) terminal.out(`\n${exampleCall(await getTool(gateway(), first, context.signal))}\n`);
+  if (first !== undefined) terminal.out(`\n${exampleCall(await getTool(gateway(), first, signal))}\n`);
   return EXIT.ok;
 }
 
@@ -67,12 +93,16 @@ function readWanted([kind, name, where]: readonly string[]): Wanted {
 }
 
 /** Finds out what a URL or file is, and prints it. The reader is imported on demand, because the converter is large. */
-async function discover({ line, terminal }: CommandContext, where: string): Promise<Wanted> {
+async function discover(
+  { line, terminal }: CommandContext,
+  where: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<Wanted> {
   const { lookAt } = await import('../openapi/look.js');
-  const look = await lookAt(where);
+  const look = await lookAt(where, headers);
   const name = optionValue(line, 'name') ?? nameOf(where, look.kind === 'openapi' ? look.title : '');
   if (look.kind === 'mcp') {
-    terminal.error(`${where} looks like an MCP server; adding it as ${name}\n`);
+    terminal.error(`${where} is ${describeServer(look)}; adding it as ${name}\n`);
     return { kind: 'mcp', name, where, origins: originsOf(where) };
   }
   const { title, version, operations, origins } = look;
@@ -90,6 +120,11 @@ function nameOf(where: string, title: string): string {
   const labels = url && !/^[\d.]+$|^\[|^localhost$/.test(url.hostname) ? url.hostname.split('.') : [];
   const told = labels.filter((label) => !/^(www|api|mcp)$/.test(label));
   const text = url ? (told.at(-2) ?? told[0] ?? title) : basename(where, extname(where));
+  return toName(text, where);
+}
+
+/** The part of a text that can name a source. @throws CliError when nothing is left */
+function toName(text: string, where: string): string {
   const name = text
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '_')

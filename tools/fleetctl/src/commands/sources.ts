@@ -10,11 +10,11 @@ import { showFindings } from './source-findings.js';
 /** `fleetctl sources`. */
 export const sources: Command = {
   usage:
-    'sources [list] | sources show <source> | sources add <url|file> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
+    'sources [list] | sources show <source> | sources add <url|file|command> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
   summary: 'Manage sources of tools: administrators of their tenant, operators of all',
   options: [
-    ['--name <name>', 'add <url|file>: instead of a name made from the file or the host'],
-    ['--allow', 'add: lets the fleet that npm start runs here connect to the source'],
+    ['--name <name>', 'add <url|file|command>: instead of a name made from it'],
+    ['--allow', 'add: lets the fleet that npm start runs here connect to the source, or start the command'],
     ['--header <"Name: value">', 'add: sent with every request to the source; may be repeated'],
     ['--prefix <text>', 'add: names the tools <text>_<tool>; by default the name of the source, "" for none'],
     ['--fields <JSON>', 'add: further fields of the registration; @file reads a file, - standard input'],
@@ -28,7 +28,9 @@ export const sources: Command = {
   },
   async run(context) {
     const [verb = 'list', ...rest] = context.words;
-    const counts = { list: [0], show: [1], add: [1, 3], refresh: [1], remove: [1] }[verb];
+    const { length: afterDashes } = context.line.rest;
+    const adds = afterDashes > 0 ? [0] : [1, 3];
+    const counts = { list: [0], show: [1], add: adds, refresh: [1], remove: [1] }[verb];
     if (!counts?.includes(rest.length)) throw new CliError(`usage: fleetctl ${sources.usage}`, EXIT.usage);
     if (verb === 'list') return list(context);
     if (verb === 'add') return addSource(context, rest);

@@ -1,12 +1,12 @@
-import { existsSync } from 'node:fs';
 import { isJsonObject, isToolError } from '@toolfleet/contracts';
 import { convertDocument, DEFAULT_MAX_SPEC_BYTES, parseSpec } from '@toolfleet/openapi';
 import { CliError, EXIT } from '../cli-error.js';
+import { inspectUrl, type InspectedServer } from '../inspect-server.js';
 import { fetchFailure, readSpec, readSpecBody } from './read-spec.js';
 
 /** What a file or an address is, as this machine sees it. */
 export type Look =
-  | { kind: 'mcp' }
+  | ({ kind: 'mcp' } & InspectedServer)
   | {
       kind: 'openapi';
       /** `info.title`. */
@@ -18,35 +18,48 @@ export type Look =
     };
 
 const LOOK_TIMEOUT_MS = 10_000;
-/** How MCP servers refuse a GET without a session: MCP 2025-11-25 Streamable HTTP asks for 405; others miss a key, a header or a media type. */
-const REFUSALS = new Set([400, 401, 403, 405, 406, 415]);
 
 /**
  * Finds out whether a file or URL is an OpenAPI document or an MCP server.
+ * @param headers sent with every request
  * @throws CliError when it is neither, or cannot be reached from here
  */
-export async function lookAt(where: string): Promise<Look> {
-  if (!/^https?:\/\//i.test(where)) {
-    if (existsSync(where)) return lookAtDocument(where, undefined, () => readSpec(where, DEFAULT_MAX_SPEC_BYTES));
-    throw new CliError(
-      `${where} is neither a URL nor a file. A command that speaks MCP over standard input and output belongs into the configuration file:\n  mcp_servers:\n    NAME: { command: ${where.split(' ', 1)[0]!}, args: [] }`,
-      EXIT.usage,
-    );
-  }
-  const response = await request(where);
+export async function lookAt(where: string, headers: Readonly<Record<string, string>> = {}): Promise<Look> {
+  if (!/^https?:\/\//i.test(where))
+    return lookAtDocument(where, undefined, () => readSpec(where, DEFAULT_MAX_SPEC_BYTES));
+  const response = await request(where, headers);
   const type = response.headers.get('content-type') ?? '';
-  if (REFUSALS.has(response.status) || (response.ok && type.includes('text/event-stream'))) {
+  if (!response.ok || type.includes('text/event-stream')) {
     await response.body?.cancel();
-    return { kind: 'mcp' };
+    return lookAtServer(where, headers, new CliError(`${where} answers a GET with HTTP ${response.status}`));
   }
-  if (!response.ok) throw new CliError(`${where} answers with HTTP ${response.status}`, EXIT.failed);
-  return lookAtDocument(where, where, () => readSpecBody(response, DEFAULT_MAX_SPEC_BYTES));
+  try {
+    return await lookAtDocument(where, where, () => readSpecBody(response, DEFAULT_MAX_SPEC_BYTES));
+  } catch (error) {
+    // Some MCP servers answer a GET with a page.
+    return lookAtServer(where, headers, error as Error);
+  }
 }
 
-async function request(url: string): Promise<Response> {
+/** @param asDocument what is wrong with it as a document @throws CliError with both faults when it does not speak MCP either */
+async function lookAtServer(
+  where: string,
+  headers: Readonly<Record<string, string>>,
+  asDocument: Error,
+): Promise<Look> {
+  try {
+    return { kind: 'mcp', ...(await inspectUrl(where, headers)) };
+  } catch (error) {
+    throw new CliError(
+      `${asDocument.message}, and does not answer MCP (${(error as Error).message}). If you know what it is: sources add mcp NAME ${where}, or sources add openapi NAME ${where}`,
+    );
+  }
+}
+
+async function request(url: string, headers: Readonly<Record<string, string>>): Promise<Response> {
   const accept = 'application/json, application/yaml, text/event-stream, */*;q=0.5';
   try {
-    return await fetch(url, { headers: { accept }, signal: AbortSignal.timeout(LOOK_TIMEOUT_MS) });
+    return await fetch(url, { headers: { accept, ...headers }, signal: AbortSignal.timeout(LOOK_TIMEOUT_MS) });
   } catch (error) {
     throw new CliError(
       `${url} cannot be reached from here (${fetchFailure(error)}). If the fleet can reach it, say what it is: sources add mcp NAME ${url}, or sources add openapi NAME ${url}`,

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { killAtRandom } from '../fleet/random-kills.js';
-import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+import { killAtRandom, type Killed } from '../fleet/random-kills.js';
+import { TestFleet, type Answer, type Ask } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 /** Calls go on until so many processes were killed. */
@@ -20,7 +20,10 @@ const IN_FLIGHT = 12;
 const KILL_AFTER = { least: 100, spread: 900 };
 /** Longest time in which a call ends, with several kills meanwhile. */
 const END_WITHIN_MS = 180_000;
-const KILLED: readonly ServiceName[] = ['gateway', 'gateway', 'records', 'mcp-executor', 'budget', 'registry'];
+const KILLED: readonly Killed[] = [
+  ...(['gateway', 'gateway', 'records', 'mcp-executor', 'budget', 'registry'] as const),
+  ...(['nats', 'redis'] as const),
+];
 const FINAL = ['succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown'];
 
 let server: CountingMcpServer;

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
-import { killAtRandom } from '../fleet/random-kills.js';
-import { TestFleet, type Answer, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+import { killAtRandom, type Killed } from '../fleet/random-kills.js';
+import { TestFleet, type Answer, type Ask } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 /** Programs go on until so many processes were killed. */
@@ -20,7 +20,10 @@ const IN_FLIGHT = 8;
 const KILL_AFTER = { least: 100, spread: 1_400 };
 /** Longest time in which a program ends, with several kills meanwhile. */
 const END_WITHIN_MS = 300_000;
-const KILLED: readonly ServiceName[] = ['gateway', 'gateway', 'python-sandbox', 'records', 'mcp-executor'];
+const KILLED: readonly Killed[] = [
+  ...(['gateway', 'gateway', 'python-sandbox', 'python-sandbox', 'records', 'mcp-executor', 'budget'] as const),
+  ...(['nats', 'redis'] as const),
+];
 const FINAL = ['succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown'];
 
 /** Programs by kind; `id` begins the texts of their notes. `maybe` are effects that may happen, at most once. */

@@ -6,11 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebhookReceiver } from '../../apps/records/spec/webhook-receiver.js';
-import { killAtRandom } from '../fleet/random-kills.js';
+import { killAtRandom, type Killed } from '../fleet/random-kills.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const ALL = process.env['FAILURE_SEEDS'] === 'all';
 const KILLS = Number(process.env['FAILURE_KILLS'] ?? (ALL ? 100 : 4));
+const KILLED: readonly Killed[] = ['records', 'gateway', ...(ALL ? (['nats', 'redis'] as const) : [])];
 const IN_FLIGHT = 4;
 /** Between two calls of a caller: each call is three deliveries, so that many more calls would test the machine. */
 const BETWEEN_MS = 100;
@@ -77,7 +78,7 @@ describe('webhooks while services are killed', () => {
         await sleep(BETWEEN_MS);
       }
     });
-    await killAtRandom(fleet, { names: ['records', 'gateway'], kills: KILLS, pauseMs: { least: 200, spread: 600 } });
+    await killAtRandom(fleet, { names: KILLED, kills: KILLS, pauseMs: { least: 200, spread: 600 } });
     isOver = true;
     await Promise.all(calling);
     receiver.answers.clear();

@@ -11,14 +11,25 @@ const MIB = 1024 * 1024;
 let serial = 0;
 
 /** One call; what becomes of it is the fleet's business. */
-async function call({ url, key }, tool, args, fields = {}) {
+const call = (to, tool, args, fields = {}) => send(to, tool, JSON.stringify({ arguments: args, ...fields }));
+
+async function send({ url, key }, tool, body) {
   const response = await fetch(`${url}/api/v1/tools/${tool}/execute`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ arguments: args, ...fields }),
+    body,
   });
   return response.json();
 }
+
+/** The same call again and again; written once, so that the attack costs the machine little. */
+function repeatBody(to, args) {
+  const body = Buffer.from(JSON.stringify({ arguments: args }));
+  return repeat(6, () => send(to, 'calculator', body));
+}
+
+const namesUpTo = (count) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`argument_${index}`, index]));
 
 /** Requests a minute of the largest rate class of customers (`enterprise`). */
 const REQUESTS_PER_MINUTE = 500;
@@ -139,6 +150,23 @@ export const ATTACKS = {
       ),
     );
   },
+
+  'slow selections of large results': (to) => {
+    const text = 'word '.repeat(100_000);
+    const select = '$..[?count($..[?@ == 1]) > 5]';
+    return repeat(20, () => {
+      const args = { text: `${(serial += 1)} ${text}`, operation: 'split', separator: ' ' };
+      return call(to, 'text_process', args, { select });
+    });
+  },
+
+  'bodies of 400,000 names': (to) => repeatBody(to, namesUpTo(400_000)),
+  'bodies of a million numbers': (to) =>
+    repeatBody(to, { text: Array.from({ length: 1_000_000 }, (_, index) => index % 10) }),
+  'bodies of 24,000 different names': (to) => repeatBody(to, namesUpTo(24_000)),
+  'bodies of 4,900 different names': (to) => repeatBody(to, namesUpTo(4_900)),
+  'bodies of 300,000 names in a text': (to) => repeatBody(to, { args: JSON.stringify(namesUpTo(300_000)) }),
+  'bodies of 3.9 million escaped quotes': (to) => repeatBody(to, { expression: '"'.repeat(3_900_000) }),
 
   'batches of 100 calls': ({ url, key }) =>
     repeat(

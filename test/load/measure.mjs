@@ -29,6 +29,24 @@ export function memoryKib(pid) {
   return { rss: read('Rss'), pss: read('Pss') };
 }
 
+/** What the main thread of a process had of the machine so far, in ms: time on a core, and time for which it was ready and had none. */
+export function mainThreadMs(pid) {
+  const [ran, waited] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ').map(Number);
+  return { ran: ran / 1e6, waited: waited / 1e6 };
+}
+
+/** Memory of a process and its descendants in MiB; pages that they share count once. */
+export function treeMiB(pid) {
+  const kib = processTree(pid).map((each) => {
+    try {
+      return memoryKib(each).pss;
+    } catch {
+      return 0; // Ended meanwhile.
+    }
+  });
+  return Math.round(kib.reduce((sum, each) => sum + each, 0) / 1024);
+}
+
 /** Pids of a process and its descendants. */
 export function processTree(pid) {
   let children = [];

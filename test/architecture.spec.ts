@@ -453,6 +453,20 @@ function unnamedInputs(
   });
 }
 
+describe('what users run on their own Node', () => {
+  it('is compiled with the types of the oldest one', () => {
+    const own = (name: string) => JSON.parse(readFileSync(join(ROOT, name, 'tsconfig.json'), 'utf8')) as Project;
+    interface Project {
+      extends: string;
+      references?: { path: string }[];
+    }
+    const published = new Set(['libs/client', 'tools/fleetctl']);
+    for (const name of published) for (const { path } of own(name).references ?? []) published.add(join(name, path));
+    expect(published.size).toBeGreaterThan(2);
+    for (const name of published) expect(own(name).extends, name).toBe('../../tsconfig.node20.json');
+  });
+});
+
 describe('the cache of nx', () => {
   it('knows what the specs of a project read outside of it', () => {
     const { targetDefaults } = JSON.parse(readFileSync(join(ROOT, 'nx.json'), 'utf8')) as {

@@ -64,7 +64,7 @@ function findRoleFaults({ roles = {} }: SignInSettings, path: string): Fault[] {
 }
 
 function findIssuerFaults(issuer: string, path: string): Fault[] {
-  const url = URL.parse(issuer);
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
   if (!url || !['https:', 'http:'].includes(url.protocol)) return [{ path, message: 'must be an https URL' }];
   if (url.search || url.hash || url.username)
     return [

@@ -65,14 +65,15 @@ async function connect(context: CommandContext, path: Source): Promise<number> {
  * @param source as it is listed: its address tells the servers of sources apart
  */
 async function signIn({ gateway, terminal }: CommandContext, path: Source, source: string): Promise<number> {
-  const redirected = Promise.withResolvers<string>();
+  let onRedirect: (query: string) => void;
+  const redirected = new Promise<string>((resolve) => (onRedirect = resolve));
   const server = createServer((request, response) => {
     const { pathname, search } = new URL(request.url ?? '/', 'http://127.0.0.1');
     if (pathname !== `/connected/${source}`) return void response.writeHead(404).end();
     response
       .writeHead(200, { 'content-type': 'text/plain' })
       .end('You can close this page and go back to the terminal.\n');
-    redirected.resolve(search.slice(1));
+    onRedirect(search.slice(1));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
@@ -83,7 +84,7 @@ async function signIn({ gateway, terminal }: CommandContext, path: Source, sourc
     });
     terminal.error(`Open this address in a browser:\n`);
     terminal.out(`${begun.authorization_url}\n`);
-    const redirect = await redirected.promise;
+    const redirect = await redirected;
     const connected = await gateway().request('POST /api/v1/connections/finish', { body: { redirect, redirect_uri } });
     terminal.error(`Connected: calls of ${connected.source} act as you\n`);
     return EXIT.ok;

@@ -192,6 +192,9 @@ it('is summed by key and source, forecast and billed: exact, for all tenants or 
   );
   expect(paid.length).toBeGreaterThan(0);
   for (const row of paid) expect([keyIds.has(row.key_id), row.source]).toEqual([true, 'plugin/plugin.compute']);
+  const budgets = await ask('/api/v1/budgets', fleet.adminKey);
+  const used = (usage.rows as { tokens: number }[]).reduce((sum, row) => sum + row.tokens, 0);
+  expect((budgets.budgets as { spent_tokens: number }[])[0]?.spent_tokens).toBe(used);
   const own = await ask('/api/v1/billing', fleet.adminKey);
   const all = await ask('/api/v1/billing', fleet.operatorKey);
   const tenants = (bill: typeof own) => new Set((bill.rows as { tenant_id: string }[]).map((row) => row.tenant_id));

@@ -18,7 +18,7 @@ const row = (callId: string, more: Partial<LedgerRow> = {}): LedgerRow => ({
   user_id: 'ann',
   tool_name: 'calculator',
   tokens: 100,
-  real_tokens: 0,
+  real_tokens: 40,
   micro_usd: 10,
   success: true,
   provenance: 'live',
@@ -49,7 +49,7 @@ function conformance(
       const { store } = await make();
       await Promise.all([store.append([row('a'), row('b')]), store.append([row('a')])]);
       await store.append([row('a', { micro_usd: 999 }), row('a', { tenant_id: 'other' })]);
-      expect(await store.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 2, tokens: 200, micro_usd: 20 }]);
+      expect(await store.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 2, tokens: 80, micro_usd: 20 }]);
       await store.close();
     });
 
@@ -57,18 +57,18 @@ function conformance(
       const { store } = await make();
       await store.append([
         row('a'),
-        row('b', { tool_name: 'web_search', micro_usd: 4_000, tokens: 2_000 }),
+        row('b', { tool_name: 'web_search', micro_usd: 4_000, tokens: 2_000, real_tokens: 1_500 }),
         row('c', { user_id: 'bob', agent_id: 'planner', charged_at: NOON + 13 * HOUR }),
         row('d', { tenant_id: 'zeta' }),
       ]);
       expect(await store.sums({ tenantId: 'acme', groupBy: ['day', 'tool'] })).toEqual([
-        { day: '2026-11-21', tool_name: 'calculator', calls: 1, tokens: 100, micro_usd: 10 },
-        { day: '2026-11-21', tool_name: 'web_search', calls: 1, tokens: 2_000, micro_usd: 4_000 },
-        { day: '2026-11-22', tool_name: 'calculator', calls: 1, tokens: 100, micro_usd: 10 },
+        { day: '2026-11-21', tool_name: 'calculator', calls: 1, tokens: 40, micro_usd: 10 },
+        { day: '2026-11-21', tool_name: 'web_search', calls: 1, tokens: 1_500, micro_usd: 4_000 },
+        { day: '2026-11-22', tool_name: 'calculator', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
       expect(await store.sums({ tenantId: 'acme', groupBy: ['user'], toolName: 'calculator' })).toEqual([
-        { user_id: 'ann', calls: 1, tokens: 100, micro_usd: 10 },
-        { user_id: 'bob', calls: 1, tokens: 100, micro_usd: 10 },
+        { user_id: 'ann', calls: 1, tokens: 40, micro_usd: 10 },
+        { user_id: 'bob', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
       expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], userId: 'bob' }))[0]?.agent_id).toBe('planner');
       await store.append([
@@ -77,21 +77,21 @@ function conformance(
       ]);
       expect(await store.sums({ tenantId: 'keyed', groupBy: ['key', 'source'] })).toEqual(
         expect.arrayContaining([
-          { key_id: 'k1', source: 'mcp/crm', calls: 1, tokens: 100, micro_usd: 10 },
-          { calls: 1, tokens: 100, micro_usd: 10 },
+          { key_id: 'k1', source: 'mcp/crm', calls: 1, tokens: 40, micro_usd: 10 },
+          { calls: 1, tokens: 40, micro_usd: 10 },
         ]),
       );
       await store.pseudonymise({ tenantId: 'keyed' }, 'purged-1', () => false);
       expect(await store.sums({ tenantId: 'purged-1', groupBy: ['key'] })).toEqual([
-        { calls: 2, tokens: 200, micro_usd: 20 },
+        { calls: 2, tokens: 80, micro_usd: 20 },
       ]);
       expect(await store.sums({ groupBy: ['tenant'], toAt: NOON + 1 })).toEqual([
-        { tenant_id: 'acme', calls: 2, tokens: 2_100, micro_usd: 4_010 },
-        { tenant_id: 'purged-1', calls: 2, tokens: 200, micro_usd: 20 },
-        { tenant_id: 'zeta', calls: 1, tokens: 100, micro_usd: 10 },
+        { tenant_id: 'acme', calls: 2, tokens: 1_540, micro_usd: 4_010 },
+        { tenant_id: 'purged-1', calls: 2, tokens: 80, micro_usd: 20 },
+        { tenant_id: 'zeta', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
       expect(await store.sums({ tenantId: 'acme', groupBy: [], fromAt: NOON + HOUR })).toEqual([
-        { calls: 1, tokens: 100, micro_usd: 10 },
+        { calls: 1, tokens: 40, micro_usd: 10 },
       ]);
       expect(await store.sums({ tenantId: 'nobody', groupBy: ['day'] })).toEqual([]);
       await store.close();
@@ -106,8 +106,8 @@ function conformance(
       ]);
       const sums = await store.spentSince('acme', NOON, NOON - 24 * HOUR);
       expect(Object.fromEntries(sums.map((sum) => [sum.scope, [sum.microUsd, sum.tokens]]))).toEqual({
-        tenant: [15, 75],
-        [`day:${epochDay(NOON)}`]: [10, 70],
+        tenant: [15, 115],
+        [`day:${epochDay(NOON)}`]: [10, 110],
         'request:r': [7, 70],
         'agent:g': [7, 70],
         'task:k': [7, 70],
@@ -148,9 +148,7 @@ function conformance(
       const again = await reopen();
       await again.append([row('kept', { charged_at: NOON - 7 * day }), row('later', { charged_at: NOON - 9 * day })]);
       expect(await again.rollUpBefore(NOON - 7 * day)).toBe(2);
-      expect(await again.sums({ tenantId: 'acme', groupBy: [] })).toEqual([
-        { calls: 9, tokens: 1_000, micro_usd: 100 },
-      ]);
+      expect(await again.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 9, tokens: 301, micro_usd: 100 }]);
       await again.close();
     });
 
@@ -159,7 +157,7 @@ function conformance(
       await store.append(Array.from({ length: 1_200 }, (_, i) => row(`c${i}`, { micro_usd: 5_000_000_000 })));
       expect((await store.sums({ tenantId: 'acme', groupBy: [] }))[0]).toEqual({
         calls: 1_200,
-        tokens: 120_000,
+        tokens: 48_000,
         micro_usd: 6_000_000_000_000,
       });
       await store.close();

@@ -89,7 +89,6 @@ type UsageDailyTable = Pick<
   | 'caller_agent_id'
   | 'key_id'
   | 'source'
-  | 'total_tokens'
   | 'real_tokens'
   | 'micro_usd'
 > & { calls: number };
@@ -222,7 +221,7 @@ export class UsageLedger {
   }
 
   /**
-   * Sums per group, ordered by group. Days are UTC days of the charge. A day whose rows are gone is in a report from the instant it
+   * Sums per group, ordered by group. Tokens are those that tools reported, as budgets count them. Days are UTC days of the charge. A day whose rows are gone is in a report from the instant it
    * started, as a whole.
    */
   async sums(query: UsageQuery): Promise<UsageSum[]> {
@@ -233,7 +232,7 @@ export class UsageLedger {
       .select(columns)
       .select([
         sql<number>`cast(coalesce(sum(calls), 0) as bigint)`.as('calls'),
-        sql<number>`cast(coalesce(sum(total_tokens), 0) as bigint)`.as('tokens'),
+        sql<number>`cast(coalesce(sum(real_tokens), 0) as bigint)`.as('tokens'),
         sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
       ]);
     for (const column of columns) select = select.groupBy(column).orderBy(column);
@@ -266,7 +265,6 @@ export class UsageLedger {
         'source',
         'tool_name',
         'day',
-        'total_tokens',
         'real_tokens',
         'micro_usd',
       ])

@@ -184,13 +184,15 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       // A gateway that took the program over asks the same.
       expect((await ofProgram('a2', 'd1')).approval?.call_id).toBe('a1');
       expect((await approvals.show('p1', false)).approval?.call_id).toBe('a1');
-      await decide(approvals, 'a1', 'approve', 'bob');
+      // Its id is enough while it has asked once.
+      expect(await decide(approvals, 'p1', 'approve', 'bob')).toMatchObject({ approval: { call_id: 'a1' }, due: true });
       expect(await ofProgram('a3', 'd1')).toMatchObject({ granted: true, approval: { call_id: 'a1' } });
       expect((await ofProgram('a4', 'd2')).approval).toMatchObject({ call_id: 'a4', state: 'pending' });
       // It asks something else than before, and does not wait for that any more.
       expect((await ofProgram('a5', 'd3')).approval?.call_id).toBe('a5');
       expect((await approvals.show('a4', false)).approval?.state).toBe('invalidated');
       expect(await decide(approvals, 'a4', 'approve', 'bob')).toMatchObject({ changed: false, due: false });
+      expect(await decide(approvals, 'p1', 'approve', 'bob')).toEqual({ changed: false, due: false });
       expect((await approvals.due(NOON + 30_000, 10)).map(({ call_id }) => call_id)).toEqual(['a1']);
     });
 

@@ -304,16 +304,24 @@ export class ApprovalStore {
 
   /**
    * Stores the decision of a user, and moves the approval when enough have agreed, one has rejected it, or its requester cancels. A user
-   * has one vote. A decision that comes too late changes nothing.
+   * has one vote. A decision that comes too late changes nothing. The id of a program means its approval if it has asked once: a
+   * decision on the newest of several could be one on a question that its user has not seen.
    */
   decide(decided: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
     return this.#transact(now, async (tx) => {
-      const row = await this.#locked(tx, decided.call_id);
+      const row = (await this.#locked(tx, decided.call_id)) ?? (await this.#onlyOf(tx, decided.call_id));
       if (!row) return { changed: false, due: false };
       const moved = await this.#decided(tx, row, decided, now);
       const due = moved && row.parked === 1 && row.state !== 'pending';
       return { approval: await this.#shown(tx, row), changed: moved, due };
     });
+  }
+
+  /** The approval of a program that has asked once, with its row locked. */
+  async #onlyOf(tx: Tx, programId: string): Promise<ApprovalTable | undefined> {
+    const asked = tx.selectFrom('call_approval').select('call_id').where('program_id', '=', programId);
+    const [only, another] = await asked.limit(2).execute();
+    return only && !another ? this.#locked(tx, only.call_id) : undefined;
   }
 
   async #decided(

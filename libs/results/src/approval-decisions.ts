@@ -81,7 +81,12 @@ export class ApprovalDecisions {
     const by = { tenant_id: caller.tenantId, user_id: caller.userId, key_id: caller.keyId };
     const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
     const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note, grant: voted });
-    if (!approval) throw unknownApproval(callId);
+    if (!approval)
+      throw asked.call_id === callId
+        ? unknownApproval(callId)
+        : new ToolError('NOT_FOUND', {
+            message: `No approval '${callId}'. The program with this id has asked several times; it waits for '${asked.call_id}'`,
+          });
     const isKnown = approval.votes.some((vote) => vote.user_id === by.user_id && vote.decision === decision);
     if (!changed && !isKnown)
       throw new ToolError('APPROVAL_DECIDED', {

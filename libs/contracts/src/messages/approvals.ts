@@ -132,6 +132,7 @@ export interface ApprovalListReply {
 
 /** `records.approval.decide`: the caller has checked that the person may decide. */
 export const APPROVAL_DECIDE = record({
+  /** Of the approval, or of the program that waits for it, if it has asked once. */
   call_id: ID,
   decision: choice(['approve', 'reject', 'cancel']),
   by: APPROVAL_PERSON,

@@ -148,11 +148,15 @@ it('decides call by call where a policy asks for the time, and reads kept argume
   expect(await run(policy(time))).toMatchObject({ calls: 4, refused: 1, examples: [{ call_id: late.call_id }] });
   for (const { call_id: id } of [late, large]) bodies.set(id, { arguments: id === late.call_id ? {} : { n: '9' } });
   const size = policy('deny contains "large" if input.arguments.n > 7');
-  const unread = { refused: 0, undecidable: 4, unrecorded: [{ fact: 'arguments', calls: 4 }] };
+  const unread = {
+    ...{ refused: 0, undecidable: 4, unrecorded: [{ fact: 'arguments', calls: 4 }] },
+    notes: expect.arrayContaining([expect.stringContaining('--read-arguments')]),
+  };
   expect(await run(size)).toMatchObject(unread);
   expect(await run({ ...size, read_arguments: true })).toMatchObject({
     ...{ refused: 1, undecidable: 2 },
     examples: [{ call_id: large.call_id, verdict: 'refused' }, {}, {}],
+    notes: expect.arrayContaining([expect.stringContaining('call_bodies')]),
   });
 });
 

@@ -13,7 +13,7 @@ import { PastReading, type PastQuery } from './past-calls.js';
 import { PastDefinitions } from './past-definitions.js';
 import { testPolicy, type ReadPastArguments } from './policy-test.js';
 import { testRateLimit } from './rate-limit-test.js';
-import type { RuleTally } from './rule-tally.js';
+import { HOW_FAR, type RuleTally } from './rule-tally.js';
 import { testToolset } from './toolset-test.js';
 
 const DAY_MS = 86_400_000;
@@ -61,6 +61,7 @@ export class RuleTests {
     const query = this.#query(caller, test, rule, now);
     const { reading, tally, notes } = await this.#test(caller, test, query);
     const { examples, ...counts } = tally.result;
+    const missing = counts.unrecorded.map(({ fact }) => whyMissing(fact, test.read_arguments === true));
     return {
       rule,
       from: new Date(Math.max(reading.from, query.from)).toISOString(),
@@ -68,7 +69,7 @@ export class RuleTests {
       is_partial: reading.isPartial,
       ...counts,
       examples: await Promise.all(examples.map((example) => this.#named(caller, example))),
-      notes,
+      notes: [...notes, ...new Set(missing.filter((note) => note !== undefined))],
       took_ms: Math.round(this.clock.monotonic() - began),
     };
   }
@@ -177,6 +178,23 @@ export class RuleTests {
 
   #read(query: PastQuery): PastReading {
     return new PastReading(this.records!, query, this.clock);
+  }
+}
+
+/** Why calls are not decidable for want of a fact, and what the sender can do; undefined where the fact says it. */
+function whyMissing(fact: string, isRead: boolean): string | undefined {
+  switch (fact) {
+    case 'arguments':
+      return isRead
+        ? `Arguments are read where they are kept whole and not redacted (call_bodies), of up to ${MAX_READ} calls, by those with the right read_bodies`
+        : 'The rule depends on arguments: send read_arguments (fleetctl: --read-arguments) to read those that are kept';
+    case 'user.roles':
+    case 'user.via':
+      return 'Calls that an older release recorded have no roles and no via';
+    case HOW_FAR:
+      return 'Calls that ended by their deadline, or because the fleet was busy, do not say which checks they came to';
+    default:
+      return undefined;
   }
 }
 

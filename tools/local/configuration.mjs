@@ -10,10 +10,14 @@ const EX_CONFIG = 78;
 
 /**
  * Reads `.env` of a folder into the environment; variables that are set already win. A name that is close to a setting, and is none,
- * is reported.
+ * is reported. Empty variables are removed: services take them for unset, too.
  * @param {string} root folder of the repository
  */
 export async function readDotEnv(folder, root, say, environment = process.env) {
+  const unset = () => {
+    for (const name of Object.keys(environment)) if (environment[name] === '') delete environment[name];
+  };
+  unset();
   const file = join(folder, '.env');
   if (!existsSync(file)) return;
   const { suggestion } = await import('../../libs/contracts/dist/text.js');
@@ -24,6 +28,7 @@ export async function readDotEnv(folder, root, say, environment = process.env) {
     const meant = settings.includes(name) ? '' : suggestion(name, settings);
     if (meant) say(`${file}: ${name} is not a setting${meant}`);
   }
+  unset();
 }
 
 /**

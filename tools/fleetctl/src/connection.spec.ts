@@ -14,8 +14,8 @@ describe('where the fleet is', () => {
     await mkdir(join(project, '.toolfleet'), { recursive: true });
     await mkdir(join(project, 'deep/inside'), { recursive: true });
     await writeFile(join(project, '.toolfleet/local.json'), JSON.stringify({ url, api_key: 'local-key' }));
-    const bare = { TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
-    const env = Object.fromEntries(Object.entries({ HOME: folder, ...bare }).filter(([, value]) => value !== ''));
+    // Empty variables are unset ones.
+    const env = { HOME: folder, TOOLFLEET_URL: '', TOOLFLEET_API_KEY: '' };
     const terminal = terminalOn({ out: () => {}, error: () => {}, readInput: () => Promise.resolve('') });
     expect(await main(['tools'], terminal, { env, cwd: join(project, 'deep/inside') })).toBe(0);
     expect(seen.at(-1)?.key).toBe('Bearer local-key');
@@ -56,8 +56,12 @@ describe('where the fleet is', () => {
     await writeFile(join(folder, 'broken/fleetctl/config.json'), '{');
     for (const words of [['config'], ['config', 'set', 'url', url]])
       expect(await run(words, { env })).toMatchObject({ code: 2, error: expect.stringContaining('not valid JSON') });
-    const missing = { TOOLFLEET_API_KEY: '', TOOLFLEET_API_KEY_FILE: join(folder, 'none') };
-    const { TOOLFLEET_API_KEY: _, ...keyless } = missing;
-    expect((await run(['tools'], { env: keyless })).code).toBe(0); // a key in the environment comes first
+    const missing = { TOOLFLEET_API_KEY_FILE: join(folder, 'none') };
+    expect((await run(['tools'], { env: missing })).code).toBe(0); // a key in the environment comes first
+    const keyless = { ...missing, TOOLFLEET_API_KEY: '' };
+    expect(await run(['tools'], { env: keyless })).toMatchObject({
+      code: 2,
+      error: expect.stringContaining('KEY_FILE'),
+    });
   });
 });

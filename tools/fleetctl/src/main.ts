@@ -77,8 +77,10 @@ const VERSION = '0.1.0';
 export async function main(
   argv: readonly string[],
   terminal: Terminal = systemTerminal(),
-  environment: Environment = { env: process.env, cwd: process.cwd() },
+  { env, cwd }: Environment = { env: process.env, cwd: process.cwd() },
 ): Promise<number> {
+  // Empty variables count as unset, as for services.
+  const environment = { env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')), cwd };
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort();
   process.once('SIGINT', interrupt);

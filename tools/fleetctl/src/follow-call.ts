@@ -1,4 +1,4 @@
-import type { CallProgress, CallStatus as AsyncCall } from '@toolfleet/client';
+import { FINAL_STATUSES, type CallProgress, type CallStatus as AsyncCall } from '@toolfleet/client';
 import type { CallBody, CallState } from '@toolfleet/contracts';
 import { CliError } from './cli-error.js';
 import type { Gateway } from './gateway.js';
@@ -13,14 +13,17 @@ interface EndedCall {
   result: CallBody;
 }
 
-/** Statuses of a call that has not ended. */
-export const UNFINISHED: ReadonlySet<string> = new Set(['accepted', 'claimed', 'running', 'waiting', 'queued']);
+/** Whether a call has ended. A status that this version does not know is one of a call that goes on. */
+export const hasEnded = (state: string): boolean => (FINAL_STATUSES as ReadonlySet<string>).has(state);
+
+const AWAITING = 'awaiting_approval' satisfies CallState;
 const FIRST_WAIT_MS = 150;
 const LONGEST_WAIT_MS = 2_000;
 const NEWS_LAG_MS = 50;
 
 /**
- * Follows a call until it has ended, by its event stream and by polling at growing intervals.
+ * Follows a call until it has ended, by its event stream and by polling at growing intervals. While it waits for an
+ * approval, its progress has the command that shows the approval.
  * @returns its result, and its tool where the gateway names it
  * @throws CliError when it ended without a result, or was interrupted
  */
@@ -54,9 +57,11 @@ async function pollUntilEnded(
     const body: CallStatus & Partial<CallBody> = await gateway.request('GET /api/v1/calls/{id}', sent);
     if (body.result) return { tool: body.tool, result: body.result };
     if (typeof body.success === 'boolean') return { result: body as CallBody };
-    const state = body.state ?? body.status ?? 'unknown';
-    if (!UNFINISHED.has(state)) throw new CliError(`The call ended: ${state} (call_id ${callId})`);
+    const state = body.state ?? body.status;
+    if (state === undefined || hasEnded(state))
+      throw new CliError(`The call ended without a result: ${state ?? 'unknown'} (call_id ${callId})`);
     if (body.progress) onProgress(body.progress);
+    else if (state === AWAITING) onProgress({ message: `waits for an approval: fleetctl approvals show ${callId}` });
     await Promise.race([pause(waitMs, signal), afterDone(done)]);
   }
 }

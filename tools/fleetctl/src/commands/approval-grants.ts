@@ -1,11 +1,12 @@
 import type { ApprovalGrant, RouteRequest } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
+import type { Gateway } from '../gateway.js';
 import { hasSwitch, numberOption, optionValue, type CommandLine } from '../command-line.js';
-import { jsonText, paint, plain, table } from '../terminal.js';
+import { facts, jsonText, paint, plain, table } from '../terminal.js';
 
-/** Grants that `list` shows; the newest. */
-const MOST = 100;
+/** Size of a page. */
+const PAGE = 1_000;
 
 type WantedGrant = NonNullable<RouteRequest<'POST /api/v1/approvals/{id}/approve'>['body']['grant']>;
 
@@ -35,9 +36,19 @@ export function grantsCommand(context: CommandContext, words: readonly string[])
   return verb === 'revoke' ? revoke(context, id) : undefined;
 }
 
+async function readGrants(gateway: Gateway, ended: boolean): Promise<ApprovalGrant[]> {
+  const found: ApprovalGrant[] = [];
+  for (let cursor: string | undefined; ;) {
+    const query = { limit: PAGE, ended, cursor };
+    const { grants, next } = await gateway.request('GET /api/v1/approval-grants', { query });
+    found.push(...grants);
+    if (next === undefined) return found;
+    cursor = next;
+  }
+}
+
 async function list({ gateway, json, line, terminal }: CommandContext): Promise<number> {
-  const query = { limit: MOST, ended: hasSwitch(line, 'ended') };
-  const { grants } = await gateway().request('GET /api/v1/approval-grants', { query });
+  const grants = await readGrants(gateway(), hasSwitch(line, 'ended'));
   if (json) terminal.out(`${jsonText({ grants }, 2)}\n`);
   else if (grants.length === 0) terminal.out('No grants\n');
   else {
@@ -67,7 +78,7 @@ async function show({ gateway, json, terminal }: CommandContext, id: string): Pr
   terminal.out(`${paint(terminal, 'bold', grant.tool)}  ${grant.state}\n`);
   for (const covered of grant.for) terminal.out(`${plain(covered)}\n`);
   const { acting_user_id: acting, user_id: user } = grant;
-  const facts: [string, string][] = [
+  const rows: [string, string][] = [
     ['calls of', `${grant.tenant_id}/${user}${acting === user ? '' : ` for ${acting}`}`],
     ['granted by', `${grant.granted_by.join(', ')} ${grant.granted_at}`],
     ['until', grant.until],
@@ -75,9 +86,8 @@ async function show({ gateway, json, terminal }: CommandContext, id: string): Pr
     ['may differ', grant.fields.length === 0 ? 'no argument' : grant.fields.join(', ')],
     ['approved call', grant.approval_id],
   ];
-  for (const [name, value] of facts) terminal.out(`${name.padEnd(14)}${plain(value)}\n`);
-  if (grant.revoked_at !== undefined)
-    terminal.out(`${'revoked by'.padEnd(14)}${plain(`${grant.revoked_by} ${grant.revoked_at}`)}\n`);
+  if (grant.revoked_at !== undefined) rows.push(['revoked by', `${grant.revoked_by} ${grant.revoked_at}`]);
+  terminal.out(facts(rows));
   if (grant.shown !== undefined) terminal.out(`\n${grant.shown.split('\n').map(plain).join('\n')}\n`);
   if (grant.hidden_characters)
     terminal.out(paint(terminal, 'red', `\n${grant.hidden_characters} hidden characters are shown as ‹U+…›\n`));

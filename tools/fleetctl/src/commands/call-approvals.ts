@@ -3,19 +3,25 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
-import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 import { readGrant } from './approval-grants.js';
 
-/** Calls that `list` shows; the newest. */
-const MOST = 100;
+/** Size of a page. */
+const PAGE = 1_000;
 
 /** Whether a word is the id of a call and not the name of a tool. */
 export const isCallId = (word: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word);
 
 /** Calls that wait for a decision, of the caller and those it may decide on. */
 export async function waitingCalls(gateway: Gateway): Promise<CallApproval[]> {
-  const query = { state: 'pending', limit: MOST };
-  return (await gateway.request('GET /api/v1/approvals', { query })).approvals;
+  const found: CallApproval[] = [];
+  for (let cursor: string | undefined; ;) {
+    const query = { state: 'pending', limit: PAGE, cursor };
+    const { approvals, next } = await gateway.request('GET /api/v1/approvals', { query });
+    found.push(...approvals);
+    if (next === undefined) return found;
+    cursor = next;
+  }
 }
 
 /** Prints the calls that wait as a table. */
@@ -42,7 +48,7 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
   terminal.out(`${paint(terminal, 'bold', call.tool)}  ${call.state}\n`);
   for (const question of decision.questions) terminal.out(`${plain(question)}\n`);
   const who = decision.roles?.map((names) => names.join(' or ')).join(' and ') ?? decision.right ?? '';
-  const facts: [string, string][] = [
+  const rows: [string, string][] = [
     [
       'made by',
       `${call.tenant_id}/${call.user_id}${call.acting_user_id === call.user_id ? '' : ` for ${call.acting_user_id}`}`,
@@ -53,12 +59,12 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
     ['until', decision.until],
     ['then', call.parked ? 'it runs' : 'its caller makes it again'],
     ...offered(decision.grant),
+    ...call.votes.map((vote): [string, string] => [
+      vote.decision,
+      `${vote.user_id} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`,
+    ]),
   ];
-  for (const [name, value] of facts) terminal.out(`${name.padEnd(14)}${plain(value)}\n`);
-  for (const vote of call.votes)
-    terminal.out(
-      `${vote.decision.padEnd(14)}${plain(`${vote.user_id} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`)}\n`,
-    );
+  terminal.out(facts(rows));
   if (call.shown !== undefined) terminal.out(`\n${call.shown.split('\n').map(plain).join('\n')}\n`);
   if (call.hidden_characters)
     terminal.out(paint(terminal, 'red', `\n${call.hidden_characters} hidden characters are shown as ‹U+…›\n`));

@@ -351,9 +351,11 @@ describe('call', () => {
       return {
         status: 200,
         body:
-          asked < 4
-            ? { call_id: 'c7', state: 'claimed', progress: { progress: asked, total: 4, message: 'working' } }
-            : { call_id: 'c7', state: 'succeeded', result: RESULT },
+          asked < 2
+            ? { call_id: 'c7', status: 'awaiting_approval' }
+            : asked < 4
+              ? { call_id: 'c7', state: 'claimed', progress: { progress: asked, total: 4, message: 'working' } }
+              : { call_id: 'c7', state: 'succeeded', result: RESULT },
       };
     });
     const { code, out, error } = await run(['call', 'calculator', '-a', '{}', '--async'], { interactive: true });

@@ -104,6 +104,23 @@ describe('calls', () => {
     expect(await run(['calls', 'show', 'c9'])).toMatchObject({ code: 1, out: '' });
   });
 
+  it('are replayed to the last page, or as many as are asked for', async () => {
+    routes.set('GET /api/v1/calls', ({ path }) => {
+      const query = new URLSearchParams(path.split('?')[1]);
+      const [id, next] = query.get('before') === null ? ['c2', '7'] : ['c1', undefined];
+      return { status: 200, body: page([{ ...CALL, call_id: id }], next) };
+    });
+    const answered = { tool: 'calculator', result: RESULT, revision: { before: 'r', now: 'r' }, changes: [] };
+    for (const id of ['c1', 'c2'])
+      routes.set(`POST /api/v1/calls/${id}/replay`, answer({ ...answered, call_id: `${id}-again`, replay_of: id }));
+    const replayed = async (...options: string[]) =>
+      [...(await run(['calls', 'replay', '--rate', '1000', ...options])).out.matchAll(/^(c\d) ->/gm)].map(
+        ([, id]) => id,
+      );
+    expect(await replayed()).toEqual(['c1', 'c2']);
+    expect(await replayed('--limit', '1')).toEqual(['c2']);
+  });
+
   it('are exported page by page, also as a table that holds no formulas', async () => {
     const hostile = { ...CALL, call_id: 'c2', user_id: '=1+1', error: '\t@SUM(A1), "x"\nnext' };
     const pages = new Map<string | null, object>([

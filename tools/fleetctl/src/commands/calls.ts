@@ -3,12 +3,12 @@ import { FILTERS, filtersOf } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, numberOption, optionValue } from '../command-line.js';
-import { describeProgress, pause, ProgressLine, UNFINISHED, waitForCall, type CallStatus } from '../follow-call.js';
+import { describeProgress, hasEnded, pause, ProgressLine, waitForCall, type CallStatus } from '../follow-call.js';
 import { Refused } from '../gateway.js';
-import { readCalls } from '../read-calls.js';
+import { readAllCalls, readCalls } from '../read-calls.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
-import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 import { exportCalls } from './export-calls.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
@@ -26,7 +26,7 @@ export const calls: Command = {
   options: [
     ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, replay, export: ${help}`] as const),
     ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
-    ['--limit <n>', 'list: number of calls, the newest; default 100'],
+    ['--limit <n>', 'list, replay: number of calls, the newest; default 100, for a replay all'],
     ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
     [
       '--format <ndjson|csv|parquet>',
@@ -192,7 +192,7 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
   const { stages, outcomes } = call;
   const tone = call.status === 'success' ? 'green' : 'red';
   const caller = [call.user_id, call.key_id && `key ${call.key_id}`, call.agent_id && `agent ${call.agent_id}`];
-  const facts: [string, string | undefined][] = [
+  const rows: [string, string | undefined][] = [
     ['ended', `${call.ended_at}, after ${call.duration_ms} ms`],
     [
       'stages',
@@ -219,10 +219,10 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
       `${one.error}; again after ${one.delay_ms} ms`,
     ]),
   ];
-  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(10)}${oneLine(value)}`]));
-  const children = made.map((one) => `made      ${lineOf(terminal, one)}`);
+  const known = rows.flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]]));
+  const children = made.map((one) => `made      ${lineOf(terminal, one)}\n`);
   const head = `${call.call_id}  ${oneLine(call.tool)}  ${paint(terminal, tone, oneLine(call.code ?? call.status))}`;
-  return `${[head, ...lines, ...children].join('\n')}\n`;
+  return `${head}\n${facts(known, 10)}${children.join('')}`;
 }
 
 /** Arguments, errors, upstream answer and result, or why they are not shown. */
@@ -266,17 +266,17 @@ function lineOf(terminal: Terminal, call: FinishedCall): string {
 
 async function cancelCall({ json, terminal, gateway }: CommandContext, id: string): Promise<number> {
   const body = await gateway().request('DELETE /api/v1/calls/{id}', { path: { id } });
-  const state = body?.status ?? 'cancelled';
+  const state: string = body?.status ?? 'cancelled';
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else terminal.out(`${id}  ${UNFINISHED.has(state) ? `cancellation requested (${state})` : state}\n`);
+  else terminal.out(`${id}  ${hasEnded(state) ? state : `cancellation requested (${state})`}\n`);
   return EXIT.ok;
 }
 
 /** Repeats one call, or those that match the filters: failures unless a status is named. */
 async function replayCalls(context: CommandContext, id: string): Promise<number> {
   if (id !== '') return replayAll(context, [{ call_id: id }]);
-  const query = { ...filtersOf(context.line), limit: numberOption(context.line, 'limit') };
-  const { calls: found } = await readCalls(context.gateway(), { status: 'failure', ...withoutAbsent(query) });
+  const query = { status: 'failure', ...withoutAbsent(filtersOf(context.line)) };
+  const found = await readAllCalls(context.gateway(), query, numberOption(context.line, 'limit'));
   // A replay that failed is repeated by its id: with its origin, it would be the same call twice.
   return replayAll(
     context,

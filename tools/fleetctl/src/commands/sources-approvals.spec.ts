@@ -19,6 +19,57 @@ const SOURCE = {
   next_look_at: null,
 };
 
+const APPROVAL = {
+  id: '0b7f3c1e-0000-4000-8000-000000000001',
+  call_id: '0b7f3c1e-0000-4000-8000-000000000001',
+  state: 'pending',
+  tool: 'refund',
+  decision: {
+    questions: ['Refund?'],
+    quorum: 1,
+    right: 'decide_calls',
+    until: '2026-01-31T12:00:00.000Z',
+    grant: { for: ['Refunds up to 50 USD'], max_hours: 8, fields: ['amount'] },
+  },
+  tenant_id: 'acme',
+  user_id: 'ann',
+  acting_user_id: 'ann',
+  door: 'http',
+  parked: true,
+  max_cost_usd: 0,
+  votes: [{ user_id: 'bob', decision: 'approve', at: '2026-01-31T11:00:00.000Z', note: 'fine' }],
+  may_decide: true,
+};
+
+describe('approvals of calls', () => {
+  it('are shown with each label apart from its text, however long it is', async () => {
+    routes.set(`GET /api/v1/approvals/${APPROVAL.id}`, () => ({ status: 200, body: APPROVAL }));
+    const { out } = await run(['approvals', 'show', APPROVAL.id]);
+    expect(out).toContain('can also allow Refunds up to 50 USD (--grant up to 8h, --vary amount)\n');
+    expect(out).toContain('made by        acme/ann\n');
+    expect(out).toContain('approve        bob 2026-01-31T11:00:00.000Z: fine\n');
+  });
+
+  it('are listed to the last page', async () => {
+    routes.set('GET /api/v1/me', () => ({ status: 200, body: { rights: [] } }));
+    routes.set('GET /api/v1/approvals', ({ path }) => {
+      const body = path.includes('cursor=more')
+        ? { approvals: [{ ...APPROVAL, tool: 'second' }] }
+        : { approvals: [APPROVAL], next: 'more' };
+      return { status: 200, body };
+    });
+    expect((await run(['approvals'])).out).toMatch(/refund[^]*second/);
+    const grant = { id: 'g1', tool: 'refund', for: [], state: 'active', until: '2026-01-31T12:00', uses: 0 };
+    routes.set('GET /api/v1/approval-grants', ({ path }) => {
+      const body = path.includes('cursor=more')
+        ? { grants: [{ ...grant, id: 'g2' }] }
+        : { grants: [grant], next: 'more' };
+      return { status: 200, body };
+    });
+    expect((await run(['approvals', 'grants'])).out).toMatch(/g1[^]*g2/);
+  });
+});
+
 /** The commands against a whole fleet are in test/e2e/operator-views.spec.ts. */
 describe('sources', () => {
   it.each([

@@ -3,7 +3,7 @@ import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import type { Gateway } from '../gateway.js';
-import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, table, type Terminal } from '../terminal.js';
 import { addSource } from './add-source.js';
 import { showFindings } from './source-findings.js';
 
@@ -89,8 +89,7 @@ function show(terminal: Terminal, source: SourceStatus): void {
     ['error', source.last_error ?? '-'],
     ['tools', source.tools?.join(', ') || '-'],
   ];
-  terminal.out(`${paint(terminal, 'bold', source.id)}\n`);
-  for (const [label, value] of rows) terminal.out(`  ${label.padEnd(13)}${plain(value)}\n`);
+  terminal.out(`${paint(terminal, 'bold', source.id)}\n${facts(rows, 13, '  ')}`);
   showFindings(terminal, source);
 }
 

@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
-import { jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, table, type Terminal } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 
 /** `fleetctl toolsets`. */
@@ -95,17 +95,14 @@ function show(terminal: Terminal, toolset: ShownToolset): void {
     ['description', toolset.description ?? '-'],
     ['tools', toolset.tools?.join(', ') || '-'],
   ];
-  terminal.out(`${paint(terminal, 'bold', toolset.id)}\n`);
-  for (const [label, value] of rows) terminal.out(`  ${label.padEnd(13)}${plain(value)}\n`);
-  for (const { name, reason, pending_revision: revision } of toolset.quarantined) {
-    const decision = `fleetctl toolsets approve ${toolset.id} ${name} ${revision}`;
-    terminal.out(`  hidden       ${plain(`${name}: ${reason} (${decision})`)}\n`);
-  }
-  for (const note of toolset.notes) terminal.out(`  note         ${plain(note)}\n`);
+  for (const { name, reason, pending_revision: revision } of toolset.quarantined)
+    rows.push(['hidden', `${name}: ${reason} (fleetctl toolsets approve ${toolset.id} ${name} ${revision})`]);
+  for (const note of toolset.notes) rows.push(['note', note]);
   for (const { version, created_at: at, created_by: by, restores } of toolset.versions) {
     const restored = restores === undefined ? '' : `, restores ${restores}`;
-    terminal.out(`  version ${String(version).padEnd(5)}${plain(`${at.slice(0, 19)}Z by ${by}${restored}`)}\n`);
+    rows.push([`version ${version}`, `${at.slice(0, 19)}Z by ${by}${restored}`]);
   }
+  terminal.out(`${paint(terminal, 'bold', toolset.id)}\n${facts(rows, 13, '  ')}`);
   terminal.out(`${jsonText(toolset.spec, 2)}\n`);
 }
 

@@ -21,11 +21,12 @@ export const webhooks: Command = {
     ['--overlap <hours>', 'rotate: hours of both signatures; default 24'],
     ['--state <pending|delivered|failed>', 'deliveries: only these'],
     ['--limit <n>', 'deliveries: how many; default 50'],
+    ['--before <cursor>', 'deliveries: those before this cursor, which the last list named'],
     ['--failed-since <instant>', 'redeliver: all that failed of events since then'],
   ],
   verbs: ['list', 'create', 'show', 'rotate', 'test', 'on', 'off', 'deliveries', 'redeliver', 'remove'],
   mostWords: 3,
-  known: ['kinds', 'tools', 'toolsets', 'description', 'overlap', 'state', 'limit', 'failed-since'],
+  known: ['kinds', 'tools', 'toolsets', 'description', 'overlap', 'state', 'limit', 'before', 'failed-since'],
   async run(context) {
     const [verb = 'list', subject, more] = context.words;
     if (verb === 'list') return list(context);
@@ -127,6 +128,7 @@ async function deliveries({ gateway, json, terminal, line }: CommandContext, id:
   const query = {
     state: optionValue(line, 'state') as WebhookDelivery['state'] | undefined,
     limit: numberOption(line, 'limit'),
+    before: optionValue(line, 'before'),
   };
   const body = await gateway().request('GET /api/v1/webhooks/{id}/deliveries', { path: { id }, query });
   if (json) terminal.out(`${jsonText(body, 2)}\n`);
@@ -142,6 +144,7 @@ async function deliveries({ gateway, json, terminal, line }: CommandContext, id:
     ]);
     terminal.out(table(['AT', 'EVENT', 'KIND', 'STATE', 'ATTEMPTS', 'ANSWER'], rows, terminal.width));
   }
+  if (!json && body.next !== undefined) terminal.error(`Older deliveries: --before ${body.next}\n`);
   return EXIT.ok;
 }
 

@@ -2,7 +2,8 @@
  * The whole fleet as `npm start` runs it, seen by real MCP clients of both protocol revisions: every kind of tool is listed and called,
  * refusals are results, and a slow tool becomes a task that survives as a call. The same in a toolset.
  */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { fork, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -947,4 +948,21 @@ describe('access', () => {
     expect(refused.status).toBe(401);
     expect(refused.headers.get('www-authenticate')).toBe('Bearer realm="toolfleet"');
   });
+});
+
+it('the server under the conformance suite answers', async () => {
+  const server = fork(join(ROOT, 'test/mcp/conformance-server.mjs'), {
+    execArgv: [],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  try {
+    const [line] = (await once(server.stdout!, 'data')) as [Buffer];
+    const { port } = JSON.parse(line.toString()) as { port: number };
+    const client = new Client({ name: 'e2e', version: '1' });
+    clients.push(client);
+    await client.connect(new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`)));
+    expect((await client.listTools()).tools).not.toEqual([]);
+  } finally {
+    server.disconnect();
+  }
 });

@@ -3,9 +3,7 @@ import { createServer } from 'node:http';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { SystemClock } from '@toolfleet/resilience';
-import Fastify from 'fastify';
-import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
-import { acceptJsonBodies } from '../../apps/gateway/dist/server/request-body.js';
+import { serveEcho } from './served-endpoint.mjs';
 
 const [kind, count] = process.argv.slice(2);
 const names = Array.from({ length: Number(count) }, (_, index) => `tool_${String(index).padStart(4, '0')}`);
@@ -17,6 +15,7 @@ const properties = Object.fromEntries(
 );
 const schema = { type: 'object', properties, required: ['text'] };
 const description = 'Does one thing well and answers what came of it.';
+const TOOLS = names.map((name) => ({ name, description, input_schema: schema }));
 
 async function bare() {
   const tools = names.map((name) => ({ name, description, inputSchema: schema }));
@@ -34,45 +33,5 @@ async function bare() {
   return server.address().port;
 }
 
-async function endpoint() {
-  const tools = names.map((name) => ({
-    name,
-    description,
-    version: '1.0.0',
-    category: 'bench',
-    input_schema: schema,
-    binding: { kind: 'builtin', toolset: 'compute', handler: name },
-    source: { kind: 'builtin', name: 'bench' },
-    revision: '1',
-    available: true,
-  }));
-  const principal = { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'local' };
-  const done = {
-    ok: true,
-    output: null,
-    provenance: 'live',
-    usage: { tokens: 0, microUsd: 0 },
-    metadata: {},
-    timing: {},
-    attempts: 1,
-  };
-  const fastify = Fastify();
-  acceptJsonBodies(fastify, 1_000_000, new SystemClock());
-  const mcp = new McpEndpoint(
-    {
-      authenticate: async () => principal,
-      listTools: async () => tools,
-      executeCall: async ({ input }) => ({ ...done, text: String(input.rawArguments.text) }),
-      searchTools: async () => [],
-      requestState: { seal: () => '', open: () => null },
-      clock: new SystemClock(),
-    },
-    { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, maxBodyBytes: 1_000_000 },
-  );
-  await mcp.mount(fastify);
-  await fastify.listen({ port: 0, host: '127.0.0.1' });
-  return fastify.server.address().port;
-}
-
-console.log(JSON.stringify({ port: await (kind === 'bare' ? bare() : endpoint()) }));
+console.log(JSON.stringify({ port: await (kind === 'bare' ? bare() : serveEcho(TOOLS, new SystemClock())) }));
 process.on('disconnect', () => process.exit(0));

@@ -5,57 +5,16 @@
 import { readFileSync } from 'node:fs';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
 import { EgressClient } from '@toolfleet/egress';
-import Fastify from 'fastify';
-import { McpEndpoint } from '../../apps/gateway/dist/mcp/mcp-endpoint.js';
-import { acceptJsonBodies } from '../../apps/gateway/dist/server/request-body.js';
 import { McpExecutor } from '../../apps/mcp-executor/dist/mcp-executor.js';
 import { POOL_LIMITS, SessionPool } from '../../apps/mcp-executor/dist/session-pool.js';
+import { serveEcho } from './served-endpoint.mjs';
 
 const [kind, url] = process.argv.slice(2);
 const clock = new SystemClock();
-const schema = { type: 'object', properties: { text: { type: 'string' } } };
 
 async function endpoint() {
-  const tools = Array.from({ length: 50 }, (_, index) => ({
-    name: `tool_${index}`,
-    description: 'A tool',
-    version: '1.0.0',
-    category: 'soak',
-    input_schema: schema,
-    binding: { kind: 'builtin', toolset: 'compute', handler: 'x' },
-    source: { kind: 'builtin', name: 'soak' },
-    revision: '1',
-    available: true,
-  }));
-  const principal = { tenantId: 't', userId: 'u', roles: [], tools: ['*'], via: 'local' };
-  const done = {
-    ok: true,
-    output: null,
-    provenance: 'live',
-    usage: { tokens: 0, microUsd: 0 },
-    metadata: {},
-    timing: {},
-    attempts: 1,
-  };
-  const fastify = Fastify();
-  acceptJsonBodies(fastify, 1_000_000, clock);
-  const mcp = new McpEndpoint(
-    {
-      authenticate: async () => principal,
-      listTools: async () => tools,
-      executeCall: async (request) => {
-        request.onProgress?.({ progress: 1 });
-        return { ...done, text: String(request.input.rawArguments.text) };
-      },
-      searchTools: async () => [],
-      requestState: { seal: () => '', open: () => null },
-      clock,
-    },
-    { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, maxBodyBytes: 1_000_000 },
-  );
-  await mcp.mount(fastify);
-  await fastify.listen({ port: 0, host: '127.0.0.1' });
-  return { port: fastify.server.address().port };
+  const tools = Array.from({ length: 50 }, (_, index) => ({ name: `tool_${index}` }));
+  return { port: await serveEcho(tools, clock, ({ onProgress }) => onProgress?.({ progress: 1 })) };
 }
 
 function executor() {

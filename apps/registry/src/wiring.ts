@@ -1,6 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { isJsonObject } from '@toolfleet/contracts';
-import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
@@ -140,7 +139,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   );
   const mcp = new McpSource(
     {
-      discover: (message, timeoutMs) => nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      discover: (message, timeoutMs) => nats.ask(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
       register: (message, footing) => definitions.register(message, footing),
       keepLook,
       sealFor: mcpSealFor,

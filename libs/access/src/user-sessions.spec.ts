@@ -11,7 +11,7 @@ describe('look-ups of tokens', () => {
     const asked: unknown[] = [];
     const sessions = new UserSessions(
       {
-        request: async <T>(_subject: string, body: unknown) => {
+        ask: async <T>(_subject: string, body: unknown) => {
           asked.push(body);
           return ((body as { token?: string }).token === token('known') ? { session: SESSION } : {}) as T;
         },
@@ -35,8 +35,8 @@ describe('look-ups of tokens', () => {
 
   it('are limited, so that made-up tokens take a share of the service only', async () => {
     const answers: ((reply: object) => void)[] = [];
-    const request = <T>() => new Promise<T>((resolve) => void answers.push(resolve as (reply: object) => void));
-    const sessions = new UserSessions({ request }, new FakeClock(1_000));
+    const ask = <T>() => new Promise<T>((resolve) => void answers.push(resolve as (reply: object) => void));
+    const sessions = new UserSessions({ ask }, new FakeClock(1_000));
     const flood = Array.from({ length: 300 }, (_, index) => sessions.verifyClient(token(`made-up-${index}`)));
     const settled = Promise.allSettled(flood);
     expect(answers).toHaveLength(100);

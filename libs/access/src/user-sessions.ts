@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { type Milliseconds, type Principal, ToolError, isToolError } from '@toolfleet/contracts';
-import type { SessionGetReply, SignInSession } from '@toolfleet/contracts/identity';
-import type { ClientGetReply, SessionLiveReply } from '@toolfleet/contracts/sign-in';
+import type { SignInSession } from '@toolfleet/contracts/identity';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import type { Clock } from '@toolfleet/resilience';
@@ -11,9 +11,11 @@ import { effectiveRoles } from './roles.js';
 import type { Verified } from './verified-cache.js';
 
 /** The part of the NATS client by which gateways ask the service `identity`. */
-interface Requests {
-  request<T>(subject: string, body: unknown, options?: { timeoutMs?: number }): Promise<T>;
+interface Identity {
+  ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: { timeoutMs?: number }): Promise<ReplyOf<S>>;
 }
+/** Subjects that answer with the session of a token. */
+type LookUp = typeof SUBJECTS.sessionGet | typeof SUBJECTS.identityClientGet;
 
 /** A session is looked up while its request waits. */
 const LOOK_UP_MS = 3_000;
@@ -37,14 +39,14 @@ export class UserSessions {
   #lookUps = 0;
 
   constructor(
-    private readonly nats: Requests,
+    private readonly nats: Identity,
     private readonly clock: Clock,
   ) {}
 
   /** The user of a session cookie. @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE when sessions cannot be looked up */
   async verify(secret: string): Promise<Verified> {
     const digest = sessionDigest(secret);
-    const { session } = await this.#lookUp<SessionGetReply>(`session ${digest}`, SUBJECTS.sessionGet, { digest });
+    const { session } = await this.#lookUp(`session ${digest}`, SUBJECTS.sessionGet, { digest });
     if (!session) throw unauthenticated('signed_out');
     return { principal: toPrincipal(session, 'session'), expiresAt: session.expires_at };
   }
@@ -55,7 +57,7 @@ export class UserSessions {
    */
   async verifyClient(token: string): Promise<Verified> {
     const key = `client ${sessionDigest(token)}`;
-    const found = await this.#lookUp<ClientGetReply>(key, SUBJECTS.identityClientGet, { token });
+    const found = await this.#lookUp(key, SUBJECTS.identityClientGet, { token });
     if (!found.session) throw unauthenticated();
     const principal = toPrincipal(found.session, 'oauth');
     const [, ref] = /^\/mcp\/t\/([^/]+)$/.exec(found.resource ?? '') ?? [];
@@ -68,15 +70,11 @@ export class UserSessions {
 
   /** Whether a session is valid. @throws ToolError SERVICE_UNAVAILABLE */
   async isLive(sessionId: string): Promise<boolean> {
-    return (await this.#ask<SessionLiveReply>(SUBJECTS.sessionLive, { session_id: sessionId })).live;
+    return (await this.#ask(SUBJECTS.sessionLive, { session_id: sessionId })).live;
   }
 
   /** Asks once for a token that is unknown. @throws ToolError SERVICE_UNAVAILABLE, also for too many look-ups at once */
-  async #lookUp<T extends { session?: SignInSession }>(
-    key: string,
-    subject: string,
-    body: object,
-  ): Promise<Partial<T>> {
+  async #lookUp<S extends LookUp>(key: string, subject: S, body: MessageOf<S>): Promise<Partial<ReplyOf<S>>> {
     if ((this.#unknown.get(key) ?? 0) > this.clock.monotonic()) return {};
     if (this.#lookUps >= MAX_LOOK_UPS)
       throw new ToolError('SERVICE_UNAVAILABLE', {
@@ -85,7 +83,7 @@ export class UserSessions {
       });
     this.#lookUps += 1;
     try {
-      const reply = await this.#ask<T>(subject, body);
+      const reply = await this.#ask(subject, body);
       if (!reply.session) this.#unknown.set(key, this.clock.monotonic() + UNKNOWN_MS);
       return reply;
     } finally {
@@ -93,9 +91,9 @@ export class UserSessions {
     }
   }
 
-  async #ask<T>(subject: string, body: object): Promise<T> {
+  async #ask<S extends Requested>(subject: S, body: MessageOf<S>): Promise<ReplyOf<S>> {
     try {
-      return await this.nats.request<T>(subject, body, { timeoutMs: LOOK_UP_MS });
+      return await this.nats.ask(subject, body, { timeoutMs: LOOK_UP_MS });
     } catch (cause) {
       if (isToolError(cause) && cause.code === 'UNAUTHENTICATED') throw cause;
       const message = 'Sign-in sessions cannot be looked up at the moment; retry later.';

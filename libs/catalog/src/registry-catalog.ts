@@ -1,22 +1,16 @@
-import type {
-  DefinitionGet,
-  DefinitionGetReply,
-  DefinitionList,
-  DefinitionListReply,
-  DefinitionChanged,
-} from '@toolfleet/contracts/registry';
+import type { DefinitionChanged } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
-import type { ServedToolset, ToolsetGet, ToolsetGetReply } from '@toolfleet/contracts/toolset';
+import type { ServedToolset } from '@toolfleet/contracts/toolset';
 import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
 import { withSimilarTools } from './similar-tools.js';
 import type { ToolList } from './tool-list.js';
 import { hasToolset, type Toolsets, type ToolsetSource } from './toolsets.js';
 
-const ASK_TIMEOUT_MS = 5_000;
+const ASKED = { timeoutMs: 5_000 };
 /** Definitions per page; the registry also bounds a page by bytes. */
 const PAGE = 500;
 
@@ -43,10 +37,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
     const own = this.own.find((tool) => tool.name === name);
     if (own) return own;
-    const body: DefinitionGet = { name, tenant_id: tenantId };
-    const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, body, {
-      timeoutMs: ASK_TIMEOUT_MS,
-    });
+    const { tool } = await this.nats.ask(SUBJECTS.definitionGet, { name, tenant_id: tenantId }, ASKED);
     return tool && this.complete(tool);
   }
 
@@ -60,10 +51,8 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     const tools: RegisteredTool[] = [];
     let cursor: string | undefined;
     for (;;) {
-      const body: DefinitionList = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
-      const page = await this.nats.request<DefinitionListReply>(SUBJECTS.definitionList, body, {
-        timeoutMs: ASK_TIMEOUT_MS,
-      });
+      const query = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
+      const page = await this.nats.ask(SUBJECTS.definitionList, query, ASKED);
       // A registry of an older version lists tools whatever it is asked for.
       tools.push(...page.tools.filter((tool) => isFeature(tool) === features).map(this.complete));
       if (page.next_cursor === undefined) return { tools, version: page.version };
@@ -72,11 +61,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   }
 
   async getToolset(tenantId: string, name: string, version?: number): Promise<ServedToolset | null> {
-    const body: ToolsetGet = { tenant_id: tenantId, name, version };
-    const { toolset } = await this.nats.request<ToolsetGetReply>(SUBJECTS.toolsetGet, body, {
-      timeoutMs: ASK_TIMEOUT_MS,
-    });
-    return toolset;
+    return (await this.nats.ask(SUBJECTS.toolsetGet, { tenant_id: tenantId, name, version }, ASKED)).toolset;
   }
 }
 

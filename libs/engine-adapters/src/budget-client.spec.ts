@@ -34,7 +34,7 @@ describe('BudgetClient', () => {
     refused = [];
     const nats = {
       onTickEnd: (work: () => void) => void setImmediate(work),
-      request: (subject: string, body: BudgetReserve | BudgetRelease) => {
+      ask: (subject: string, body: BudgetReserve | BudgetRelease) => {
         if (subject === SUBJECTS.budgetRelease) {
           released.push(...(body as BudgetRelease).releases.map((one) => one.call_id));
           return Promise.resolve({ released: 1 });

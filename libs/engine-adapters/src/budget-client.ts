@@ -83,7 +83,7 @@ export class BudgetClient extends BudgetPort {
   }
 
   override async limits(asked: BudgetLimits): Promise<BudgetLimitsReply> {
-    return this.nats.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, asked, { timeoutMs: RESERVE_TIMEOUT_MS });
+    return this.nats.ask(SUBJECTS.budgetLimits, asked, { timeoutMs: RESERVE_TIMEOUT_MS });
   }
 
   /** Sends what is buffered and waits for confirmations, at most `graceMs`. */
@@ -139,7 +139,7 @@ export class BudgetClient extends BudgetPort {
     const send = (): void => {
       const timeoutMs = until - this.clock.monotonic();
       this.nats
-        .request<BudgetReserveReply>(SUBJECTS.budgetReserve, body, { timeoutMs })
+        .ask(SUBJECTS.budgetReserve, body, { timeoutMs })
         .then(onReply, (error: unknown) => (failures += 1) === 2 && reject(error));
     };
     const cancelResend = this.clock.after(RESERVE_RESEND_MS, send);
@@ -161,7 +161,7 @@ export class BudgetClient extends BudgetPort {
       this.track(
         this.sendWithRetry(async () => {
           const timeoutMs = SETTLE_TIMEOUT_MS;
-          const reply = await this.nats.request<BudgetSettleReply>(SUBJECTS.budgetSettle, body, { timeoutMs });
+          const reply = await this.nats.ask(SUBJECTS.budgetSettle, body, { timeoutMs });
           if (reply.refused?.length) this.onRefused(reply.refused);
         }, 'settlement'),
       );
@@ -175,7 +175,7 @@ export class BudgetClient extends BudgetPort {
     const body: BudgetRelease = { releases };
     this.track(
       this.sendWithRetry(
-        () => this.nats.request(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
+        () => this.nats.ask(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
         'release',
       ),
     );

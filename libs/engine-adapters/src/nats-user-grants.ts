@@ -22,7 +22,7 @@ interface KnownGrant {
 }
 
 interface GrantsDeps {
-  nats: Pick<NatsClient, 'request' | 'subscribe'>;
+  nats: Pick<NatsClient, 'ask' | 'subscribe'>;
   clock: Clock;
   /** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
   isOn: boolean;
@@ -144,7 +144,7 @@ export class NatsUserGrants extends UserGrants {
     const changes = this.#changes;
     const question: GrantFind = { tenant_id: owner.tenantId, user_id: owner.userId, source, auth, ...proof };
     const { value } = await this.#flights.join(JSON.stringify(question), new AbortController().signal, () =>
-      this.deps.nats.request<GrantFindReply>(SUBJECTS.grantFind, question, { timeoutMs: ASK_MS }),
+      this.deps.nats.ask(SUBJECTS.grantFind, question, { timeoutMs: ASK_MS }),
     );
     const { grant_id: id, reason } = value;
     if (id === undefined)

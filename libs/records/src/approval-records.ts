@@ -1,29 +1,5 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
-import type {
-  GrantList,
-  GrantListReply,
-  GrantRevoke,
-  GrantRevokeReply,
-  GrantShow,
-  GrantShowReply,
-  GrantUse,
-  GrantUseReply,
-} from '@toolfleet/contracts/approval-grants';
-import type {
-  ApprovalAsk,
-  ApprovalAskReply,
-  ApprovalBeginReply,
-  ApprovalDecide,
-  ApprovalDecideReply,
-  ApprovalDue,
-  ApprovalDueReply,
-  ApprovalEnd,
-  ApprovalEndReply,
-  ApprovalList,
-  ApprovalListReply,
-  ApprovalShow,
-  ApprovalShowReply,
-} from '@toolfleet/contracts/approvals';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
@@ -36,54 +12,54 @@ const ANSWERS: readonly string[] = ['CALL_IN_PROGRESS', 'IDEMPOTENCY_MISMATCH', 
  * @throws ToolError SERVICE_UNAVAILABLE: nothing was stored, or it is not known; and the answers of each request
  */
 export class NatsApprovalRecords {
-  constructor(private readonly nats: Pick<NatsClient, 'request'>) {}
+  constructor(private readonly nats: Pick<NatsClient, 'ask'>) {}
 
-  ask(asked: ApprovalAsk): Promise<ApprovalAskReply> {
+  ask(asked: MessageOf<typeof SUBJECTS.approvalAsk>) {
     return this.#request(SUBJECTS.approvalAsk, asked);
   }
 
-  show(question: ApprovalShow): Promise<ApprovalShowReply> {
+  show(question: MessageOf<typeof SUBJECTS.approvalShow>) {
     return this.#request(SUBJECTS.approvalShow, question);
   }
 
-  list(query: ApprovalList): Promise<ApprovalListReply> {
+  list(query: MessageOf<typeof SUBJECTS.approvalList>) {
     return this.#request(SUBJECTS.approvalList, query);
   }
 
-  decide(decision: ApprovalDecide): Promise<ApprovalDecideReply> {
+  decide(decision: MessageOf<typeof SUBJECTS.approvalDecide>) {
     return this.#request(SUBJECTS.approvalDecide, decision);
   }
 
-  begin(callId: string): Promise<ApprovalBeginReply> {
+  begin(callId: string) {
     return this.#request(SUBJECTS.approvalBegin, { call_id: callId });
   }
 
-  end(ended: ApprovalEnd): Promise<ApprovalEndReply> {
+  end(ended: MessageOf<typeof SUBJECTS.approvalEnd>) {
     return this.#request(SUBJECTS.approvalEnd, ended);
   }
 
-  due(wanted: ApprovalDue): Promise<ApprovalDueReply> {
+  due(wanted: MessageOf<typeof SUBJECTS.approvalDue>) {
     return this.#request(SUBJECTS.approvalDue, wanted);
   }
 
-  useGrant(asked: GrantUse): Promise<GrantUseReply> {
+  useGrant(asked: MessageOf<typeof SUBJECTS.approvalGrantUse>) {
     return this.#request(SUBJECTS.approvalGrantUse, asked);
   }
 
-  listGrants(query: GrantList): Promise<GrantListReply> {
+  listGrants(query: MessageOf<typeof SUBJECTS.approvalGrantList>) {
     return this.#request(SUBJECTS.approvalGrantList, query);
   }
 
-  showGrant(question: GrantShow): Promise<GrantShowReply> {
+  showGrant(question: MessageOf<typeof SUBJECTS.approvalGrantShow>) {
     return this.#request(SUBJECTS.approvalGrantShow, question);
   }
 
-  revokeGrant(revocation: GrantRevoke): Promise<GrantRevokeReply> {
+  revokeGrant(revocation: MessageOf<typeof SUBJECTS.approvalGrantRevoke>) {
     return this.#request(SUBJECTS.approvalGrantRevoke, revocation);
   }
 
-  #request<T>(subject: string, message: object): Promise<T> {
-    return this.nats.request<T>(subject, message, { timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
+  #request<S extends Requested>(subject: S, message: MessageOf<S>): Promise<ReplyOf<S>> {
+    return this.nats.ask(subject, message, { timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
       if (isToolError(cause) && ANSWERS.includes(cause.code)) throw cause;
       throw new ToolError('SERVICE_UNAVAILABLE', {
         message: 'The record of approvals is unavailable, and nothing was run; retry later',

@@ -9,6 +9,7 @@ import type {
   RecordsList,
   RecordsListReply,
 } from '@toolfleet/contracts/records';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
@@ -30,28 +31,28 @@ const ASK_TIMEOUT_MS = 10_000;
 
 /** Asks the service over NATS. */
 export class NatsCallRecords extends CallRecords {
-  constructor(private readonly nats: Pick<NatsClient, 'request'>) {
+  constructor(private readonly nats: Pick<NatsClient, 'ask'>) {
     super();
   }
 
-  override append(batch: RecordsAppend): Promise<RecordsAppendReply> {
-    return this.nats.request(SUBJECTS.recordsAppend, batch, { timeoutMs: APPEND_TIMEOUT_MS });
+  override append(batch: RecordsAppend) {
+    return this.nats.ask(SUBJECTS.recordsAppend, batch, { timeoutMs: APPEND_TIMEOUT_MS });
   }
 
-  override list(query: RecordsList): Promise<RecordsListReply> {
+  override list(query: RecordsList) {
     return this.#ask(SUBJECTS.recordsList, query);
   }
 
-  override body(question: RecordsBody): Promise<RecordsBodyReply> {
+  override body(question: RecordsBody) {
     return this.#ask(SUBJECTS.recordsBody, question);
   }
 
-  override facts(query: RecordsFacts): Promise<RecordsFactsReply> {
+  override facts(query: RecordsFacts) {
     return this.#ask(SUBJECTS.recordsFacts, query);
   }
 
-  #ask<T>(subject: string, question: object): Promise<T> {
-    return this.nats.request<T>(subject, question, { timeoutMs: ASK_TIMEOUT_MS }).catch((cause: unknown) => {
+  #ask<S extends Requested>(subject: S, question: MessageOf<S>): Promise<ReplyOf<S>> {
+    return this.nats.ask(subject, question, { timeoutMs: ASK_TIMEOUT_MS }).catch((cause: unknown) => {
       throw new ToolError('SERVICE_UNAVAILABLE', {
         message: 'The record of calls is unavailable; calls run, and are recorded later. Retry later',
         cause,

@@ -36,7 +36,7 @@ export class UserCredentials {
   #changes = 0;
 
   constructor(
-    private readonly nats: Pick<NatsClient, 'request' | 'subscribe'>,
+    private readonly nats: Pick<NatsClient, 'ask' | 'subscribe'>,
     private readonly clock: Clock,
   ) {}
 
@@ -110,7 +110,7 @@ export class UserCredentials {
     for (;;) {
       const timeoutMs = Math.min(AGAIN_MS, until - this.clock.monotonic());
       try {
-        return await this.nats.request<GrantTokenReply>(SUBJECTS.grantToken, question, { timeoutMs, signal });
+        return await this.nats.ask(SUBJECTS.grantToken, question, { timeoutMs, signal });
       } catch (error) {
         const isSilent = isToolError(error) && error.code === 'DEADLINE_EXCEEDED';
         if (!isSilent || signal.aborted || this.clock.monotonic() + AGAIN_MS >= until) throw error;

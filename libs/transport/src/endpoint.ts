@@ -3,6 +3,7 @@ import { Catch, UseFilters, type ExceptionFilter } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
 import { ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { Schema } from '@toolfleet/contracts/json-schema';
+import type { ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { HEADERS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import { throwError, type Observable } from 'rxjs';
@@ -23,7 +24,9 @@ export interface EndpointOptions<T = unknown> {
 }
 
 /** Serves a message whose schema says its type; of a plain JSON Schema the method knows the type. */
-type EndpointMethod<T> = (body: unknown extends T ? never : T, context: EndpointContext) => unknown;
+type EndpointMethod<T, A> = (body: unknown extends T ? never : T, context: EndpointContext) => A;
+/** What the method answers: the reply of `Requests`, where the subject has a row. */
+type AnswerOf<S extends string> = S extends Requested ? ReplyOf<S> | Promise<ReplyOf<S>> : unknown;
 
 /** Metadata key under which Nest keeps the argument layout of a handler. */
 const ROUTE_ARGUMENTS = '__routeArguments__';
@@ -41,8 +44,8 @@ class KeepErrors implements ExceptionFilter {
  * plain JSON, a thrown error as error headers and body. Guards, pipes, interceptors and dependency injection work as usual in Nest;
  * parameter decorators (`@Payload()`, `@Ctx()`) are allowed but cost time per message.
  */
-export function Endpoint<T>(subject: string, options: EndpointOptions<T> = {}) {
-  return <F extends EndpointMethod<T>>(
+export function Endpoint<T, S extends string = string>(subject: S, options: EndpointOptions<T> = {}) {
+  return <F extends EndpointMethod<T, AnswerOf<S>>>(
     target: object,
     key: string | symbol,
     descriptor: TypedPropertyDescriptor<F>,

@@ -20,7 +20,7 @@ describe('EventReporter', () => {
     let isUp = false;
     const sent: string[] = [];
     const nats = {
-      request: async (_: string, body: unknown): Promise<never> => {
+      ask: async (_: string, body: unknown): Promise<never> => {
         if (!isUp) throw new Error('no responders');
         sent.push(...(body as { events: FleetEvent[] }).events.map(({ id }) => id));
         return {} as never;

@@ -1,9 +1,4 @@
-import {
-  MAX_SENT_EVENTS,
-  type FleetEvent,
-  type RecordsEvent,
-  type RecordsEventReply,
-} from '@toolfleet/contracts/events';
+import { MAX_SENT_EVENTS, type FleetEvent, type RecordsEvent } from '@toolfleet/contracts/events';
 import type { Milliseconds } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
@@ -18,7 +13,7 @@ const RESEND_MS = 1_000;
 const MAX_RESEND_MS = 30_000;
 
 interface ReporterDeps {
-  nats: Pick<NatsClient, 'request'>;
+  nats: Pick<NatsClient, 'ask'>;
   clock: Clock;
   logger: { warn(fields: object, text: string): void };
 }
@@ -74,7 +69,7 @@ export class EventReporter {
       const events = [...this.#waiting.values()].slice(0, MAX_SENT_EVENTS);
       try {
         const message: RecordsEvent = { events: events as RecordsEvent['events'] };
-        await this.deps.nats.request<RecordsEventReply>(SUBJECTS.recordsEvent, message, { timeoutMs: TIMEOUT_MS });
+        await this.deps.nats.ask(SUBJECTS.recordsEvent, message, { timeoutMs: TIMEOUT_MS });
       } catch {
         return this.#sendLater();
       }

@@ -4,6 +4,7 @@ import { HEADERS, progressSubject } from '@toolfleet/contracts/subjects';
 import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
 import { traceHeaders, type Metrics } from '@toolfleet/telemetry';
 import { AckedRequest, type AckedMessage, type AckedOptions } from './acked-request.js';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { encode, NO_HEADERS, parseLenient, type IncomingHeaders, type OutgoingHeaders } from './codec.js';
 import { NatsLink, type NatsSubscription } from './nats-connection.js';
 import type { NatsOptions } from './nats-options.js';
@@ -97,7 +98,12 @@ export class NatsClient {
     return this.#pending.size;
   }
 
-  /** Sends a request and resolves with the parsed reply. */
+  /** Asks the service that serves a subject, as `Requests` says. */
+  ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: RequestOptions): Promise<ReplyOf<S>> {
+    return this.request(subject, message, options);
+  }
+
+  /** Sends a request on any subject and resolves with the parsed reply. */
   request<T>(subject: string, body: unknown, options: RequestOptions = {}): Promise<T> {
     return this.#send<T>(options, (remainingMs, resolve, reject) => {
       const request = new PlainRequest(this.#internals(), subject, remainingMs, options.signal, resolve, reject);

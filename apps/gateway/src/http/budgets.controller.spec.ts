@@ -20,7 +20,7 @@ const limits: LimitState[] = SCOPES.map((scope) => {
 });
 let sent: [string, unknown][] = [];
 const nats = {
-  request: async (subject: string, message: unknown) => {
+  ask: async (subject: string, message: unknown) => {
     sent.push([subject, message]);
     if (subject === SUBJECTS.budgetRemove) return { removed: (message as BudgetRemove).id === 'ann' };
     return subject === SUBJECTS.budgetSet ? { budget: limits[3] } : { limits };

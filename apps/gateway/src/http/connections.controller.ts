@@ -2,19 +2,7 @@ import { Controller, Req } from '@nestjs/common';
 import { isReturnUrl, refuseDelegated, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
-import type {
-  GrantAuthorize,
-  GrantAuthorizeReply,
-  GrantFinish,
-  GrantFinishReply,
-  GrantList,
-  GrantListReply,
-  GrantPut,
-  GrantPutReply,
-  GrantRevoke,
-  GrantRevokeReply,
-  ResealReply,
-} from '@toolfleet/contracts/identity';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { Connection, RouteInput } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { userAuthOf } from '@toolfleet/contracts/tool-definition';
@@ -24,8 +12,8 @@ import type { FastifyRequest } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { publicBase, type PublicAddress } from '../server/public-origin.js';
 import { Input, Serves } from '../server/routes.js';
+import { askService } from './ask-service.js';
 
-const ASK_MS = 10_000;
 /** `identity` asks an authorization server meanwhile. */
 const SIGN_IN_MS = 40_000;
 
@@ -59,7 +47,7 @@ export class ConnectionsController {
     const user_id = userOf(caller, query.user_id);
     const [sources, { grants }] = await Promise.all([
       this.#sources(caller),
-      this.#ask<GrantListReply>(SUBJECTS.grantList, { tenant_id: caller.tenantId, user_id } satisfies GrantList),
+      this.#ask(SUBJECTS.grantList, { tenant_id: caller.tenantId, user_id }),
     ]);
     const bySource = new Map(grants.map((grant) => [grant.source, grant]));
     return [...sources].map(([source, { mode, help }]) => {
@@ -83,14 +71,7 @@ export class ConnectionsController {
   ): Promise<undefined> {
     const [source, auth] = await this.#source(caller, path);
     this.#checkLink(caller, source, body.link);
-    const grant: GrantPut = {
-      tenant_id: caller.tenantId,
-      user_id: userOf(caller),
-      source,
-      auth,
-      api_key: body.api_key,
-    };
-    await this.#ask<GrantPutReply>(SUBJECTS.grantPut, grant);
+    await this.#ask(SUBJECTS.grantPut, { ...ofUser(caller), source, auth, api_key: body.api_key });
   }
 
   @Serves('POST /api/v1/connections/{kind}/{name}/authorize')
@@ -106,21 +87,14 @@ export class ConnectionsController {
         details: { fields: ['redirect_uri'] },
       });
     this.#checkLink(caller, source, body.link);
-    const begun: GrantAuthorize = {
-      tenant_id: caller.tenantId,
-      user_id: userOf(caller),
-      source,
-      auth,
-      redirect_uri: body.redirect_uri,
-    };
-    return this.#ask<GrantAuthorizeReply>(SUBJECTS.grantAuthorize, begun, SIGN_IN_MS);
+    const begun = { ...ofUser(caller), source, auth, redirect_uri: body.redirect_uri };
+    return this.#ask(SUBJECTS.grantAuthorize, begun, SIGN_IN_MS);
   }
 
   /** The code passes through to `identity`, which alone has the verifier. */
   @Serves('POST /api/v1/connections/finish')
   finish(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/connections/finish'>) {
-    const ended: GrantFinish = { tenant_id: caller.tenantId, user_id: userOf(caller), ...body };
-    return this.#ask<GrantFinishReply>(SUBJECTS.grantFinish, ended, SIGN_IN_MS);
+    return this.#ask(SUBJECTS.grantFinish, { ...ofUser(caller), ...body }, SIGN_IN_MS);
   }
 
   @Serves('DELETE /api/v1/connections/{kind}/{name}')
@@ -134,13 +108,12 @@ export class ConnectionsController {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return [`${path.kind}/${path.name}`];
       throw error;
     });
-    const scope: GrantRevoke = { tenant_id: caller.tenantId, user_id, source };
-    await this.#ask<GrantRevokeReply>(SUBJECTS.grantRevoke, scope);
+    await this.#ask(SUBJECTS.grantRevoke, { tenant_id: caller.tenantId, user_id, source });
   }
 
   @Serves('POST /api/v1/connections/reseal')
   reseal() {
-    return this.#ask<ResealReply>(SUBJECTS.identityReseal, {}, SIGN_IN_MS);
+    return this.#ask(SUBJECTS.identityReseal, {}, SIGN_IN_MS);
   }
 
   /** Sources of the tools that the caller sees, with how their users connect. */
@@ -169,11 +142,11 @@ export class ConnectionsController {
     if (link !== undefined) this.settings.links.check(caller, source, link);
   }
 
-  async #ask<T>(subject: string, message: object, timeoutMs = ASK_MS): Promise<T> {
+  async #ask<S extends Requested>(subject: S, message: MessageOf<S>, timeoutMs?: number): Promise<ReplyOf<S>> {
     if (!this.settings.isOn)
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The service identity is off; set GATEWAY_IDENTITY' });
     try {
-      return await this.nats.request<T>(subject, message, { timeoutMs });
+      return await askService(this.nats, subject, message, timeoutMs);
     } catch (error) {
       throw isToolError(error) ? asRefusal(error) : error;
     }
@@ -186,6 +159,8 @@ function asRefusal(error: ToolError): ToolError {
   const code = error.code === 'AUTH_NOT_CONFIGURED' ? 'SOURCE_REFUSED' : 'SERVICE_UNAVAILABLE';
   return new ToolError(code, { message: error.message, cause: error });
 }
+
+const ofUser = (caller: Principal) => ({ tenant_id: caller.tenantId, user_id: userOf(caller) });
 
 /** The user whose accounts are meant. @throws ToolError PERMISSION_DENIED for another one without the right, no user, or a call */
 function userOf(caller: Principal, named?: string): string {

@@ -10,13 +10,13 @@ const operator: Principal = { ...admin, roles: ['operator'] };
 /** A registry in which only these keys await approval. */
 function controllerOver(...waiting: string[]) {
   const asked: string[] = [];
-  const request = async (subject: string, { name }: JsonObject) => {
+  const ask = async (subject: string, { name }: JsonObject) => {
     asked.push(`${subject} ${name}`);
     if (subject === SUBJECTS.quarantineList) return { tools: waiting.map((key) => ({ name: key })) };
     if (!waiting.includes(String(name))) throw new ToolError('NOT_FOUND');
     return { name };
   };
-  return { controller: new QuarantineController({ request } as unknown as NatsClient), asked };
+  return { controller: new QuarantineController({ ask } as unknown as NatsClient), asked };
 }
 
 const decision = (name: string) => ({ path: { name }, query: undefined, body: { pending_revision: 'r' } });

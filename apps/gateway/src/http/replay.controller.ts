@@ -1,6 +1,5 @@
 import { Controller, Req, Res } from '@nestjs/common';
 import { isToolError, ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type { DefinitionGet, DefinitionGetReply } from '@toolfleet/contracts/registry';
 import type { StoredCall } from '@toolfleet/contracts/records';
 import type { KeptBody, RouteAnswer, RouteInput, TriedCall } from '@toolfleet/contracts/resources';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
@@ -16,6 +15,7 @@ import type { FastifyReply } from 'fastify';
 import { ToolCalls } from '../calls/tool-calls.js';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
+import { askService } from './ask-service.js';
 import { HttpCalls, type HttpRequest } from './http-call.js';
 
 type Replayed = RouteAnswer<'POST /api/v1/calls/{id}/replay'>;
@@ -37,7 +37,6 @@ type Reason =
 /** So long an idempotency key proves that a call was not repeated before; less a minute for the time that the replay takes. */
 const REPEATABLE_MS = DEFAULT_RETENTION.keyedMs - 60_000;
 
-const ASK_TIMEOUT_MS = 10_000;
 /** Calls that a definition is tried with by default, and of which so many are looked through for arguments that are kept. */
 const DEFAULT_TRIED = 5;
 const MAX_LOOKED_THROUGH = 200;
@@ -185,10 +184,8 @@ export class ReplayController {
 
   /** The definition with this revision that awaits an approval by the caller. @throws ToolError PERMISSION_DENIED */
   async #pending(caller: Principal, name: string, revision: string): Promise<RegisteredTool | undefined> {
-    const ask: DefinitionGet = { name, tenant_id: caller.tenantId, pending_revision: revision };
-    const { tool } = await this.nats.request<DefinitionGetReply>(SUBJECTS.definitionGet, ask, {
-      timeoutMs: ASK_TIMEOUT_MS,
-    });
+    const asked = { name, tenant_id: caller.tenantId, pending_revision: revision };
+    const { tool } = await askService(this.nats, SUBJECTS.definitionGet, asked);
     // A registry of an older release answers with the definition in effect.
     if (tool?.revision !== revision) return undefined;
     requireRight(caller, 'approve_tools', `Trying a changed definition of ${name}`, tool.tenant ?? EVERY_TENANT);

@@ -1,7 +1,7 @@
 import { Controller } from '@nestjs/common';
 import { hasRight, refuseDelegated, requireRight } from '@toolfleet/access';
 import { type Principal, ToolError } from '@toolfleet/contracts';
-import type { SessionListReply, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
+import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
@@ -21,10 +21,7 @@ export class SessionsController {
   async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/sessions'>) {
     // A fleet without sign-in may run without the service.
     if (!this.signIn.offer.available) return [];
-    const { sessions } = await this.nats.request<SessionListReply>(
-      SUBJECTS.sessionList,
-      scopeOf(caller, query.tenant_id),
-    );
+    const { sessions } = await this.nats.ask(SUBJECTS.sessionList, scopeOf(caller, query.tenant_id));
     return sessions.map((session) => toBody(session, caller));
   }
 
@@ -35,7 +32,7 @@ export class SessionsController {
   ): Promise<undefined> {
     const scope = { ...scopeOf(caller, query.tenant_id), session_id: path.id };
     const { revoked } = this.signIn.offer.available
-      ? await this.nats.request<SessionRevokeReply>(SUBJECTS.sessionRevoke, scope)
+      ? await this.nats.ask(SUBJECTS.sessionRevoke, scope)
       : { revoked: 0 };
     if (revoked === 0) throw new ToolError('NOT_FOUND', { message: `There is no valid session ${path.id}` });
     return undefined;

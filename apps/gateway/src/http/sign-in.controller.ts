@@ -1,6 +1,6 @@
 import { Controller, Req, Res } from '@nestjs/common';
 import { readSessionCookie, SESSION_COOKIE, sessionDigest } from '@toolfleet/access';
-import type { SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
+import type { SignOut } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { NatsClient } from '@toolfleet/transport';
@@ -11,7 +11,7 @@ import { Serves } from '../server/routes.js';
 /** How people sign in to this fleet. */
 export class SignIn {
   constructor(
-    private readonly nats: Pick<NatsClient, 'request'>,
+    private readonly nats: Pick<NatsClient, 'ask'>,
     private readonly section: SignInSettings,
     private readonly address: PublicAddress,
   ) {}
@@ -28,7 +28,7 @@ export class SignIn {
     const base = publicBase(raw, this.address);
     if (secret === undefined || base === undefined || this.section.issuer === undefined) return null;
     const message: SignOut = { digest: sessionDigest(secret), origin: new URL(base).origin };
-    return (await this.nats.request<SignOutReply>(SUBJECTS.identitySignOut, message)).url ?? null;
+    return (await this.nats.ask(SUBJECTS.identitySignOut, message)).url ?? null;
   }
 }
 

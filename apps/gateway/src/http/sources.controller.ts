@@ -1,18 +1,6 @@
 import { Body, Controller, Injectable, Req } from '@nestjs/common';
-import { isJsonObject, isToolError, ToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type {
-  DefinitionRetire,
-  DefinitionRetireReply,
-  McpRegisterReply,
-  OpenApiRegisterReply,
-  OpenApiValidateReply,
-  QuarantineApproveReply,
-  QuarantineListReply,
-  QuarantineRejectReply,
-  SourceListReply,
-  SourceListRequest,
-  SourceRefreshReply,
-} from '@toolfleet/contracts/registry';
+import { isJsonObject, isToolError, ToolError, type Json, type Principal } from '@toolfleet/contracts';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
@@ -21,11 +9,14 @@ import { Caller } from '../server/guards.js';
 import { bodyObject } from '../server/request-body.js';
 import { Input, readInput, Serves } from '../server/routes.js';
 import { EVERY_TENANT, hasRight, RegisterAuth, requireRight } from '@toolfleet/access';
+import { askService } from './ask-service.js';
 import type { HttpRequest } from './http-call.js';
 
 /** Time to fetch and convert a large document. */
 const REGISTER_TIMEOUT_MS = 60_000;
-const REQUEST_TIMEOUT_MS = 10_000;
+
+/** Subjects of the registry that check themselves what callers send. */
+type Registration = typeof SUBJECTS.mcpRegister | typeof SUBJECTS.openapiRegister | typeof SUBJECTS.openapiValidate;
 
 /**
  * Registers sources at the registry. Their tools belong to the caller's tenant; an operator shares them with all tenants by
@@ -39,12 +30,12 @@ export class SourceRegistrations {
   ) {}
 
   /** @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED, REQUEST_INVALID, and the errors of the registry */
-  async register<T>(subject: string, http: HttpRequest, sent: unknown): Promise<T> {
+  async register<S extends Registration>(subject: S, http: HttpRequest, sent: unknown): Promise<ReplyOf<S>> {
     const caller = await this.auth.admit(http);
     const { visibility, tenant: _tenant, ...entry } = bodyObject(sent);
     const tenant = sourceOwner(caller, readVisibility(visibility));
     const scoped = tenant === undefined ? entry : { ...entry, tenant };
-    return this.nats.request<T>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
+    return this.nats.request<ReplyOf<S>>(subject, scoped, { timeoutMs: REGISTER_TIMEOUT_MS });
   }
 }
 
@@ -55,14 +46,14 @@ export class ShannonSourcesController {
 
   @Serves('POST /tools/mcp/register')
   mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return inBand(this.sources.register<McpRegisterReply>(SUBJECTS.mcpRegister, http, body), {
+    return inBand(this.sources.register(SUBJECTS.mcpRegister, http, body), {
       tool_name: readName(body),
     });
   }
 
   @Serves('POST /tools/openapi/register')
   openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return inBand(this.sources.register<OpenApiRegisterReply>(SUBJECTS.openapiRegister, http, body), {
+    return inBand(this.sources.register(SUBJECTS.openapiRegister, http, body), {
       collection_name: readName(body),
       operations_registered: [],
     });
@@ -70,7 +61,7 @@ export class ShannonSourcesController {
 
   @Serves('POST /tools/openapi/validate')
   validate(@Body() body: unknown, @Req() http: HttpRequest) {
-    return this.sources.register<OpenApiValidateReply>(SUBJECTS.openapiValidate, http, body);
+    return this.sources.register(SUBJECTS.openapiValidate, http, body);
   }
 }
 
@@ -85,36 +76,27 @@ export class SourcesController {
 
   @Serves('POST /api/v1/sources/mcp')
   async mcp(@Body() body: unknown, @Req() http: HttpRequest) {
-    return requireTools(
-      'SOURCE_REFUSED',
-      await this.sources.register<McpRegisterReply>(SUBJECTS.mcpRegister, http, body),
-    );
+    return requireTools('SOURCE_REFUSED', await this.sources.register(SUBJECTS.mcpRegister, http, body));
   }
 
   @Serves('POST /api/v1/sources/openapi')
   async openapi(@Body() body: unknown, @Req() http: HttpRequest) {
-    return requireTools(
-      'SPEC_INVALID',
-      await this.sources.register<OpenApiRegisterReply>(SUBJECTS.openapiRegister, http, body),
-    );
+    return requireTools('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
   }
 
   /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */
   @Serves('GET /api/v1/sources')
   async list(@Req() http: HttpRequest) {
     const caller = await this.auth.admit(http);
-    const request: SourceListRequest =
-      caller && hasRight(caller, 'manage_sources', EVERY_TENANT)
-        ? {}
-        : { tenant: caller === undefined ? null : caller.tenantId };
-    const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, request);
-    return sources;
+    const seesAll = caller && hasRight(caller, 'manage_sources', EVERY_TENANT);
+    return (await askService(this.nats, SUBJECTS.sourceList, seesAll ? {} : { tenant: caller?.tenantId ?? null }))
+      .sources;
   }
 
   @Serves('GET /api/v1/sources/{kind}/{name}')
   async show(@Req() http: HttpRequest) {
     const source = this.find(http, await this.auth.admit(http));
-    const { sources } = await this.ask<SourceListReply>(SUBJECTS.sourceList, { source } satisfies SourceListRequest);
+    const { sources } = await askService(this.nats, SUBJECTS.sourceList, { source });
     if (!sources[0]) throw noSource(source);
     return sources[0];
   }
@@ -123,7 +105,7 @@ export class SourcesController {
   @Serves('POST /api/v1/sources/{kind}/{name}/refresh')
   async refresh(@Req() http: HttpRequest) {
     const source = this.find(http, await this.auth.admit(http));
-    return this.ask<SourceRefreshReply>(SUBJECTS.sourceRefresh, { source }, REGISTER_TIMEOUT_MS);
+    return askService(this.nats, SUBJECTS.sourceRefresh, { source }, REGISTER_TIMEOUT_MS);
   }
 
   @Serves('DELETE /api/v1/sources/{kind}/{name}')
@@ -133,7 +115,7 @@ export class SourcesController {
       throw new ToolError('REQUEST_INVALID', {
         message: `${source.name} announces its tools itself; it cannot be removed`,
       });
-    return this.ask<DefinitionRetireReply>(SUBJECTS.definitionRetire, { source } satisfies DefinitionRetire);
+    return askService(this.nats, SUBJECTS.definitionRetire, { source });
   }
 
   /**
@@ -147,10 +129,6 @@ export class SourcesController {
     const { visibility } = readInput('GET /api/v1/sources/{kind}/{name}', http).query;
     const tenant = sourceOwner(caller, visibility ?? 'tenant');
     return { kind, name: sourceKey(name, tenant, caller) };
-  }
-
-  private ask<T>(subject: string, body: object, timeoutMs = REQUEST_TIMEOUT_MS): Promise<T> {
-    return this.nats.request<T>(subject, body, { timeoutMs });
   }
 }
 
@@ -171,8 +149,7 @@ export class QuarantineController {
 
   @Serves('GET /api/v1/quarantine')
   async list(@Caller() caller: Principal) {
-    const ask = this.nats.request<QuarantineListReply>(SUBJECTS.quarantineList, {}, { timeoutMs: REQUEST_TIMEOUT_MS });
-    const { tools } = await ask;
+    const { tools } = await askService(this.nats, SUBJECTS.quarantineList, {});
     return hasRight(caller, 'approve_tools', EVERY_TENANT)
       ? tools
       : tools.filter(({ name }) => name.startsWith(`${caller.tenantId}/`));
@@ -181,24 +158,28 @@ export class QuarantineController {
   /** Approves exactly the revision that was shown. */
   @Serves('POST /api/v1/quarantine/{name}/approve')
   approve(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'POST /api/v1/quarantine/{name}/approve'>) {
-    const message = { ...body, approved_by: `${caller.tenantId}/${caller.userId}` };
-    return this.decide<QuarantineApproveReply>(SUBJECTS.quarantineApprove, caller, path.name, message);
+    const approved_by = `${caller.tenantId}/${caller.userId}`;
+    return this.decide(SUBJECTS.quarantineApprove, caller, (name) => ({ ...body, name, approved_by }), path.name);
   }
 
   /** The tool stays quarantined until its server serves another revision, or it is approved. */
   @Serves('POST /api/v1/quarantine/{name}/reject')
   reject(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'POST /api/v1/quarantine/{name}/reject'>) {
-    const message = { ...body, rejected_by: `${caller.tenantId}/${caller.userId}` };
-    return this.decide<QuarantineRejectReply>(SUBJECTS.quarantineReject, caller, path.name, message);
+    const rejected_by = `${caller.tenantId}/${caller.userId}`;
+    return this.decide(SUBJECTS.quarantineReject, caller, (name) => ({ ...body, name, rejected_by }), path.name);
   }
 
   /**
    * Resolves the name: `<tenant>/<name>`, as listed, is that tool; a plain name is a tool of the caller's tenant, for operators a
    * tool of the fleet first.
    */
-  private async decide<T>(subject: string, caller: Principal, name: string, message: JsonObject): Promise<T> {
-    const ask = (key: string) =>
-      this.nats.request<T>(subject, { ...message, name: key }, { timeoutMs: REQUEST_TIMEOUT_MS });
+  private async decide<S extends Requested>(
+    subject: S,
+    caller: Principal,
+    messageFor: (name: string) => MessageOf<S>,
+    name: string,
+  ): Promise<ReplyOf<S>> {
+    const ask = (key: string) => askService(this.nats, subject, messageFor(key));
     if (!hasRight(caller, 'approve_tools', EVERY_TENANT)) {
       const own = `${caller.tenantId}/`;
       if (name.includes('/') && !name.startsWith(own))
@@ -260,7 +241,7 @@ async function inBand<T, Rest extends object>(registered: Promise<T>, rest: Rest
 }
 
 /** Throws if a registration gave no tools; an answer with some tools lists what is missing. */
-function requireTools<T extends McpRegisterReply | OpenApiRegisterReply>(
+function requireTools<T extends ReplyOf<typeof SUBJECTS.mcpRegister | typeof SUBJECTS.openapiRegister>>(
   code: 'SPEC_INVALID' | 'SOURCE_REFUSED',
   answer: T,
 ): T {

@@ -1,18 +1,7 @@
 import { Controller } from '@nestjs/common';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import {
-  TOOLSET_NAME_PATTERN,
-  type ToolsetApprove,
-  type ToolsetDetail,
-  type ToolsetList,
-  type ToolsetListReply,
-  type ToolsetPut,
-  type ToolsetRemove,
-  type ToolsetRemoveReply,
-  type ToolsetShow,
-  type ToolsetSpec,
-} from '@toolfleet/contracts/toolset';
+import { TOOLSET_NAME_PATTERN, type ToolsetDetail, type ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { NatsClient } from '@toolfleet/transport';
 import type { RouteInput, ShownToolset } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
@@ -20,8 +9,7 @@ import { EVERY_TENANT, hasRight, requireRight } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { bodyObject } from '../server/request-body.js';
 import { Input, Serves } from '../server/routes.js';
-
-const REQUEST_TIMEOUT_MS = 10_000;
+import { askService } from './ask-service.js';
 
 /** Toolsets of an administrator's tenant, for operators of all tenants and shared ones (docs/toolsets.md). */
 @Controller()
@@ -34,9 +22,9 @@ export class ToolsetsController {
   /** The latest version of each, for administrators also of those that are shared with all tenants. */
   @Serves('GET /api/v1/toolsets')
   async list(@Caller() caller: Principal) {
-    const ask = (request: ToolsetList) => this.ask<ToolsetListReply>(SUBJECTS.toolsetList, request);
-    if (hasRight(caller, 'manage_toolsets', EVERY_TENANT)) return (await ask({})).toolsets;
-    const [own, shared] = await Promise.all([ask({ tenant: caller.tenantId }), ask({ tenant: null })]);
+    const ask = (tenant?: string | null) => askService(this.nats, SUBJECTS.toolsetList, { tenant });
+    if (hasRight(caller, 'manage_toolsets', EVERY_TENANT)) return (await ask()).toolsets;
+    const [own, shared] = await Promise.all([ask(caller.tenantId), ask(null)]);
     return [...own.toolsets, ...shared.toolsets];
   }
 
@@ -44,8 +32,7 @@ export class ToolsetsController {
   @Serves('GET /api/v1/toolsets/{name}')
   async show(@Caller() caller: Principal, @Input() { path, query }: RouteInput<'GET /api/v1/toolsets/{name}'>) {
     const id = toId(caller, path.name, query.visibility, 'read');
-    const request: ToolsetShow = { id, version: query.version };
-    return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetShow, request));
+    return this.withTools(caller, await askService(this.nats, SUBJECTS.toolsetShow, { id, version: query.version }));
   }
 
   /** Makes a new version of a toolset, which need not exist. */
@@ -53,8 +40,7 @@ export class ToolsetsController {
   async put(@Caller() caller: Principal, @Input() { path, query, body }: RouteInput<'PUT /api/v1/toolsets/{name}'>) {
     const spec: ToolsetSpec = bodyObject(body);
     const id = toId(caller, path.name, query.visibility, 'write');
-    const request: ToolsetPut = { id, spec, by: toAuthor(caller) };
-    return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetPut, request));
+    return this.withTools(caller, await askService(this.nats, SUBJECTS.toolsetPut, { id, spec, by: toAuthor(caller) }));
   }
 
   /** Makes a new version with the content of an older one. */
@@ -64,8 +50,8 @@ export class ToolsetsController {
     @Input() { path, query, body }: RouteInput<'POST /api/v1/toolsets/{name}/rollback'>,
   ) {
     const id = toId(caller, path.name, query.visibility, 'write');
-    const request: ToolsetPut = { id, restore_version: body.version, by: toAuthor(caller) };
-    return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetPut, request));
+    const restored = { id, restore_version: body.version, by: toAuthor(caller) };
+    return this.withTools(caller, await askService(this.nats, SUBJECTS.toolsetPut, restored));
   }
 
   /** Approves an override whose tool changed, for exactly the revision that was shown. */
@@ -75,14 +61,16 @@ export class ToolsetsController {
     @Input() { path, query, body }: RouteInput<'POST /api/v1/toolsets/{name}/approve'>,
   ) {
     const id = toId(caller, path.name, query.visibility, 'write');
-    const request: ToolsetApprove = { id, ...body, by: toAuthor(caller) };
-    return this.withTools(caller, await this.ask<ToolsetDetail>(SUBJECTS.toolsetApprove, request));
+    return this.withTools(
+      caller,
+      await askService(this.nats, SUBJECTS.toolsetApprove, { id, ...body, by: toAuthor(caller) }),
+    );
   }
 
   @Serves('DELETE /api/v1/toolsets/{name}')
   remove(@Caller() caller: Principal, @Input() { path, query }: RouteInput<'DELETE /api/v1/toolsets/{name}'>) {
     const id = toId(caller, path.name, query.visibility, 'write');
-    return this.ask<ToolsetRemoveReply>(SUBJECTS.toolsetRemove, { id } satisfies ToolsetRemove);
+    return askService(this.nats, SUBJECTS.toolsetRemove, { id });
   }
 
   /** Adds the tools; for a shared toolset, those that the caller's own tenant sees in it. */
@@ -94,10 +82,6 @@ export class ToolsetsController {
       .all({ tenantId, userId: caller.userId, roles: [], tools: ['*'], via: caller.via, toolset })
       .catch(() => ({ tools: undefined }));
     return { ...detail, tools: tools?.map(({ name }) => name) ?? null };
-  }
-
-  private ask<T>(subject: string, body: object): Promise<T> {
-    return this.nats.request<T>(subject, body, { timeoutMs: REQUEST_TIMEOUT_MS });
   }
 }
 

@@ -3,13 +3,14 @@ import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contr
 import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { Clock } from '@toolfleet/resilience';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
 import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
-import { askBudget } from './ask-budget.js';
+import { askService } from './ask-service.js';
 import { forecastMonth, monthOf } from './forecast.js';
 import { parseInstant } from './instants.js';
 
@@ -80,7 +81,7 @@ export class UsageController {
     for (let at = from; at <= to; at += DAY_MS) {
       const day = { tenant_id: tenantId ?? '*', from_at: at, to_at: at + DAY_MS };
       const group_by: UsageGroup[] = ['day', 'tenant', 'tool', 'source'];
-      sums.push(...(await askBudget(this.nats, 'budgetUsage', { ...day, group_by })).rows);
+      sums.push(...(await askService(this.nats, SUBJECTS.budgetUsage, { ...day, group_by })).rows);
     }
     const rows = sums.map(toBillRow);
     if (query.format === 'csv') return toCsv(reply, BILL_COLUMNS, rows);
@@ -95,7 +96,7 @@ export class UsageController {
     asked: Omit<BudgetUsage, 'group_by'>,
   ): Promise<UsageSum[]> {
     const group_by = groups.includes('tool') ? [...groups] : [...groups, 'tool' as const];
-    const { rows: sums } = await askBudget(this.nats, 'budgetUsage', { ...asked, group_by });
+    const { rows: sums } = await askService(this.nats, SUBJECTS.budgetUsage, { ...asked, group_by });
     const rule = await this.access.ruleFor(caller);
     return sumByGroups(
       sums.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),

@@ -1,5 +1,6 @@
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE_TURN_MS, type PurgeMessage } from '@toolfleet/contracts/purge';
+import type { Requested } from '@toolfleet/contracts/requests';
 import type { NatsClient } from '@toolfleet/transport';
 import { type ApiKeys, toMaker } from '@toolfleet/access';
 import type { SearchHistory } from '@toolfleet/catalog';
@@ -17,7 +18,7 @@ interface StepDeps {
   searches: Pick<SearchHistory, 'erase'> | undefined;
   results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
   largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
-  nats: Pick<NatsClient, 'request'>;
+  nats: Pick<NatsClient, 'ask'>;
 }
 
 /** The stores in the order in which they are purged: keys and sessions first, so that callers stop; ledger and records last, because calls end in them. */
@@ -73,8 +74,11 @@ export function purgeSteps({
 /** Time for the reply of a service beyond the turn it takes. */
 const REPLY_MS = 20_000;
 
+/** Subjects on which services remove the data of a tenant or user. */
+type PurgeSubject = Extract<Requested, `${string}.purge`>;
+
 /** A step that another service does, turn by turn. */
-function servicePurge(name: string, subject: string, nats: Pick<NatsClient, 'request'>): PurgeStep {
+function servicePurge(name: string, subject: PurgeSubject, nats: Pick<NatsClient, 'ask'>): PurgeStep {
   return {
     name,
     async run({ tenantId, userId, keyIds, dryRun, pseudonym, count }) {
@@ -86,7 +90,7 @@ function servicePurge(name: string, subject: string, nats: Pick<NatsClient, 'req
         pseudonym,
       };
       for (let more = true; more;) {
-        const reply = await nats.request<PurgeReply>(subject, message, { timeoutMs: PURGE_TURN_MS + REPLY_MS });
+        const reply = await nats.ask(subject, message, { timeoutMs: PURGE_TURN_MS + REPLY_MS });
         for (const [kind, amount] of Object.entries(reply.counts)) await count(kind, amount);
         ({ more, next: message.after } = reply);
       }

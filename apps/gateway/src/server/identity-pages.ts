@@ -25,7 +25,7 @@ export class IdentityPages implements Mounted {
   #waiting = 0;
 
   constructor(
-    private readonly nats: Pick<NatsClient, 'request'>,
+    private readonly nats: Pick<NatsClient, 'ask'>,
     private readonly address: PublicAddress,
     /** Paths in addition to those below `/auth/` and `/oauth/`. */
     private readonly morePaths: readonly string[],
@@ -78,7 +78,7 @@ export class IdentityPages implements Mounted {
         headers: passedHeaders(raw.rawHeaders),
         ...(typeof body === 'string' ? { body } : {}),
       };
-      return await this.nats.request<IdentityHttpReply>(SUBJECTS.identityHttp, message, { timeoutMs: ANSWER_MS });
+      return await this.nats.ask(SUBJECTS.identityHttp, message, { timeoutMs: ANSWER_MS });
     } catch (cause) {
       if (isToolError(cause) && cause.code === 'REQUEST_INVALID') throw cause;
       const message = 'The sign-in is unavailable; retry later, or use an API key';

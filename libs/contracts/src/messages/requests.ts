@@ -1,0 +1,94 @@
+import type * as grants from './approval-grants.js';
+import type * as approvals from './approvals.js';
+import type * as budget from './budget.js';
+import type { RecordsEvent, RecordsEventReply } from './events.js';
+import type { DiscoverMessage, DiscoverReply } from './execution.js';
+import type * as identity from './identity.js';
+import type { PurgeMessage, PurgeReply } from './purge.js';
+import type * as records from './records.js';
+import type * as registry from './registry.js';
+import type * as signIn from './sign-in.js';
+import type * as webhooks from './webhooks.js';
+import type { ToolsetDetail } from '../resources/toolsets.js';
+import { SUBJECTS } from '../subjects.js';
+import type * as toolsets from '../toolset.js';
+
+/**
+ * What services ask each other: the message of each subject, and its answer. The compiler holds both sides to it: `NatsClient.request`
+ * and the methods with `@Endpoint`. Calls of tools (`tool.*`, `exec.*`) and subjects that begin with a prefix have no row.
+ */
+interface Requests {
+  [SUBJECTS.definitionGet]: [registry.DefinitionGet, registry.DefinitionGetReply];
+  [SUBJECTS.definitionList]: [registry.DefinitionList, registry.DefinitionListReply];
+  [SUBJECTS.definitionRetire]: [registry.DefinitionRetire, registry.DefinitionRetireReply];
+  [SUBJECTS.sourceList]: [registry.SourceListRequest, registry.SourceListReply];
+  [SUBJECTS.sourceRefresh]: [registry.SourceRefresh, registry.SourceRefreshReply];
+  [SUBJECTS.quarantineList]: [registry.QuarantineList, registry.QuarantineListReply];
+  [SUBJECTS.quarantineApprove]: [registry.QuarantineApprove, registry.QuarantineApproveReply];
+  [SUBJECTS.quarantineReject]: [registry.QuarantineReject, registry.QuarantineRejectReply];
+  [SUBJECTS.toolsetGet]: [toolsets.ToolsetGet, toolsets.ToolsetGetReply];
+  [SUBJECTS.toolsetList]: [toolsets.ToolsetList, toolsets.ToolsetListReply];
+  [SUBJECTS.toolsetShow]: [toolsets.ToolsetShow, ToolsetDetail];
+  [SUBJECTS.toolsetPut]: [toolsets.ToolsetPut, ToolsetDetail];
+  [SUBJECTS.toolsetRemove]: [toolsets.ToolsetRemove, toolsets.ToolsetRemoveReply];
+  [SUBJECTS.toolsetApprove]: [toolsets.ToolsetApprove, ToolsetDetail];
+  [SUBJECTS.openapiRegister]: [registry.OpenApiRegister, registry.OpenApiRegisterReply];
+  [SUBJECTS.openapiValidate]: [registry.OpenApiValidate, registry.OpenApiValidateReply];
+  [SUBJECTS.mcpRegister]: [registry.McpRegister, registry.McpRegisterReply];
+  [SUBJECTS.registryPurge]: [PurgeMessage, PurgeReply];
+  [SUBJECTS.execMcpDiscover]: [DiscoverMessage, DiscoverReply];
+  [SUBJECTS.workspacePurge]: [PurgeMessage, PurgeReply];
+  [SUBJECTS.budgetReserve]: [budget.BudgetReserve, budget.BudgetReserveReply];
+  [SUBJECTS.budgetSettle]: [budget.BudgetSettle, budget.BudgetSettleReply];
+  [SUBJECTS.budgetRelease]: [budget.BudgetRelease, budget.BudgetReleaseReply];
+  [SUBJECTS.budgetUsage]: [budget.BudgetUsage, budget.BudgetUsageReply];
+  [SUBJECTS.budgetLimits]: [budget.BudgetLimits, budget.BudgetLimitsReply];
+  [SUBJECTS.budgetSet]: [budget.BudgetSet, budget.BudgetSetReply];
+  [SUBJECTS.budgetRemove]: [budget.BudgetRemove, budget.BudgetRemoveReply];
+  [SUBJECTS.budgetPurge]: [PurgeMessage, PurgeReply];
+  [SUBJECTS.recordsAppend]: [records.RecordsAppend, records.RecordsAppendReply];
+  [SUBJECTS.recordsList]: [records.RecordsList, records.RecordsListReply];
+  [SUBJECTS.recordsBody]: [records.RecordsBody, records.RecordsBodyReply];
+  [SUBJECTS.recordsFacts]: [records.RecordsFacts, records.RecordsFactsReply];
+  [SUBJECTS.recordsPurge]: [PurgeMessage, PurgeReply];
+  [SUBJECTS.recordsEvent]: [RecordsEvent, RecordsEventReply];
+  [SUBJECTS.approvalAsk]: [approvals.ApprovalAsk, approvals.ApprovalAskReply];
+  [SUBJECTS.approvalShow]: [approvals.ApprovalShow, approvals.ApprovalShowReply];
+  [SUBJECTS.approvalList]: [approvals.ApprovalList, approvals.ApprovalListReply];
+  [SUBJECTS.approvalDecide]: [approvals.ApprovalDecide, approvals.ApprovalDecideReply];
+  [SUBJECTS.approvalBegin]: [approvals.ApprovalBegin, approvals.ApprovalBeginReply];
+  [SUBJECTS.approvalEnd]: [approvals.ApprovalEnd, approvals.ApprovalEndReply];
+  [SUBJECTS.approvalDue]: [approvals.ApprovalDue, approvals.ApprovalDueReply];
+  [SUBJECTS.approvalGrantUse]: [grants.GrantUse, grants.GrantUseReply];
+  [SUBJECTS.approvalGrantList]: [grants.GrantList, grants.GrantListReply];
+  [SUBJECTS.approvalGrantShow]: [grants.GrantShow, grants.GrantShowReply];
+  [SUBJECTS.approvalGrantRevoke]: [grants.GrantRevoke, grants.GrantRevokeReply];
+  [SUBJECTS.sessionGet]: [identity.SessionGet, identity.SessionGetReply];
+  [SUBJECTS.sessionList]: [identity.SessionList, identity.SessionListReply];
+  [SUBJECTS.sessionRevoke]: [identity.SessionRevoke, identity.SessionRevokeReply];
+  [SUBJECTS.sessionLive]: [signIn.SessionLive, signIn.SessionLiveReply];
+  [SUBJECTS.identityHttp]: [signIn.IdentityHttp, signIn.IdentityHttpReply];
+  [SUBJECTS.identityClientGet]: [signIn.ClientGet, signIn.ClientGetReply];
+  [SUBJECTS.identitySignOut]: [signIn.SignOut, signIn.SignOutReply];
+  [SUBJECTS.grantFind]: [identity.GrantFind, identity.GrantFindReply];
+  [SUBJECTS.grantPut]: [identity.GrantPut, identity.GrantPutReply];
+  [SUBJECTS.grantAuthorize]: [identity.GrantAuthorize, identity.GrantAuthorizeReply];
+  [SUBJECTS.grantFinish]: [identity.GrantFinish, identity.GrantFinishReply];
+  [SUBJECTS.grantList]: [identity.GrantList, identity.GrantListReply];
+  [SUBJECTS.grantRevoke]: [identity.GrantRevoke, identity.GrantRevokeReply];
+  [SUBJECTS.grantToken]: [identity.GrantToken, identity.GrantTokenReply];
+  [SUBJECTS.identityReseal]: [object, identity.ResealReply];
+  [SUBJECTS.identityPurge]: [PurgeMessage, PurgeReply];
+  [SUBJECTS.webhookList]: [webhooks.WebhookList, webhooks.WebhookListReply];
+  [SUBJECTS.webhookCreate]: [webhooks.WebhookCreate, webhooks.WebhookSecretReply];
+  [SUBJECTS.webhookChange]: [webhooks.WebhookChange, webhooks.WebhookReply];
+  [SUBJECTS.webhookRotate]: [webhooks.WebhookRotate, webhooks.WebhookSecretReply];
+  [SUBJECTS.webhookRemove]: [webhooks.WebhookNamed, object];
+  [SUBJECTS.webhookDeliveries]: [webhooks.WebhookDeliveries, webhooks.WebhookDeliveriesReply];
+  [SUBJECTS.webhookSend]: [webhooks.WebhookSend, webhooks.WebhookSendReply];
+}
+
+/** A subject of `Requests`. */
+export type Requested = keyof Requests;
+export type MessageOf<S extends Requested> = Requests[S][0];
+export type ReplyOf<S extends Requested> = Requests[S][1];

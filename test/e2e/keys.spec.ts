@@ -446,8 +446,15 @@ describe('a session', () => {
     });
     expect([events.status, (await me(bob, 1)).status, (await me(alice, 1)).status]).toEqual([200, 200, 200]);
     const out = await asked(alice, { path: '/api/v1/sign-out', body: {} });
-    expect(out.body.url).toContain('id_token_hint=');
-    expect(out.headers.get('set-cookie')).toMatch(/^__Host-toolfleet-session=; .*Max-Age=0$/);
+    expect(out.body.url).toBe(`${fleet.url()}/auth/sign-out`);
+    const [ended, sealed] = out.headers.getSetCookie();
+    expect(ended).toMatch(/^__Host-toolfleet-session=; .*Max-Age=0$/);
+    const leave = await fleet.ask({
+      path: '/auth/sign-out',
+      key: null,
+      headers: { cookie: sealed!.split(';', 1)[0]! },
+    });
+    expect(leave.text).toMatch(/name="id_token_hint" value="ey/);
     const logoutToken = await company.logoutToken({ sub: 'bob' });
     const form = new URLSearchParams({ logout_token: logoutToken });
     const logout = await fetch(`${fleet.url(1)}/auth/backchannel-logout`, { method: 'POST', body: form });

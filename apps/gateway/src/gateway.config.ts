@@ -59,7 +59,7 @@ export const gatewayConfig = defineConfig(
       default: 2_000,
       min: 0,
       max: 1_000_000,
-      help: 'Open HTTP connections per address; 0 = no limit, for gateways behind a proxy that has one',
+      help: 'Open HTTP connections per address; 0 = no limit, also none of sign-ins per address, for gateways behind a proxy that has both',
     }),
     GATEWAY_KEEP_ALIVE_SECONDS: integer({
       default: 75,

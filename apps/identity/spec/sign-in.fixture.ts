@@ -60,7 +60,7 @@ export class SignInFixture {
     const logger = { info: () => undefined, warn: () => undefined };
     const records = new OAuthRecords(database.db as unknown as Kysely<OAuthTables>, keys, clock);
     const keptTokens = { keep: async () => undefined };
-    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, keptTokens, clock, logger });
+    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, keptTokens, keys, clock, logger });
     const oauth = new AuthorizationServer({ settings, records, sessions, signIn, keys, fetch, clock, logger });
     const pages = new SignInPages(signIn, oauth);
     const server = createServer((request, response) => {

@@ -23,7 +23,7 @@ export { ConnectLinks, isReturnUrl } from './connect-links.js';
 export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-issuer.js';
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
-export { RequestLimits, type ShowAllowance, withTiers } from './key-limits.js';
+export { type KeyAllowance, KeyLimits, RequestLimits, type ShowAllowance, type Tier, withTiers } from './key-limits.js';
 export { toKeySpec } from './key-rights.js';
 export { type AccessRule, CallAccess, isMaker, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
 export {

@@ -4,9 +4,15 @@ import type { Logger, Metrics } from '@toolfleet/telemetry';
 import type { Authenticate } from './authenticate.js';
 
 /** Why a request was rejected before it became a call. */
-type RejectionReason = 'unauthenticated' | 'auth_unavailable' | 'key_limit' | 'connection_limit';
+type RejectionReason = 'unauthenticated' | 'auth_unavailable' | 'key_limit' | 'address_limit' | 'connection_limit';
 
-const REASONS: readonly RejectionReason[] = ['unauthenticated', 'auth_unavailable', 'key_limit', 'connection_limit'];
+const REASONS: readonly RejectionReason[] = [
+  'unauthenticated',
+  'auth_unavailable',
+  'key_limit',
+  'address_limit',
+  'connection_limit',
+];
 /** One log line in this interval, whatever the number of rejections: callers choose how many there are. */
 const LOG_EVERY_MS = 10_000;
 

@@ -145,7 +145,7 @@ export const METRICS = {
     name: 'toolfleet_requests_rejected_total',
     type: 'counter',
     labels: ['reason'],
-    help: 'Requests rejected before they became calls: unauthenticated, auth_unavailable, key_limit, connection_limit',
+    help: 'Requests rejected before they became calls: unauthenticated, auth_unavailable, key_limit, address_limit, connection_limit',
   }),
   executorDuration: entry({
     name: 'toolfleet_executor_duration_seconds',

@@ -1,6 +1,6 @@
 import { Controller, Req, Res } from '@nestjs/common';
 import { readSessionCookie, SESSION_COOKIE, sessionDigest } from '@toolfleet/access';
-import type { SignOut } from '@toolfleet/contracts/sign-in';
+import type { SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { NatsClient } from '@toolfleet/transport';
@@ -22,13 +22,13 @@ export class SignIn {
     return { available: issuer !== undefined, name: issuer === undefined ? null : (name ?? new URL(issuer).hostname) };
   }
 
-  /** Ends the session of a request. @returns where the browser ends that at the provider; null if nowhere */
-  async signOut({ raw }: FastifyRequest): Promise<string | null> {
+  /** Ends the session of a request. @returns the page on which the browser ends that at the provider, if it has one */
+  async signOut({ raw }: FastifyRequest): Promise<SignOutReply> {
     const secret = readSessionCookie(raw.rawHeaders);
     const base = publicBase(raw, this.address);
-    if (secret === undefined || base === undefined || this.section.issuer === undefined) return null;
+    if (secret === undefined || base === undefined || this.section.issuer === undefined) return {};
     const message: SignOut = { digest: sessionDigest(secret), origin: new URL(base).origin };
-    return (await this.nats.ask(SUBJECTS.identitySignOut, message)).url ?? null;
+    return this.nats.ask(SUBJECTS.identitySignOut, message);
   }
 }
 
@@ -44,8 +44,9 @@ export class SignInController {
 
   @Serves('POST /api/v1/sign-out')
   async signOut(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const url = await this.signIn.signOut(request);
-    void reply.header('Set-Cookie', `${SESSION_COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`);
+    const { url = null, cookie } = await this.signIn.signOut(request);
+    const ended = `${SESSION_COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`;
+    void reply.header('Set-Cookie', cookie === undefined ? ended : [ended, cookie]);
     return { url };
   }
 }

@@ -1,6 +1,7 @@
 import { isToolError, toToolError, ToolError } from '@toolfleet/contracts';
 import { MAX_SIGN_IN_BODY, type IdentityHttp, type IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { KeyLimits, Tier } from '@toolfleet/access';
 import type { NatsClient } from '@toolfleet/transport';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './error.filter.js';
@@ -16,6 +17,10 @@ const COOKIES = /^(?:__Host-toolfleet-(?!session$)|toolfleet-oauth-)/;
 /** Requests at once that wait for the service: anyone can send them, so they get a share of it and no more. */
 const MAX_WAITING = 64;
 const ANSWER_MS = 20_000;
+/** Requests of one address. A sign-in takes five; an OAuth client renews its token every ten minutes, and an office has one address. */
+const PER_ADDRESS: Tier = { minute: 300, hour: 6_000, day: 60_000 };
+/** Logouts come from the provider's address, signed and at once, and end sessions. */
+const UNLIMITED = '/auth/backchannel-logout';
 
 /**
  * Passes requests of sign-ins on to the service `identity` and its answers back. The gateway reads neither: it holds no secret of an OpenID
@@ -29,6 +34,9 @@ export class IdentityPages implements Mounted {
     private readonly address: PublicAddress,
     /** Paths in addition to those below `/auth/` and `/oauth/`. */
     private readonly morePaths: readonly string[],
+    /** Absent: all requests come from a proxy, which limits addresses. */
+    private readonly limits: KeyLimits | undefined,
+    private readonly onLimited: () => void,
   ) {}
 
   async mount(fastify: FastifyInstance): Promise<void> {
@@ -63,10 +71,21 @@ export class IdentityPages implements Mounted {
     }
   }
 
+  /** @throws ToolError RATE_LIMITED */
+  async #limit(address = ''): Promise<void> {
+    const allowance = await this.limits?.take(`address:${networkOf(address)}`, PER_ADDRESS);
+    if (!allowance || allowance.allowed) return;
+    this.onLimited();
+    const { window = 'minute', retryAfterMs = 1_000 } = allowance;
+    const message = `Rate limit exceeded: ${PER_ADDRESS[window]} requests of sign-ins per ${window} and address`;
+    throw new ToolError('RATE_LIMITED', { message, details: { window, limit: PER_ADDRESS[window] }, retryAfterMs });
+  }
+
   async #pass({ raw, body, method }: FastifyRequest): Promise<IdentityHttpReply> {
     const base = publicBase(raw, this.address);
     if (base === undefined)
       throw new ToolError('NOT_FOUND', { message: 'There is no sign-in without GATEWAY_PUBLIC_URL; use an API key' });
+    if (!raw.url?.startsWith(UNLIMITED)) await this.#limit(raw.socket.remoteAddress);
     if (this.#waiting >= MAX_WAITING)
       throw new ToolError('QUEUE_FULL', { message: 'Too many sign-ins at once; retry later', retryAfterMs: 1_000 });
     this.#waiting += 1;
@@ -87,6 +106,17 @@ export class IdentityPages implements Mounted {
       this.#waiting -= 1;
     }
   }
+}
+
+/** An IPv4 address, or the /64 network of an IPv6 address, of which a user has as many as it likes. */
+function networkOf(address: string): string {
+  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
+  if (mapped !== undefined || !address.includes(':')) return mapped ?? address;
+  const [head = '', tail] = address.split('%', 1)[0]!.split('::');
+  const groups = head.split(':').filter(Boolean);
+  const last = tail?.split(':').filter(Boolean) ?? [];
+  const zeros = tail === undefined ? 0 : 8 - groups.length - last.length;
+  return [...groups, ...Array.from({ length: zeros }, () => '0'), ...last].slice(0, 4).join(':');
 }
 
 function passedHeaders(rawHeaders: readonly string[]): string[][] {

@@ -65,6 +65,7 @@ export function wireAuth(
     anonymous: settings.GATEWAY_SKIP_AUTH ? LOCAL_OPERATOR : undefined,
   });
   const authenticate = rejections.counted(refuseClients(verify));
+  const keyLimits = new RedisKeyLimits(redis, clock);
   const tiers = withTiers(file.rate_limits.tiers);
   const components: LifecycleComponent[] = [store.asComponent(), ...(jwt ? [jwt.component] : [])];
   return {
@@ -80,7 +81,9 @@ export function wireAuth(
     status,
     /** The same for open streams. */
     watch: new CredentialWatch(status, clock),
-    limits: new RequestLimits(new RedisKeyLimits(redis, clock), tiers, () => rejections.count('key_limit')),
+    limits: new RequestLimits(keyLimits, tiers, () => rejections.count('key_limit')),
+    /** Counts requests of other things than keys. */
+    keyLimits,
     registerAuth: new RegisterAuth(authenticate, settings.MCP_REGISTER_TOKEN),
     /** Which project a call works on. */
     projects: new Projects(new Map(Object.entries(file.default_projects))),

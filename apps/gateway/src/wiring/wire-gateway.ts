@@ -385,9 +385,20 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         hasSignIn,
       ),
       new MountedConsole(settings.CONSOLE_DIR, host),
-      ...(hasSignIn ? [new IdentityPages(nats, address, OWN_SERVER_PATHS)] : []),
+      ...(hasSignIn ? [identityPages(settings, nats, address, auth)] : []),
     ],
   );
+}
+
+/** The sign-in. Behind a proxy all requests have its address, so the proxy limits them. */
+function identityPages(
+  { GATEWAY_MAX_CONNECTIONS_PER_ADDRESS: perAddress }: GatewayConfig,
+  nats: Brokers['nats'],
+  address: PublicAddress,
+  { keyLimits, rejections }: Pick<Auth, 'keyLimits' | 'rejections'>,
+): IdentityPages {
+  const limits = perAddress === 0 ? undefined : keyLimits;
+  return new IdentityPages(nats, address, OWN_SERVER_PATHS, limits, () => rejections.count('address_limit'));
 }
 
 /** Where clients reach this gateway. @throws FatalStartupError when a sign-in could not come back to it */

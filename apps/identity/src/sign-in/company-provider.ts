@@ -21,6 +21,12 @@ export interface ProvenUser {
   tokens: Tokens & { id_token: string };
 }
 
+/** A form that a browser posts to the provider. Its ID token would stay in histories and logs as a part of an address. */
+export interface LogoutForm {
+  action: string;
+  fields: { client_id: string; post_logout_redirect_uri: string; id_token_hint?: string };
+}
+
 /** Which sessions a provider ends. */
 interface ProviderLogout {
   issuer: string;
@@ -97,14 +103,19 @@ export class CompanyProvider {
     }
   }
 
-  /** Where a browser ends its session at the provider (OpenID Connect RP-Initiated Logout 1.0); undefined if it has no such address. */
-  async logoutUrl(idToken: string | undefined, returnTo: string): Promise<string | undefined> {
-    const config = await this.#discover();
-    if (config.serverMetadata().end_session_endpoint === undefined) return undefined;
-    return openid.buildEndSessionUrl(config, {
+  /**
+   * The form with which a browser ends its session at the provider (OpenID Connect RP-Initiated Logout 1.0); undefined if the provider has
+   * no address for it.
+   */
+  async logoutForm(idToken: string | undefined, returnTo: string): Promise<LogoutForm | undefined> {
+    const action = (await this.#discover()).serverMetadata().end_session_endpoint;
+    if (action === undefined || !URL.canParse(action) || !/^https?:$/.test(new URL(action).protocol)) return undefined;
+    const fields = {
+      client_id: this.settings.client_id,
       post_logout_redirect_uri: returnTo,
       ...(idToken === undefined ? {} : { id_token_hint: idToken }),
-    }).href;
+    };
+    return { action, fields };
   }
 
   /**

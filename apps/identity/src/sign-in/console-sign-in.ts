@@ -3,18 +3,25 @@ import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
+import type { KeyRing } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { SessionStore } from '../session-store.js';
 import type { SignInTokens } from '../sign-in-tokens.js';
-import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type ProvenUser } from './company-provider.js';
+import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type LogoutForm, type ProvenUser } from './company-provider.js';
 import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
 import { userOfClaims, type SignedInUser } from './user-of-claims.js';
+import { logoutPage } from './logout-page.js';
 import { errorPage, json, redirect, type WebRequest } from './web.js';
 
 /** The cookie of a session, read by gateways. `Strict`: no other site can make a browser send it, not even by a link. */
 const SESSION_COOKIE = '__Host-toolfleet-session';
 const SESSION_ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
 const DEFAULT_HOURS = 12;
+/** The form with which a browser ends its session at the provider, sealed until the page that has it is shown. */
+const LOGOUT_COOKIE = '__Host-toolfleet-logout';
+const LOGOUT_SECONDS = 60;
+/** Browsers drop larger cookies. */
+const MAX_COOKIE = 4_000;
 
 /** Where the browser goes on after a sign-in for an OAuth client. */
 type ContinueAuthorization = (interaction: string, user: SignedInUser, proven: ProvenUser) => IdentityHttpReply;
@@ -27,6 +34,7 @@ interface ConsoleSignInDeps {
   sessions: SessionStore;
   /** Keeps the tokens of the provider, for sources that exchange them. */
   keptTokens: Pick<SignInTokens, 'keep'>;
+  keys: Pick<KeyRing, 'seal' | 'open'>;
   clock: Clock;
   logger: Pick<Logger, 'info' | 'warn'>;
 }
@@ -43,6 +51,7 @@ export class ConsoleSignIn {
     const { pathname } = request.url;
     if (pathname === '/auth/sign-in') return this.#begin(request);
     if (pathname === '/auth/callback') return this.#finish(request);
+    if (pathname === '/auth/sign-out') return this.#leave(request);
     if (pathname === '/auth/backchannel-logout') return this.#logout(request);
     return undefined;
   }
@@ -53,17 +62,39 @@ export class ConsoleSignIn {
     return redirect(url, [this.deps.attempts.remember({ ...checks, interaction })]);
   }
 
-  /** Ends a session here. @returns where the browser ends the one at the provider */
+  /** Ends a session here. @returns the page that ends the one at the provider */
   async signOut({ digest, origin }: SignOut): Promise<SignOutReply> {
     const { sessions, provider, clock, logger } = this.deps;
     const { revoked, id_token: idToken } = await sessions.revoke({ digest, with_id_token: true }, clock.now());
     if (revoked === 0) return {};
     try {
-      return { url: await provider.logoutUrl(idToken, `${origin}/console`) };
+      const returnTo = `${origin}/console`;
+      const form = await provider.logoutForm(idToken, returnTo);
+      if (!form) return {};
+      const seal = (sealed: LogoutForm) => this.deps.keys.seal(JSON.stringify(sealed), LOGOUT_COOKIE);
+      const whole = seal(form);
+      const { id_token_hint: _, ...fields } = form.fields;
+      // Without the hint the provider asks its user.
+      const value = whole.length <= MAX_COOKIE ? whole : seal({ ...form, fields });
+      return {
+        url: `${origin}/auth/sign-out`,
+        cookie: `${LOGOUT_COOKIE}=${value}; ${SESSION_ATTRIBUTES}; Max-Age=${LOGOUT_SECONDS}`,
+      };
     } catch (error) {
       // The session here has ended; that at the provider ends by itself.
       logger.warn({ error }, 'the OpenID provider cannot be asked where its sessions end');
       return {};
+    }
+  }
+
+  /** Posts the form of a session that has ended. */
+  #leave({ method, cookies }: WebRequest): IdentityHttpReply {
+    if (method !== 'GET') return methodNotAllowed('GET');
+    try {
+      const form = JSON.parse(this.deps.keys.open(cookies.get(LOGOUT_COOKIE) ?? '', LOGOUT_COOKIE)) as LogoutForm;
+      return logoutPage(form, [`${LOGOUT_COOKIE}=; ${SESSION_ATTRIBUTES}; Max-Age=0`]);
+    } catch {
+      return redirect('/console');
     }
   }
 

@@ -50,8 +50,9 @@ export const escapeHtml = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 
 /**
- * A page without scripts. It cannot be framed, so that no other page can make a user click in it.
+ * A page that cannot be framed, so that no other page can make a user click in it.
  * @param formTargets where its form may lead, redirects included; default nowhere
+ * @param script hash of its script; default: it has none
  */
 export function page(
   status: number,
@@ -59,8 +60,9 @@ export function page(
   content: string,
   formTargets = "'none'",
   cookies: string[] = [],
+  script = "'none'",
 ): IdentityHttpReply {
-  const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action ${formTargets}; frame-ancestors 'none'; base-uri 'none'`;
+  const policy = `default-src 'none'; script-src ${script}; style-src 'sha256-${STYLE_HASH}'; form-action ${formTargets}; frame-ancestors 'none'; base-uri 'none'`;
   return {
     status,
     headers: [

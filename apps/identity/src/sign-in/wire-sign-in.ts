@@ -92,6 +92,7 @@ export function wireSignIn(
     used,
     sessions,
     keptTokens,
+    keys,
     clock,
     logger,
   });

@@ -57,6 +57,8 @@ export const SIGN_OUT = record({
 });
 export type SignOut = Value<typeof SIGN_OUT>;
 export interface SignOutReply {
-  /** Where the browser ends its session at the company's provider; absent if the provider has no such address. */
+  /** Where the browser goes on to end its session at the company's provider; absent if the provider has no such address. */
   url?: string;
+  /** `Set-Cookie` that the page at `url` reads. */
+  cookie?: string;
 }

@@ -144,7 +144,7 @@ export const CREDENTIAL_ROUTES = {
     answers: {
       200: answer(
         'It has ended',
-        record({ url: nullable(text('Where the browser ends its session at the provider')) }),
+        record({ url: nullable(text('Page on which the browser ends its session at the provider')) }),
       ),
     },
   },

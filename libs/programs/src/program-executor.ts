@@ -150,7 +150,7 @@ export class ProgramExecutor extends Executor {
   /** Runs a program once. @param jobId a second submission of the same one waits for the run of the first */
   async #submit(call: Call, calls: ProgramCalls, jobId: string | undefined): Promise<ExecResponse> {
     const { clock, traceHeaders, python, credentials } = this.deps;
-    const { principal } = call.request;
+    const { principal, mode } = call.request;
     const job: NewExecJob = {
       ...toExecMessage(call),
       tenant_id: principal.tenantId,
@@ -167,6 +167,7 @@ export class ProgramExecutor extends Executor {
           startUntil,
           signal: call.signal,
           onAsk: (question, bytes) => calls.answer(question, bytes),
+          takesOver: mode.kind === 'resume',
           ...(jobId !== undefined && { jobId }),
         }),
       );

@@ -292,7 +292,8 @@ describe('a queued call', () => {
     await next.start();
     const askedNext = Promise.withResolvers<unknown>();
     const onAsk = async (question: unknown) => askedNext.resolve(question);
-    const second = next.submit(queue, job('c-moved'), { ...soon(20_000), onAsk }).catch(() => undefined);
+    const options = { ...soon(20_000), onAsk, takesOver: true };
+    const second = next.submit(queue, job('c-moved'), options).catch(() => undefined);
     expect(await askedNext.promise).toBe('who');
     await Promise.all([first, next.stop(), second]);
   });

@@ -33,6 +33,8 @@ interface SubmitOptions {
    * the message.
    */
   onAsk?: (question: unknown, bytes: number) => Promise<unknown>;
+  /** True: a process that died may have submitted the job before. Names this process to the worker, for its questions. */
+  takesOver?: boolean;
   /** Default `<call_id>-<attempt>`. */
   jobId?: string;
 }
@@ -225,7 +227,7 @@ export class ReplyChannel {
         () => {
           // If the wait ended before the job was added, the cancellation found no job.
           if (gaveUp) queue.cancel(jobId).catch(() => undefined);
-          else if (options.onAsk) this.#announce(queue, jobId).catch(() => undefined);
+          else if (options.onAsk && options.takesOver) this.#announce(queue, jobId).catch(() => undefined);
         },
         () => undefined,
       );

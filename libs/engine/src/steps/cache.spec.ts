@@ -96,6 +96,40 @@ describe('cache, single flight and session dedupe', () => {
     expect(executor.calls).toHaveLength(2);
   });
 
+  test('a tool whose upstream allows no reuse is not looked up until it allows one', async () => {
+    const binding = {
+      kind: 'openapi',
+      method: 'GET',
+      path: '/a',
+      baseUrl: 'https://a',
+    } as unknown as RegisteredTool['binding'];
+    let ttlMs: number | undefined;
+    const { call, executor, ports } = anEngine(
+      { binding, cache_ttl_seconds: undefined },
+      new ScriptedExecutor(() => ({ ...okReply('read'), cache_ttl_ms: ttlMs })),
+    );
+    let lookups = 0;
+    const get = ports.cache.get.bind(ports.cache);
+    ports.cache.get = (...args) => {
+      lookups += 1;
+      return get(...args);
+    };
+    let n = 0;
+    const other = () => call({ rawArguments: { a: (n += 1), b: 1 } });
+    for (let read = 0; read < 20; read += 1) await other();
+    expect(lookups).toBe(16);
+    ttlMs = 60_000;
+    const allowed = await other();
+    expect([lookups, allowed.provenance]).toEqual([16, 'live']);
+    expect(await call({ rawArguments: { a: n, b: 1 } })).toMatchObject({ provenance: 'cache', output: 'read' });
+    expect([lookups, executor.calls.length]).toEqual([17, 21]);
+    const tenant = { tenantId: 'other', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' } as const;
+    ttlMs = undefined;
+    for (let read = 0; read < 16; read += 1) await other();
+    await call({ principal: tenant });
+    expect(lookups).toBe(34);
+  });
+
   test('entries expire after their TTL', async () => {
     const { call, executor, clock } = anEngine({ cache_ttl_seconds: 10 }, new ScriptedExecutor(() => okReply()));
     await call();

@@ -2,10 +2,40 @@ import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contrac
 import type { CacheVersion, Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
+import { LRUCache } from 'lru-cache';
 import type { ToolLatencies } from './load-shedding.js';
 
 /** Tools that are faster than this are not looked up in the shared cache: the lookup would take longer than the work. */
 const SHARED_FROM_MS = 5;
+/** Responses in a row that allow no reuse, after which the results of a tool are not looked up until one allows it. */
+const NOT_REUSABLE = 16;
+/** Pairs of tenant and tool that are remembered. */
+const MAX_PAIRS = 20_000;
+
+/**
+ * Which tools return what no other call may reuse: most APIs state no freshness, and a lookup waits for Redis. Only what this tenant
+ * got counts, so that a tenant does not keep another one from its results.
+ */
+class ReusableResults {
+  /** Responses that allowed no reuse since the last one that did. */
+  readonly #unusable = new LRUCache<string, number>({ max: MAX_PAIRS });
+
+  /** False for a tool whose upstream decides, and has not allowed reuse lately. */
+  mayExist(call: Call): boolean {
+    const { plan } = call;
+    return !plan.isOnlyStale && !(isUpToUpstream(call) && (this.#unusable.get(pairKey(call)) ?? 0) >= NOT_REUSABLE);
+  }
+
+  note(call: Call, isReusable: boolean): void {
+    if (!isUpToUpstream(call)) return;
+    const key = pairKey(call);
+    this.#unusable.set(key, isReusable ? 0 : (this.#unusable.get(key) ?? 0) + 1);
+  }
+}
+
+const isUpToUpstream = ({ plan }: Call): boolean => plan.cacheTtlMs === undefined && !plan.isOnlyStale;
+
+const pairKey = ({ tool, request }: Call): string => `${tool.name} ${tool.revision} ${request.principal.tenantId}`;
 
 /**
  * Answers idempotent calls from the cache, without using quota or budget, and stores successful live results. A call with effects
@@ -16,6 +46,7 @@ export function cache(
   ports: Pick<EnginePorts, 'cache' | 'meter' | 'settings' | 'clock'>,
   latencies: ToolLatencies,
 ): Step {
+  const reusable = new ReusableResults();
   return step('cache', async (call, next) => {
     const { identity, plan, request, tool } = call;
     if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
@@ -31,7 +62,16 @@ export function cache(
     const key = identity.resultKey;
     const isFast = (latencies.medianMs(call) ?? SHARED_FROM_MS) < SHARED_FROM_MS;
     const scope = toCacheScope(call, isFast);
-    if (plan.isOnlyStale) return runAndKeep(ports, call, next, scope, await ports.cache.version(scope));
+    const run = async (version: CacheVersion | undefined): Promise<CallResult> => {
+      const result = await next({ ...call, cacheVersion: version });
+      if (result.ok && result.provenance === 'live') {
+        const freshMs = freshnessMs(call, result);
+        reusable.note(call, freshMs !== undefined && freshMs > 0);
+        keep(ports, call, result, { scope, version, freshMs });
+      }
+      return result;
+    };
+    if (!reusable.mayExist(call)) return run(await ports.cache.version(scope));
     const lookup = ports.cache.get(key, scope);
     const { cached, version } = lookup instanceof Promise ? await lookup : lookup;
     if (cached && request.reuse.cache === undefined) {
@@ -39,22 +79,19 @@ export function cache(
       return toCachedResult(cached.result, ports.clock.now() - cached.storedAt);
     }
     ports.meter.cacheLookup(tool, 'miss');
-    return runAndKeep(ports, call, next, scope, version);
+    return run(version);
   });
 }
 
-async function runAndKeep(
+/** Keeps a live result, unless it must not be kept or the version of its scope is not known. */
+function keep(
   { cache: results, settings }: Pick<EnginePorts, 'cache' | 'settings'>,
-  call: Call,
-  next: Next,
-  scope: CacheScope,
-  version: CacheVersion | undefined,
-): Promise<CallResult> {
-  const result = await next({ ...call, cacheVersion: version });
-  const freshMs = freshnessMs(call, result);
-  if (freshMs !== undefined && version !== undefined && result.ok && result.provenance === 'live')
-    results.set(call.identity.resultKey, result, { freshMs, staleMs: settings.staleTtlMs, scope, version });
-  return result;
+  { identity }: Call,
+  result: Succeeded,
+  { scope, version, freshMs }: { scope: CacheScope; version: CacheVersion | undefined; freshMs: number | undefined },
+): void {
+  if (freshMs === undefined || version === undefined) return;
+  results.set(identity.resultKey, result, { freshMs, staleMs: settings.staleTtlMs, scope, version });
 }
 
 /**

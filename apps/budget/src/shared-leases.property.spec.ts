@@ -47,6 +47,7 @@ const never = new AbortController().signal;
 
 type Step =
   | { do: 'burst'; gateway: number; agent: number; request: number; calls: number; price: number }
+  | { do: 'program'; gateway: number; calls: number; price: number }
   | { do: 'finish'; gateway: number; cost: number }
   | { do: 'cancel' | 'die'; gateway: number }
   | { do: 'wait' | 'jump'; ms: number }
@@ -65,6 +66,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       price: fc.nat({ max: 12 }),
     }),
   },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('program' as const),
+      gateway,
+      calls: fc.integer({ min: 1, max: 3 }),
+      price: fc.nat({ max: 400 }),
+    }),
+  },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('finish' as const), gateway, cost: fc.nat({ max: 14 }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('cancel' as const, 'die' as const), gateway }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 20, 90, 400) }) },
@@ -77,6 +87,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 /** Spent before the run: some runs come near their limits. */
 const before = fc.oneof(fc.constant(0), fc.nat({ max: 50_000 }), fc.integer({ min: 49_000, max: 50_000 }));
+
+/** Resolves when messages that are under way have arrived. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /** What happens to a message. Most arrive. */
 const fate = fc.oneof(
@@ -174,6 +187,10 @@ class Scene {
   admittedAtOnce = 0;
   /** Those of them that share a request. */
   admittedInRequest = 0;
+  /** Those of them that a program made. */
+  admittedInProgram = 0;
+  /** Ids of programs, which are the requests of their calls. */
+  private readonly programs: string[] = [];
 
   constructor(private readonly fates: string[]) {}
 
@@ -206,9 +223,10 @@ class Scene {
       for (let n = 0; n < one.calls; n += 1) {
         this.start(one.gateway, AGENTS[one.agent], REQUESTS[one.request], one.price);
         // Answers arrive after some calls: the first ones are asked for, the others have a lease.
-        if (n === 4) await new Promise((resolve) => setImmediate(resolve));
+        if (n === 4) await settled();
       }
-    } else if (one.do === 'finish') this.finish(one.gateway, one.cost);
+    } else if (one.do === 'program') await this.runPrograms(one.gateway, one.calls, one.price);
+    else if (one.do === 'finish') this.finish(one.gateway, one.cost);
     else if (one.do === 'cancel') {
       const { leased, running } = this.gateways[one.gateway]!;
       const call = running.shift();
@@ -218,22 +236,47 @@ class Scene {
     else if (one.do === 'jump') this.clock.jumpWall(one.ms);
     else if (one.do === 'deliver') for (const message of this.late.splice(0).toReversed()) void message();
     else await this.store.sweep('t');
-    await new Promise((resolve) => setImmediate(resolve));
+    await settled();
   }
 
-  private start(index: number, agent_id: string | undefined, request_id: string | undefined, price: number): void {
+  /** Two programs, one after the other, and their calls. The second one may end before them. */
+  private async runPrograms(index: number, calls: number, price: number): Promise<void> {
+    for (const isLast of [false, true]) {
+      const id = `p${this.programs.length}`;
+      this.programs.push(id);
+      this.start(index, undefined, undefined, 1, { call_id: id, shares_request: true, tool_name: 'run_program' });
+      await settled();
+      for (let n = 0; n < calls; n += 1) this.start(index, undefined, id, price);
+      await settled();
+      if (isLast) return;
+      const { running } = this.gateways[index]!;
+      // Its calls end before it.
+      running.sort((a, b) => Number(a.callId === id) - Number(b.callId === id));
+      while (running.length > 0) this.finish(index, price);
+    }
+  }
+
+  private start(
+    index: number,
+    agent_id: string | undefined,
+    request_id: string | undefined,
+    price: number,
+    more: Partial<ReserveRequest> = {},
+  ): void {
     const { leased, running, line } = this.gateways[index]!;
-    const callId = `c${(this.calls += 1)}`;
+    const callId = more.call_id ?? `c${(this.calls += 1)}`;
     const scopes = { tenant_id: 't', request_id: request_id ?? callId, agent_id };
     const user_id = USERS[price % USERS.length]!;
-    const request = { call_id: callId, scopes, user_id, micro_usd: price, tokens: 0, lease_ms: LEASE_MS - 100 * price };
+    const lease_ms = LEASE_MS - Math.min(1_200, 100 * price);
+    const request = { call_id: callId, scopes, user_id, micro_usd: price, tokens: 0, lease_ms, ...more };
     const begin = (answer: ReserveAnswer): void => {
       if (answer.admitted && !line.isDead) running.push({ callId, scopes, user_id, price });
     };
     const answer = leased.reserve(request, never);
     if (!(answer instanceof Promise)) {
       this.admittedAtOnce += 1;
-      if (request_id) this.admittedInRequest += 1;
+      if (request_id?.startsWith('p')) this.admittedInProgram += 1;
+      else if (request_id) this.admittedInRequest += 1;
     }
     if (answer instanceof Promise) void answer.then(begin, () => undefined);
     else begin(answer);
@@ -258,8 +301,13 @@ class Scene {
     this.gateways[index] = this.newGateway();
   }
 
+  private counters() {
+    const requests = this.programs.map((id) => ({ kind: 'request' as const, name: `request:${id}` }));
+    return this.store.counters('t', [...NAMED, ...requests]);
+  }
+
   async expectWithinLimits(): Promise<void> {
-    const counters = await this.store.counters('t', NAMED);
+    const counters = await this.counters();
     for (const { scope, spentMicroUsd, heldMicroUsd } of counters) {
       const ceiling = CEILINGS[scope.split(':')[0] ?? ''] ?? 0;
       if (heldMicroUsd < 0 || spentMicroUsd + heldMicroUsd > ceiling) {
@@ -277,7 +325,7 @@ class Scene {
     await this.run({ do: 'deliver' });
     await this.clock.run(60_000);
     await this.store.sweep('t');
-    const counters = await this.store.counters('t', NAMED);
+    const counters = await this.counters();
     expect(counters.map(({ heldMicroUsd }) => heldMicroUsd)).toEqual(counters.map(() => 0));
     const rows = (await this.store.outbox.read('t', 10_000)).flatMap((entry) => entry.rows);
     const [tenant, day] = counters.map(({ spentMicroUsd }) => spentMicroUsd);
@@ -297,7 +345,7 @@ class Scene {
 
 describe('shared leases of two gateways', () => {
   it('never overspend, and pay for every call once: 10,000 runs', async () => {
-    let [admittedAtOnce, admittedInRequest] = [0, 0];
+    let [admittedAtOnce, admittedInRequest, admittedInProgram] = [0, 0, 0];
     const steps = fc.array(step, { minLength: 4, maxLength: 9 });
     const fates = fc.array(fate, { minLength: 7, maxLength: 30 });
     await fc.assert(
@@ -311,11 +359,13 @@ describe('shared leases of two gateways', () => {
         await scene.expectAtRest();
         admittedAtOnce += scene.admittedAtOnce;
         admittedInRequest += scene.admittedInRequest;
+        admittedInProgram += scene.admittedInProgram;
       }),
       { numRuns: 10_000 },
     );
     expect(admittedAtOnce).toBeGreaterThan(5_000);
     expect(admittedInRequest).toBeGreaterThan(500);
+    expect(admittedInProgram).toBeGreaterThan(100);
   }, 240_000);
 
   it.each([
@@ -360,7 +410,7 @@ describe('shared leases of two gateways', () => {
         const calls: Promise<void>[] = [];
         for (let wave = 0; wave < 100; wave += 1) {
           for (let n = 0; n < 30; n += 1) calls.push(call(wave * 30 + n));
-          await new Promise((resolve) => setImmediate(resolve));
+          await settled();
         }
         await Promise.all(calls);
         expect(admitted).toBe(expected);

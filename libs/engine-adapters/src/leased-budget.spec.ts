@@ -193,6 +193,69 @@ describe('LeasedBudget', () => {
     ]);
   });
 
+  describe('of a run that makes calls', () => {
+    const inRun = { scopes: { tenant_id: 't', request_id: 'run' } };
+    const run = { shares_request: true, tool_name: 'run_program' };
+    /** A run with one call, which is asked for, since nothing is known about such runs. */
+    const firstRun = async (callAfterMs = 0): Promise<void> => {
+      await reserve('first', 1, run);
+      await clock.run(callAfterMs);
+      const scopes = { tenant_id: 't', request_id: 'first' };
+      expect(await isAsked('c0', 7, { scopes })).toBe(true);
+      budget.settle({ ...settlement('c0', 7), scopes });
+      budget.settle(settlement('first', 1));
+      expect(service.leases).toEqual([]);
+      service.settled.length = 0;
+    };
+
+    it('gets a lease for its calls as large as what those of the last such run reserved', async () => {
+      await firstRun();
+      expect(await isAsked('run', 1, run)).toBe(true);
+      expect(service.leases).toMatchObject([
+        { ...inRun, micro_usd: 7, lease_ms: 20_500, shared: { least_micro_usd: 7 } },
+      ]);
+      expect(await isAsked('c1', 7, inRun)).toBe(false);
+      const lease = service.leases[0]!.call_id;
+      budget.settle({ ...settlement('c1', 3), ...inRun });
+      budget.settle(settlement('run', 1));
+      expect(service.settled).toEqual([
+        { ...settlement('c1', 3), ...inRun, lease: { id: lease, micro_usd: 3, tokens: 0 } },
+        { ...settlement(lease, 0), ...inRun, lease: { id: lease, micro_usd: 97, tokens: 0 } },
+        settlement('run', 1),
+      ]);
+      expect(await isAsked('late', 7, inRun)).toBe(true);
+    });
+
+    it('returns a lease that arrives after its end', async () => {
+      await firstRun();
+      const asked = reserve('run', 1, run);
+      budget.release('run', inRun.scopes);
+      await asked;
+      await clock.run(0);
+      expect(service.settled).toMatchObject([{ ...inRun, lease: { micro_usd: 100 } }]);
+      expect(service.released).toEqual(['run']);
+    });
+
+    it('returns it when the run is refused', async () => {
+      await firstRun();
+      service.refusals = [REFUSED];
+      expect(await reserve('run', 1, run)).toMatchObject({ admitted: false });
+      await clock.run(0);
+      expect(service.settled).toMatchObject([{ ...inRun, lease: { micro_usd: 100 } }]);
+    });
+
+    it.each([
+      ['made no call', run, async () => budget.settle(settlement('first', 0))],
+      ['called when a lease would have ended', run, () => firstRun(500)],
+      ['had another tool', { ...run, tool_name: 'run_agent' }, () => firstRun()],
+    ])('gets none where the last one %s', async (_what, more, before) => {
+      await reserve('first', 1, run);
+      await before();
+      await reserve('run', 1, more);
+      expect(service.leases).toEqual([]);
+    });
+  });
+
   it('asks for a call that costs more than one request may, so that the service refuses it', async () => {
     service.callLimit = 5;
     await busy();

@@ -15,6 +15,7 @@ import {
 } from '@toolfleet/contracts/budget';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { BudgetPort } from '@toolfleet/engine';
+import { LRUCache } from 'lru-cache';
 
 /** A lease is as large as what was spent in so much time: the most that a gateway that dies is charged for nothing. */
 const SPEND_WINDOW_MS = 100;
@@ -114,12 +115,26 @@ class OpenLease {
   }
 }
 
+/** A run that makes calls in a request of its own, such as a program. */
+interface Run {
+  readonly beganAt: Milliseconds;
+  /** Of its calls. */
+  readonly scope: ScopeSpending;
+  /** Key of that scope, and of its tenant and tool. */
+  readonly key: string;
+  readonly kind: string;
+  /** What its calls reserved in the time that a lease admits. */
+  readonly early: Spend;
+}
+
 /** The calls of one tenant, agent, task and shared request, and user and key where these have budgets: they spend from the same limits. */
 class ScopeSpending {
   lease: OpenLease | undefined;
   isAsking = false;
   /** No lease is asked for before: the last one was refused. */
   notBefore: Milliseconds = 0;
+  /** No further call spends here. */
+  isOver = false;
   private windowAt: Milliseconds = 0;
   private current: Spend = noSpend();
   private previous: Spend = noSpend();
@@ -163,9 +178,10 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, tokens: 0, longestMs: 0 }
 /**
  * Takes the budget service out of the way of calls: admits them from shared leases, each an amount out of every limit that the
  * calls of one tenant, agent and task spend from. Calls that share a request id, as those of one program do, have leases of their own,
- * which count against the limit of the request as well. Settlements name the lease and the share of it that the call had; what no call
- * used returns when the lease ends. Calls that leases do not suit are asked for one by one: those that may have been charged before,
- * hold tokens, come seldom, or come when too little is left of a limit.
+ * which count against the limit of the request as well. A run that makes calls asks for a lease for them in the message that asks for
+ * itself, as large as what those of the last such run reserved at first. Settlements name the lease and the share of it that the call
+ * had; what no call used returns when the lease ends. Calls that leases do not suit are asked for one by one:
+ * those that may have been charged before, hold tokens, come seldom, or come when too little is left of a limit.
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
@@ -173,6 +189,10 @@ export class LeasedBudget extends BudgetPort {
   private readonly separateBy = new Map<string, readonly SeparateBy[]>();
   /** Calls that have a share of a lease, by call id. */
   private readonly shares = new Map<string, { lease: OpenLease; microUsd: MicroUsd; scope: ScopeSpending }>();
+  /** Runs by call id, which is the request of their calls. */
+  private readonly runs = new Map<string, Run>();
+  /** What the calls of the last run of a tenant and tool reserved at first. */
+  private readonly earlyOfRuns = new LRUCache<string, Spend>({ max: MAX_SCOPES });
 
   /** @param budget is asked for leases and for calls without one, and takes all settlements */
   constructor(
@@ -183,9 +203,14 @@ export class LeasedBudget extends BudgetPort {
   }
 
   override reserve(request: ReserveRequest, signal: AbortSignal): ReserveAnswer | Promise<ReserveAnswer> {
-    if (!mayShare(request)) return this.ask(request, signal);
     const now = this.clock.monotonic();
-    const scope = this.scopeOf(request, now);
+    this.noteCallOfRun(request, now);
+    if (!mayShare(request)) {
+      const answer = this.ask(request, signal);
+      if (request.shares_request && isOwnRequest(request)) this.beginRun(request, answer, now);
+      return answer;
+    }
+    const { scope } = this.scopeOf(request, now);
     scope.add(now, { calls: 1, microUsd: request.micro_usd, longestMs: request.lease_ms });
     const { lease } = scope;
     if (!lease?.admits(request, now)) {
@@ -200,6 +225,7 @@ export class LeasedBudget extends BudgetPort {
   }
 
   override settle(request: SettleRequest): void {
+    this.runEnded(request.call_id);
     const share = this.takeShare(request.call_id);
     if (!share) return this.budget.settle(request);
     const { lease, microUsd, scope } = share;
@@ -212,6 +238,7 @@ export class LeasedBudget extends BudgetPort {
   }
 
   override release(callId: string, scopes: BudgetScopes): void {
+    this.runEnded(callId);
     const share = this.takeShare(callId);
     if (!share) return this.budget.release(callId, scopes);
     const back = share.lease.settle(share.microUsd, 0, 0);
@@ -226,6 +253,45 @@ export class LeasedBudget extends BudgetPort {
   /** Returns the unused rest of all leases; calls that still run keep their shares. */
   endLeases(): void {
     for (const { lease } of this.scopes.values()) if (lease) this.end(lease);
+  }
+
+  /** Asks for a lease for the calls of a run, if those of the last one came before such a lease ended. */
+  private beginRun(request: ReserveRequest, answer: Promise<ReserveAnswer>, now: Milliseconds): void {
+    const { tenant_id, request_id } = request.scopes;
+    const kind = `${tenant_id} ${request.tool_name}`;
+    const { scope, key } = this.scopeOf(request, now, request_id);
+    this.runs.set(request.call_id, { beganAt: now, scope, key, kind, early: noSpend() });
+    const forget = (): void => void this.endRun(request.call_id);
+    answer.then(({ admitted }) => admitted || forget(), forget);
+    const early = this.earlyOfRuns.get(kind);
+    if (!early || early.calls === 0) return;
+    // None of its calls may last longer than the run.
+    const spend = { ...early, longestMs: request.lease_ms };
+    void this.askForLease(scope, request, request.scopes, spend, Math.ceil(early.microUsd / early.calls), now);
+  }
+
+  private noteCallOfRun({ scopes, call_id, micro_usd }: ReserveRequest, now: Milliseconds): void {
+    const run = this.runs.get(scopes.request_id);
+    if (!run || scopes.request_id === call_id || now >= run.beganAt + SHARED_LEASE_MS) return;
+    run.early.calls += 1;
+    run.early.microUsd += micro_usd;
+  }
+
+  /** Forgets a run and returns what is left of the lease of its calls. */
+  private endRun(callId: string): Run | undefined {
+    const run = this.runs.get(callId);
+    if (!run) return undefined;
+    const { scope, key } = run;
+    this.runs.delete(callId);
+    scope.isOver = true;
+    if (scope.lease) this.end(scope.lease);
+    if (this.scopes.get(key) === scope) this.scopes.delete(key);
+    return run;
+  }
+
+  private runEnded(callId: string): void {
+    const run = this.endRun(callId);
+    if (run) this.earlyOfRuns.set(run.kind, run.early);
   }
 
   private takeShare(callId: string) {
@@ -251,9 +317,25 @@ export class LeasedBudget extends BudgetPort {
     if (scope.isAsking || now < scope.notBefore) return;
     const spend = scope.observed(now);
     if (spend.calls < BUSY_CALLS) return;
+    const scopes = isOwnRequest(request) ? undefined : request.scopes;
+    await this.askForLease(scope, request, scopes, spend, LEAST_CALLS * request.micro_usd, now);
+  }
+
+  /**
+   * Gets a lease for calls like this one.
+   * @param inScopes the scopes of a shared request; absent: those of the call, without its request
+   */
+  private async askForLease(
+    scope: ScopeSpending,
+    request: ReserveRequest,
+    inScopes: BudgetScopes | undefined,
+    spend: Spend,
+    leastMicroUsd: MicroUsd,
+    now: Milliseconds,
+  ): Promise<void> {
     scope.isAsking = true;
     const id = `${SHARED_LEASE_PREFIX}${randomUUID()}`;
-    const scopes = isOwnRequest(request) ? { ...request.scopes, request_id: id } : request.scopes;
+    const scopes = inScopes ?? { ...request.scopes, request_id: id };
     const separateBy = this.separateBy.get(scopes.tenant_id) ?? [];
     const lengthMs = Math.ceil(SHARED_LEASE_MS + spend.longestMs);
     try {
@@ -267,7 +349,7 @@ export class LeasedBudget extends BudgetPort {
           ...(separateBy.includes('user') && { user_id: request.user_id }),
           ...(separateBy.includes('key') && { key_id: request.key_id }),
           shared: {
-            least_micro_usd: LEAST_CALLS * request.micro_usd,
+            least_micro_usd: leastMicroUsd,
             ...(separateBy.length > 0 && { separate_by: separateBy }),
           },
         },
@@ -296,6 +378,7 @@ export class LeasedBudget extends BudgetPort {
 
   private begin(scope: ScopeSpending, lease: OpenLease): void {
     if (scope.lease) this.end(scope.lease);
+    if (scope.isOver) return this.end(lease);
     scope.lease = lease;
     const openMs = lease.askedAt + SHARED_LEASE_MS - this.clock.monotonic();
     lease.cancelEnd = this.clock.after(openMs, () => {
@@ -313,22 +396,26 @@ export class LeasedBudget extends BudgetPort {
     this.budget.settle({ call_id: lease.id, scopes: lease.scopes, micro_usd: 0, tokens: 0, lease: rest });
   }
 
-  private scopeOf(request: ReserveRequest, now: Milliseconds): ScopeSpending {
+  /** @param request_id that the calls of a scope share; empty: none */
+  private scopeOf(
+    request: ReserveRequest,
+    now: Milliseconds,
+    request_id = isOwnRequest(request) ? '' : request.scopes.request_id,
+  ): { scope: ScopeSpending; key: string } {
     const { tenant_id, agent_id = '', task_id = '' } = request.scopes;
-    const request_id = isOwnRequest(request) ? '' : request.scopes.request_id;
     const separateBy = this.separateBy.get(tenant_id);
     const isPlain = agent_id === '' && task_id === '' && request_id === '' && !separateBy;
     const user = separateBy?.includes('user') ? request.user_id : '';
     const apiKey = separateBy?.includes('key') ? request.key_id : '';
     const key = isPlain ? tenant_id : [tenant_id, agent_id, task_id, request_id, user, apiKey].join('\x1f');
     const known = this.scopes.get(key);
-    if (known) return known;
+    if (known) return { scope: known, key };
     if (this.scopes.size >= MAX_SCOPES) {
       for (const [other, scope] of this.scopes) if (scope.isIdle(now)) this.scopes.delete(other);
     }
     const scope = new ScopeSpending();
     this.scopes.set(key, scope);
-    return scope;
+    return { scope, key };
   }
 }
 

@@ -14,7 +14,8 @@ import {
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
-import { openRequestState, sealRequestState, SignedTokens } from '@toolfleet/access';
+import { SignedTokens } from '@toolfleet/access';
+import { sealedStates } from '@toolfleet/mcp';
 import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/endpoint-deps.js';
 import { McpEndpoint } from '../src/mcp/mcp-endpoint.js';
 import { BodyReader } from '../src/server/body-reader.js';
@@ -159,10 +160,7 @@ export async function serveEndpoint(
         return engine(request);
       },
       searchTools: async (_principal, query, limit) => TOOLS.filter(({ name }) => query.includes(name)).slice(0, limit),
-      requestState: {
-        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
-        open: (binding, token) => openRequestState(tokens, binding, token),
-      },
+      requestState: sealedStates(tokens, clock),
       clock,
       ...deps,
     },

@@ -99,7 +99,7 @@ export class SignedTokens {
   }
 
   /** A token that its bearer cannot read, and that `unseal` accepts with the same binding until `expiresAt`. */
-  seal(binding: string, payload: JsonObject, expiresAt: EpochMs): string {
+  seal(binding: string, payload: object, expiresAt: EpochMs): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(CIPHER, this.current().sealing, iv).setAAD(Buffer.from(binding));
     const text = cipher.update(JSON.stringify({ e: expiresAt, p: payload }), 'utf8');
@@ -233,7 +233,7 @@ interface StateBinding {
 export function sealRequestState(
   tokens: SignedTokens,
   binding: StateBinding,
-  state: JsonObject,
+  state: object,
   expiresAt: EpochMs,
 ): string {
   return tokens.seal(bindingHash(binding), state, expiresAt);

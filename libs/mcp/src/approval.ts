@@ -9,13 +9,11 @@ import {
   type Approval,
   type CallRequest,
   type CallReuse,
-  type JsonObject,
   type ShownEffect,
 } from '@toolfleet/contracts';
 import { markHidden } from '@toolfleet/contracts/text';
-import { ANSWER_MS } from '@toolfleet/engine';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, RequestStateCodec } from './server-deps.js';
+import type { CallBinding, WaitingState, WaitingStates } from './waiting-call.js';
 
 const KEY = 'approval';
 
@@ -38,11 +36,11 @@ export function readRequiredApproval(refusal: unknown): AskedApproval | undefine
  * Asks in the way of revision 2026-07-28: the result says what input is missing, and the client repeats the call with the
  * answer and the signed state.
  */
-export function requestApproval(asked: AskedApproval, call: CallBinding, states: RequestStateCodec): CallToolResult {
+export function requestApproval(asked: AskedApproval, call: CallBinding, states: WaitingStates): CallToolResult {
   const { questions, revision } = asked.approval;
   return inputRequired({
     inputRequests: { [KEY]: inputRequired.elicit(approvalForm(asked, call)) },
-    requestState: states.seal(call, { asked: [...questions], revision, id: randomUUID() }, ANSWER_MS),
+    requestState: states.seal(call, { asked: questions, revision, id: randomUUID() }),
   }) as unknown as CallToolResult;
 }
 
@@ -52,16 +50,16 @@ export function requestApproval(asked: AskedApproval, call: CallBinding, states:
  * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when the state is not that of an approval
  */
 export function readApproval(
-  state: JsonObject,
+  state: WaitingState,
   context: ServerContext,
   reuse: CallReuse,
 ): Pick<CallRequest, 'approval' | 'reuse'> {
+  if (!('asked' in state)) throw expiredApproval();
   const { asked, revision, id } = state;
-  if (!Array.isArray(asked) || typeof revision !== 'string' || typeof id !== 'string') throw expiredApproval();
   const answer = inputResponse(context.mcpReq.inputResponses, KEY);
   requireConsent(answer.kind === 'elicit' ? answer : {});
   return {
-    approval: { asks: true, given: { questions: asked.map(String), revision } },
+    approval: { asks: true, given: { questions: asked, revision } },
     reuse: { ...reuse, idempotencyKey: `approval:${id}` },
   };
 }

@@ -8,16 +8,15 @@ import {
   isJsonObject,
   isToolError,
   ToolError,
-  type Approval,
   type CallRequest,
   type CallReuse,
   type JsonObject,
   type Milliseconds,
 } from '@toolfleet/contracts';
-import { ANSWER_MS, opensPages } from '@toolfleet/engine';
+import { opensPages } from '@toolfleet/engine';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, RequestStateCodec } from './server-deps.js';
+import { fromWaiting, toWaiting, type CallBinding, type WaitingState, type WaitingStates } from './waiting-call.js';
 
 const KEY = 'connect';
 /** How long a call waits for its user after the page was opened. Clients wait for 60 s unless they say otherwise. */
@@ -41,17 +40,14 @@ export function readRequiredAccount(refusal: unknown, request: CallRequest): Req
 /** Sends the user of a 2026 client to the page: the result asks for it, and the client makes the call again. */
 export function requestAccount(
   account: RequiredAccount,
-  { callId, reuse, approval }: CallRequest,
+  request: CallRequest,
   call: CallBinding,
-  states: RequestStateCodec,
+  states: WaitingStates,
 ): CallToolResult {
-  const waiting: JsonObject = { call: callId, source: account.source };
-  if (reuse.idempotencyKey !== undefined) waiting['key'] = reuse.idempotencyKey;
-  if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
   return {
     resultType: 'input_required',
     inputRequests: { [KEY]: { method: 'elicitation/create', params: toParams(account) } },
-    requestState: states.seal(call, { connect: waiting }, ANSWER_MS),
+    requestState: states.seal(call, { connect: { ...toWaiting(request), source: account.source } }),
     // For clients that show the result.
     content: [{ type: 'text', text: account.message }],
   } as unknown as CallToolResult;
@@ -62,23 +58,14 @@ export function requestAccount(
  * @throws ToolError AUTHORIZATION_REQUIRED when the user declined
  */
 export function readConnecting(
-  state: JsonObject,
+  state: WaitingState,
   context: ServerContext,
   reuse: CallReuse,
 ): { source: string; waiting: Partial<CallRequest> } | undefined {
-  const { connect } = state;
-  if (!isJsonObject(connect)) return undefined;
-  // The seal proves that `requestAccount` wrote it, so its shape is known.
-  const { call: callId, source, key, approved } = connect as Record<string, string>;
-  requireOpened(source!, context.mcpReq.inputResponses?.[KEY]);
-  return {
-    source: source!,
-    waiting: {
-      callId: callId!,
-      ...(key !== undefined && { reuse: { ...reuse, idempotencyKey: key } }),
-      ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-    },
-  };
+  if (!('connect' in state)) return undefined;
+  const { source } = state.connect;
+  requireOpened(source, context.mcpReq.inputResponses?.[KEY]);
+  return { source, waiting: fromWaiting(state.connect, reuse) };
 }
 
 /** Sends the user of a 2025 client to the page. @throws ToolError AUTHORIZATION_REQUIRED when the user declined; CANCELLED */

@@ -8,7 +8,7 @@ export type { McpServerDeps, McpServerOptions, McpServerPorts } from './server-d
 export { type McpSession, RedisSessionSubscriptions } from './redis-session-subscriptions.js';
 export { Operation, type OperationMetrics } from './operation.js';
 export { QueueTasks } from './queue-tasks.js';
-export { readPrincipal, toAuthInfo } from './request-context.js';
+export { RequestContext } from './request-context.js';
 export { ResourceSubscriptions } from './resource-subscriptions.js';
 export { SessionStreams } from './session-streams.js';
 export {
@@ -23,3 +23,4 @@ export {
 } from './session.js';
 export { type DefinitionsByName, taskAnswers } from './task-answers.js';
 export type { Task, TaskStore } from './tasks.js';
+export { sealedStates } from './waiting-call.js';

@@ -16,14 +16,12 @@ import {
   isToolError,
   toToolError,
   ToolError,
-  type Approval,
   type PersonInput,
   type CallRequest,
   type Json,
   type JsonObject,
   type RequiredInput,
 } from '@toolfleet/contracts';
-import { ANSWER_MS } from '@toolfleet/engine';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
 import {
   answersApproval,
@@ -42,7 +40,8 @@ import {
 } from './connect-account.js';
 import { readClientCapabilities, type ClientFeatures } from './client-features.js';
 import { askClient, type OpenRequest } from './elicitation.js';
-import type { CallBinding, McpServerDeps, RequestStateCodec } from './server-deps.js';
+import type { McpServerDeps } from './server-deps.js';
+import { fromWaiting, toWaiting, type CallBinding, type WaitingStates } from './waiting-call.js';
 
 /** Key of `_meta` that names the server that asks. */
 const SERVER_META = 'io.toolfleet/server';
@@ -188,20 +187,15 @@ function readRequiredInput(refusal: unknown): RequiredInput | undefined {
 /** Asks a 2026 client: the result says what input is missing, and the client repeats the call with the answers and the state. */
 function requestInput(
   { server, revision, requests, state, task, executor }: RequiredInput,
-  { callId, reuse, approval }: CallRequest,
+  request: CallRequest,
   call: CallBinding,
-  states: RequestStateCodec,
+  states: WaitingStates,
 ): CallToolResult {
-  const waiting: JsonObject = { call: callId, revision };
-  if (state !== undefined) waiting['state'] = state;
-  if (task !== undefined) waiting['task'] = task;
-  if (executor !== undefined) waiting['executor'] = executor;
-  if (reuse.idempotencyKey !== undefined) waiting['key'] = reuse.idempotencyKey;
-  if (approval?.given) waiting['approved'] = { ...approval.given, questions: [...approval.given.questions] };
+  const input = { ...toWaiting(request), revision, state, task, executor };
   return {
     resultType: 'input_required',
     ...(Object.keys(requests).length > 0 && { inputRequests: withAskers(requests, server) }),
-    requestState: states.seal(call, { input: waiting }, ANSWER_MS),
+    requestState: states.seal(call, { input }),
     _meta: { [SERVER_META]: server },
   } as unknown as CallToolResult;
 }
@@ -216,33 +210,23 @@ function readWaitingCall(
   context: ServerContext,
   { personInput: asked, reuse }: CallRequest,
   call: CallBinding,
-  states: RequestStateCodec,
+  states: WaitingStates,
 ): { source?: string; waiting?: Partial<CallRequest> } {
   const sent = context.mcpReq.requestState<unknown>();
   if (typeof sent !== 'string') return {};
   const state = states.open(call, sent);
   if (!state) throw answersApproval(context) ? expiredApproval() : expiredInput();
-  const { input } = state;
   const connecting = readConnecting(state, context, reuse);
   if (connecting) return connecting;
-  if (!isJsonObject(input)) return { waiting: readApproval(state, context, reuse) };
-  // The seal proves that `requestInput` wrote it, so its shape is known.
-  const {
-    call: callId,
-    revision,
-    state: theirs,
-    task,
-    executor,
-    key,
-    approved,
-  } = input as Record<string, string | undefined>;
+  if (!('input' in state)) return { waiting: readApproval(state, context, reuse) };
+  const { input } = state;
+  const waiting = fromWaiting(input, reuse);
   const responses = (context.mcpReq.inputResponses ?? {}) as JsonObject;
   return {
     waiting: {
-      callId,
-      ...(approved !== undefined && { approval: { asks: true, given: approved as unknown as Approval } }),
-      personInput: answered(asked, { revision: revision!, state: theirs, task, executor }, responses),
-      reuse: { ...reuse, cache: 'no-store', idempotencyKey: key ?? reuse.idempotencyKey },
+      ...waiting,
+      personInput: answered(asked, input, responses),
+      reuse: { ...waiting.reuse, cache: 'no-store' },
     },
   };
 }

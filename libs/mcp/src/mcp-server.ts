@@ -5,14 +5,14 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server';
 import { SKILLS_EXTENSION_ID } from '@modelcontextprotocol/server/ext/skills';
-import type { JsonObject, Principal } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/contracts';
 import { TASKS_EXTENSION } from './client-features.js';
 import { offersSubscriptions } from './listen.js';
 import type { McpServerDeps } from './server-deps.js';
 import type { Operation } from './operation.js';
 import { installPrompts } from './prompts.js';
 import { readPage } from './rendered-catalog.js';
-import { readExchange, readOperation, readRequestFeatures } from './request-context.js';
+import { RequestContext } from './request-context.js';
 import { installResources, installSubscriptions } from './resources.js';
 import { installSkills } from './skills.js';
 import { openSurface, type Surface } from './surface.js';
@@ -55,19 +55,14 @@ export class FleetMcpServer extends McpServer {
 }
 
 /** A server for one request. Its lists were rendered before, so it is cheap to build. */
-export async function createMcpServer(
-  deps: McpServerDeps,
-  principal: Principal,
-  request: McpRequestContext,
-): Promise<FleetMcpServer> {
+export async function createMcpServer(deps: McpServerDeps, request: McpRequestContext): Promise<FleetMcpServer> {
+  const { principal, exchange, features, operation } = RequestContext.of(request.authInfo);
   const isModern = request.era === 'modern';
   const hasStream = isModern || deps.sessions !== undefined;
   const subscribes = hasStream && (await offersSubscriptions(deps, principal));
-  const features = readRequestFeatures(request.authInfo);
   const surface = await openSurface(deps, principal, features);
   const { catalog } = surface;
   const tasks = isModern ? deps.tasks : undefined;
-  const operation = readOperation(request.authInfo);
   if (operation?.toolName !== undefined) operation.tool = catalog.tools.get(operation.toolName);
   const server = new FleetMcpServer(
     deps.options.version,
@@ -95,7 +90,7 @@ export async function createMcpServer(
   const toolCall = {
     deps,
     principal,
-    exchange: readExchange(request.authInfo),
+    exchange,
     server,
     catalog: surface.mode === 'search' ? undefined : catalog,
     resultReading: surface.resultReading,

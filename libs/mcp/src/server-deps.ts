@@ -1,4 +1,4 @@
-import type { CallRequest, CallResult, JsonObject, McpMode, Principal, ToolError } from '@toolfleet/contracts';
+import type { CallRequest, CallResult, McpMode, Principal, ToolError } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
@@ -9,6 +9,7 @@ import type { CatalogRenderer } from './rendered-catalog.js';
 import type { ResourceSubscriptions } from './resource-subscriptions.js';
 import type { SessionStreams } from './session-streams.js';
 import type { TaskStore } from './tasks.js';
+import type { WaitingStates } from './waiting-call.js';
 
 /** What the MCP server of a fleet works on. Optional members switch a feature off when they are missing. */
 export interface McpServerPorts {
@@ -44,28 +45,12 @@ export interface McpServerPorts {
   subscriptions?: ResourceSubscriptions;
   /** Streams of 2025 clients; without it they hear of no changes. */
   sessions?: SessionStreams;
-  requestState: RequestStateCodec;
+  /** Seals what a call needs that waits for its caller. */
+  requestState: WaitingStates;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;
   clock: Clock;
   onFault?(error: unknown): void;
-}
-
-/**
- * Signs the state of a call that waits for its caller (MCP `requestState`), bound to the caller, its toolset, the tool and the
- * arguments.
- */
-export interface RequestStateCodec {
-  seal(binding: CallBinding, state: JsonObject, ttlMs: number): string;
-  /** Null when the token is forged or expired, or was made for another caller, toolset, tool or arguments. */
-  open(binding: CallBinding, token: string): JsonObject | null;
-}
-
-/** The call that an approval belongs to: an approval of one call is not valid for any other. */
-export interface CallBinding {
-  principal: Principal;
-  tool: string;
-  arguments: JsonObject;
 }
 
 /** Settings of the server. */

@@ -2,6 +2,7 @@ import {
   MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
+  type CallToolResult,
   type Server,
   type ServerContext,
   type StandardSchemaV1,
@@ -68,12 +69,12 @@ export function supportsTask(context: ServerContext, tool: Pick<RegisteredTool, 
 }
 
 /** The flat `CreateTaskResult`. */
-export function createTaskResult(task: Task, tasks: TaskStore): Record<string, unknown> {
-  return { resultType: 'task', ...renderState(task, tasks) };
+export function createTaskResult(task: Task, tasks: TaskStore): CallToolResult {
+  return { resultType: 'task', ...renderState(task, tasks) } as unknown as CallToolResult;
 }
 
 /** Accepts a call as a task. @throws ToolError when the call is refused */
-export async function startTask(tasks: TaskStore, request: CallRequest): Promise<Record<string, unknown>> {
+export async function startTask(tasks: TaskStore, request: CallRequest): Promise<CallToolResult> {
   return createTaskResult(await tasks.start(request), tasks);
 }
 

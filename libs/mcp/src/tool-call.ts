@@ -75,7 +75,7 @@ export async function callTool(
       begun: exchange?.begun ?? { request: buildRequest() },
       build: buildRequest,
       run: (request) => runOrStartTask(toolCall, request, context),
-      follow: async (request) => (await startTask(deps.tasks!, request)) as CallToolResult,
+      follow: (request) => startTask(deps.tasks!, request),
       refuse: (request, error) => toRefusal(deps, request, error),
     });
   } finally {
@@ -170,7 +170,7 @@ async function runOrStartTask(
 ): Promise<CallToolResult> {
   const tool = catalog?.tools.get(request.target.toolName);
   if (tool && deps.tasks && supportsTask(context, tool)) {
-    return (await startTask(deps.tasks, request)) as CallToolResult;
+    return startTask(deps.tasks, request);
   }
   try {
     const result = renderResult(request.callId, await deps.executeCall(request));
@@ -190,7 +190,7 @@ async function waitingTask(
 ): Promise<CallToolResult | undefined> {
   const parked = approval?.parks ? readParked(error) : undefined;
   const task = parked && (await tasks?.get(principal, parked.callId, resultReading));
-  return task && (createTaskResult(task, tasks!) as CallToolResult);
+  return task && createTaskResult(task, tasks!);
 }
 
 /** A refusal as a result. @throws ProtocolError -32602 for an unknown tool; protocol errors are thrown unchanged */

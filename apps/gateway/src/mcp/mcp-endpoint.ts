@@ -30,13 +30,12 @@ import {
   readCancelledIds,
   readListened,
   readPlainRequest,
-  readPrincipal,
   readSession,
   readStreamSession,
   requestClient,
+  RequestContext,
   requestFeatures,
   selectReadable,
-  toAuthInfo,
   withListened,
   type Exchange,
   type FleetMcpServer,
@@ -180,7 +179,7 @@ export class McpEndpoint implements Mounted {
 
   /** The SDK server for one request. */
   protected createServer(request: McpRequestContext): Promise<FleetMcpServer> {
-    return createMcpServer(this.depsFor(request.requestInfo?.url), readPrincipal(request.authInfo), request);
+    return createMcpServer(this.depsFor(request.requestInfo?.url), request);
   }
 
   /** The response to a request that needs the SDK. */
@@ -333,7 +332,9 @@ export class McpEndpoint implements Mounted {
     }
     try {
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
-      const authInfo = toAuthInfo(principal, request.exchange, request.operation, requestFeatures(raw.headers, body));
+      const { exchange = { project: {} }, operation } = request;
+      const features = requestFeatures(raw.headers, body);
+      const authInfo = new RequestContext(principal, exchange, features, operation).toAuthInfo();
       const listened = deps.subscriptions && readListened(body);
       const session = deps.sessions && readStreamSession(raw);
       const respond = (parsedBody: Json | undefined) => this.respond(web, { authInfo, parsedBody });

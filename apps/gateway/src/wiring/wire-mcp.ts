@@ -9,8 +9,6 @@ import {
   type Projects,
   type CredentialStatus,
   readRawCredential,
-  openRequestState,
-  sealRequestState,
   type SignedTokens,
   type RequestLimits,
 } from '@toolfleet/access';
@@ -24,6 +22,7 @@ import {
   QueueTasks,
   RedisSessionSubscriptions,
   ResourceSubscriptions,
+  sealedStates,
   SessionStreams,
   taskAnswers,
   type DefinitionsByName,
@@ -108,10 +107,7 @@ export function wireMcp(
       ),
       projects: deps.projects,
       readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
-      requestState: {
-        seal: (binding, state, ttlMs) => sealRequestState(tokens, binding, state, clock.now() + ttlMs),
-        open: (binding, token) => openRequestState(tokens, binding, token),
-      },
+      requestState: sealedStates(tokens, clock),
       streams: deps.streams,
       refusalOf: (principal) => deps.status.findRefusal(principal),
       metrics: settings.METRICS_OTEL_NAMES

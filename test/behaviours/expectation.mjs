@@ -9,8 +9,6 @@ export function expectation(label, holds) {
 
 export const atLeast = (limit) => expectation(`>= ${limit}`, (value) => typeof value === 'number' && value >= limit);
 export const atMost = (limit) => expectation(`<= ${limit}`, (value) => typeof value === 'number' && value <= limit);
-export const between = (low, high) =>
-  expectation(`${low}..${high}`, (value) => typeof value === 'number' && value >= low && value <= high);
 export const oneOf = (...values) => expectation(`one of ${values.join(', ')}`, (value) => values.includes(value));
 export const absent = expectation('absent', (value) => value === undefined);
 export const present = expectation('present', (value) => value !== undefined && value !== null);

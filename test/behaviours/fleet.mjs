@@ -89,7 +89,6 @@ function configuration(upstreams, { api, mcp }) {
     entry('up_limited', upstreams.limited, { parameters: text }),
     entry('up_missing', upstreams.missing, { parameters: text }),
     entry('up_slow', upstreams.slow, { parameters: text, timeout_seconds: 1 }),
-    entry('up_priced', upstreams.priced, { parameters: text, cost_per_use: 0.0002 }),
     entry('up_unreachable', { origin: 'http://127.0.0.1:1' }, { parameters: text }),
   ]);
   // JSON is YAML.
@@ -118,7 +117,6 @@ function configuration(upstreams, { api, mcp }) {
       default_strictness: 'standard',
       extra_allowed_modules: { standard: ['zlib'], strict: ['bisect'] },
     },
-    budget: { tenants: { small: { max_cost_per_tenant: 0.01 } } },
     sub_agent: { max_iterations: 3, max_concurrency: 3 },
   });
 }

@@ -65,10 +65,6 @@ export async function startUpstreams() {
     once: await listen((_request, response, requests) =>
       requests.length === 1 ? send(response, 200, { fresh: true }) : send(response, 503, { error: 'gone' }),
     ),
-    /** Reports a cost. */
-    priced: await listen((_request, response) =>
-      send(response, 200, { success: true, output: 'priced', metadata: { cost_usd: 0.0007 } }),
-    ),
     collector: await listen(({ text }, response) => {
       for (const { resource, scopeSpans } of parse(text)?.resourceSpans ?? []) {
         const { 'service.name': service } = plain(resource.attributes);

@@ -1,70 +1,13 @@
 /** What operators of a deployment rely on: secrets, manifests, endpoints and defaults that need no running call. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import yaml from 'js-yaml';
-import { excluding, including, present } from '../expectation.mjs';
+import { including, present } from '../expectation.mjs';
 
 const read = (fleet, path) => readFileSync(join(fleet.root, path), 'utf8');
-const SERVICES = [
-  'budget',
-  'gateway',
-  'identity',
-  'mcp-executor',
-  'openapi-executor',
-  'python-sandbox',
-  'records',
-  'registry',
-];
 
 export default {
   group: 'deployment',
   probes: [
-    {
-      name: 'services of the compose file',
-      reliance: 'each service has its own container, next to NATS and Redis',
-      expected: including(...SERVICES, 'nats', 'redis'),
-      see: async (fleet) => Object.keys(yaml.load(read(fleet, 'docker-compose.yml')).services),
-    },
-    {
-      name: 'secrets of the compose file',
-      reliance: 'secrets are files, none is in an environment variable',
-      expected: [],
-      async see(fleet) {
-        const { services } = yaml.load(read(fleet, 'docker-compose.yml'));
-        return Object.entries(services).flatMap(([name, { environment = {} }]) =>
-          Object.keys(environment)
-            .filter((key) => /(SECRET|PASSWORD|TOKEN|PEPPER|_KEY)$/.test(key))
-            .map((key) => `${name} ${key}`),
-        );
-      },
-    },
-    {
-      name: 'secrets of upstreams in compose',
-      reliance: 'keys of upstream APIs can be given as external secrets',
-      expected: including('external: true'),
-      see: async (fleet) =>
-        [read(fleet, 'docker-compose.yml'), ...composeFiles(fleet).map((path) => read(fleet, path))].join('\n'),
-    },
-    {
-      name: 'workloads of the Kubernetes base',
-      reliance: 'a Deployment per service and toolset, scaled apart',
-      expected: including(
-        'gateway',
-        'registry',
-        'budget',
-        'mcp-executor',
-        'openapi-executor',
-        'python-sandbox',
-        'builtin-compute',
-      ),
-      see: async (fleet) => readdirSync(join(fleet.root, 'deploy/k8s/base')),
-    },
-    {
-      name: 'autoscaling of executors',
-      reliance: 'queue classes and request classes have scalers',
-      expected: including('queue-classes.yaml', 'slot-classes.yaml'),
-      see: async (fleet) => readdirSync(join(fleet.root, 'deploy/k8s/components/keda')),
-    },
     {
       name: '.env',
       reliance: 'files with secrets cannot be committed',
@@ -125,18 +68,6 @@ export default {
       },
     },
     {
-      name: 'what logs of a run contain',
-      reliance: 'no secret of the fleet and no credential of an upstream is in any log',
-      expected: excluding('upstream-secret-value', 'secret-of-the-token'),
-      async see(fleet) {
-        const folder = join(fleet.stateDir, 'logs');
-        return readdirSync(folder)
-          .map((file) => readFileSync(join(folder, file), 'utf8'))
-          .join('\n');
-      },
-      needs: 'own',
-    },
-    {
       name: 'the console',
       reliance: 'the gateway serves it below /console',
       expected: { status: 200, text: /<html/i, type: present },
@@ -147,9 +78,3 @@ export default {
     },
   ],
 };
-
-function composeFiles(fleet) {
-  return readdirSync(join(fleet.root, 'deploy/compose'))
-    .filter((name) => name.endsWith('.yaml') || name.endsWith('.yml'))
-    .map((name) => `deploy/compose/${name}`);
-}

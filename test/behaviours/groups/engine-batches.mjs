@@ -1,11 +1,9 @@
 /** What every caller relies on, whatever the tool: retries, rate limits, cached and shared results, idempotency keys, and batches. */
-import { absent, atLeast, between, including } from '../expectation.mjs';
+import { absent, atLeast, including } from '../expectation.mjs';
 
 const batch = (fleet, calls, fields = {}) => fleet.http('/api/v1/tools/batch-execute', { body: { calls, ...fields } });
 const plan = async (fleet, tool, args = {}, fields = {}) =>
   (await fleet.call(tool, args, { fields: { dry_run: true, ...fields } })).body.output;
-const sleepers = (fleet, count, ms) =>
-  Array.from({ length: count }, () => ({ name: 'probe_sleeps', arguments: { ms, key: fleet.fresh() } }));
 
 export default {
   group: 'execution engine: retries, cache and batches',
@@ -73,17 +71,6 @@ export default {
           attempts: metadata.attempts,
         };
       },
-    },
-    {
-      name: 'cache: no-store',
-      reliance: 'the call runs although an earlier result could be reused',
-      expected: { runs: [1, 1, 2] },
-      async see(fleet) {
-        const key = fleet.fresh();
-        const run = async (fields) => (await fleet.call('probe_repeatable', { key }, { fields })).body.output?.runs;
-        return { runs: [await run({}), await run({}), await run({ cache: 'no-store' })] };
-      },
-      needs: 'own',
     },
     {
       name: 'cache hits and the rate limit',
@@ -229,56 +216,6 @@ export default {
         const { body } = await batch(fleet, [call, call]);
         const { output, metadata } = JSON.parse(body[1].result);
         return { skipped: body.map(({ skipped }) => skipped), runs: output.runs, metadata };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'parallel calls of a batch',
-      reliance: 'at most TOOL_PARALLELISM (5) calls at once, results in order',
-      expected: { six: between(500, 1_500), outputs: [250, 250, 250, 250, 250, 250] },
-      async see(fleet) {
-        const startedAt = performance.now();
-        const { body } = await batch(fleet, sleepers(fleet, 6, 250));
-        return {
-          six: Math.round(performance.now() - startedAt),
-          outputs: body.map(({ result }) => JSON.parse(result).output?.slept),
-        };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'a batch with parallel: false',
-      reliance: 'its calls run one after the other',
-      expected: { status: 200, ms: atLeast(600) },
-      async see(fleet) {
-        const startedAt = performance.now();
-        const { status, body } = await batch(fleet, sleepers(fleet, 3, 200), { parallel: false });
-        return { status, ms: Math.round(performance.now() - startedAt), error: body?.error };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'a batch with max_parallel',
-      reliance: 'no more calls than that at once',
-      expected: { status: 200, ms: atLeast(400) },
-      async see(fleet) {
-        const startedAt = performance.now();
-        const { status } = await batch(fleet, sleepers(fleet, 4, 200), { max_parallel: 2 });
-        return { status, ms: Math.round(performance.now() - startedAt) };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'dry_run and no_retry of one call of a batch',
-      reliance: 'fields of a call apply to it alone',
-      expected: [{ dry_run: true }, { runs: 1 }],
-      async see(fleet) {
-        const key = fleet.fresh();
-        const { body } = await batch(fleet, [
-          { name: 'probe_effect', arguments: { key: `${key}-dry` }, dry_run: true },
-          { name: 'probe_effect', arguments: { key }, no_retry: true },
-        ]);
-        return body.map(({ result }) => JSON.parse(result).output);
       },
       needs: 'own',
     },

@@ -14,21 +14,6 @@ export default {
   group: 'execution engine: failures',
   probes: [
     {
-      name: 'an exception of a tool',
-      reliance: 'it is a result, without the text of the exception',
-      expected: { status: 200, success: false, leaked: false, error_type: 'execution_error' },
-      async see(fleet) {
-        const { status, body, text } = await fleet.call('probe_throws', {});
-        return {
-          status,
-          success: body.success,
-          leaked: text.includes('secret-of-the-process'),
-          error_type: body.metadata.error_type,
-        };
-      },
-      needs: 'own',
-    },
-    {
       name: 'the text of an upstream failure',
       reliance: 'JSON with error, tool, message and suggestion, marked graceful_error',
       expected: {
@@ -52,13 +37,6 @@ export default {
       reliance: 'JSON with the exception in message',
       expected: { error: 'execution_error', tool: 'execute_python', message: /ValueError: x/, suggestion: present },
       see: async (fleet) => explanation(await fleet.python('raise ValueError("x")')),
-    },
-    {
-      name: 'the text of a failure of a plugin',
-      reliance: 'JSON with escaped quotes, backslashes and line ends in message',
-      expected: { error: 'execution_error', tool: 'probe_rejects', message: 'a "quoted" \\ reason\nin two lines' },
-      see: async (fleet) => explanation(await fleet.call('probe_rejects', {})),
-      needs: 'own',
     },
     {
       name: 'the text of a time-out',

@@ -7,13 +7,6 @@ export default {
   group: 'MCP executor',
   probes: [
     {
-      name: 'a tool of an MCP server',
-      reliance: 'structuredContent is the output, the text block is the text',
-      expected: { success: true, output: { sum: 42 }, text: '42' },
-      see: async (fleet) => (await fleet.call('sample_add', { a: 2, b: 40 })).body,
-      needs: 'own',
-    },
-    {
       name: 'a function endpoint',
       reliance: 'it receives POST {"function", "args"}, the configured headers and the trace',
       expected: {
@@ -123,13 +116,6 @@ export default {
         for (let call = 0; call < 6; call += 1) last = await fleet.call('up_limited', { text: fleet.fresh() });
         return last;
       },
-      needs: 'own',
-    },
-    {
-      name: 'an image and links of a remote server',
-      reliance: 'content blocks are passed on unchanged',
-      expected: [{ type: 'image' }, { type: 'resource_link' }, { type: 'resource' }],
-      see: async (fleet) => (await fleet.mcp('tools/call', { name: 'sample_red_dot', arguments: {} })).result.content,
       needs: 'own',
     },
     {

@@ -148,54 +148,6 @@ export default {
       needs: 'own',
     },
     {
-      name: 'one trace from the entry point to the upstream',
-      reliance: 'the upstream receives the trace of the call, and the executor has spans in it',
-      expected: { same: true, services: including('toolfleet-gateway', 'toolfleet-mcp-executor') },
-      async see(fleet) {
-        const { body } = await fleet.call('up_echo', { text: fleet.fresh() });
-        const { traceId } = await fleet.span(body.call_id);
-        const sent = fleet.upstreams.echo.requests.findLast(({ path }) => path === '/up_echo').headers.traceparent;
-        const inTrace = () =>
-          fleet.upstreams.spans.filter((span) => span.traceId === traceId).map(({ service }) => service);
-        await fleet.until('both services exported', async () => inTrace().includes('toolfleet-mcp-executor'));
-        return { same: sent.includes(traceId), services: [...new Set(inTrace())] };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'a caller’s own trace',
-      reliance: 'a traceparent of the caller is continued',
-      expected: '0af7651916cd43dd8448eb211c80319c',
-      async see(fleet) {
-        const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-        const { body } = await fleet.call('probe_default', { key: fleet.fresh() }, { headers: { traceparent } });
-        return (await fleet.span(body.call_id)).traceId;
-      },
-      needs: 'own',
-    },
-    {
-      name: 'POST /tools/batch-execute in a trace',
-      reliance: 'its calls have a common parent like those of other entry points',
-      expected: { calls: 2, traces: 1, parented: true },
-      async see(fleet) {
-        const keys = [fleet.fresh(), fleet.fresh()];
-        const traceId = '1bf7651916cd43dd8448eb211c80319d';
-        await fleet.http('/tools/batch-execute', {
-          body: keys.map((key) => ({ tool_name: 'probe_effect', parameters: { key } })),
-          headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` },
-        });
-        const calls = () =>
-          fleet.upstreams.spans.filter((span) => span.traceId === traceId && span.name.startsWith('execute_tool '));
-        await fleet.until('its calls are exported', async () => calls().length === 2, 8_000).catch(() => undefined);
-        return {
-          calls: calls().length,
-          traces: new Set(calls().map((span) => span.traceId)).size,
-          parented: calls().every(({ parentSpanId }) => Boolean(parentSpanId)),
-        };
-      },
-      needs: 'own',
-    },
-    {
       name: 'retries in the metrics',
       reliance: 'toolfleet_retries_total names the executor of the tool',
       expected: including('executor="openapi"'),

@@ -207,16 +207,6 @@ export default {
       needs: 'own',
     },
     {
-      name: 'operations declared dangerous',
-      reliance: 'settings of an entry apply to OpenAPI tools like to all others',
-      expected: { status: 403 },
-      async see(fleet) {
-        const { prefix } = await register(fleet, { dangerous: true });
-        return fleet.call(`${prefix}getPet`, { id: 1 });
-      },
-      needs: 'own',
-    },
-    {
       name: 'an override by operation',
       reliance: 'a pattern changes single operations',
       expected: { save: 403, get: 200 },

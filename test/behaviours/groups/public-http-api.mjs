@@ -196,14 +196,6 @@ export default {
       needs: 'own',
     },
     {
-      name: 'context of a tool that declares none',
-      reliance: 'tenant, session and user do not reach it',
-      expected: { session_id: absent, user_id: absent, tenant_id: absent },
-      see: async (fleet) =>
-        (await fleet.call('probe_no_context', {}, { fields: { session_id: 's-1' } })).body.output.context,
-      needs: 'own',
-    },
-    {
       name: 'synthetic tokens',
       reliance: 'one token per 2 micro-USD, at least 100',
       expected: { free: 100, priced: 500, search: 2_000 },

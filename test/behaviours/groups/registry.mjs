@@ -1,5 +1,5 @@
 /** What services and administrators rely on: metadata, its defaults, and one set of tool settings for every kind of source. */
-import { absent, atLeast, excluding, including, oneOf, present } from '../expectation.mjs';
+import { absent, excluding, including, oneOf, present } from '../expectation.mjs';
 
 /** Registers a function endpoint at an upstream with settings; resolves when it is listed or, with `listed: false`, at once. */
 async function register(fleet, upstream, settings, { listed = true } = {}) {
@@ -164,34 +164,6 @@ export default {
       needs: 'own',
     },
     {
-      name: 'a function endpoint declared dangerous',
-      reliance: 'it is unlisted and refused like any dangerous tool',
-      expected: { status: 403, listed: false },
-      async see(fleet) {
-        const name = await register(fleet, 'echo', { dangerous: true }, { listed: false });
-        const { body } = await fleet.http('/tools/list');
-        return { status: (await fleet.call(name, {})).status, listed: body.includes(name) };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'cache_ttl_seconds of an idempotent function endpoint',
-      reliance: 'its results are cached',
-      expected: { idempotent: true, from_cache: true, requests: 1 },
-      async see(fleet) {
-        const name = await register(fleet, 'echo', { idempotent: true, cache_ttl_seconds: 60 });
-        const metadata = (await fleet.http(`/tools/${name}/metadata`)).body;
-        await fleet.call(name, { text: 'same' });
-        const again = await fleet.call(name, { text: 'same' });
-        return {
-          idempotent: metadata.idempotent,
-          from_cache: again.body.metadata.from_cache,
-          requests: fleet.upstreams.echo.requests.filter(({ path }) => path === `/${name}`).length,
-        };
-      },
-      needs: 'own',
-    },
-    {
       name: 'an idempotent function endpoint without cache_ttl_seconds',
       reliance: 'results of a remote tool are reused only where that was allowed',
       expected: { from_cache: absent, requests: 2 },
@@ -203,56 +175,6 @@ export default {
           from_cache: again.body.metadata.from_cache,
           requests: fleet.upstreams.echo.requests.filter(({ path }) => path === `/${name}`).length,
         };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'retry_policy of a function endpoint',
-      reliance: 'the declared policy decides, for tools from any source',
-      expected: { success: true, metadata: { attempts: 3 } },
-      async see(fleet) {
-        const policy = { kind: 'custom', max_attempts: 3, base_delay_ms: 10, multiplier: 1 };
-        const name = await register(fleet, 'flaky', { idempotent: true, retry_policy: policy });
-        return (await fleet.call(name, { text: fleet.fresh() })).body;
-      },
-      needs: 'own',
-    },
-    {
-      name: 'stub_data of a function endpoint',
-      reliance: 'an unreachable tool returns its stub, marked and with a disclaimer',
-      expected: {
-        success: true,
-        output: { rate: 1 },
-        metadata: { fallback: 'stub_data', disclaimer: present, replaced_code: 'NETWORK_ERROR' },
-        usage: { cost_usd: 0 },
-      },
-      async see(fleet) {
-        const name = await register(fleet, 'http://127.0.0.1:1', { stub_data: { rate: 1 } });
-        return (await fleet.call(name, { text: fleet.fresh() })).body;
-      },
-      needs: 'own',
-    },
-    {
-      name: 'rate_limit and rate_limit_mode of a function endpoint',
-      reliance: 'with wait, calls over the limit wait until the bucket refills instead of being refused',
-      expected: { statuses: [200], waited_ms: atLeast(900) },
-      async see(fleet) {
-        const limit = 30;
-        const name = await register(fleet, 'echo', { rate_limit: limit, rate_limit_mode: 'wait' });
-        const startedAt = performance.now();
-        const calls = Array.from({ length: limit + 1 }, () => fleet.call(name, { text: fleet.fresh() }));
-        const statuses = (await Promise.all(calls)).map(({ status }) => status);
-        return { statuses: [...new Set(statuses)], waited_ms: Math.round(performance.now() - startedAt) };
-      },
-      needs: 'own',
-    },
-    {
-      name: 'requires_auth of a function endpoint',
-      reliance: 'the metadata shows it',
-      expected: { requires_auth: true },
-      async see(fleet) {
-        const name = await register(fleet, 'echo', { requires_auth: true });
-        return (await fleet.http(`/tools/${name}/metadata`)).body;
       },
       needs: 'own',
     },

@@ -32,22 +32,6 @@ export default ({ defineTool, ok, fail, ToolError }) => [
     handler: (_args, { context }) => ok({ context }, 'context'),
   }),
   defineTool({
-    name: 'probe_no_context',
-    description: 'Returns the context it received, and declares none.',
-    category: 'custom',
-    inputSchema: schema(KEY),
-    handler: (_args, { context }) => ok({ context: context ?? {} }, 'context'),
-  }),
-  defineTool({
-    name: 'probe_throws',
-    description: 'Throws an exception.',
-    category: 'custom',
-    inputSchema: schema(KEY),
-    handler: () => {
-      throw new Error('secret-of-the-process');
-    },
-  }),
-  defineTool({
     name: 'probe_rejects',
     description: 'Rejects every request.',
     category: 'custom',
@@ -62,14 +46,6 @@ export default ({ defineTool, ok, fail, ToolError }) => [
     category: 'custom',
     inputSchema: schema(KEY),
     handler: () => fail('declined by the author'),
-  }),
-  defineTool({
-    name: 'probe_overcharges',
-    description: 'Reports a cost above its price.',
-    category: 'custom',
-    inputSchema: schema(KEY),
-    costMicroUsd: 1_000,
-    handler: () => ok({}, 'done', { metadata: { cost_usd: 0.005 } }),
   }),
   defineTool({
     name: 'probe_undercharges',

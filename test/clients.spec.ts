@@ -4,6 +4,10 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { TOOL_FORMATS } from '@toolfleet/catalog';
+import { CATALOGUE } from '@toolfleet/contracts';
+import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
+import { RESULT_FORMATS } from '@toolfleet/contracts/resources';
 import { describe, expect, it } from 'vitest';
 import { COLUMNS, RUNS, type Exchange, type Observed } from './clients/checks.mjs';
 import { CLIENTS, countLines, readRecipe, renderRecipes } from './clients/recipes.mjs';
@@ -32,6 +36,46 @@ describe('docs/clients.md', () => {
     }
     expect(PAGE).not.toContain('**failed**');
     expect(part('nats')).not.toContain('failed');
+  });
+});
+
+describe('the Python client', () => {
+  const source = (name: string) => readFileSync(`${ROOT}clients/python/src/toolfleet/${name}.py`, 'utf8');
+  const stringsIn = (text: string, from: string, to: string) =>
+    [
+      ...text
+        .split(from)[1]!
+        .split(to)[0]!
+        .matchAll(/"([^"]+)"/g),
+    ]
+      .map(([, value]) => value!)
+      .toSorted();
+
+  it('repeats refusals that the catalogue calls retryable', () => {
+    const codes = Object.entries(CATALOGUE).filter(([, row]) => row.origin === 'request' && row.retryable);
+    expect(stringsIn(source('errors'), 'TRANSIENT_CODES = frozenset(', ')')).toEqual(
+      codes.map(([code]) => code).toSorted(),
+    );
+  });
+
+  it('has the fields of a call, and the formats of lists and results', () => {
+    const [, fields] = /class CallFields[^\n]*\n\s+""".*?"""\n\n(.*?)\n\n/s.exec(source('client'))!;
+    const named = [...fields!.matchAll(/^ {4}(\w+): /gm)].map(([, name]) => name);
+    expect(named.toSorted()).toEqual(
+      Object.keys(callFieldSchemas('http'))
+        .filter((name) => name !== 'mode')
+        .toSorted(),
+    );
+    expect(stringsIn(source('client'), 'ProviderFormat = Literal[', ']')).toEqual([...RESULT_FORMATS].toSorted());
+    expect(stringsIn(source('client'), 'ListFormat = Literal[', ']')).toEqual(
+      TOOL_FORMATS.filter((format) => format !== 'native').toSorted(),
+    );
+  });
+
+  it('has the version and licence of the packages', () => {
+    const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string };
+    expect(readFileSync(`${ROOT}clients/python/pyproject.toml`, 'utf8')).toContain(`\nversion = "${version}"\n`);
+    expect(readFileSync(`${ROOT}clients/python/LICENSE`, 'utf8')).toBe(readFileSync(`${ROOT}LICENSE`, 'utf8'));
   });
 });
 

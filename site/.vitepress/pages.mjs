@@ -37,7 +37,11 @@ export const GROUPS = [
       'call-fields',
     ),
   ],
-  ['Entry points', docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'clients', 'webhooks'), ['libs/client/README.md']],
+  [
+    'Entry points',
+    docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'clients', 'webhooks'),
+    ['libs/client/README.md', 'clients/python/README.md'],
+  ],
   [
     'Tools',
     docs(

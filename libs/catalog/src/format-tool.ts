@@ -10,7 +10,7 @@ import type { LIST_FORMATS, ToolMetadata } from '@toolfleet/contracts/resources'
 import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
-type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'typescript'>;
+type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'pydantic' | 'typescript'>;
 
 /** Renders a definition; `parameters` is its input schema as listed. */
 type Formatter = (tool: RegisteredTool, parameters: JsonObject, style: SchemaStyle) => JsonObject;

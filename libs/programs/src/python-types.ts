@@ -38,19 +38,30 @@ export const isIdentifier = (name: string): boolean =>
 /** Whether a name can be a member of a class without hiding a type. */
 export const isMemberName = (name: string): boolean => isIdentifier(name) && !TYPE_NAMES.has(name);
 
+/** A member of a class, with its annotation and the comment behind it. */
+export interface Member extends Field {
+  type: string;
+  comment: string;
+}
+/** Writes the class of an object with these members. */
+export type ClassWriter = (name: string, members: readonly Member[]) => string;
+
 /**
- * Python types of the schemas of one tool. An object with properties becomes a `TypedDict`, also where schemas refer to
+ * Python types of the schemas of one tool. An object with properties becomes a class, also where schemas refer to
  * themselves; without `names` it is a `dict`, for a signature of one line. Types that Python cannot express become `Any`.
  */
 export class PythonTypes {
-  /** `TypedDict`s that the types need, in the order of their use. */
+  /** Classes that the types need, in the order of their use. */
   readonly classes: string[] = [];
   private readonly named = new Map<JsonObject, string>();
   private readonly open = new Set<JsonObject>();
   private depth = 0;
   private nodes = 0;
 
-  constructor(private readonly names?: TypeNames) {}
+  constructor(
+    private readonly names?: TypeNames,
+    private readonly write: ClassWriter = typedDict,
+  ) {}
 
   /**
    * The annotation of a schema inside the document `root`.
@@ -75,18 +86,17 @@ export class PythonTypes {
   declare(root: JsonObject, fields: readonly Field[], hint: string, schema?: JsonObject): string {
     const name = this.names!.take(hint);
     if (schema) this.named.set(schema, name);
-    const shown = fields.map((field) => {
-      const type = this.typeOf(root, field.schema, `${hint} ${field.name}`);
-      return { ...field, type: field.required ? type : `NotRequired[${type}]`, comment: commentOf(field.schema) };
-    });
-    if (shown.every((field) => isMemberName(field.name))) {
-      const lines = shown.map((field) => `    ${field.name}: ${field.type}${field.comment}`);
-      this.classes.push(`class ${name}(TypedDict):\n${lines.join('\n')}`);
-    } else {
-      const lines = shown.map((field) => `    ${JSON.stringify(field.name)}: ${field.type},${field.comment}`);
-      this.classes.push(`${name} = TypedDict("${name}", {\n${lines.join('\n')}\n})`);
-    }
+    this.classes.push(this.write(name, this.membersOf(root, fields, hint)));
     return name;
+  }
+
+  /** Fields with their types. */
+  membersOf(root: JsonObject, fields: readonly Field[], hint: string): Member[] {
+    return fields.map((field) => ({
+      ...field,
+      type: this.typeOf(root, field.schema, `${hint} ${field.name}`),
+      comment: commentOf(field.schema),
+    }));
   }
 
   private describe(root: JsonObject, schema: JsonObject, hint: string): string {
@@ -140,6 +150,16 @@ export class PythonTypes {
   }
 }
 
+function typedDict(name: string, members: readonly Member[]): string {
+  const typed = members.map((one) => ({ ...one, type: one.required ? one.type : `NotRequired[${one.type}]` }));
+  if (typed.every((one) => isMemberName(one.name))) {
+    const lines = typed.map((one) => `    ${one.name}: ${one.type}${one.comment}`);
+    return `class ${name}(TypedDict):\n${lines.join('\n')}`;
+  }
+  const lines = typed.map((one) => `    ${JSON.stringify(one.name)}: ${one.type},${one.comment}`);
+  return `${name} = TypedDict("${name}", {\n${lines.join('\n')}\n})`;
+}
+
 /** JSON as Python writes it; undefined for values that are too long to show. */
 export function pythonLiteral(value: Json): string | undefined {
   const text = writeLiteral(value);
@@ -180,6 +200,21 @@ function kindOf(value: Json): string {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? 'int' : 'float';
   return SCALARS[typeof value]!;
 }
+
+/** Text that Python reads as a docstring: without quotes and escapes that would end it, and without characters that source cannot contain. */
+export function docstring(text: string): string {
+  const lines = text
+    .toWellFormed()
+    .replaceAll(/\r\n?/g, '\n')
+    // oxlint-disable-next-line no-control-regex -- these characters are what is removed
+    .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, ' ')
+    .replaceAll('\\', '\\\\')
+    .replaceAll(/"(?="|$)/g, '\\"');
+  return `"""${lines}"""`;
+}
+
+/** Indents every line that has text. */
+export const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '    ');
 
 function union(types: readonly string[]): string {
   const distinct = [...new Set(types.flatMap((type) => (type === 'Any' ? [] : [type])))];

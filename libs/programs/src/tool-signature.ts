@@ -1,6 +1,14 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { isIdentifier, isMemberName, longEnumeration, PythonTypes, pythonLiteral } from './python-types.js';
+import {
+  docstring,
+  indent,
+  isIdentifier,
+  isMemberName,
+  longEnumeration,
+  PythonTypes,
+  pythonLiteral,
+} from './python-types.js';
 import { outputOf, plainText, readFields, TypeNames, type Field } from './schema-fields.js';
 
 /** Tools of one stub: writing it takes about 0.1 ms per tool. */
@@ -125,17 +133,3 @@ function docOf(tool: RegisteredTool, fields: readonly Field[]): string {
   });
   return [tool.description.trim(), ...(explained.length > 0 ? ['', ...explained] : [])].join('\n');
 }
-
-/** A docstring of any text: without quotes and escapes that would end it, and without characters that Python source cannot contain. */
-function docstring(text: string): string {
-  const lines = text
-    .toWellFormed()
-    .replaceAll(/\r\n?/g, '\n')
-    // oxlint-disable-next-line no-control-regex -- these characters are what is removed
-    .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, ' ')
-    .replaceAll('\\', '\\\\')
-    .replaceAll(/"(?="|$)/g, '\\"');
-  return `"""${lines}"""`;
-}
-
-const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '    ');

@@ -19,7 +19,7 @@ import { bodyObject } from '../server/request-body.js';
 import { Input, Serves } from '../server/routes.js';
 import { Caller } from '../server/guards.js';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
-import { MAX_STUBS, toolStubs, toolTypes } from '@toolfleet/programs';
+import { MAX_STUBS, toolModels, toolStubs, toolTypes } from '@toolfleet/programs';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
 /** Body of `POST /api/v1/tools/:name/execute`. */
@@ -62,6 +62,7 @@ function exclude(fields: string[], reason: string): never {
 /** Forms of tools that are texts. */
 const TEXTS = {
   python: { type: 'text/x-python', write: toolStubs },
+  pydantic: { type: 'text/x-python', write: toolModels },
   typescript: { type: 'text/x-typescript', write: toolTypes },
 } as const;
 const isText = (format: string): format is keyof typeof TEXTS => Object.hasOwn(TEXTS, format);

@@ -26,7 +26,7 @@ import { answer, empty, events, file, type Routes } from './route.js';
 export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
 /** `inline`: schemas without `$defs`, for providers that refuse references. */
 export const SCHEMA_STYLES = ['defs', 'inline'] as const;
-/** Forms of tools: those of definitions, typed stubs for Python, and types for TypeScript. */
+/** Forms of tools: those of definitions, typed stubs and models for Python, and types for TypeScript. */
 export const LIST_FORMATS = [
   'native',
   'openai',
@@ -37,6 +37,7 @@ export const LIST_FORMATS = [
   'gemini',
   'mcp',
   'python',
+  'pydantic',
   'typescript',
 ] as const;
 
@@ -262,7 +263,12 @@ const STYLE = {
   schema_style: maybe(choice(SCHEMA_STYLES, 'inline: schemas without $defs, for providers that refuse them')),
 };
 const SHOWN = {
-  format: maybe(choice(LIST_FORMATS, 'Form of the tools; python: their typed stub as text; typescript: their types')),
+  format: maybe(
+    choice(
+      LIST_FORMATS,
+      'Form of the tools; as text, python: their typed stub, pydantic: their models, typescript: their types',
+    ),
+  ),
   ...STYLE,
   ...TOOLSET,
 };

@@ -68,6 +68,13 @@ describe('tools, describe, health', () => {
     expect(JSON.parse((await run(['tools', 'stubs', '--json'])).out)).toEqual({ stubs: text });
     await run(['tools', 'types', 'a']);
     expect(seen.at(-1)?.path).toBe('/api/v1/tools?format=typescript&names=a');
+    for (const argv of [
+      ['a', 'b', '--python'],
+      ['--python', 'a', 'b'],
+    ]) {
+      await run(['tools', 'types', ...argv]);
+      expect(seen.at(-1)?.path).toBe('/api/v1/tools?format=pydantic&names=a%2Cb');
+    }
     for (const wrong of [
       ['tools', 'search'],
       ['tools', 'calculator'],

@@ -1,6 +1,6 @@
 import type { RouteRequest } from '@toolfleet/client';
 import { TOOLSET_OPTION, type Command } from '../command.js';
-import { optionValue } from '../command-line.js';
+import { optionValue, type CommandLine } from '../command-line.js';
 import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
 import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
@@ -16,16 +16,17 @@ const isTextVerb = (verb: string | undefined): verb is keyof typeof TEXTS =>
 
 /** `fleetctl tools`. */
 export const tools: Command = {
-  usage: 'tools [list] | tools search <task> | tools stubs [<tool> …] | tools types [<tool> …]',
-  summary: 'List or find the tools that you may call, or print Python stubs or TypeScript types of them',
+  usage: 'tools [list] | tools search <task> | tools stubs [<tool> …] | tools types [--python] [<tool> …]',
+  summary: 'List or find the tools that you may call, or print stubs or types of them for programs',
   options: [
     ['--category <word>', 'Only tools of this category or tag'],
     ['--source <name>', 'Only tools of this server or API'],
     ['--limit <number>', 'search, stubs, types: most tools'],
+    ['--python', 'types: models for the Python client instead of TypeScript'],
     TOOLSET_OPTION,
   ],
   verbs: ['list', 'search', 'stubs', 'types'],
-  known: ['category', 'source', 'limit', 'toolset'],
+  known: ['category', 'source', 'limit', 'python', 'toolset'],
   complete: async (words, gateway, toolset) => {
     if (!isTextVerb(words[0])) return [];
     const names = await gateway.request('GET /api/v1/tools', { query: { detail: 'names', toolset } });
@@ -39,8 +40,10 @@ export const tools: Command = {
     );
     if (verb === 'search') query.query = words.join(' ');
     if (isTextVerb(verb)) {
-      query.format = TEXTS[verb];
-      if (words.length > 0) query.names = words.join(',');
+      const isPython = verb === 'types' && line.options.has('python');
+      query.format = isPython ? 'pydantic' : TEXTS[verb];
+      const names = isPython ? [...wordsBehind(line, 'python'), ...words] : words;
+      if (names.length > 0) query.names = names.join(',');
       const text = (await gateway().request('GET /api/v1/tools', { query })) as unknown as string;
       terminal.out(json ? `${jsonText({ [verb]: text }, 2)}\n` : text);
       return EXIT.ok;
@@ -62,6 +65,10 @@ export const tools: Command = {
     return 0;
   },
 };
+
+/** The words that the parser took for the value of a switch: `--python` may be an option with a value of a tool. */
+const wordsBehind = (line: CommandLine, name: string): string[] =>
+  (line.options.get(name) ?? []).filter((value) => value !== true);
 
 /** Why a list is empty: an unknown category, with a similar one, or a source without tools that the caller may use. */
 async function nothingFound(gateway: Gateway, { category, source }: ToolQuery): Promise<string> {

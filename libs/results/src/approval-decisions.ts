@@ -155,7 +155,9 @@ function findRefusal(caller: Principal, approval: StoredApproval): ToolError | u
         : 'Deciding on this call needs the right decide_calls, for example by the role approver',
     );
   if (isMaker(caller, approval))
-    return denied('The credential that made a call does not decide on it; use another one');
+    return denied(
+      'The credential that made a call does not decide on it; use another one that may, such as a key with the role approver',
+    );
   const isUser = caller.tenantId === requester.tenant_id && [requester.user_id, acting].includes(caller.userId);
   if (rule.not_requester === true && isUser)
     return denied('The policy lets no credential of the user that made the call decide on it');

@@ -212,8 +212,9 @@ export class ParkedCalls extends ApprovalPort {
     const next = parked
       ? `The call ${program ?? id} runs when it is approved, and needs nothing else until then`
       : `${repeat} once ${id} is approved`;
+    const asked = decision.questions.join('; ').replace(/(?<![.?!])$/, '.');
     return new ToolError('APPROVAL_REQUIRED', {
-      message: `A person has to approve this call first: ${decision.questions.join('; ')}. ${next}: ${decision.url}`,
+      message: `A person has to approve this call first: ${asked} ${next}: ${decision.url}`,
       details: { questions, revision: approval.revision, approval: { ...decision } },
       facts: { approval: { ...required, id, until, rule: approval.rule, program, ...(parked && { by: 'fleet' }) } },
     });

@@ -70,8 +70,13 @@ function rejectUnknownArgument(schema: JsonObject, name: string, prefix: string)
   const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
   if ((schema['additionalProperties'] ?? false) !== false || Object.hasOwn(properties, name)) return;
   const known = Object.keys(properties);
+  const owner = known.find((one) => Object.hasOwn((properties[one]?.['properties'] ?? {}) as object, name));
+  const meant =
+    owner === undefined
+      ? suggestion(name, known, prefix)
+      : `; it is a member of ${owner}: --${owner} '${JSON.stringify({ [name]: '…' })}'`;
   throw new CliError(
-    `The tool has no argument ${prefix}${name}${suggestion(name, known, prefix)} (its arguments: ${known.join(', ') || 'none'})`,
+    `The tool has no argument ${prefix}${name}${meant} (its arguments: ${known.join(', ') || 'none'})`,
     EXIT.usage,
   );
 }

@@ -219,7 +219,10 @@ export class ReplayController {
     { mode, include_unknown: includesUnknown }: ReplayBody,
   ): void {
     if (mode === 'dry')
-      refuse('has_effects', `Tool '${call.tool}' has effects, so it does not run dry; mode "run" runs it`);
+      refuse(
+        'has_effects',
+        `Tool '${call.tool}' has effects, so it does not run dry; mode "run" runs it (fleetctl: --for-real)`,
+      );
     if (bodyAccess(caller, call) !== 'own')
       refuse(
         'not_own',

@@ -111,7 +111,12 @@ export const CATALOGUE = {
   UNAUTHENTICATED: request(401, 'permission_denied', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
   BUDGET_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher limit.', NEVER),
   TOKEN_LIMIT_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher token limit.', NEVER),
-  PERMISSION_DENIED: request(403, 'permission_denied', false, 'Use a credential that may call this tool.'),
+  PERMISSION_DENIED: request(
+    403,
+    'permission_denied',
+    false,
+    'Use a credential that has the right or role that is missing.',
+  ),
   TOOL_DANGEROUS: request(403, 'permission_denied', false, 'Dangerous tools are reserved for internal callers.'),
   TOOL_QUARANTINED: request(403, 'permission_denied', false, 'An administrator must approve the changed tool.'),
   POLICY_DENIED: request(

@@ -35,13 +35,14 @@ export function commandName([command = '', ...args]: readonly string[]): string 
 /**
  * Starts a local MCP server once to see its tools, declares it in the configuration file of the fleet that `npm start` runs here, and
  * waits until the fleet has started it. No other fleet starts local processes.
+ * @param nameFor name of the source of a server that calls itself so
  * @returns the source as the fleet sees it
  * @throws CliError when the fleet is another one, without `--allow`, or when the command does not speak MCP
  */
 export async function addCommand(
   context: CommandContext,
   words: readonly string[],
-  name: string,
+  nameFor: (server: string) => string,
   isLocal: boolean,
 ): Promise<SourceStatus> {
   const { line, terminal } = context;
@@ -58,6 +59,7 @@ export async function addCommand(
   const [command = '', ...args] = words;
   const entry: JsonObject = { command, args, ...fields, ...(prefix === undefined ? {} : { prefix }) };
   const look = await inspect(entry as unknown as ServerCommand, shown);
+  const name = nameFor(serverName(look));
   terminal.error(`${shown} is ${describeServer(look)}; adding it as ${name}\n`);
   if (!hasSwitch(line, 'allow'))
     throw new CliError(
@@ -70,6 +72,9 @@ export async function addCommand(
     throw new CliError(`The fleet could not start ${shown}: ${source.last_error ?? source.state}`);
   return source;
 }
+
+/** What a server calls itself, without its version. */
+export const serverName = ({ server }: InspectedServer): string => server.replace(/ \S*$/, '');
 
 /** What inspection found out about a server, to follow "is". */
 export function describeServer({ server, tools }: InspectedServer): string {

@@ -84,6 +84,13 @@ describe('sources add <url|file>', () => {
     });
   });
 
+  it('names a source by its title where the name of its file says nothing', async () => {
+    const generic = join(folder, 'openapi.json');
+    await writeFile(generic, document([{ url: `${origin}/v1` }]));
+    expect((await run(['sources', 'add', generic])).error).toContain('adding it as pet_store');
+    expect((await run(['sources', 'add', `${origin}/mcp`])).error).toContain('adding it as crm');
+  });
+
   it('registers a document on the web under its title', async () => {
     const { error } = await run(['sources', 'add', `${origin}/openapi.json`]);
     expect(error).toContain(`on ${origin}; adding it as pet_store`);
@@ -103,7 +110,7 @@ describe('sources add <url|file>', () => {
   });
 
   it.each<[string, () => string[], number, string]>([
-    ['an MCP server without a name', () => [`${origin}/mcp`], 2, '--name NAME'],
+    ['an MCP server without a name', () => [`${origin}/closed`], 2, '--name NAME'],
     ['a page', () => [`${origin}/page`], 1, 'is not an OpenAPI 3 document'],
     ['nothing', () => [`${origin}/nothing`], 1, 'answers a GET with HTTP 404, and does not answer MCP'],
     ['a command for another fleet', () => ['npx -y mcp-files'], 2, 'only the fleet that npm start runs'],
@@ -154,7 +161,7 @@ describe('sources add <url|file>', () => {
     let looks = 0;
     routes.set('GET /api/v1/sources/mcp/all', () => {
       looks += 1;
-      const found = { id: 'mcp/all', state: looks < 3 ? 'pending' : 'ok', tools: ['all_find'] };
+      const found = { id: 'mcp/all', name: 'all', state: looks < 3 ? 'pending' : 'ok', tools: ['all_find'] };
       return looks === 1
         ? { status: 404, body: { error: 'No source', code: 'NOT_FOUND' } }
         : { status: 200, body: found };

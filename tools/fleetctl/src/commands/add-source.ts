@@ -10,7 +10,7 @@ import type { CommandContext } from '../command.js';
 import { getTool, type Gateway } from '../gateway.js';
 import { jsonText, plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
-import { addCommand, commandName, describeServer } from './add-command.js';
+import { addCommand, commandName, describeServer, serverName } from './add-command.js';
 import { exampleCall } from './tools.js';
 import { showFindings } from './source-findings.js';
 
@@ -39,10 +39,11 @@ export async function addSource(context: CommandContext, words: readonly string[
   const { gateway, terminal, line } = context;
   const command = commandOf(words, line.rest);
   if (command) {
-    const name = optionValue(line, 'name') ?? toName(commandName(command), command.join(' '));
-    const { tools = [], ...source } = await addCommand(context, command, name, isLocal(gateway().connection));
+    const nameFor = (server: string) =>
+      optionValue(line, 'name') ?? toName(telling(commandName(command), server), command.join(' '));
+    const { tools = [], ...source } = await addCommand(context, command, nameFor, isLocal(gateway().connection));
     return showAdded(context, {
-      message: `The fleet has started ${name} with ${tools.length} tools`,
+      message: `The fleet has started ${source.name} with ${tools.length} tools`,
       ...source,
       registered: tools,
     });
@@ -57,7 +58,7 @@ export async function addSource(context: CommandContext, words: readonly string[
   if (visibility !== undefined) body['visibility'] = visibility;
   Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
   const waitMs = hasSwitch(line, 'allow') ? allow(gateway(), wanted.origins) : 0;
-  return showAdded(context, { name, ...(await register(gateway(), kind, body, waitMs)) });
+  return showAdded(context, { name, ...(await register(gateway(), wanted, body, waitMs)) });
 }
 
 /** The command line of a local server: what follows `--`, or one argument that is neither a URL nor a file. */
@@ -100,7 +101,7 @@ async function discover(
 ): Promise<Wanted> {
   const { lookAt } = await import('../openapi/look.js');
   const look = await lookAt(where, headers);
-  const name = optionValue(line, 'name') ?? nameOf(where, look.kind === 'openapi' ? look.title : '');
+  const name = optionValue(line, 'name') ?? nameOf(where, look.kind === 'openapi' ? look.title : serverName(look));
   if (look.kind === 'mcp') {
     terminal.error(`${where} is ${describeServer(look)}; adding it as ${name}\n`);
     return { kind: 'mcp', name, where, origins: originsOf(where) };
@@ -114,12 +115,17 @@ async function discover(
 
 const originsOf = (where: string): string[] => (/^https?:/i.test(where) ? [new URL(where).origin] : []);
 
+/** Names of files and programs that say nothing about what is in them. */
+const GENERIC = /^(openapi|swagger|api|spec|schema|index|main|server|app|mcp|stdio)$/i;
+
+const telling = (name: string, title: string): string => (GENERIC.test(name) && title !== '' ? title : name);
+
 /** A name for a source: that of its file, or of its host without `www`, `api`, `mcp` and the top-level domain, or its title. */
 function nameOf(where: string, title: string): string {
   const url = /^https?:/i.test(where) ? new URL(where) : undefined;
   const labels = url && !/^[\d.]+$|^\[|^localhost$/.test(url.hostname) ? url.hostname.split('.') : [];
   const told = labels.filter((label) => !/^(www|api|mcp)$/.test(label));
-  const text = url ? (told.at(-2) ?? told[0] ?? title) : basename(where, extname(where));
+  const text = url ? (told.at(-2) ?? told[0] ?? title) : telling(basename(where, extname(where)), title);
   return toName(text, where);
 }
 
@@ -163,7 +169,12 @@ function readText(file: string): string {
 }
 
 /** Registers a source, again and again for a while if the fleet still refuses its address. */
-async function register(gateway: Gateway, kind: Wanted['kind'], body: JsonObject, waitMs: number): Promise<Registered> {
+async function register(
+  gateway: Gateway,
+  { kind, origins }: Wanted,
+  body: JsonObject,
+  waitMs: number,
+): Promise<Registered> {
   for (const until = performance.now() + waitMs; ; await pause(RETRY_EVERY_MS)) {
     try {
       return await gateway.request(`POST /api/v1/sources/${kind}`, { body });
@@ -171,7 +182,7 @@ async function register(gateway: Gateway, kind: Wanted['kind'], body: JsonObject
       const isRefused = error instanceof CliError && error.message.includes('egress guard');
       if (isRefused && waitMs === 0 && isLocal(gateway.connection))
         throw new CliError(
-          `${error.message}\n  --allow lets the fleet that npm start runs here connect to it.`,
+          `The fleet connects to no private address, or plain http, that you have not allowed${origins.length === 0 ? '' : `: ${origins.join(', ')}`}\n  --allow lets the fleet that npm start runs here connect to it.`,
           EXIT.failed,
         );
       if (!isRefused || performance.now() >= until) throw error;

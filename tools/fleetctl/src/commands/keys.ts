@@ -47,11 +47,14 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
       key.client,
       key.tenant_id,
       key.tools.join(','),
+      key.toolset ?? '',
       key.roles.join(','),
       describeState(key),
       key.last_used_at ?? 'never',
     ]);
-    terminal.out(table(['ID', 'CLIENT', 'TENANT', 'TOOLS', 'ROLES', 'STATE', 'LAST USED'], rows, terminal.width));
+    terminal.out(
+      table(['ID', 'CLIENT', 'TENANT', 'TOOLS', 'TOOLSET', 'ROLES', 'STATE', 'LAST USED'], rows, terminal.width),
+    );
   }
   return EXIT.ok;
 }

@@ -4,6 +4,17 @@ import { CALCULATOR, routes, run, seen, url, serveGateway } from '../fleetctl.fi
 serveGateway();
 
 describe('tools, describe, health', () => {
+  it('show how a member of an argument is sent', async () => {
+    const body = { type: 'object', properties: { title: { type: 'string' } }, required: ['title'] };
+    const parameters = { type: 'object', properties: { body }, required: ['body'] };
+    routes.set('GET /api/v1/tools/add_book', () => ({
+      status: 200,
+      body: { ...CALCULATOR, name: 'add_book', parameters },
+    }));
+    expect((await run(['describe', 'add_book'])).out).toContain(`fleetctl call add_book --body '{"title":"…"}'\n`);
+    expect((await run(['call', 'add_book', '--title', 'Emma'])).error).toContain(`--body '{"title":"…"}'`);
+  });
+
   it('lists tools as a table and as JSON', async () => {
     const { out, code } = await run(['tools', '--category', 'data']);
     expect(code).toBe(0);

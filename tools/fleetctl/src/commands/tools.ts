@@ -151,9 +151,16 @@ function typeText(property: JsonObject): string {
   return text === 'array' && items?.['type'] ? `array of ${String(items['type'])}` : text;
 }
 
-/** The command that calls a tool, with its required arguments. */
+/** The command that calls a tool, with its required arguments, of objects with their required members. */
 export function exampleCall(tool: { name: string; parameters: JsonObject }, toolset?: string): string {
   const required = (tool.parameters['required'] ?? []) as string[];
+  const properties = (tool.parameters['properties'] ?? {}) as Record<string, JsonObject>;
   const inToolset = toolset === undefined ? '' : ` --toolset ${shellWord(toolset)}`;
-  return `fleetctl call ${shellWord(tool.name)}${inToolset}${required.map((name) => ` ${shellWord(`--${name}`)} …`).join('')}`;
+  return `fleetctl call ${shellWord(tool.name)}${inToolset}${required.map((name) => ` ${shellWord(`--${name}`)} ${exampleValue(properties[name])}`).join('')}`;
+}
+
+function exampleValue(property: JsonObject = {}): string {
+  const members = (property['required'] ?? []) as string[];
+  if (property['type'] !== 'object' || members.length === 0) return '…';
+  return shellWord(JSON.stringify(Object.fromEntries(members.map((name) => [name, '…']))));
 }

@@ -10,7 +10,7 @@ import { readJsonObject } from '../tool-arguments.js';
 /** `fleetctl toolsets`. */
 export const toolsets: Command = {
   usage:
-    'toolsets [list] | toolsets show <toolset> [version] | toolsets put <name> <JSON> | toolsets rollback <toolset> <version> | toolsets approve <toolset> <tool> <revision> | toolsets remove <toolset>',
+    'toolsets [list] | toolsets show <toolset> [version] | toolsets put <name> \'{"include": {"tools": ["crm_*"]}}\' | toolsets rollback <toolset> <version> | toolsets approve <toolset> <tool> <revision> | toolsets remove <toolset>',
   summary: 'Manage selections of tools for agents: administrators of their tenant, operators of all',
   options: [['--visibility <fleet>', 'put: shared with all tenants (operators)']],
   verbs: ['list', 'show', 'put', 'rollback', 'approve', 'remove'],

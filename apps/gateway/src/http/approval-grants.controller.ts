@@ -5,6 +5,7 @@ import { markHidden } from '@toolfleet/contracts/text';
 import { ApprovalGrants, type SeenGrant } from '@toolfleet/results';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
+import { toInstant } from './instants.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -30,8 +31,6 @@ export class ApprovalGrantsController {
     return shown(await this.grants.revoke(caller, path.id));
   }
 }
-
-const toInstant = (at: number): string => new Date(at).toISOString();
 
 function shown({ grant, end, arguments: args }: SeenGrant): ApprovalGrant {
   const { requester, rule, last_used_at, revoked_at } = grant;

@@ -5,6 +5,7 @@ import { markHidden } from '@toolfleet/contracts/text';
 import { ApprovalDecisions, type SeenApproval } from '@toolfleet/results';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
+import { toInstant } from './instants.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -42,8 +43,6 @@ export class ApprovalsController {
     return shown(await this.decisions.decide(caller, path.id, 'reject', body));
   }
 }
-
-const toInstant = (at: number): string => new Date(at).toISOString();
 
 /** @throws ToolError REQUEST_INVALID that names the unknown state */
 function readStates(text: string | undefined): ApprovalState[] | undefined {

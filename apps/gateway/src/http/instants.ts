@@ -9,3 +9,6 @@ export function parseInstant(text: string): EpochMs {
     });
   return at;
 }
+
+export const toInstant = (at: EpochMs): string => new Date(at).toISOString();
+export const instantOrNull = (at: EpochMs | undefined): string | null => (at === undefined ? null : toInstant(at));

@@ -19,6 +19,7 @@ import {
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Input, Serves } from '../server/routes.js';
+import { instantOrNull, toInstant } from './instants.js';
 
 const STORE = 'The store of keys';
 
@@ -126,10 +127,10 @@ export function toKeyBody(key: KeyView) {
     mcp_mode: key.mcpMode ?? null,
     parent_id: key.parentId ?? null,
     created_by: key.createdBy,
-    created_at: new Date(key.createdAt).toISOString(),
-    expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
-    revoked_at: key.revokedAt === undefined ? null : new Date(key.revokedAt).toISOString(),
-    last_used_at: key.lastUsedAt === undefined ? null : new Date(key.lastUsedAt).toISOString(),
+    created_at: toInstant(key.createdAt),
+    expires_at: instantOrNull(key.expiresAt),
+    revoked_at: instantOrNull(key.revokedAt),
+    last_used_at: instantOrNull(key.lastUsedAt),
   };
 }
 
@@ -150,7 +151,7 @@ export class MeController {
       operator: coversRole(caller, OPERATOR_ROLE),
       via: caller.via,
       key_id: caller.keyId ?? null,
-      expires_at: caller.expiresAt === undefined ? null : new Date(caller.expiresAt).toISOString(),
+      expires_at: instantOrNull(caller.expiresAt),
       tools: [...caller.tools],
       toolset: caller.toolset?.name ?? null,
       tier: {

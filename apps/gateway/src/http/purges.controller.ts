@@ -5,6 +5,7 @@ import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Purges, type PurgeRecord } from '@toolfleet/records';
 import { Input, Serves } from '../server/routes.js';
+import { instantOrNull, toInstant } from './instants.js';
 
 const STORE = 'The store of purges';
 
@@ -34,8 +35,8 @@ function toBody(purge: PurgeRecord) {
     state: purge.state,
     pseudonym: purge.pseudonym,
     requested_by: purge.requestedBy,
-    requested_at: new Date(purge.requestedAt).toISOString(),
-    finished_at: purge.finishedAt === undefined ? null : new Date(purge.finishedAt).toISOString(),
+    requested_at: toInstant(purge.requestedAt),
+    finished_at: instantOrNull(purge.finishedAt),
     steps_done: purge.done,
     counts: purge.counts,
     remaining: purge.remaining,

@@ -19,12 +19,6 @@ export interface BreakerRule {
   recoveryMs: Milliseconds;
 }
 
-/** Per tool, in the engine. */
-export const ERROR_RATE_RULE: BreakerRule = {
-  errorRate: { threshold: 0.5, windowMs: 30_000, minCalls: 20 },
-  recoveryMs: 30_000,
-};
-
 /** How an outcome counts. `ignored`: it says nothing about the target, for example because the caller cancelled. */
 export type BreakerJudgement = 'success' | 'failure' | 'ignored';
 

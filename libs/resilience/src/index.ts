@@ -23,7 +23,6 @@ export { KeyedMutex } from './concurrency.js';
 export { SingleFlight } from './single-flight.js';
 export {
   BREAKER_GAUGE,
-  ERROR_RATE_RULE,
   type BreakerJudgement,
   type BreakerRule,
   type BreakerState,

@@ -2,7 +2,7 @@ import { ToolError, type CallRequest, type CallResult, type CallState, type Prin
 import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
-import { BreakerMap, ERROR_RATE_RULE, SystemClock, type Clock } from '@toolfleet/resilience';
+import { BreakerMap, SystemClock, type Clock } from '@toolfleet/resilience';
 import {
   Audit,
   BudgetPort,
@@ -33,6 +33,9 @@ import {
 import { ArgumentReader, CHILD_STEPS, type ReadArguments } from '@toolfleet/schema';
 import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
 import type { Acceptance, Journal, JournalEntry, JournalRequest, KeyedCall } from '@toolfleet/journal';
+
+/** The default of the gateway. */
+const BREAKER_RULE = { errorRate: { threshold: 0.5, windowMs: 30_000, minCalls: 20 }, recoveryMs: 30_000 };
 
 /** A catalogue of given definitions. */
 export class MemoryCatalog extends ToolCatalog {
@@ -270,7 +273,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
     budget: new MemoryBudget(),
     journal: new MapJournal(),
     executorFor: () => executor,
-    breakers: new BreakerMap(ERROR_RATE_RULE, clock),
+    breakers: new BreakerMap(BREAKER_RULE, clock),
     audit: new MemoryAudit(),
     tracer: new NoTracer(),
     meter: new NoMeter(),

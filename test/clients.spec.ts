@@ -99,6 +99,12 @@ describe('recipes', () => {
     }
   });
 
+  it.each(['ai-sdk', 'openai-agents'])('of examples/%s have the installed versions', (example) => {
+    const manifest = readFileSync(`${ROOT}examples/${example}/package.json`, 'utf8');
+    const own = (JSON.parse(manifest) as { dependencies: Record<string, string> }).dependencies;
+    expect(own).toEqual(Object.fromEntries(Object.keys(own).map((name) => [name, dependencies[name]])));
+  });
+
   it('are installed in exact versions', () => {
     for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
   });

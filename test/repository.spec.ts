@@ -72,6 +72,47 @@ it('.nvmrc names the Node the fleet runs on', () => {
   expect(read('deploy/app.Dockerfile')).toContain(`NODE_IMAGE=node:${major}-`);
 });
 
+it('the dev container has the Node and the port of npm start', () => {
+  const container = JSON.parse(read('.devcontainer/devcontainer.json')) as { image: string; forwardPorts: number[] };
+  expect(container.image).toContain(`:${read('.nvmrc').trim()}-`);
+  expect(container.forwardPorts).toEqual([8080]);
+});
+
+/** Rules of the schema that `$schema` names, and of the official registry. */
+describe('server.json, the entry of an MCP registry', () => {
+  interface Input {
+    value?: string;
+    variables?: Record<string, { description: string; default?: string }>;
+  }
+  const server = JSON.parse(read('server.json')) as Record<
+    '$schema' | 'name' | 'title' | 'description' | 'version',
+    string
+  > & {
+    remotes: (Input & { type: string; url: string; headers: (Input & { name: string })[] })[];
+  };
+
+  it('names a schema, a server in a namespace, and the version of the packages', () => {
+    expect(server.$schema).toMatch(
+      /^https:\/\/static\.modelcontextprotocol\.io\/schemas\/\d{4}-\d\d-\d\d\/server\.schema\.json$/,
+    );
+    expect(server.name).toMatch(/^[a-zA-Z0-9.-]+\/[a-zA-Z0-9._-]+$/);
+    expect(server.version).toBe((JSON.parse(read('package.json')) as { version: string }).version);
+    for (const text of [server.title, server.description])
+      expect([text.length > 0, text.length <= 100]).toEqual([true, true]);
+  });
+
+  it('has an address and headers whose variables are described', () => {
+    const [remote, ...others] = server.remotes;
+    expect([remote!.type, others]).toEqual(['streamable-http', []]);
+    const inputs = [{ ...remote!, value: remote!.url }, ...remote!.headers];
+    for (const { value = '', variables = {} } of inputs)
+      expect([...value.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)).toEqual(Object.keys(variables));
+    const url = remote!.url.replace('{gateway}', remote!.variables!['gateway']!.default!);
+    expect(read('docs/mcp.md')).toContain(`"url": "${url}"`);
+    expect(remote!.headers.map(({ name }) => name)).toEqual(['Authorization']);
+  });
+});
+
 it('every corpus is checked once a week', () => {
   const [, { on, jobs }] = workflows.find(([path]) => path.endsWith('corpora.yml'))!;
   expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/ [0-6]$/) }] });

@@ -1,6 +1,6 @@
 /**
- * `npm run test:clients [-- client …]`: runs agent frameworks, MCP clients and NATS clients against a fleet, and writes docs/clients.md
- * from the observations. Words select clients by name; the page is then unchanged. Exits with 1 when a cell failed.
+ * `npm run test:clients [-- client …]`: runs agent frameworks, their agents of `examples/`, MCP clients and NATS clients against a fleet, and
+ * writes docs/clients.md from the observations. Words select clients by name; the page is then unchanged. Exits with 1 when a cell failed.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { RUNS } from '../../test/clients/checks.mjs';
+import { runExample } from '../../test/clients/examples.mjs';
 import { runClient } from '../../test/clients/matrix.mjs';
 import { runNatsSnippets } from '../../test/clients/nats-snippets.mjs';
 import { writePage } from '../../test/clients/page.mjs';
@@ -36,10 +37,18 @@ try {
   const fleet = await openFleet();
   const rows = [];
   for (const client of selected) rows.push(await show(await runClient(client, fleet)));
+  const examples = [];
+  for (const client of selected) {
+    const run = await runExample(client, fleet, `http://127.0.0.1:${process.env.SAMPLE_MODEL_PORT}/v1`);
+    if (!run) continue;
+    examples.push(run);
+    print(`\nexamples/${client}: ${run.outcome}, ${run.evidence}`);
+  }
   const natsRows = words.length === 0 ? await runNatsSnippets(fleet) : [];
   for (const { client, version, outcome, evidence } of natsRows) print(`${client} ${version}: ${outcome}, ${evidence}`);
   if (words.length === 0) writePage(rows, natsRows);
-  const outcomes = [...rows.flatMap(({ cells }) => Object.values(cells)), ...natsRows].map(({ outcome }) => outcome);
+  const cells = rows.flatMap((row) => Object.values(row.cells));
+  const outcomes = [...cells, ...examples, ...natsRows].map(({ outcome }) => outcome);
   const count = (name) => outcomes.filter((outcome) => outcome === name).length;
   const counts = ['passed', 'not offered', 'skipped', 'failed'].map((name) => `${count(name)} ${name}`).join(', ');
   await stop();
@@ -64,7 +73,7 @@ async function openFleet() {
   mkdirSync(plugins, { mode: 0o700 });
   cpSync(join(FOLDER, 'plugins'), plugins, { recursive: true });
   const config = join(stateDir, 'clients.yaml');
-  const [apiPort, mcpPort] = [await freePort(), await freePort()];
+  const [apiPort, mcpPort, modelPort] = [await freePort(), await freePort(), await freePort()];
   const samples = { api: `http://127.0.0.1:${apiPort}`, mcp: `http://127.0.0.1:${mcpPort}` };
   writeFileSync(config, configuration(samples));
   Object.assign(process.env, {
@@ -72,6 +81,7 @@ async function openFleet() {
     TOOLFLEET_CONFIG: config,
     SAMPLE_API_PORT: String(apiPort),
     SAMPLE_MCP_PORT: String(mcpPort),
+    SAMPLE_MODEL_PORT: String(modelPort),
     BUILTIN_PLUGINS_DIR: plugins,
   });
   const cleanUp = () => rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });

@@ -28,6 +28,7 @@ import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
 
 import type { BodyStore } from './body-store.js';
+import { inParts, type Owner, type Tenants } from './erasure.js';
 import type { EventStore } from './event-store.js';
 import type { GrantStore } from './grant-store.js';
 
@@ -429,7 +430,7 @@ export class ApprovalStore {
   }
 
   /** Deletes approvals that ended before `at`, of one tenant or of all except some. */
-  async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<void> {
+  async eraseBefore(at: EpochMs, tenants: Tenants): Promise<void> {
     let ended = this.#db.selectFrom('call_approval').select('call_id').where('asked_at', '<', at);
     ended = ended.where('wake_at', 'is', null);
     if ('only' in tenants) ended = ended.where('tenant_id', '=', tenants.only);
@@ -441,14 +442,7 @@ export class ApprovalStore {
    * Deletes the approvals that a tenant, or a user with its keys, asked for, and the votes of the user; counts them in a dry run.
    * @returns the number of approvals
    */
-  async eraseOwner(
-    {
-      tenantId,
-      userId,
-      keyIds = [],
-    }: { tenantId: string; userId?: string | undefined; keyIds?: readonly string[] | undefined },
-    dryRun: boolean,
-  ): Promise<number> {
+  async eraseOwner({ tenantId, userId, keyIds = [] }: Owner, dryRun: boolean): Promise<number> {
     let owned = this.#db.selectFrom('call_approval').select('call_id').where('tenant_id', '=', tenantId);
     if (userId !== undefined)
       owned = owned.where((where) =>
@@ -467,14 +461,11 @@ export class ApprovalStore {
     return ids.length;
   }
 
-  async #delete(ids: readonly string[]): Promise<void> {
-    const MOST = 500;
-    for (let from = 0; from < ids.length; from += MOST)
+  #delete(ids: readonly string[]): Promise<void> {
+    return inParts(ids, async (some) => {
       for (const table of ['approval_vote', 'call_approval'] as const)
-        await this.#db
-          .deleteFrom(table)
-          .where('call_id', 'in', ids.slice(from, from + MOST))
-          .execute();
+        await this.#db.deleteFrom(table).where('call_id', 'in', some).execute();
+    });
   }
 
   /** The row, which no other transaction changes until the end of this one: the update takes its lock in both databases. */

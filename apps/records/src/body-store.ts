@@ -5,6 +5,7 @@ import type { KeptBody } from '@toolfleet/contracts/resources';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
 import type { BodySeal } from './body-seal.js';
+import type { Owner } from './erasure.js';
 
 /** Tables of arguments and results. Rows are inserted and deleted, never changed. */
 export interface BodyTables {
@@ -174,10 +175,7 @@ export class BodyStore {
    * Deletes the keys of a tenant, and with them every body, also one in a backup; of a user the readings that it made. Counts in a dry run.
    * @returns the number of keys
    */
-  async eraseOwner(
-    { tenantId, userId }: { tenantId: string; userId?: string | undefined },
-    dryRun: boolean,
-  ): Promise<number> {
+  async eraseOwner({ tenantId, userId }: Owner, dryRun: boolean): Promise<number> {
     if (userId !== undefined) {
       if (!dryRun)
         await this.#db

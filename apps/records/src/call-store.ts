@@ -22,6 +22,7 @@ import { GrantStore } from './grant-store.js';
 import { EventStore, type StoredEvents } from './event-store.js';
 import { RECORDS_MIGRATIONS } from './migrations.js';
 import { WebhookEndpoints } from './webhook-endpoints.js';
+import type { Owner, Tenants } from './erasure.js';
 
 /** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface CallTable {
@@ -76,13 +77,6 @@ interface CallTable {
 interface RecordTables extends BodyTables {
   call_record: CallTable;
   call_batch: { batch_id: string; stored_at: number };
-}
-
-/** A tenant, or one of its users with the keys that act for it. */
-interface CallScope {
-  tenantId: string;
-  userId?: string | undefined;
-  keyIds?: readonly string[] | undefined;
 }
 
 /** Positions are microseconds. */
@@ -352,7 +346,7 @@ export class CallStore {
    * @returns how many, and the position to go on after unless that were all
    */
   async erase(
-    scope: CallScope,
+    scope: Owner,
     { after, dryRun, isOver = () => false }: { after?: string | undefined; dryRun: boolean; isOver?: IsOver },
   ): Promise<{ rows: number; keys: number; next?: string }> {
     let rows = 0;
@@ -366,7 +360,7 @@ export class CallStore {
   }
 
   /** Deletes what was recorded before `at`, of one tenant or of all except some. @returns the number of calls */
-  async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<number> {
+  async eraseBefore(at: EpochMs, tenants: Tenants): Promise<number> {
     let erased = 0;
     await this.approvals.eraseBefore(at, tenants);
     await this.grants.eraseBefore(at, tenants);
@@ -473,7 +467,7 @@ function isFaultOfData(error: unknown): boolean {
   return typeof code === 'string' && /^(22...|23502|SQLITE_CONSTRAINT_NOTNULL|SQLITE_MISMATCH)$/.test(code);
 }
 
-function belongsTo({ tenantId, userId, keyIds = [] }: CallScope) {
+function belongsTo({ tenantId, userId, keyIds = [] }: Owner) {
   if (userId === undefined) return sql<boolean>`tenant_id = ${tenantId}`;
   if (keyIds.length === 0) return sql<boolean>`tenant_id = ${tenantId} and user_id = ${userId}`;
   return sql<boolean>`tenant_id = ${tenantId} and (user_id = ${userId} or key_id in (${sql.join(keyIds)}))`;

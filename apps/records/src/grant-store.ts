@@ -15,6 +15,7 @@ import { canonicalJson } from '@toolfleet/schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import type { BodyStore } from './body-store.js';
+import { inParts, type Owner, type Tenants } from './erasure.js';
 
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface GrantTable {
@@ -64,17 +65,10 @@ interface Tables {
 }
 
 /** The call whose approval gives a grant. */
-interface GrantedCall {
-  call_id: string;
-  tenant_id: string;
-  user_id: string;
-  key_id: string | null;
-  acting_user_id: string;
-  tool: string;
-  revision: string;
-  /** JSON of `ApprovalRule`. */
-  rule: string;
-}
+type GrantedCall = Pick<
+  GrantTable,
+  'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
+>;
 
 /** Active grants of one user for one revision of a tool: all of them may have to be compared with a call. */
 const MAX_GRANTS = 100;
@@ -255,7 +249,7 @@ export class GrantStore {
   }
 
   /** Deletes grants that ended before `at`, of one tenant or of all except some. */
-  async eraseBefore(at: EpochMs, tenants: { only: string } | { except: readonly string[] }): Promise<void> {
+  async eraseBefore(at: EpochMs, tenants: Tenants): Promise<void> {
     let ended = this.#db
       .selectFrom('approval_grant')
       .select('grant_id')
@@ -269,14 +263,7 @@ export class GrantStore {
    * Deletes the grants of a tenant, or those that a user has or gave; counts them in a dry run.
    * @returns the number of grants
    */
-  async eraseOwner(
-    {
-      tenantId,
-      userId,
-      keyIds = [],
-    }: { tenantId: string; userId?: string | undefined; keyIds?: readonly string[] | undefined },
-    dryRun: boolean,
-  ): Promise<number> {
+  async eraseOwner({ tenantId, userId, keyIds = [] }: Owner, dryRun: boolean): Promise<number> {
     const select = this.#db
       .selectFrom('approval_grant')
       .select(['grant_id', 'tenant_id', 'user_id', 'key_id', 'acting_user_id', 'granted_by']);
@@ -292,14 +279,11 @@ export class GrantStore {
     return ids.length;
   }
 
-  async #delete(ids: readonly string[]): Promise<void> {
-    const MOST = 500;
-    for (let from = 0; from < ids.length; from += MOST)
+  #delete(ids: readonly string[]): Promise<void> {
+    return inParts(ids, async (some) => {
       for (const table of ['approval_grant_use', 'approval_grant'] as const)
-        await this.#db
-          .deleteFrom(table)
-          .where('grant_id', 'in', ids.slice(from, from + MOST))
-          .execute();
+        await this.#db.deleteFrom(table).where('grant_id', 'in', some).execute();
+    });
   }
 
   /** The row, which no other transaction changes until the end of this one: the update takes its lock in both databases. */

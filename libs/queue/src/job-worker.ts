@@ -105,7 +105,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       runRetryDelay: RETRY_MS,
       skipWaitingForReady: true,
     });
-    this.#shares = new SlotShares(options.concurrency);
+    this.#shares = new SlotShares(options.concurrency, this.#clock);
     this.#slots = new SlotReport(options.publisher, options.queue, this.#clock, () => ({
       busy: this.#running.size,
       total: options.concurrency,
@@ -245,7 +245,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   async #runInSlot(job: Job<D, R>): Promise<R> {
     const share = this.options.shareOf?.(job.data);
     if (share === undefined) return this.#run(job, new AbortController());
-    const { parkedMs } = this.#shares.take(share, job);
+    const { parkedMs } = await this.#shares.take(share, job);
     if (parkedMs !== undefined) throw new RetryLater(parkedMs);
     try {
       return await this.#run(job, new AbortController());

@@ -12,6 +12,8 @@ const EVERY_MS = 5_000;
 /** A worker that missed three writes is gone. */
 const GONE_MS = 3 * EVERY_MS;
 
+/** Longest wait of a taken job for a slot of its share, and how long after a slot was freed another one is expected. */
+const HOLD_MS = 50;
 /** How long a job that found no slot for its share waits before it is taken again; longer each time. */
 const PARK_MS = { first: 250, max: 5_000 };
 /** Parked jobs that a worker remembers per share. */
@@ -26,44 +28,78 @@ interface ParkedJob {
   promote(): Promise<void>;
 }
 
+/** The slots of one share. */
+interface Share {
+  held: number;
+  /** When one was freed. */
+  freedAt: Milliseconds;
+  /** Taken jobs that wait for a slot, oldest first: each takes it over. */
+  readonly waiting: (() => void)[];
+  /** Oldest first. */
+  parked: ParkedJob[];
+}
+
 /**
  * Divides the slots of one worker between shares such as tenants: one share holds all of them but one, so that a share whose jobs
- * wait for something else leaves a slot to the others. A worker with one slot gives it to any share. A job beyond is parked: it
- * goes back to the queue, and is taken again when its share frees a slot, here or on another worker.
+ * wait for something else leaves a slot to the others. A worker with one slot gives it to any share. A job beyond waits a moment if the
+ * jobs of its share are short. Otherwise it is parked: it goes back to the queue, and is taken again when its share frees a slot, here
+ * or on another worker.
  */
 export class SlotShares {
   readonly #max: number;
-  readonly #held = new Map<string, number>();
-  /** Oldest first. */
-  readonly #parked = new Map<string, ParkedJob[]>();
+  readonly #shares = new Map<string, Share>();
 
-  constructor(slots: number) {
+  constructor(
+    slots: number,
+    private readonly clock: Clock,
+  ) {
     this.#max = Math.max(1, slots - 1);
   }
 
   /** Takes a slot, unless the share has as many as it may; then the job has to be put back for the returned time. */
-  take(share: string, job: ParkedJob): { parkedMs?: Milliseconds } {
-    const held = this.#held.get(share) ?? 0;
-    if (held < this.#max) {
-      this.#held.set(share, held + 1);
+  async take(name: string, job: ParkedJob): Promise<{ parkedMs?: Milliseconds }> {
+    let share = this.#shares.get(name);
+    if (!share) this.#shares.set(name, (share = { held: 0, freedAt: -Infinity, waiting: [], parked: [] }));
+    if (share.held < this.#max) {
+      share.held += 1;
       return {};
     }
-    const parked = (this.#parked.get(share) ?? []).filter(({ id }) => id !== job.id);
+    if (this.clock.monotonic() - share.freedAt < HOLD_MS && (await this.#takeOver(share))) return {};
+    const parked = share.parked.filter(({ id }) => id !== job.id);
     const at = parked.findLastIndex(({ timestamp }) => timestamp <= job.timestamp) + 1;
-    this.#parked.set(share, parked.toSpliced(at, 0, job).slice(0, MAX_PARKED));
+    share.parked = parked.toSpliced(at, 0, job).slice(0, MAX_PARKED);
     return { parkedMs: Math.min(PARK_MS.max, PARK_MS.first * 2 ** (job.attemptsStarted - 1)) };
   }
 
-  /** Frees a slot. */
-  free(share: string): void {
-    const held = (this.#held.get(share) ?? 1) - 1;
-    if (held > 0) this.#held.set(share, held);
-    else this.#held.delete(share);
-    const [next, ...rest] = this.#parked.get(share) ?? [];
-    if (rest.length > 0) this.#parked.set(share, rest);
-    else this.#parked.delete(share);
+  /** Waits for a slot that is freed; false when none is. */
+  #takeOver({ waiting }: Share): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.clock.after(HOLD_MS, () => {
+        waiting.splice(waiting.indexOf(taken), 1);
+        resolve(false);
+      });
+      const taken = (): void => {
+        cancel();
+        resolve(true);
+      };
+      waiting.push(taken);
+    });
+  }
+
+  /** Frees a slot, for a job that waits for it. A parked job is taken again, so that its turn comes next. */
+  free(name: string): void {
+    const share = this.#shares.get(name);
+    if (!share) return;
+    share.freedAt = this.clock.monotonic();
+    const takeOver = share.waiting.shift();
+    if (takeOver) takeOver();
+    else share.held -= 1;
     // It may have been taken meanwhile, or removed.
-    next?.promote().catch(() => undefined);
+    share.parked
+      .shift()
+      ?.promote()
+      .catch(() => undefined);
+    if (share.held === 0 && share.parked.length === 0) this.#shares.delete(name);
   }
 }
 

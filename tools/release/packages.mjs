@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { bundledPackages } from '../bundle.mjs';
@@ -83,8 +83,7 @@ export async function makePackage(name, { into = join(ROOT, 'build', 'packages')
     plugins: [inlineText()],
     ...(made.bin ? { banner: { js: COMMONJS } } : {}),
   });
-  for (const [place, source] of Object.entries(made.types))
-    copyTypes(join(ROOT, source), join(folder, 'dist', place), join(folder, 'dist'));
+  copyTypes(made, join(folder, 'dist'));
   if (made.bin) {
     mkdirSync(join(folder, 'bin'));
     writeFileSync(join(folder, 'bin', `${made.bin}.mjs`), COMMAND);
@@ -132,22 +131,33 @@ function publishedManifest(made, { name, version, description, license, dependen
   return manifest;
 }
 
-/** Copies declarations; imports of client and contracts become relative. */
-function copyTypes(from, to, dist) {
-  for (const entry of readdirSync(from, { withFileTypes: true, recursive: true })) {
-    if (!entry.isFile() || !entry.name.endsWith('.d.ts')) continue;
-    const source = join(entry.parentPath, entry.name);
-    const target = join(to, relative(from, source));
-    mkdirSync(dirname(target), { recursive: true });
+/** Copies the declarations that the entry points reach; imports of client and contracts become relative. */
+function copyTypes(made, dist) {
+  const places = Object.entries(made.types).map(([place, source]) => [join(ROOT, source), join(dist, place)]);
+  const copyOf = (source) => {
+    const [from, to] = places.find(([root]) => source.startsWith(root + sep));
+    return join(to, relative(from, source));
+  };
+  const sources = new Set(Object.keys(made.entries).map((entry) => join(ROOT, made.types['.'], `${entry}.d.ts`)));
+  // A set gives what is added to it meanwhile as well.
+  for (const source of sources) {
+    const target = copyOf(source);
     const text = readFileSync(source, 'utf8').replaceAll(
-      /(['"])@toolfleet\/(client|contracts)(\/[\w-]+)?\1/g,
-      (_, _quote, name, subpath = '') => {
-        const types = EXPORTS[name][`.${subpath}`].types.replace('./dist/', `${name}/`).replace(/\.d\.ts$/, '.js');
-        return `'${relative(dirname(target), join(dist, types)).replace(/^(?!\.)/, './')}'`;
+      /((?:from|import\()\s*)(['"])(@toolfleet\/|\.)([^'"]+)\2/g,
+      (all, before, _quote, start, rest) => {
+        if (start === '.') {
+          sources.add(join(dirname(source), `.${rest}`.replace(/\.js$/, '.d.ts')));
+          return all;
+        }
+        const [, name, subpath = ''] = /^(client|contracts)(\/[\w-]+)?$/.exec(rest) ?? [];
+        if (name === undefined) throw new Error(`${source} refers to a package that is not published`);
+        const types = join(ROOT, 'libs', name, EXPORTS[name][`.${subpath}`].types);
+        sources.add(types);
+        const path = relative(dirname(target), copyOf(types)).replace(/\.d\.ts$/, '.js');
+        return `${before}'${path.replace(/^(?!\.)/, './')}'`;
       },
     );
-    if (/(from|import\()\s*'@toolfleet\//.test(text))
-      throw new Error(`${source} refers to a package that is not published`);
+    mkdirSync(dirname(target), { recursive: true });
     writeFileSync(target, text.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
   }
 }

@@ -47,6 +47,14 @@ export class MemoryKeyStore extends KeyStore {
       .map((key) => structuredClone(key));
   }
 
+  override async change(key: ApiKeyRecord): Promise<boolean> {
+    const known = this.keys.get(key.id);
+    if (!known) return false;
+    const { revokedAt, lastUsedAt } = known;
+    this.keys.set(key.id, structuredClone({ ...key, revokedAt, lastUsedAt }));
+    return true;
+  }
+
   override async revoke(id: string, at: EpochMs): Promise<boolean> {
     const key = this.keys.get(id);
     if (!key) return false;

@@ -72,6 +72,8 @@ export abstract class KeyStore {
   abstract find(id: string): Promise<ApiKeyRecord | null>;
   /** Keys of a tenant, or of all, oldest first. */
   abstract list(tenantId?: string): Promise<ApiKeyRecord[]>;
+  /** Replaces the rights of a key; false when there is none of this id. Revocation and last use are untouched. */
+  abstract change(key: ApiKeyRecord): Promise<boolean>;
   /** Marks a key revoked; false when there is none of this id. Repeating keeps the first instant. */
   abstract revoke(id: string, at: EpochMs): Promise<boolean>;
   /** Deletes a key with everything known of it; false when there is none of this id. */
@@ -241,6 +243,27 @@ export class ApiKeys {
   /** Keys of a tenant, or of all tenants, without secrets. */
   async list(tenantId?: string): Promise<KeyView[]> {
     return (await this.store.list(tenantId)).map(toKeyView);
+  }
+
+  /**
+   * Replaces the rights of a key that lives; its secret stays.
+   * @param specify the rights that the caller grants, which may throw ToolError PERMISSION_DENIED
+   * @returns undefined if there is no such key, or not in the given tenant
+   * @throws ToolError REQUEST_INVALID that names every fault
+   */
+  async change(
+    id: string,
+    tenantId: string | undefined,
+    specify: (key: KeyView) => KeySpec,
+  ): Promise<KeyView | undefined> {
+    const record = await this.store.find(id);
+    if (!record || !isLive(record, this.clock.now()) || (tenantId ?? record.tenantId) !== record.tenantId)
+      return undefined;
+    const spec = specify(toKeyView(record));
+    this.check(spec);
+    const { roles = [], tools = ['*'], projects, toolset, tier, mcpMode } = spec;
+    const changed: ApiKeyRecord = { ...record, roles, tools, projects, toolset, tier, mcpMode };
+    return (await this.store.change(changed)) ? toKeyView(changed) : undefined;
   }
 
   /** Revokes a key. @returns false if there is no key of this id, or not in the given tenant */

@@ -77,6 +77,10 @@ export class HeldRevocations extends KeyStore {
     return (await this.store.list(tenantId)).map((key) => this.#withRevocation(key));
   }
 
+  override change(key: ApiKeyRecord): Promise<boolean> {
+    return this.store.change(key);
+  }
+
   override erase(id: string): Promise<boolean> {
     return this.store.erase(id);
   }

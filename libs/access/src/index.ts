@@ -24,7 +24,7 @@ export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-is
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { type KeyAllowance, KeyLimits, RequestLimits, type ShowAllowance, type Tier, withTiers } from './key-limits.js';
-export { toKeySpec } from './key-rights.js';
+export { toChangedKeySpec, toKeySpec } from './key-rights.js';
 export { type AccessRule, CallAccess, isMaker, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
 export {
   type Authenticate,

@@ -3,7 +3,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
 import { ApiKeys } from './api-keys.js';
-import { PASSED_ON, toKeySpec, type KeyRequest } from './key-rights.js';
+import { PASSED_ON, toChangedKeySpec, toKeySpec, type KeyRequest } from './key-rights.js';
 
 const END = 10_000_000;
 const maker: Required<Omit<Principal, `parent${string}`>> = {
@@ -64,6 +64,27 @@ describe('a key', () => {
       expect(toKeySpec(by, { client: 'c' }).expiresAt).toBe(END);
       expect(toKeySpec(by, { client: 'c', expiresAt: END - 1 }).expiresAt).toBe(END - 1);
     }
+  });
+
+  it('gets no other rights than those of the one who changes it, who must live as long; its tier stays', async () => {
+    const store = new MemoryKeyStore();
+    const keys = new ApiKeys(store, { pepper: 'a-pepper-for-tests-0123', environment: 'test' }, new FakeClock(1_000));
+    const { key } = await keys.issue({ tenantId: 'acme', client: 'bot', tier: 'basic', expiresAt: END }, 'ada');
+    const change = (rights: KeyRequest | object, by: Principal = maker) =>
+      keys.change(key.id, 'acme', (known) => toChangedKeySpec(by, known, rights));
+    expect(await change({ tools: ['calc*'] })).toMatchObject({
+      ...{ id: key.id, roles: [], tools: ['calc*'], toolset: 'sup@3', tier: 'basic', expiresAt: END },
+    });
+    await expect(change({ tools: ['*'] })).rejects.toThrow('Your key may not call *.');
+    await expect(change({ roles: ['sales'] })).rejects.toThrow('Your key lacks the roles sales.');
+    await expect(change({ tier: 'enterprise' })).rejects.toThrow('needs the role operator');
+    await expect(change({}, { ...maker, expiresAt: END - 1 })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(await keys.change(key.id, 'globex', () => expect.fail('is not asked'))).toBeUndefined();
+    await keys.revoke(key.id);
+    expect(await change({})).toBeUndefined();
+    const { key: forever } = await keys.issue({ tenantId: 'acme', client: 'bot' }, 'ada');
+    const spec = () => toChangedKeySpec(maker, forever, {});
+    expect(spec).toThrow('only a key that lives as long can change its rights');
   });
 
   it('has no other parent than its maker', () => {

@@ -113,6 +113,23 @@ export function toKeySpec(maker: Principal, request: KeyRequest): KeySpec {
   return Object.fromEntries(fields.map((field) => [field, decide(field)])) as unknown as KeySpec;
 }
 
+/**
+ * The rights that a caller grants to an existing key, all of which the caller must hold. A key keeps its tier unless the request names one,
+ * and its end, so a caller cannot pass rights on to a key that outlives its own.
+ * @throws ToolError PERMISSION_DENIED naming the field
+ */
+export function toChangedKeySpec(
+  maker: Principal,
+  key: Omit<KeySpec, 'parentId'>,
+  { tier, ...rights }: Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>,
+): KeySpec {
+  const { tenantId, client, userId, expiresAt } = key;
+  const spec = toKeySpec(maker, { tenantId, client, userId, expiresAt, ...rights, tier });
+  if (spec.expiresAt !== expiresAt)
+    deny('id', `Your key ends before ${client}; only a key that lives as long can change its rights.`);
+  return { ...spec, tier: tier === undefined ? key.tier : spec.tier };
+}
+
 function deny(field: string, message: string): never {
   throw new ToolError('PERMISSION_DENIED', { message, details: { fields: [field] } });
 }

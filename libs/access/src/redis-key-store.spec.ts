@@ -92,6 +92,16 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
       expect(await store.revoke('zz', NOW)).toBe(false);
     });
 
+    it('changes the rights of a key, and nothing that is noted of it', async () => {
+      await store.create(key('a1'), NOW);
+      await store.revoke('a1', NOW + 1);
+      await store.touch('a1', NOW + 5);
+      expect(await store.change(key('a1', { roles: ['admin'] }))).toBe(true);
+      expect(await store.find('a1')).toMatchObject({ roles: ['admin'], revokedAt: NOW + 1, lastUsedAt: NOW + 5 });
+      expect(await store.change(key('zz'))).toBe(false);
+      expect(await store.find('zz')).toBeNull();
+    });
+
     it('notes the latest use and never undoes a revocation with it', async () => {
       await store.create(key('a1'), NOW);
       await store.revoke('a1', NOW + 1);

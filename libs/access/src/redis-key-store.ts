@@ -15,6 +15,7 @@ const REVOKED = '{auth}:revoked';
 const USED = '{auth}:used';
 
 const CREATE_KEY = readFileSync(new URL('../lua/create-key.lua', import.meta.url), 'utf8');
+const CHANGE_KEY = readFileSync(new URL('../lua/change-key.lua', import.meta.url), 'utf8');
 const REVOKE_KEY = readFileSync(new URL('../lua/revoke-key.lua', import.meta.url), 'utf8');
 const TOUCH_KEY = readFileSync(new URL('../lua/touch-key.lua', import.meta.url), 'utf8');
 const FIND_KEY = readFileSync(new URL('../lua/find-key.lua', import.meta.url), 'utf8');
@@ -28,9 +29,8 @@ export class RedisKeyStore extends KeyStore {
   override async create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome> {
     const client = clientKey(key);
     const parent = key.parentId === OPERATOR_KEY_ID ? '' : (key.parentId ?? '');
-    const record = JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
     const keys = [KEYS, REVOKED, client, tenantKey(key), USED];
-    const args = [key.id, record, now, MAX_LIVE_KEYS, parent, MAX_TENANT_KEYS];
+    const args = [key.id, recordText(key), now, MAX_LIVE_KEYS, parent, MAX_TENANT_KEYS];
     return (await this.redis.eval(CREATE_KEY, keys.length, ...keys, ...args)) as CreateOutcome;
   }
 
@@ -49,6 +49,10 @@ export class RedisKeyStore extends KeyStore {
       .map(([id, record]) => assemble(record, revoked[id], used[id]))
       .filter((key) => tenantId === undefined || key.tenantId === tenantId)
       .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  }
+
+  override async change(key: ApiKeyRecord): Promise<boolean> {
+    return (await this.redis.eval(CHANGE_KEY, 1, KEYS, key.id, recordText(key))) === 1;
   }
 
   override async revoke(id: string, at: EpochMs): Promise<boolean> {
@@ -73,6 +77,10 @@ export class RedisKeyStore extends KeyStore {
     await this.redis.eval(TOUCH_KEY, 2, KEYS, USED, id, at);
   }
 }
+
+/** Revocation and last use have fields of their own. */
+const recordText = (key: ApiKeyRecord): string =>
+  JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
 
 const clientKey = ({ tenantId, client }: Pick<ApiKeyRecord, 'tenantId' | 'client'>): string =>
   `{auth}:client:${tenantId}:${client}`;

@@ -26,6 +26,8 @@ export type {
   UserSession,
   Connection,
   NewKey,
+  KeyRights,
+  FleetDeclaration,
   NewWebhook,
   PendingApproval,
   Purge,

@@ -1,4 +1,11 @@
 export {
+  formatDeclaration,
+  parseDeclaration,
+  type DeclaredBudget,
+  type DeclaredSource,
+  type FleetFiles,
+} from './declaration.js';
+export {
   findToolsetFaults,
   isFunctionEntry,
   readMcpEntry,
@@ -18,5 +25,6 @@ export {
   type LimitSettings,
   type SettingsByPattern,
 } from './read-fleet-file.js';
+export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';
 export { MODULE_NAME, SECTION_DOCS } from './schema.js';
 export type { SignInSettings } from './sign-in.js';

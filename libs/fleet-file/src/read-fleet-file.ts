@@ -170,7 +170,7 @@ export function parseFleetFiles(texts: readonly FileText[]): FleetFile {
 }
 
 /** A document that declares nothing has at least a comment: a file without any character was truncated. */
-function parseYaml(file: string, text: string): JsonObject {
+export function parseYaml(file: string, text: string): JsonObject {
   if (text.trim() === '') throw refusal(file, 'is empty; write {} for a configuration without any section');
   let document: unknown;
   try {

@@ -9,6 +9,7 @@ import type { FastifyReply } from 'fastify';
 import {
   ApiKeys,
   type KeyView,
+  toChangedKeySpec,
   toKeySpec,
   coversRole,
   EVERY_TENANT,
@@ -62,6 +63,18 @@ export class KeysController {
       ),
     );
     return { ...toKeyBody(key), token, warnings: await this.unknownNames(key.tenantId, body) };
+  }
+
+  @Serves('PUT /api/v1/keys/{id}')
+  async change(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'PUT /api/v1/keys/{id}'>) {
+    requireTier(this.limits, body.tier);
+    const { mcp_mode: mcpMode, ...rights } = body;
+    const changing = this.keys.change(path.id, tenantScope(caller), (key) =>
+      toChangedKeySpec(caller, key, { ...rights, mcpMode }),
+    );
+    const key = await orUnavailable(STORE, changing);
+    if (!key) throw new ToolError('NOT_FOUND', { message: `No valid key '${path.id}'` });
+    return toKeyBody(key);
   }
 
   /** Sources and toolsets may come after their keys, so unknown names are not refused. Without the registry none is known. */

@@ -6,6 +6,7 @@ import { type ApiKeys, toMaker } from '@toolfleet/access';
 import type { SearchHistory } from '@toolfleet/catalog';
 import type { PurgeStep } from '@toolfleet/records';
 import type { StoredResults } from '@toolfleet/results';
+import type { RedisDeclarations } from './redis-declarations.js';
 
 interface StepDeps {
   keys: Pick<ApiKeys, 'erase' | 'list'>;
@@ -15,6 +16,7 @@ interface StepDeps {
   recordsCalls: boolean;
   /** Whether the service `identity` runs. */
   hasIdentity: boolean;
+  declarations: Pick<RedisDeclarations, 'erase'>;
   searches: Pick<SearchHistory, 'erase'> | undefined;
   results: { erase(tenantId: string, dryRun: boolean): Promise<number> };
   largeResults: Pick<StoredResults, 'eraseTenant'> | undefined;
@@ -27,6 +29,7 @@ export function purgeSteps({
   calls,
   recordsCalls,
   hasIdentity,
+  declarations,
   searches,
   results,
   largeResults,
@@ -44,6 +47,12 @@ export function purgeSteps({
     // With the keys, so that users who are signed in stop as well.
     ...(hasIdentity ? [servicePurge('identity', SUBJECTS.identityPurge, nats)] : []),
     servicePurge('definitions', SUBJECTS.registryPurge, nats),
+    {
+      name: 'declarations',
+      async run({ tenantId, userId, dryRun, count }) {
+        if (userId === undefined) await count('declarations', await declarations.erase(tenantId, dryRun));
+      },
+    },
     calls,
     {
       name: 'tool_searches',

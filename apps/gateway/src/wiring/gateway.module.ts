@@ -27,6 +27,7 @@ import {
 import { RolesController } from '../http/roles.controller.js';
 import { SessionsController } from '../http/sessions.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
+import { DeclarationsController } from '../http/declarations.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
 import { ToolsetsController } from '../http/toolsets.controller.js';
 import { ConnectionsController } from '../http/connections.controller.js';
@@ -64,6 +65,7 @@ const CONTROLLERS = [
   QuarantineController,
   ToolsetsController,
   WebhooksController,
+  DeclarationsController,
   HealthController,
   CallEndpoint,
   SpendEndpoint,

@@ -29,6 +29,7 @@ import {
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
+import { RedisDeclarations } from '../operator/redis-declarations.js';
 import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
 import { GatewayServer } from '../server/gateway-server.js';
@@ -338,6 +339,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
+      new RedisDeclarations(brokers.redis),
       deps.purges,
       new ConnectionSettings(settings.GATEWAY_IDENTITY, address, deps.links),
       streams,

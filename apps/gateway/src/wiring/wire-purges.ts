@@ -6,6 +6,7 @@ import type { SearchHistory } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { Results } from './wire-results.js';
 import { Purges, RedisPurgeStore, scannedKeys } from '@toolfleet/records';
+import { RedisDeclarations } from '../operator/redis-declarations.js';
 import { purgeSteps } from '../operator/steps.js';
 
 interface PurgeDeps {
@@ -34,6 +35,7 @@ export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: Pur
       calls,
       recordsCalls: settings.GATEWAY_CALL_SPOOL > 0,
       hasIdentity: settings.GATEWAY_IDENTITY,
+      declarations: new RedisDeclarations(brokers.redis),
       searches: catalog.searchHistory,
       results,
       largeResults,

@@ -5,7 +5,7 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { isSealed, olderSecretContext, secretContext, type SecretBox } from '@toolfleet/service';
 import type { SourceAuth } from '@toolfleet/contracts/user-auth';
-import type { McpEntry } from '@toolfleet/fleet-file';
+import { hasVariable, isSecretHeader, SECRET_FIELDS, type McpEntry } from '@toolfleet/fleet-file';
 
 /**
  * Seals a literal for one registration; values already sealed for it stay. Undefined when `REGISTRY_SECRET_KEY` is not set.
@@ -20,31 +20,6 @@ export function createSealFor(kind: 'openapi' | 'mcp', box: SecretBox | undefine
   return (source) => (value) => box.sealAgain(value, secretContext(kind, source), olderSecretContext(kind, source));
 }
 
-const SECRET_HEADER = /authorization|cookie|token|secret|password|api-?_?key|signature/i;
-/** Secret fields of `auth_config` of an OpenAPI collection. */
-const SECRET_AUTH_FIELDS: ReadonlySet<string> = new Set([
-  'token',
-  'api_key_value',
-  'value',
-  'password',
-  'client_secret',
-  'refresh_token',
-]);
-/** Secret fields of `oauth` of an MCP server. */
-const SECRET_OAUTH_FIELDS: ReadonlySet<string> = new Set([
-  'client_secret',
-  'refresh_token',
-  'access_token',
-  'password',
-  'private_key',
-  'assertion',
-  'id_token',
-]);
-/** A value with a variable, such as `Bearer ${TOKEN}`, contains no secret of its own. */
-const HAS_VARIABLE = /\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*/;
-
-const isSecretHeader = (name: string): boolean => SECRET_HEADER.test(name);
-
 /**
  * `auth_config` and `extra_headers` of an OpenAPI collection in the form in which they may be stored and sent.
  * @throws ToolError SPEC_INVALID naming the field when a literal secret cannot be sealed
@@ -54,7 +29,7 @@ export function sealOpenApiSecrets(
   seal: Seal,
 ): { auth_config?: JsonObject; extra_headers?: JsonObject } {
   const sealed: { auth_config?: JsonObject; extra_headers?: JsonObject } = {};
-  if (auth) sealed.auth_config = sealFields(auth, 'auth_config', (name) => SECRET_AUTH_FIELDS.has(name), seal);
+  if (auth) sealed.auth_config = sealFields(auth, 'auth_config', SECRET_FIELDS.auth_config!, seal);
   if (headers) sealed.extra_headers = sealFields(headers, 'extra_headers', isSecretHeader, seal);
   return sealed;
 }
@@ -67,13 +42,13 @@ export function sealMcpSecrets(entry: McpEntry, seal: Seal): McpEntry {
   const sealed = { ...entry };
   if (entry.headers) sealed.headers = sealFields(entry.headers, 'headers', isSecretHeader, seal);
   if (entry.auth) sealed.auth = sealUserAuth(entry.auth, seal);
-  if (entry.oauth) sealed.oauth = sealFields(entry.oauth, 'oauth', (name) => SECRET_OAUTH_FIELDS.has(name), seal);
+  if (entry.oauth) sealed.oauth = sealFields(entry.oauth, 'oauth', SECRET_FIELDS.oauth!, seal);
   return sealed;
 }
 
 /** `auth` of a source in the form in which it may be stored and sent. @throws ToolError SPEC_INVALID as the other functions */
 export function sealUserAuth(auth: SourceAuth, seal: Seal): SourceAuth {
-  const user = sealFields({ ...auth.user }, 'auth.user', (name) => name === 'client_secret', seal);
+  const user = sealFields({ ...auth.user }, 'auth.user', SECRET_FIELDS.auth!, seal);
   return { user: user as unknown as SourceAuth['user'] };
 }
 
@@ -90,7 +65,7 @@ function sealFields(values: JsonObject, path: string, isSecret: (name: string) =
 }
 
 function sealValue(value: Json, at: string, seal: Seal): Json {
-  if (typeof value !== 'string' || value === '' || HAS_VARIABLE.test(value)) return value;
+  if (typeof value !== 'string' || value === '' || hasVariable(value)) return value;
   if (seal) return seal(value);
   if (isSealed(value)) return value;
   throw new ToolError('SPEC_INVALID', {

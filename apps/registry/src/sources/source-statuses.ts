@@ -1,6 +1,8 @@
 import { isJsonObject, type EpochMs, type JsonObject } from '@toolfleet/contracts';
 import type { SourceListRequest, SourceStatus } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import { hideSecrets } from '@toolfleet/fleet-file';
+import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import type { Catalog } from '../catalog.js';
 import type { DefinitionStore, StoredLook, StoredTool } from '../definition-store.js';
 import { toPendingApproval } from '../quarantine.js';
@@ -49,7 +51,12 @@ export class SourceStatuses {
       found.set(id, status);
     };
     for (const { source: one, entry, fault } of this.declared()) add(one, 'config', entry, fault);
-    for (const { kind, name, body } of registrations) add({ kind, name }, 'api', isJsonObject(body) ? body : {});
+    for (const { kind, name, body } of registrations) {
+      const fields = isJsonObject(body) ? body : {};
+      add({ kind, name }, 'api', fields);
+      const shown = source && found.get(toOwner(source));
+      if (shown?.origin === 'api' && shown.id === toOwner({ kind, name })) shown.registration = toRegistration(fields);
+    }
     for (const owner of tools.keys()) {
       const one = parseOwner(owner);
       if (one.kind === 'builtin' || one.kind === 'plugin') add(one, 'executor');
@@ -97,6 +104,14 @@ function describeLook(look: StoredLook | undefined): Partial<SourceStatus> {
 function describeDetails(tools: readonly StoredTool[], look: StoredLook | undefined): Partial<SourceStatus> {
   const names = tools.map(({ definition }) => definition.name).toSorted();
   return { tools: names, refused: look?.refused ?? [], notes: look?.notes ?? [] };
+}
+
+/** What was registered, without its secrets and in place of an inline document its hash: the document may be larger than a message. */
+function toRegistration({ name: _name, tenant: _tenant, spec_inline: document, ...fields }: JsonObject): JsonObject {
+  const { shown } = hideSecrets(fields);
+  if (document === undefined || document === null) return shown;
+  const text = typeof document === 'string' ? document : canonicalJson(document);
+  return { ...shown, spec_inline: `sha256:${sha256Hex(text)}` };
 }
 
 function toIso(at: EpochMs | undefined): string | null {

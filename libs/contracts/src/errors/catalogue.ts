@@ -192,6 +192,7 @@ export const CATALOGUE = {
     'The first call with this key is still running; retry later or use Prefer: wait.',
     NEVER_IGNORED,
   ),
+  STATE_CONFLICT: request(409, 'invalid_arguments', false, 'Read the state again, then repeat the change.'),
   TOOL_NAME_CONFLICT: request(409, 'invalid_arguments', false, 'Choose another name or set name_prefix.'),
   PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
   IDEMPOTENCY_MISMATCH: request(

@@ -96,6 +96,20 @@ const KEY = {
 export const API_KEY = named('ApiKey', record(KEY, 'An API key without its secret'));
 /** An API key without its secret. */
 export type ApiKey = Value<typeof API_KEY>;
+/** What a key may do. */
+const KEY_RIGHTS = {
+  roles: maybe(list(text())),
+  tools: maybe(list(text(), 'Globs')),
+  projects: maybe(list(text(), "Project ids and globs; default: the tenant's default project")),
+  toolset: maybe(text('Toolset to bind the key to: name, or name@version', { maxLength: 80 })),
+  tier: maybe(text(undefined, { maxLength: 64 })),
+  mcp_mode: maybe(
+    choice(MCP_MODES, 'The tools that its MCP requests see; absent: as their URL or MCP_SURFACE chooses'),
+  ),
+};
+const CHANGED_KEY = closed(KEY_RIGHTS);
+/** The rights of a key. */
+export type KeyRights = Value<typeof CHANGED_KEY>;
 const NEW_KEY = named(
   'NewKey',
   closed({
@@ -104,14 +118,7 @@ const NEW_KEY = named(
       text("Default: the caller's tenant; only operators may name another", { minLength: 1, maxLength: 64 }),
     ),
     user_id: maybe(text(undefined, { minLength: 1, maxLength: 128 })),
-    roles: maybe(list(text())),
-    tools: maybe(list(text(), 'Globs')),
-    projects: maybe(list(text(), "Project ids and globs; default: the tenant's default project")),
-    toolset: maybe(text('Toolset to bind the key to: name, or name@version', { maxLength: 80 })),
-    tier: maybe(text(undefined, { maxLength: 64 })),
-    mcp_mode: maybe(
-      choice(MCP_MODES, 'The tools that its MCP requests see; absent: as their URL or MCP_SURFACE chooses'),
-    ),
+    ...KEY_RIGHTS,
     expires_in_seconds: maybe(
       integer("Default: until revoked, or until the caller's credential expires", { minimum: 60 }),
     ),
@@ -196,6 +203,17 @@ export const CREDENTIAL_ROUTES = {
         }),
       ),
     },
+  },
+  'PUT /api/v1/keys/{id}': {
+    id: 'changeKey',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary:
+      'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier stays',
+    body: CHANGED_KEY,
+    example: { tools: ['crm_*'], toolset: 'support' },
+    answers: { 200: answer('The key', API_KEY) },
+    errors: ['NOT_FOUND'],
   },
   'DELETE /api/v1/keys/{id}': {
     id: 'revokeKey',

@@ -4,6 +4,7 @@ import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { CONNECTION_ROUTES } from './connections.js';
 import { CREDENTIAL_ROUTES } from './credentials.js';
+import { DECLARATION_ROUTES } from './declarations.js';
 import { FINISHED_CALL_ROUTES } from './finished-calls.js';
 import { OPERATION_ROUTES } from './operations.js';
 import type { Answer, Routes } from './route.js';
@@ -15,6 +16,7 @@ import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
+export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { USAGE_MEMBERS } from './usage.js';
 export type * from './approvals.js';
@@ -22,6 +24,7 @@ export type * from './call-bodies.js';
 export type * from './calls.js';
 export type * from './connections.js';
 export type * from './credentials.js';
+export type * from './declarations.js';
 export type * from './finished-calls.js';
 export type * from './operations.js';
 export type * from './rules.js';
@@ -45,6 +48,7 @@ export const ROUTES = {
   ...TENANT_ROUTES,
   ...WEBHOOK_ROUTES,
   ...CONNECTION_ROUTES,
+  ...DECLARATION_ROUTES,
 } as const satisfies Routes;
 
 type Table = typeof ROUTES;

@@ -16,6 +16,7 @@ export const TAGS = {
   usage: 'Usage, budgets and limits',
   tenants: 'Tenants of the fleet',
   webhooks: 'Endpoints that events are posted to',
+  declarations: 'What files of declared fleets own',
   operations: 'The state of the fleet, and its data',
   shannon: "The endpoints of Shannon's tool service",
   service: 'The gateway itself',

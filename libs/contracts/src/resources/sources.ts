@@ -86,6 +86,11 @@ const SOURCE_STATUS = named(
       ),
       tools: maybe(list(text(), 'Names of all tools, quarantined ones included; only in the answer for one source')),
       refused: maybe(list(REFUSED_TOOL, 'Tools of the last look that could not be registered; at most 50')),
+      registration: maybe(
+        object(
+          'The fields of a registration, secrets as ${kept}, the SHA-256 of an inline document in its place; only in the answer for one source',
+        ),
+      ),
       notes: maybe(list(text(), 'What an administrator should know about the tools; at most 50')),
     },
     'A source of tools. Instants of a source that an executor announces are null',

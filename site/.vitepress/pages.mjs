@@ -39,7 +39,7 @@ export const GROUPS = [
   ],
   [
     'Entry points',
-    docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'clients', 'webhooks'),
+    docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'declared-fleets', 'clients', 'webhooks'),
     ['libs/client/README.md', 'clients/python/README.md'],
   ],
   [

@@ -15,6 +15,7 @@ import { main } from '../../tools/fleetctl/src/main.js';
 import { terminalOn } from '../../tools/fleetctl/src/terminal.js';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { TestFleet, type Ask, type ServiceName } from '../fleet/test-fleet.js';
+import { describeDeclaredFleet } from './declared-fleet.js';
 import { ASK_RULES, describeWaitingCalls } from './waiting-calls.js';
 
 let fleet: TestFleet;
@@ -1051,3 +1052,5 @@ function withoutOthers(schema: JsonObject): JsonObject {
   };
   return change(schema) as JsonObject;
 }
+
+describeDeclaredFleet({ fleet: () => fleet, server: () => crm.origin, hook: () => receiver.origin });

@@ -32,6 +32,8 @@ const SWITCHES = new Set([
   'replay',
   'no-wait',
   'ended',
+  'diff',
+  'prune',
 ]);
 const SHORT: Readonly<Record<string, string>> = {
   h: 'help',
@@ -40,6 +42,7 @@ const SHORT: Readonly<Record<string, string>> = {
   o: 'output',
   u: 'url',
   k: 'key',
+  f: 'file',
   s: 'session-id',
   V: 'version',
 };

@@ -1,5 +1,6 @@
 import { suggestion } from '@toolfleet/contracts/text';
 import { type Command, commandHelp, generalHelp } from './command.js';
+import { apply } from './commands/apply.js';
 import { approvals } from './commands/approvals.js';
 import { audit } from './commands/audit.js';
 import { budgets } from './commands/budgets.js';
@@ -7,6 +8,7 @@ import { call } from './commands/call.js';
 import { calls } from './commands/calls.js';
 import { check } from './commands/check.js';
 import { completion } from './commands/completion.js';
+import { exportFleet } from './commands/export.js';
 import { config } from './commands/config.js';
 import { describe, tools } from './commands/tools.js';
 import { health } from './commands/health.js';
@@ -46,6 +48,8 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['toolsets', toolsets],
   ['rules', rules],
   ['webhooks', webhooks],
+  ['apply', apply],
+  ['export', exportFleet],
   ['tenants', tenants],
   ['user purge', userPurge],
   ['python-modules', pythonModules],

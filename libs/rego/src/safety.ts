@@ -127,7 +127,8 @@ function after(literal: ResolvedLiteral, bound: Bound): Bound | null {
     case 'every': {
       const known = evaluated(literal.domain, bound);
       const own = new Set([literal.value, ...(literal.key ? [literal.key] : [])]);
-      return known && isSubset(literal.captured.difference(own), known) ? known : null;
+      const free = [...literal.captured].filter((variable) => !own.has(variable));
+      return known && isSubset(new Set(free), known) ? known : null;
     }
     case 'not':
       return isSubset(usedVariables(literal.body), bound) ? bound : null;
@@ -157,7 +158,7 @@ export function ordered(
     }
     if (!next || !then) {
       const [stuck] = waiting;
-      const [unsafe] = usedVariables([stuck!]).difference(known);
+      const unsafe = [...usedVariables([stuck!])].find((variable) => !known.has(variable));
       throw new RegoError(
         'unsafe_var',
         `variable ${unsafe?.name ?? '_'} is unsafe: nothing gives it a value`,
@@ -201,5 +202,5 @@ function usedVariables(body: readonly ResolvedLiteral[]): Set<Variable> {
 }
 
 function isSubset(part: ReadonlySet<Variable>, whole: Bound): boolean {
-  return part.isSubsetOf(whole);
+  return [...part].every((variable) => whole.has(variable));
 }

@@ -116,7 +116,7 @@ export function directNames(body: readonly Literal[], heads: readonly Term[] = [
   };
   body.forEach(literal);
   heads.forEach(term);
-  return used.difference(declared);
+  return new Set([...used].filter((name) => !declared.has(name)));
 }
 
 /** Variables that a pattern binds: itself, or those of its elements and fields. */

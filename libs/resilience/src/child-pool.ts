@@ -122,13 +122,15 @@ export class ChildPool<Job extends object> {
     if (signal.aborted) return Promise.reject(signal.reason);
     const { maxWaiting } = this.options;
     if (this.queue.waiting(tenant) >= maxWaiting) return Promise.reject(tooManyWaiting(maxWaiting));
-    const outcome = Promise.withResolvers<Json>();
-    const waiting: WaitingJob = { job, bounds, resolve: outcome.resolve, reject: outcome.reject };
-    const leave = () => this.abandon(waiting);
-    signal.addEventListener('abort', leave, { once: true });
-    this.queue.push(tenant, waiting);
-    this.dispatch();
-    return outcome.promise.finally(() => signal.removeEventListener('abort', leave));
+    let leave = () => {};
+    const outcome = new Promise<Json>((resolve, reject) => {
+      const waiting: WaitingJob = { job, bounds, resolve, reject };
+      leave = () => this.abandon(waiting);
+      signal.addEventListener('abort', leave, { once: true });
+      this.queue.push(tenant, waiting);
+      this.dispatch();
+    });
+    return outcome.finally(() => signal.removeEventListener('abort', leave));
   }
 
   /** Kills all children; jobs in progress fail. */

@@ -18,10 +18,10 @@ export class CostlyTurns {
 
   /** Resolves when it is the turn of this owner; what runs then until the event loop is free again counts as its work. */
   next(owner: string): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push(owner, resolve);
-    if (!this.#isRunning) void this.#run();
-    return promise;
+    return new Promise((resolve) => {
+      this.#waiting.push(owner, resolve);
+      if (!this.#isRunning) void this.#run();
+    });
   }
 
   async #run(): Promise<void> {

@@ -1,6 +1,10 @@
+from importlib.util import find_spec
+
 import pytest
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    if find_spec(request.param) is None:
+        pytest.skip(f"needs {request.param}")
+    return str(request.param)

@@ -110,7 +110,7 @@ export function resultExcess(json: Uint8Array): string | undefined {
 }
 
 /** Why a JSON text was not accepted: the check that it failed, and the message for its sender. */
-interface JsonFault {
+export interface JsonFault {
   fault: keyof typeof BODY_EXCESS | 'encoding' | 'syntax' | 'number';
   message: string;
   /** Present where it was parsed: it contains the id of the request that is refused. */
@@ -144,6 +144,13 @@ export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReadi
   const isCounted = shape !== undefined && excess === undefined;
   const inexact = isCounted && !shape.longNumbers ? undefined : inexactNumber(json);
   return inexact === undefined ? { value } : { fault: 'number', message: inexactNumberMessage(inexact), value };
+}
+
+/** Why a body is refused that begins with these bytes, whatever follows; undefined if that is not known yet. */
+export function excessOfPrefix(bytes: Uint8Array): JsonFault | undefined {
+  const fault = shapeExcess(jsonShape(bytes));
+  // A body that is nested too deep is parsed for the id of its request.
+  return fault === undefined || fault === 'depth' ? undefined : { fault, message: BODY_EXCESS[fault] };
 }
 
 /** The error of a body that was not read. */

@@ -44,7 +44,7 @@ import {
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
-import { leaveUnread, tenantOf } from '../server/request-body.js';
+import { leaveUnread, readBody } from '../server/request-body.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpRequestDeps } from './endpoint-deps.js';
 import {
   AUTHORIZATION_SERVER_PATHS,
@@ -249,7 +249,7 @@ export class McpEndpoint implements Mounted {
     const bytes = Buffer.isBuffer(request.body) ? request.body : undefined;
     // A GET is a stream that lasts as long as its session, so it gets no trace.
     if (raw.method !== 'POST') return this.serveBody(request, out, bytes, undefined);
-    const reading = bytes && (await request.server.bodies.read(tenantOf(request), bytes));
+    const reading = bytes && (await readBody(request, bytes));
     if (reading?.fault === 'nodes' || reading?.fault === 'names')
       return writeRefusal(request, out, 413, errorResponse(undefined, INVALID_REQUEST, reading.message));
     const body = reading?.value === undefined ? undefined : withObjectArguments(reading.value);

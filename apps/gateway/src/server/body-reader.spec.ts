@@ -24,6 +24,17 @@ describe('bodies', () => {
       await expect(bodies.read('acme', bytes(Array(60_000).fill(1)))).resolves.toMatchObject({ fault: 'nodes' });
   });
 
+  it.each([
+    ['values', () => `[${'1,'.repeat(150_000)}`],
+    ['names', () => `{${Array.from({ length: 16_000 }, (_, index) => `"argument_${index}":1,`).join('')}`],
+  ])('with too many %s are refused before their rest has arrived', async (what, text) => {
+    const body = bodies.receive('acme');
+    for (const part of text().match(/[^]{1,65536}/g)!) await body.take(Buffer.from(part));
+    expect((await body.refused).message).toMatch(what === 'names' ? 'different names' : 'names and values');
+    await body.take(Buffer.from('1]'));
+    expect((await body.end()).fault).toBeDefined();
+  });
+
   it('of tenants take turns', async () => {
     const order: string[] = [];
     const body = bytes('x'.repeat(400_000));

@@ -132,6 +132,7 @@ describe('a body', () => {
     ['JSON behind a byte order mark', { body: '\ufeff{"a":1}' }, { a: 1 }],
     ['nothing', { body: '' }, null],
     ['nothing of no type', { type: null }, null],
+    ['a text for the thread', { body: `["${'ü'.repeat(400_000)}"]` }, ['ü'.repeat(400_000)]],
     ['as deep as allowed', { body: '['.repeat(256) + ']'.repeat(256) }, expect.any(Array)],
   ])('of %s is read', async (_, sent, body) => {
     expect(await send(sent)).toEqual({ status: 201, body: { body } });
@@ -149,6 +150,8 @@ describe('a body', () => {
     ['a form, as curl -d sends it', { type: 'application/x-www-form-urlencoded', body: '{"a":1}' }, /Content-Type/],
     ['plain text', { type: 'text/plain', body: '{"a":1}' }, /must be application\/json, not 'text\/plain'/],
     ['without a type', { type: null, body: '{"a":1}' }, /Content-Type must be application\/json/],
+    ['large and cut off', { body: `{"a":"${'x'.repeat(400_000)}` }, /not JSON/],
+    ['large and plain text', { type: 'text/plain', body: 'x'.repeat(400_000) }, /must be application\/json/],
     ['not UTF-8', { body: Buffer.from([0x22, 0xff, 0x22]) }, /not UTF-8/],
     ['too deep', { body: '['.repeat(257) + ']'.repeat(257) }, /deeper than 256/],
     ['deep enough for a stack overflow', { body: '['.repeat(40_000) + ']'.repeat(40_000) }, /deeper than 256/],
@@ -176,6 +179,27 @@ describe('a body', () => {
       status: 413,
       body: { code: 'PAYLOAD_TOO_LARGE', error: expect.stringContaining('50000 names and values') },
     });
+  });
+});
+
+describe('a large body', () => {
+  const begin = (length: number): string =>
+    head('Content-Type: application/json', `Content-Length: ${length}`, 'X-Tenant: large');
+
+  it('with too many values is refused before its rest arrives, and its connection ends', async () => {
+    const { socket, text, ended } = open();
+    socket.write(`${begin(900_000)}[${'1,'.repeat(150_000)}`);
+    await ended;
+    expect(text()).toMatch(/^HTTP\/1.1 413 [^]*\r\nconnection: close\r\n[^]*PAYLOAD_TOO_LARGE/i);
+    await expect.poll(() => memory.held('large')).toBe(0);
+  });
+
+  it('that a client does not finish takes no memory', async () => {
+    const { socket } = open();
+    socket.write(`${begin(900_000)}["${'x'.repeat(400_000)}`);
+    await expect.poll(() => memory.held('large')).toBeGreaterThan(300_000);
+    socket.destroy();
+    await expect.poll(() => memory.held('large')).toBe(0);
   });
 });
 

@@ -5,7 +5,14 @@ import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './error.filter.js';
-import { carriesBody, isSmallBody, leaveUnread, tenantOf, type AuthenticatedRequest } from './request-body.js';
+import {
+  carriesBody,
+  isSmallBody,
+  isThreadBody,
+  leaveUnread,
+  tenantOf,
+  type AuthenticatedRequest,
+} from './request-body.js';
 
 const RETRY_MS = 1_000;
 /** One tenant may have this part of the memory, but at least one body of the largest size. */
@@ -111,24 +118,49 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
       return refusal ? sendError(reply, request.url, refusal) : done(null, payload);
     }
     let held = 0;
-    reply.raw.once('close', () => memory.release(tenantId, held));
+    const arriving = isThreadBody(raw) ? fastify.bodies.receive(tenantId) : undefined;
+    reply.raw.once('close', () => {
+      memory.release(tenantId, held);
+      arriving?.drop();
+    });
     const pass = async (chunk: Buffer, next: TransformCallback): Promise<void> => {
-      await fastify.bodies.turn(tenantId);
-      next(null, chunk);
+      if (!arriving) {
+        await fastify.bodies.turn(tenantId);
+        return next(null, chunk);
+      }
+      counted.receivedEncodedLength += chunk.length;
+      await arriving.take(chunk);
+      next();
     };
-    const counted = new Transform({
-      transform(chunk: Buffer, _encoding, next) {
-        if (reply.sent || reply.raw.destroyed) return next();
-        const refusal = memory.add(tenantId, chunk.length);
-        if (!refusal) {
-          held += chunk.length;
-          return void pass(chunk, next);
-        }
-        // The parser keeps waiting for an end that never comes; the response has left without it.
-        payload.unpipe(counted);
-        leaveUnread(raw, reply.raw, clock);
-        sendError(reply, request.url, refusal);
-      },
+    const counted = Object.assign(
+      new Transform({
+        transform(chunk: Buffer, _encoding, next) {
+          if (reply.sent || reply.raw.destroyed) return next();
+          const refusal = memory.add(tenantId, chunk.length);
+          if (!refusal) {
+            held += chunk.length;
+            return void pass(chunk, next);
+          }
+          // The parser keeps waiting for an end that never comes; the response has left without it.
+          payload.unpipe(counted);
+          leaveUnread(raw, reply.raw, clock);
+          sendError(reply, request.url, refusal);
+        },
+        flush(next) {
+          if (arriving) request.reading = arriving.end();
+          next();
+        },
+      }),
+      // Fastify compares it with the declared length: the bytes themselves do not come to its parser.
+      { receivedEncodedLength: 0 },
+    );
+    void arriving?.refused.then(() => {
+      if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
+      // Its rest is read and dropped; the parser finds the fault at the end of what it gets.
+      payload.unpipe(counted);
+      raw.resume();
+      counted.receivedEncodedLength = Number(raw.headers['content-length']);
+      counted.end();
     });
     payload.once('error', (error) => counted.destroy(error));
     done(null, payload.pipe(counted));

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ToolError, isJsonObject, type JsonObject, type Principal } from '@toolfleet/contracts';
-import { bodyError } from '@toolfleet/contracts/json-text';
+import { bodyError, type JsonReading } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
-import { type BodyReader, SMALL_BYTES } from './body-reader.js';
+import { type BodyReader, SMALL_BYTES, THREAD_BYTES } from './body-reader.js';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
@@ -17,20 +17,15 @@ export function acceptJsonBodies(fastify: FastifyInstance, maxBodyBytes: number,
   fastify.removeAllContentTypeParsers();
   fastify.decorate('bodies', bodies);
   fastify.addContentTypeParser(JSON_TYPE, options, async (request: AuthenticatedRequest, body: Buffer) => {
-    if (body.length === 0) return undefined;
-    const reading = await fastify.bodies.read(tenantOf(request), body);
-    if (reading.fault !== undefined) throw bodyError(reading);
-    return reading.value;
+    const reading = await readBody(request, body);
+    if (reading?.fault !== undefined) throw bodyError(reading);
+    return reading?.value;
   });
-  fastify.addContentTypeParser(
-    '*',
-    options,
-    async (request: { headers: { 'content-type'?: string } }, body: Buffer) => {
-      if (body.length === 0) return undefined;
-      const sent = request.headers['content-type'];
-      throw invalid(`Content-Type must be application/json${sent === undefined ? '' : `, not '${sent}'`}`);
-    },
-  );
+  fastify.addContentTypeParser('*', options, async (request: FastifyRequest, body: Buffer) => {
+    if (body.length === 0 && !request.reading) return undefined;
+    const sent = request.headers['content-type'];
+    throw invalid(`Content-Type must be application/json${sent === undefined ? '' : `, not '${sent}'`}`);
+  });
 }
 
 declare module 'fastify' {
@@ -38,6 +33,16 @@ declare module 'fastify' {
     /** Reads the JSON bodies of this server. */
     bodies: BodyReader;
   }
+  interface FastifyRequest {
+    /** The body, if it was so large that it went to the thread; the bytes are empty then. */
+    reading?: Promise<JsonReading>;
+  }
+}
+
+/** The JSON body of a request; undefined if it has none. */
+export async function readBody(request: AuthenticatedRequest, bytes: Buffer): Promise<JsonReading | undefined> {
+  if (request.reading) return request.reading;
+  return bytes.length === 0 ? undefined : request.server.bodies.read(tenantOf(request), bytes);
 }
 
 /** Who sent a request: both entry points prove it before the body is read. */
@@ -67,6 +72,11 @@ export function carriesBody({ headers }: IncomingMessage): boolean {
 /** Whether the declared length is at most 64 KiB; also true for requests without a body. */
 export function isSmallBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BYTES;
+}
+
+/** Whether the declared length is that of a body for the thread; its chunks go there as they arrive. */
+export function isThreadBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) > THREAD_BYTES;
 }
 
 /**

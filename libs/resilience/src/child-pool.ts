@@ -57,6 +57,8 @@ interface WaitingJob {
 interface Child {
   process: ChildProcess;
   ready: boolean;
+  /** Whose job it did last. */
+  tenant?: string;
   /** The job that runs, or that waits for the child to start or load code. */
   busy?: { waiting: WaitingJob; id: number; stopTimer: CancelTimer };
   stopIdleTimer?: CancelTimer;
@@ -98,8 +100,9 @@ interface ChildPoolOptions {
  * exceeds its time or memory. A timer or worker thread would not be enough: a backtracking pattern blocks the event loop,
  * and a thread that runs out of memory may abort the whole process. Children start on demand, without environment, and stay
  * for a while. Tenants take turns, and the jobs of a tenant wait in order of arrival. One tenant uses at most all children but one,
- * so that a job of another tenant waits for no slow one. A pool of one child has only the turns: a job then waits for at most one
- * job of each other tenant.
+ * so that a job of another tenant waits for no slow one, and a tenant keeps the child that it had, so that it does not wait for the
+ * start of one that a job of another tenant has ended. A pool of one child has only the turns: a job then waits for at most one job of
+ * each other tenant.
  */
 export class ChildPool<Job extends object> {
   private readonly children = new Set<Child>();
@@ -143,15 +146,27 @@ export class ChildPool<Job extends object> {
 
   private dispatch(): void {
     while (!this.closed) {
-      const free = [...this.children].find((child) => !child.busy);
-      if (!free && this.children.size >= this.options.size) return;
+      const idle = [...this.children].filter(({ busy }) => !busy);
+      if (idle.length === 0 && this.children.size >= this.options.size) return;
       const waiting = this.queue.shift((tenant) => this.mayRun(tenant));
       if (!waiting) return;
-      const child = free ?? this.start();
+      const { tenant } = waiting.bounds;
+      const child = this.childFor(tenant, idle);
+      child.tenant = tenant;
       child.stopIdleTimer?.();
       child.busy = { waiting, id: this.nextId++, stopTimer: () => {} };
       if (child.ready) this.send(child);
     }
+  }
+
+  /**
+   * The child of a tenant's next job: the one that it had, else a new one while there is room. A tenant whose jobs are killed starts its
+   * children itself and leaves those of others alone.
+   */
+  private childFor(tenant: string, idle: readonly Child[]): Child {
+    const own = idle.find((child) => child.tenant === tenant);
+    if (own || this.children.size < this.options.size) return own ?? this.start();
+    return idle.find(({ ready }) => ready) ?? idle[0]!;
   }
 
   private mayRun(tenant: string): boolean {

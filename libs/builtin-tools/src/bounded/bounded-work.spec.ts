@@ -55,6 +55,18 @@ describe('bounded work', () => {
     },
   );
 
+  it('leaves the child of a tenant to it when jobs of another are killed', async () => {
+    work = new BoundedWork(clock, 2);
+    await run(SMALL, 'quiet');
+    const [own] = work['children'];
+    const flood = Array.from({ length: 3 }, () => run(BOMB, 'loud').catch(() => 'killed'));
+    expect(await flood[1]).toBe('killed');
+    expect(await run(SMALL, 'quiet')).toBe(1);
+    expect(work['children']).toContain(own);
+    work.close();
+    await Promise.all(flood);
+  });
+
   it('drops a job whose caller cancelled', async () => {
     work = new BoundedWork(clock, 1);
     const first = run(BOMB, 'a').catch(() => 'killed');

@@ -79,16 +79,18 @@ function toText(value: number | boolean): string {
 }
 
 /**
- * Parses JSON text that was sent as an argument. Its names and values count like those of a body.
+ * Parses JSON text that was sent as an argument; undefined when a number in it would lose digits. Its names and values count like those
+ * of a body.
  * @throws StepsExhausted or TextRefused before anything is parsed; SyntaxError, also for text that is nested too deep
  */
-export function parseArgument(text: string): Json {
+export function parseArgument(text: string): Json | undefined {
   const shape = jsonShape(Buffer.from(text));
   const excess = shapeExcess(shape);
   if (excess === 'depth') throw new SyntaxError(BODY_EXCESS.depth);
   if (excess) throw new TextRefused(BODY_EXCESS[excess].replace('The body', 'JSON text'));
   chargeText(shape.nodes, text.length);
-  return JSON.parse(text) as Json;
+  const parsed = JSON.parse(text) as Json;
+  return shape.longNumbers && inexactNumber(text) !== undefined ? undefined : parsed;
 }
 
 /**
@@ -102,7 +104,7 @@ export function parseStructure(value: Json, type: TypeName): Json | undefined {
   try {
     const parsed = parseArgument(text);
     const isWanted = type === 'array' ? Array.isArray(parsed) : isJsonObject(parsed);
-    return isWanted && inexactNumber(text) === undefined ? parsed : undefined;
+    return isWanted ? parsed : undefined;
   } catch (error) {
     if (error instanceof StepsExhausted) throw error;
     return undefined;

@@ -281,7 +281,7 @@ test.each<[string, JsonObject, Json]>([
     { items: { anyOf: names(100).map((name) => ({ required: [name] })) } },
     repeat(20_000, () => ({ k99: 1 })),
   ],
-  ['long texts', again(200, { minLength: 3 }), 'é'.repeat(4_000_000)],
+  ['long texts', again(200, { maxLength: 3_000_000 }), 'é'.repeat(4_000_000)],
   ['formats', again(200, { format: 'uri-reference' }), `/${'%20'.repeat(1_000_000)}`],
   ['patterns', again(200, { pattern: '^[a-z]+$' }), 'a'.repeat(1_000_000)],
   ['types', { items: { type: 'string' } }, repeat(100_000, () => 1)],

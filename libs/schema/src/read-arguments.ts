@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { countNodes, inexactNumber, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
+import { countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
 import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
@@ -236,7 +236,7 @@ function nestedIn(raw: JsonObject): JsonObject | undefined {
   if (others.length > 0) return undefined;
   if (typeof value !== 'string') return isJsonObject(value) ? value : undefined;
   try {
-    const parsed = inexactNumber(value) === undefined ? parseArgument(value) : null;
+    const parsed = parseArgument(value);
     return isJsonObject(parsed) && nestingDepth(parsed, MAX_ARGUMENT_DEPTH) <= MAX_ARGUMENT_DEPTH ? parsed : undefined;
   } catch (error) {
     if (error instanceof StepsExhausted) throw error;

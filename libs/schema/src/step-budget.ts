@@ -139,8 +139,8 @@ interface Price {
   base: number;
   /** For each member of an object, or item of an array. */
   member: number;
-  /** Whether the time grows with the length of a text. */
-  text: boolean;
+  /** How much of a text is read, in UTF-16 units; null for all of it. Part of a schema, so it must be a JSON value. */
+  text: number | null;
 }
 
 /** The variable of generated code that counts the collected errors. */
@@ -154,7 +154,7 @@ const meter: CodeKeywordDefinition = {
     const { base, member, text } = schema as Price;
     // Errors of types and of schemas `false` are not created by a keyword.
     if (it.allErrors) gen.code(_`${gen.scopeValue('func', { ref: limitErrors })}(${ERROR_COUNT})`);
-    if (member === 0 && !text) {
+    if (member === 0 && text === 0) {
       gen.code(_`${gen.scopeValue('func', { ref: chargeSteps })}(${base})`);
       return;
     }
@@ -179,10 +179,10 @@ export function addMeter(ajv: Ajv): void {
   ajv.addKeyword(meter);
 }
 
-function chargeFor(base: number, member: number, text: boolean, value: Json): void {
+function chargeFor(base: number, member: number, text: number | null, value: Json): void {
   let steps = base;
   if (typeof value === 'string') {
-    if (text) steps += value.length >> TEXT_SHIFT;
+    steps += Math.min(value.length, text ?? value.length) >> TEXT_SHIFT;
   } else if (member > 0 && typeof value === 'object' && value !== null) {
     steps += member * (Array.isArray(value) ? value.length : Object.keys(value).length);
   }
@@ -240,8 +240,21 @@ function priceOf(node: JsonObject): Price {
   return {
     base: 1 + Math.floor(lookups / LOOKUPS_PER_STEP) + formatSteps(node['format']),
     member,
-    text: ['minLength', 'maxLength', 'format', 'enum', 'const'].some((keyword) => node[keyword] !== undefined),
+    text: textOf(node),
   };
+}
+
+/** `minLength` and `maxLength` stop at twice their limit (`boundKeywords`), and texts of other lengths than an allowed one are not compared. */
+function textOf(node: JsonObject): number | null {
+  if (node['format'] !== undefined) return null;
+  let read = 0;
+  for (const keyword of ['minLength', 'maxLength'] as const) {
+    const limit = node[keyword];
+    if (typeof limit === 'number') read = Math.max(read, 2 * limit);
+  }
+  for (const keyword of ['enum', 'const'] as const)
+    if (node[keyword] !== undefined) read = Math.max(read, JSON.stringify(node[keyword]).length);
+  return read;
 }
 
 function formatSteps(format: Json | undefined): number {

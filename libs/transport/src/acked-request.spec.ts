@@ -155,6 +155,18 @@ describe('the ack-first hop', () => {
     awake.end();
   });
 
+  it('waits longer for the acknowledgement of a large message', async () => {
+    const sentAt: number[] = [];
+    const silent = await responder('y.large', (received) => {
+      sentAt.push(performance.now());
+      if (sentAt.length === 2) received.respond('{"ok":true}');
+    });
+    const large = message('large', { text: 'x'.repeat(500_000) });
+    expect(await client.requestAcked('y.large', large, { bumpFence, timeoutMs: 30_000 })).toEqual({ ok: true });
+    expect(sentAt[1]! - sentAt[0]!).toBeGreaterThan(500);
+    silent.end();
+  });
+
   it('goes to another member when the one that accepted it stops reporting', async () => {
     const gone = await responder('x.follow', (received) => {
       ack(received);

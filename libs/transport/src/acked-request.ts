@@ -1,8 +1,8 @@
 /**
  * The caller's side of the exec hop. A queue group keeps choosing a member that hangs, so a missing executor must be noticed long
- * before the deadline: every send waits 250 ms for an acknowledgement (a result counts as one), then the message goes to the group
- * again with a raised fence. Raising the fence is refused once a member has claimed a non-idempotent call; then the caller can only
- * wait. Each send has its own reply token, so the fence of a late reply is known: with a journal an older fence can no longer finish
+ * before the deadline: every send waits 250 ms (longer for a large message) for an acknowledgement (a result counts as one), then the
+ * message goes to the group again with a raised fence. Raising the fence is refused once a member has claimed a non-idempotent call; then
+ * the caller can only wait. Each send has its own reply token, so the fence of a late reply is known: with a journal an older fence can no longer finish
  * and its replies are dropped; without one the call is idempotent and any result is good. A call whose executor promises to report
  * (`silentMs`) also goes to the group again when the reports stop.
  */
@@ -21,6 +21,8 @@ import { noResponders, subjectClass, type ClientInternals, type PendingRequest }
 
 /** Wait for an acknowledgement before the message is sent again; a healthy executor acknowledges in about 1 ms. */
 const ACK_TIMEOUT_MS = 250;
+/** Longer by this for each KiB of a message: it is transferred and parsed before it is acknowledged, and so is each copy. */
+const ACK_MS_PER_KIB = 1;
 /** Larger results are parsed in turns of their tenants. Errors are smaller. */
 const LARGE_REPLY = 256 * 1024;
 
@@ -58,6 +60,7 @@ export class AckedRequest implements PendingRequest {
   readonly #deadlineAt: number;
   readonly #fences = new Map<string, number>();
   #state: AckState;
+  #ackTimeoutMs = ACK_TIMEOUT_MS;
   #onAbort: (() => void) | undefined;
 
   constructor(
@@ -71,7 +74,7 @@ export class AckedRequest implements PendingRequest {
   ) {
     this.#state = { kind: 'sent', fence: message.fence, acked: false };
     this.#deadlineAt = client.clock.monotonic() + remainingMs;
-    this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + ACK_TIMEOUT_MS);
+    this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + this.#ackTimeoutMs);
     const { signal } = options;
     if (signal) {
       this.#onAbort = () => this.#abandon(new ToolError('CANCELLED', { cause: signal.reason }));
@@ -87,7 +90,10 @@ export class AckedRequest implements PendingRequest {
     const token = this.client.pending.add(this);
     this.#fences.set(token, fence);
     try {
-      this.client.link.publish(this.subject, encode(message), {
+      const body = encode(message);
+      this.#ackTimeoutMs = ACK_TIMEOUT_MS + ACK_MS_PER_KIB * (body.length >> 10);
+      this.#wait();
+      this.client.link.publish(this.subject, body, {
         reply: this.client.replySubject(token),
         headers: this.client.headers(remainingMs, {
           [HEADERS.callId]: message.call_id,
@@ -176,10 +182,15 @@ export class AckedRequest implements PendingRequest {
   #advance(event: AckEvent): void {
     const before = this.#state;
     this.#state = advance(before, event, this.message.journalled);
-    const { kind } = this.#state;
-    const waitMs = kind === 'sent' ? ACK_TIMEOUT_MS : kind === 'held' ? this.options.silentMs : undefined;
-    this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + (waitMs ?? Number.POSITIVE_INFINITY));
+    this.#wait();
     if (this.#state.acked && !before.acked) this.options.onAck?.();
+  }
+
+  /** Begins to wait for what the state expects next. */
+  #wait(): void {
+    const { kind } = this.#state;
+    const waitMs = kind === 'sent' ? this.#ackTimeoutMs : kind === 'held' ? this.options.silentMs : undefined;
+    this.dueAt = Math.min(this.#deadlineAt, this.client.clock.monotonic() + (waitMs ?? Number.POSITIVE_INFINITY));
   }
 
   /** Gives up, and tells executors to stop the work. */

@@ -353,6 +353,8 @@ describe('reference pages', () => {
       definitionAnnounce: 'published when the registry starts: sources announce again',
       sourceList: 'sources of tools, with their last look',
       sourceRefresh: 'looks at a source now',
+      sourceInspect: 'what a URL or a document would give as a source',
+      sourceAllow: 'lets a local fleet connect to origins',
       toolsetGet: 'one version of a toolset, as a tenant uses it',
       toolsetList: 'toolsets of a tenant or of all',
       toolsetShow: 'one toolset with its history',

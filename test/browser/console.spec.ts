@@ -294,6 +294,31 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await row.waitFor({ state: 'detached' });
   });
 
+  it('adds a source after it has shown what is there', async () => {
+    const tab = await tabOf(fleet.adminKey);
+    const { page } = tab;
+    await tab.go('sources', 'Sources');
+    await page.getByRole('link', { name: 'Add a source' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Add a source' }).waitFor();
+    const place = page.getByLabel('URL, or the text of an OpenAPI document');
+    await place.fill('http://127.0.0.1:2/openapi.json');
+    await page.getByRole('button', { name: 'Inspect' }).click();
+    await page.getByRole('alert').filter({ hasText: 'The fleet may not connect to http://127.0.0.1:2' }).waitFor();
+    await place.fill(`${server.origin}/mcp`);
+    await page.getByRole('button', { name: 'Inspect' }).click();
+    await page.getByRole('heading', { name: 'MCP server with 1 tools' }).waitFor();
+    await page.getByLabel('Name').fill('added');
+    expect(await page.getByLabel('Prefix of its tools').inputValue()).toBe('added');
+    expect(await tab.accessibilityFaults()).toEqual([]);
+    await page.getByRole('button', { name: 'Add source' }).click();
+    await page
+      .getByRole('link', { name: /^added_/ })
+      .first()
+      .click();
+    await page.getByRole('heading', { level: 1, name: /^added_/ }).waitFor();
+    await fleet.ask({ method: 'DELETE', path: '/api/v1/sources/mcp/added' });
+  });
+
   it('makes a toolset, shows what it selects, returns to a version and removes it', async () => {
     const listedIn = async (toolset: string) =>
       (await fleet.ask({ path: `/api/v1/tools?toolset=${toolset}` })).body.map(({ name }: { name: string }) => name);

@@ -681,6 +681,41 @@ describe('sources of tools', () => {
       ).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });
   });
 
+  it('are inspected before they are registered', async () => {
+    const inspect = async (body: object) => (await fleet.ask({ path: '/api/v1/sources/inspect', body })).body;
+    expect(await inspect({ url: `${crm.origin}/mcp` })).toMatchObject({
+      kind: 'mcp',
+      tool_count: 1,
+      tools: [{ name: 'find', description: 'Finds a person' }],
+      blocked: [],
+    });
+    const paths = { '/pets': { get: { operationId: 'listPets', summary: 'All pets', responses: {} } } };
+    const document = {
+      openapi: '3.1.0',
+      info: { title: 'Pets', version: '1' },
+      servers: [{ url: 'http://127.0.0.1:2' }],
+      paths,
+    };
+    expect(await inspect({ document: JSON.stringify(document) })).toMatchObject({
+      kind: 'openapi',
+      tools: [{ name: 'listPets' }],
+      blocked: ['http://127.0.0.1:2'],
+    });
+    expect(await inspect({ document: '{}' })).toMatchObject({
+      kind: null,
+      faults: [expect.stringContaining('openapi')],
+    });
+    expect(await inspect({ url: 'http://127.0.0.1:2/mcp' })).toMatchObject({
+      kind: null,
+      blocked: ['http://127.0.0.1:2'],
+    });
+    expect(await inspect({})).toMatchObject({ code: 'REQUEST_INVALID' });
+    // Only the fleet of npm start takes origins over its API.
+    const allow = { path: '/api/v1/sources/allow', body: { origins: ['http://127.0.0.1:2'] } };
+    expect((await fleet.ask({ ...allow, ...operator() })).body.error).toContain('EGRESS_ALLOWED_ENDPOINTS');
+    expect((await fleet.ask(allow)).status).toBe(403);
+  });
+
   it('show and release what a look quarantined', async () => {
     crm.describe('Finds a person and sends a copy elsewhere');
     expect((await refreshCrm()).body).toMatchObject({

@@ -35,6 +35,7 @@ import { SourceEndpoint } from './source.endpoint.js';
 import { SourceStore } from './source-store.js';
 import { FleetSources, SOURCE_FAULT } from './sources/fleet-sources.js';
 import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
+import { SourceInspector } from './sources/source-inspector.js';
 import { McpSource } from './sources/mcp.source.js';
 import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
 import { OpenApiConversions } from './sources/openapi-convert.js';
@@ -194,6 +195,12 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     sources,
     toolsets,
     new SourceStatuses(store, catalog, () => sources.declared),
+    new SourceInspector({
+      validate: (message) => openapi.validate(message),
+      discover: (message, timeoutMs) => nats.ask(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      egress,
+    }),
+    allowedEndpoints,
     openapi,
     mcp,
     new OpenApiSeal(openApiSealFor),

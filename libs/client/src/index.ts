@@ -46,6 +46,7 @@ export type {
   ShownToolset,
   SlotStatus,
   SourceState,
+  SourceInspection,
   SourceStatus,
   ToolKind,
   ToolLimit,

@@ -37,6 +37,8 @@ export const SUBJECTS = {
   definitionAnnounce: 'registry.definition.announce',
   sourceList: 'registry.source.list',
   sourceRefresh: 'registry.source.refresh',
+  sourceInspect: 'registry.source.inspect',
+  sourceAllow: 'registry.source.allow',
   quarantineList: 'registry.quarantine.list',
   quarantineApprove: 'registry.quarantine.approve',
   quarantineReject: 'registry.quarantine.reject',

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FakeClock } from '@toolfleet/testing';
@@ -39,6 +39,15 @@ it('starts without the file and follows its changes', async () => {
   expect(allowed()).toEqual(['http://localhost']);
   await write(`${A}\n${B} # mine\n\n# none\n`, [A, B, 'http://localhost']);
   await write(`${B}\n`, [B, 'http://localhost']);
+});
+
+it('adds origins to the file on request', async () => {
+  await write(`${A} # no line end`, [A, 'http://localhost']);
+  expect(await endpoints.allow([`${B}/`, A])).toEqual([B, A]);
+  expect(allowed()).toEqual([A, B, 'http://localhost']);
+  expect(readFileSync(file, 'utf8')).toBe(`${A} # no line end\n${B}\n`);
+  await expect(endpoints.allow([`${B}/path`])).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  rmSync(file);
 });
 
 it('keeps what was allowed when a line is not an origin', async () => {

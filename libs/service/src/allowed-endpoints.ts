@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { appendFile, readFile } from 'node:fs/promises';
+import { ToolError } from '@toolfleet/contracts';
 import { endpointOrigin } from '@toolfleet/egress/rules';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
@@ -44,6 +45,24 @@ export class AllowedEndpoints implements LifecycleComponent {
     this.stopped = true;
     this.cancel();
     return Promise.resolve();
+  }
+
+  /**
+   * Adds origins to the file, from which other services read them within a second.
+   * @returns them in canonical form
+   * @throws ToolError REQUEST_INVALID for an invalid origin, and without a file
+   */
+  async allow(origins: readonly string[]): Promise<string[]> {
+    const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
+    if (file === undefined) throw new ToolError('REQUEST_INVALID', { message: 'EGRESS_ENDPOINTS_FILE is not set' });
+    const canonical = [...new Set(origins.map(endpointOrigin))];
+    const added = canonical.filter((origin) => !this.has(origin));
+    if (added.length > 0) {
+      const before = await readFile(file, 'utf8').catch(() => '');
+      await appendFile(file, `${before === '' || before.endsWith('\n') ? '' : '\n'}${added.join('\n')}\n`);
+      await this.read(file);
+    }
+    return canonical;
   }
 
   /** A file that cannot be read, or a line that is not an origin, is a fault and keeps what was allowed before. A missing file is an empty one. */

@@ -1,4 +1,5 @@
 import {
+  type JsonObject,
   type NewKey,
   type NewWebhook,
   type QuarantinedTool,
@@ -6,6 +7,7 @@ import {
   ToolfleetClient,
   type ToolsetSpec,
 } from '@toolfleet/client';
+import { toPlace } from '../views/source-registration.js';
 
 const CALL_TIMEOUT_MS = 125_000;
 /** The registry reads a document or asks a server. */
@@ -68,6 +70,13 @@ export class ConsoleApi {
       ...ofSource(id),
       timeoutMs: REGISTER_TIMEOUT_MS,
     });
+  /** What a URL or the text of a document would give. Registers nothing. */
+  inspectSource = (place: string) =>
+    this.#client.request('POST /api/v1/sources/inspect', { body: toPlace(place), timeoutMs: REGISTER_TIMEOUT_MS });
+  /** Lets the fleet that `npm start` runs connect to origins. */
+  allowOrigins = (origins: string[]) => this.#client.request('POST /api/v1/sources/allow', { body: { origins } });
+  registerSource = (kind: 'openapi' | 'mcp', body: JsonObject) =>
+    this.#client.request(`POST /api/v1/sources/${kind}`, { body, timeoutMs: REGISTER_TIMEOUT_MS });
   removeSource = (id: string) => this.#client.request('DELETE /api/v1/sources/{kind}/{name}', ofSource(id));
   toolsets = (signal?: AbortSignal) => this.#client.request('GET /api/v1/toolsets', { signal });
   /** One toolset with its tools, in a version or the latest. */

@@ -5,8 +5,11 @@ import { useSigned } from '../session.js';
 import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Facts, Head, Loaded, type Tone } from '../ui/components.js';
 import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
+import { AddSourceView } from './add-source.js';
 
 const EVERY_MS = 10_000;
+/** Item of the form; ids of sources have a slash. */
+const ADD = 'add';
 
 const STATES: Readonly<Record<SourceState, readonly [Tone, string]>> = {
   ok: ['good', 'ok'],
@@ -19,6 +22,7 @@ const STATES: Readonly<Record<SourceState, readonly [Tone, string]>> = {
 
 /** Where tools come from: every source, or one with its tools. */
 export function SourcesView({ item }: { item: string | undefined }) {
+  if (item === ADD) return <AddSourceView />;
   return item === undefined ? <SourceList /> : <SourceDetail key={item} id={item} />;
 }
 
@@ -31,13 +35,16 @@ function SourceList() {
         title="Sources"
         about={`Where the tools ${me.operator ? 'of every tenant' : `of ${me.tenant_id}`} come from, and when they were last read.`}
       >
+        <a className="button primary" href={toAddress('sources', ADD)}>
+          Add a source
+        </a>
         <button onClick={query.refresh}>Refresh</button>
       </Head>
       <section className="card">
         <Loaded query={query}>
           {(sources) =>
             sources.length === 0 ? (
-              <Empty>No sources of your own. Register one with fleetctl sources add.</Empty>
+              <Empty>No sources of your own. Add one here, or with fleetctl sources add.</Empty>
             ) : (
               <table className="table">
                 <caption className="visually-hidden">Sources of tools</caption>

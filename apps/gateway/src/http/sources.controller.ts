@@ -3,6 +3,7 @@ import { isJsonObject, isToolError, ToolError, type Json, type Principal } from 
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { NatsClient } from '@toolfleet/transport';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
@@ -39,6 +40,27 @@ export class SourceRegistrations {
   }
 }
 
+/** Lets the fleet that `npm start` runs connect to origins. In any other, what it may connect to is a setting. */
+export class EgressPermissions {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly isLocal: boolean,
+    private readonly logger: Pick<Logger, 'info'>,
+  ) {}
+
+  /** @throws ToolError REQUEST_INVALID; PERMISSION_DENIED for a fleet that npm start does not run */
+  async allow({ tenantId, userId, keyId }: Principal, origins: string[]): Promise<{ origins: string[] }> {
+    if (!this.isLocal)
+      throw new ToolError('PERMISSION_DENIED', {
+        message:
+          'Only a fleet that npm start runs takes origins over its API; set EGRESS_ALLOWED_ENDPOINTS of its services',
+      });
+    const caller = { tenant_id: tenantId, user_id: userId, key_id: keyId };
+    this.logger.info({ audit: CHAINED, ...caller, origins }, 'origins allowed');
+    return askService(this.nats, SUBJECTS.sourceAllow, { origins });
+  }
+}
+
 /** Registration as in Shannon: a refused source is HTTP 200 with `success: false`. */
 @Controller()
 export class ShannonSourcesController {
@@ -72,6 +94,7 @@ export class SourcesController {
     private readonly sources: SourceRegistrations,
     private readonly nats: NatsClient,
     private readonly auth: RegisterAuth,
+    private readonly egress: EgressPermissions,
   ) {}
 
   @Serves('POST /api/v1/sources/mcp')
@@ -82,6 +105,19 @@ export class SourcesController {
   @Serves('POST /api/v1/sources/openapi')
   async openapi(@Body() body: unknown, @Req() http: HttpRequest) {
     return requireTools('SPEC_INVALID', await this.sources.register(SUBJECTS.openapiRegister, http, body));
+  }
+
+  @Serves('POST /api/v1/sources/inspect')
+  async inspect(@Input() { body }: RouteInput<'POST /api/v1/sources/inspect'>, @Req() http: HttpRequest) {
+    await this.auth.admit(http);
+    if ((body.url === undefined) === (body.document === undefined))
+      throw new ToolError('REQUEST_INVALID', { message: 'Send url or document', details: { fields: ['url'] } });
+    return askService(this.nats, SUBJECTS.sourceInspect, body, REGISTER_TIMEOUT_MS);
+  }
+
+  @Serves('POST /api/v1/sources/allow')
+  allow(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/sources/allow'>) {
+    return this.egress.allow(caller, body.origins);
   }
 
   /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */

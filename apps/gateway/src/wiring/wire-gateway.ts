@@ -38,6 +38,7 @@ import type { GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
 import { FleetRoles } from '../http/roles.controller.js';
+import { EgressPermissions } from '../http/sources.controller.js';
 import { SignIn } from '../http/sign-in.controller.js';
 import { IdentityPages } from '../server/identity-pages.js';
 import { BodyReader } from '../server/body-reader.js';
@@ -335,6 +336,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.finishedCalls,
       fleet.bodies,
       fleet.ruleTests,
+      new EgressPermissions(nats, settings.TOOLFLEET_LOCAL, host.logger),
       new SignIn(nats, signIn, address),
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),

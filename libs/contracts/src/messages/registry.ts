@@ -13,7 +13,15 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import type { PendingApproval, QuarantinedTool, RefusedTool, SourceStatus } from '../resources/sources.js';
+import {
+  SOURCE_ORIGINS,
+  SOURCE_PLACE,
+  type PendingApproval,
+  type QuarantinedTool,
+  type RefusedTool,
+  type SourceInspection,
+  type SourceStatus,
+} from '../resources/sources.js';
 import type { McpRevision, RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
 import type { SourceAuth } from '../user-auth.js';
@@ -133,6 +141,18 @@ export interface SourceListReply {
 export const SOURCE_REFRESH = record({ source: SOURCE });
 export type SourceRefresh = Value<typeof SOURCE_REFRESH>;
 export type SourceRefreshReply = SourceStatus;
+
+/** `registry.source.inspect`: what a URL or a document would give as a source. Nothing is registered. */
+export const SOURCE_INSPECT = record({ ...SOURCE_PLACE, tenant: maybe(LINE) });
+export type SourceInspect = Value<typeof SOURCE_INSPECT>;
+export type SourceInspectReply = SourceInspection;
+
+/** `registry.source.allow`: lets the fleet of `npm start` connect to origins, by its file of allowed endpoints. */
+export const SOURCE_ALLOW = record(SOURCE_ORIGINS);
+export type SourceAllow = Value<typeof SOURCE_ALLOW>;
+export interface SourceAllowReply {
+  origins: string[];
+}
 
 /** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
 const QUARANTINE_QUERY = record({ source: maybe(SOURCE) });

@@ -23,6 +23,8 @@ interface Requests {
   [SUBJECTS.definitionRetire]: [registry.DefinitionRetire, registry.DefinitionRetireReply];
   [SUBJECTS.sourceList]: [registry.SourceListRequest, registry.SourceListReply];
   [SUBJECTS.sourceRefresh]: [registry.SourceRefresh, registry.SourceRefreshReply];
+  [SUBJECTS.sourceInspect]: [registry.SourceInspect, registry.SourceInspectReply];
+  [SUBJECTS.sourceAllow]: [registry.SourceAllow, registry.SourceAllowReply];
   [SUBJECTS.quarantineList]: [registry.QuarantineList, registry.QuarantineListReply];
   [SUBJECTS.quarantineApprove]: [registry.QuarantineApprove, registry.QuarantineApproveReply];
   [SUBJECTS.quarantineReject]: [registry.QuarantineReject, registry.QuarantineRejectReply];

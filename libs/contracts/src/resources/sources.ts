@@ -218,6 +218,32 @@ const VALIDATED = record({
 });
 export type OpenApiValidateReply = Value<typeof VALIDATED>;
 
+/** What is inspected: the URL of a document or an MCP server, or the text of a document. */
+export const SOURCE_PLACE = {
+  url: maybe(text('Of an OpenAPI document or an MCP server', { pattern: '^https?://[^\\s]+$', maxLength: 2_000 })),
+  document: maybe(text('Text of an OpenAPI document, instead of a URL')),
+};
+export const SOURCE_ORIGINS = {
+  origins: list(text(undefined, { maxLength: 300 }), 'Such as http://127.0.0.1:4010', { minItems: 1, maxItems: 20 }),
+};
+const SOURCE_INSPECTION = named(
+  'SourceInspection',
+  record(
+    {
+      kind: nullable(choice(['openapi', 'mcp']), 'Null: neither, or it cannot be reached'),
+      needs_credential: flag('It asks for a credential before it shows its tools'),
+      tools: list(record({ name: text('Operation id, or name at the server'), description: text() }), 'The first 200'),
+      tool_count: integer(),
+      faults: list(text(), 'Why there are no tools, or fewer'),
+      notes: list(text(), 'Warnings about the document'),
+      blocked: list(text(), 'Origins that the egress guard refuses'),
+    },
+    'What a URL or document would give as a source',
+  ),
+);
+/** What a URL or document would give as a source. */
+export type SourceInspection = Value<typeof SOURCE_INSPECTION>;
+
 const REFUSALS = ['SPEC_INVALID', 'SOURCE_REFUSED', 'TOOL_NAME_CONFLICT', 'DEADLINE_EXCEEDED'] as const;
 const SOURCE_PATH = { kind: choice(KINDS), name: text('Name of the source, name@tenant for one of another tenant') };
 const OWNER = record({
@@ -255,6 +281,26 @@ export const SOURCE_ROUTES = {
     example: MCP_EXAMPLE,
     answers: { 201: answer('Registered', MCP_REGISTERED) },
     errors: REFUSALS,
+  },
+  'POST /api/v1/sources/inspect': {
+    id: 'inspectSource',
+    tag: 'sources',
+    access: 'registrar',
+    summary: 'Finds out what a URL or a document is, with its tools and faults, and registers nothing',
+    body: closed(SOURCE_PLACE),
+    example: { url: 'https://pets.example.com/openapi.json' },
+    answers: { 200: answer('What was found', SOURCE_INSPECTION) },
+    errors: ['DEADLINE_EXCEEDED'],
+  },
+  'POST /api/v1/sources/allow': {
+    id: 'allowOrigins',
+    tag: 'sources',
+    access: 'operate_fleet',
+    summary:
+      'Lets the fleet that `npm start` runs connect to origins; for any other fleet its operator sets EGRESS_ALLOWED_ENDPOINTS',
+    body: closed(SOURCE_ORIGINS),
+    example: { origins: ['http://127.0.0.1:4010'] },
+    answers: { 200: answer('Allowed; services notice within a second', record({ origins: list(text()) })) },
   },
   'GET /api/v1/sources/{kind}/{name}': {
     id: 'getSource',

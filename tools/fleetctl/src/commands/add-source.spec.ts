@@ -123,7 +123,6 @@ describe('sources add <url|file>', () => {
 
   it('lets a fleet of this machine connect to it, and waits until it does', async () => {
     const state = join(folder, 'state');
-    const allowed = join(state, 'allowed-endpoints');
     await mkdir(state, { recursive: true });
     await writeFile(join(state, 'local.json'), JSON.stringify({ url, api_key: 'local' }));
     let refusals = 0;
@@ -133,11 +132,13 @@ describe('sources add <url|file>', () => {
         ? { status: 400, body: { error: 'Refused by the egress guard', code: 'SPEC_INVALID' } }
         : { status: 201, body: { message: 'Registered 1 operations' } };
     });
+    routes.set('POST /api/v1/sources/allow', ({ body }) => ({ status: 200, body }));
     const local = { env: { TOOLFLEET_STATE_DIR: state } };
     const first = await run(['sources', 'add', file], local);
     expect(first).toMatchObject({ code: 1, error: expect.stringContaining('--allow lets the fleet') });
     expect(await run(['sources', 'add', '--allow', file], local)).toMatchObject({ code: 0 });
-    expect([refusals, await readFile(allowed, 'utf8')]).toEqual([4, `${origin}\n`]);
+    expect(refusals).toBe(4);
+    expect(seen.find(({ path }) => path === '/api/v1/sources/allow')?.body).toEqual({ origins: [origin] });
   });
 
   it('starts a command once, declares it where npm start runs the fleet, and waits for its tools', async () => {

@@ -1,5 +1,5 @@
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, extname, join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, extname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RouteAnswer, SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
@@ -57,7 +57,7 @@ export async function addSource(context: CommandContext, words: readonly string[
   const visibility = optionValue(line, 'visibility');
   if (visibility !== undefined) body['visibility'] = visibility;
   Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
-  const waitMs = hasSwitch(line, 'allow') ? allow(gateway(), wanted.origins) : 0;
+  const waitMs = hasSwitch(line, 'allow') ? await allow(gateway(), wanted.origins) : 0;
   return showAdded(context, { name, ...(await register(gateway(), wanted, body, waitMs)) });
 }
 
@@ -140,33 +140,20 @@ function toName(text: string, where: string): string {
   return name;
 }
 
-/**
- * Allows origins in the file of the fleet that `npm start` runs here.
- * @returns how long the fleet may take to notice; 0 if they were allowed before
- */
-function allow({ connection }: Gateway, origins: readonly string[]): number {
-  if (!isLocal(connection))
+/** Lets the fleet that `npm start` runs connect to origins. @returns how long its services may take to notice */
+async function allow(gateway: Gateway, origins: readonly string[]): Promise<number> {
+  if (!isLocal(gateway.connection))
     throw new CliError(
       '--allow is for the fleet that npm start runs here; ask the operator of another one',
       EXIT.usage,
     );
-  const file = join(dirname(connection.from), 'allowed-endpoints');
-  const known = new Set(readText(file).split('\n'));
-  const added = origins.filter((origin) => !known.has(origin));
-  if (added.length > 0) appendFileSync(file, `${added.join('\n')}\n`);
-  return added.length > 0 ? ALLOWED_WITHIN_MS : 0;
+  if (origins.length === 0) return 0;
+  await gateway.request('POST /api/v1/sources/allow', { body: { origins: [...origins] } });
+  return ALLOWED_WITHIN_MS;
 }
 
 /** Whether `npm start` runs the fleet on this machine, which wrote where it is. */
 const isLocal = ({ from }: Connection): boolean => basename(from) === 'local.json';
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
-  }
-}
 
 /** Registers a source, again and again for a while if the fleet still refuses its address. */
 async function register(

@@ -9,7 +9,7 @@
 import { connect, headers as natsHeaders } from 'nats';
 import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
@@ -159,15 +159,17 @@ async function everyPath(root, fleet, upstreamPid) {
 async function measured(ways) {
   for (const way of Object.values(ways)) await way(32, WARM_UP_SECONDS);
   const rounds = [];
+  const loads = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const seen = {};
+    loads.push(Number(loadavg()[0].toFixed(1)));
     for (const connections of CONNECTIONS) {
       for (const [name, way] of Object.entries(ways))
         (seen[name] ??= {})[connections] = await way(connections, SECONDS);
     }
     rounds.push(seen);
   }
-  return rounds;
+  return { rounds, loads };
 }
 
 function httpWay({ url, headers = {}, bodyOf, good, processes }) {
@@ -226,8 +228,8 @@ async function untilListed({ url, api_key: key }) {
   }
 }
 
-/** Medians over the rounds; ratios are of the same round. Prints two tables. */
-function report(rounds) {
+/** Medians over the rounds; ratios are of the same round. Prints the load averages before the rounds, and two tables. */
+function report({ rounds, loads }) {
   const median = (read) => medianWithSpread(rounds.map(read)).median;
   const names = Object.keys(rounds[0]);
   const rows = names.flatMap((name) =>
@@ -254,8 +256,9 @@ function report(rounds) {
       };
     }),
   );
+  console.log(`load averages: ${loads.join(', ')}\n`);
   print(rows);
-  return { name: 'paths', rows };
+  return { name: 'paths', loads, rows };
 }
 
 const cpuOf = ({ cpu_us_per_call: cpu }) => Object.values(cpu).reduce((sum, one) => sum + one, 0);

@@ -31,14 +31,19 @@ export function describeDeclaredFleet({
     const folder = mkdtempSync(join(tmpdir(), 'toolfleet-declared-'));
     const example = join(folder, 'example');
     let secret = SECRET;
-    const fleetctl = async (...argv: string[]) => {
+    const fleetctl = (...argv: string[]) => run(fleet().adminKey, argv);
+    const run = async (key: string, argv: string[]) => {
       let [out, error] = ['', ''];
       const terminal = terminalOn({
         out: (text) => void (out += String(text)),
         error: (text) => void (error += text),
         readInput: () => Promise.resolve(''),
       });
-      return { code: await main(argv, terminal, { env: environment(), cwd: folder }), out, error };
+      return {
+        code: await main(argv, terminal, { env: { ...environment(), TOOLFLEET_API_KEY: key }, cwd: folder }),
+        out,
+        error,
+      };
     };
     const environment = (): Record<string, string> => ({
       TOOLFLEET_URL: fleet().url(),
@@ -178,6 +183,32 @@ export function describeDeclaredFleet({
       expect(await get('/api/v1/webhooks')).toEqual([]);
       const keys: { client: string; toolset: string }[] = await get('/api/v1/keys');
       expect(keys.find(({ client }) => client === 'support-bot')).toMatchObject({ toolset: 'support' });
+    });
+
+    it('shares what an operator declares for all tenants, whose variables are those of the fleet', async () => {
+      const shared = join(folder, 'shared.yaml');
+      const entry = `{ url: "${server()}/mcp", headers: { X-Key: "\${UNKNOWN_HERE}" }, pin: refuse }`;
+      writeFileSync(
+        shared,
+        `declaration: shared\nvisibility: fleet\nmcp_servers: { all: ${entry} }\ntoolsets: { all: {} }\n`,
+      );
+      const operator = (...argv: string[]) => run(fleet().operatorKey, argv);
+      const refused = await fleetctl('apply', '-f', shared);
+      expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('operate_fleet') });
+      expect((await get('/api/v1/declarations')).map(({ name }: { name: string }) => name)).not.toContain('shared');
+      const made = await operator('apply', '-f', shared);
+      // The executor expands the variable, which the fleet does not have.
+      expect(made).toMatchObject({ code: 1, error: expect.stringContaining('UNKNOWN_HERE') });
+      expect(made.out).toContain('+ toolsets.all\n');
+      writeFileSync(shared, readFileSync(shared, 'utf8').replace('${UNKNOWN_HERE}', 'plain'));
+      expect((await operator('apply', '-f', shared)).out).toContain('+ mcp_servers.all\n');
+      expect((await operator('apply', '-f', shared, '--diff', '--prune')).code).toBe(0);
+      expect((await operator('export', '--visibility', 'fleet')).out).toMatch(
+        /^visibility: fleet\n[^]*X-Key: \$\{kept\}/m,
+      );
+      writeFileSync(shared, 'declaration: shared\nvisibility: fleet\n');
+      expect((await operator('apply', '-f', shared, '--prune')).out).toMatch(/^- toolsets\/all\n- mcp\/all\n/);
+      expect((await fleet().ask({ path: '/api/v1/declarations', key: fleet().operatorKey })).body).toEqual([]);
     });
 
     it('lets one of several applies at once begin', async () => {

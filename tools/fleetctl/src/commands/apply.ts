@@ -5,7 +5,7 @@ import { hasSwitch, optionValue } from '../command-line.js';
 import { readKinds } from '../declared/kinds.js';
 import { makePlan, toJson, type Step } from '../declared/plan.js';
 import { readDeclaredFleet } from '../declared/read-folder.js';
-import type { Gateway } from '../gateway.js';
+import { Refused, type Gateway } from '../gateway.js';
 import { jsonText, paint, plain, type Terminal } from '../terminal.js';
 
 /** A declaration is reserved for 10 minutes; no change begins in the last one. */
@@ -47,7 +47,8 @@ export const apply: Command = {
       revision: 0,
       owned: {},
     };
-    const kinds = await readKinds({ gateway, env: environment.env, tenant, files, owned: own.owned, isDiff });
+    const remark = (text: string) => terminal.error(`${plain(text)}\n`);
+    const kinds = await readKinds({ gateway, remark, env: environment.env, tenant, files, owned: own.owned, isDiff });
     const steps = await makePlan(kinds, own.owned, others);
     const wanted = steps.filter(({ action }) => prunes || (action !== 'remove' && action !== 'release'));
     const changes = wanted.filter(({ action, obstacle }) => action !== 'keep' || obstacle !== undefined);
@@ -102,6 +103,8 @@ async function applySteps(
       } catch (error) {
         if (!(error instanceof CliError) || error.exitCode === EXIT.connection || error.exitCode === INTERRUPTED)
           throw error;
+        // What was refused was not made; after any other failure it may be there.
+        if (step.action === 'add' && error instanceof Refused && error.status < 500) delete claimed[step.id];
         failures.push(`${step.path}: ${error.message}`);
       }
     }

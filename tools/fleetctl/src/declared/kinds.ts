@@ -6,6 +6,8 @@ import type { Gateway } from '../gateway.js';
 import type { Current, Kind, Wanted } from './resources.js';
 import { expandSecret, expandSource, isSameSecret, secretDigest } from './source-secrets.js';
 
+type Registered = Partial<Pick<SourceStatus, 'quarantined' | 'refused'>>;
+
 /** Where a declared fleet is applied. */
 export interface Target {
   gateway: Gateway;
@@ -15,6 +17,8 @@ export interface Target {
   files: FleetFiles;
   /** Nothing is sent, so secrets need not be known. */
   isDiff: boolean;
+  /** Takes what a person has to do after a change. */
+  remark(text: string): void;
   /** Notes by id, of this declaration. */
   owned: Readonly<Record<string, string>>;
 }
@@ -58,7 +62,12 @@ async function sources(target: Target): Promise<Kind> {
       put: async (before) => {
         if (isKept) return target.owned[before?.id ?? ''] ?? '';
         const body = { ...fields, name, visibility: files.visibility };
-        await gateway.request(`POST /api/v1/sources/${kind}`, { body });
+        const { quarantined = [], refused = [] }: Registered = await gateway.request(`POST /api/v1/sources/${kind}`, {
+          body,
+        });
+        for (const one of quarantined)
+          target.remark(`${one.name} awaits an approval: fleetctl approvals show ${one.name}`);
+        for (const one of refused) target.remark(`${path}: ${one.name} was refused: ${one.message}`);
         return secretDigest(secrets);
       },
     };

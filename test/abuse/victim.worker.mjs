@@ -30,7 +30,13 @@ try {
   do {
     const number = first + times.length;
     const from = performance.now();
-    const { status, text } = await post(body.replaceAll('%n', number));
+    const ask = () => post(body.replaceAll('%n', number));
+    let { status, text } = await ask();
+    // A client waits and asks again; both are part of its time.
+    while (status === 503) {
+      await sleep(betweenMs);
+      ({ status, text } = await ask());
+    }
     times.push(performance.now() - from);
     if (status !== 200 || !text.includes(expected.replaceAll('%n', number)))
       throw new Error(`the victim was answered ${status}: ${text.slice(0, 2_000)}`);

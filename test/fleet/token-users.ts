@@ -33,7 +33,7 @@ interface TokenUsers {
   kills: number;
 }
 
-/** Has users call until the time is over and each of them has succeeded after the last kill. */
+/** Has users call until the time is over and each of them has had a refresh, and a success after the last kill. */
 export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindings> {
   const { fleet, login, tool, source, redirectUri, users, seconds, pauseMs } = options;
   const found: TokenFindings = { calls: 0, crossed: [], reconnected: 0, others: {} };
@@ -71,7 +71,7 @@ export async function callAsTokenUsers(options: TokenUsers): Promise<TokenFindin
       found.calls += 1;
       if (answer?.status === 200 && answer.body.success) {
         if (answer.body.output !== `${name}@login`) found.crossed.push(`${name} got ${String(answer.body.output)}`);
-        isDone = wasCalm && performance.now() - from > seconds * 1_000;
+        isDone = wasCalm && login.refreshes.has(`${name}@login`) && performance.now() - from > seconds * 1_000;
       } else if (answer?.body?.code === 'AUTHORIZATION_REQUIRED') {
         if (await connect(name, key).catch(() => false)) found.reconnected += 1;
       } else

@@ -277,9 +277,9 @@ function conformance(name: string, make: MakeSubject): void {
 
       it('is charged for its rest when it expires; its calls then get their rows without an amount', async () => {
         const { store, outbox, advance } = await make();
-        await store.reserve('t', money(1_000), [lease(10, { leaseMs: 30 })]);
+        await store.reserve('t', money(1_000), [lease(10, { leaseMs: 1_000 })]);
         await store.settle('t', [draw('a', 3, 3)]);
-        await advance(60);
+        await advance(1_010);
         expect((await store.settle('t', [draw('b', 4, 4), draw('c', 4, 4)])).settled).toBe(2);
         await store.sweep('t');
         expect((await store.settle('t', [draw('d', 1, 1), draw('b', 4, 4), end(7)])).settled).toBe(1);

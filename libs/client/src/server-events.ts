@@ -34,12 +34,13 @@ function parseEvent(text: string): ServerEvent | undefined {
 /** Events of a response body. Leaving the loop closes the connection. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const parser = new EventParser();
-  const reader = body.pipeThrough<string>(new TextDecoderStream()).getReader();
+  const decoder = new TextDecoder();
+  const reader = body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      yield* parser.push(value);
+      yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {
     await reader.cancel().catch(() => undefined);

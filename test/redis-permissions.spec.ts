@@ -32,6 +32,7 @@ const KEYS: Record<string, string[]> = {
   '{i:hash}': ['gateway'],
   '{c:c1}': ['gateway', 'mcp-executor', 'openapi-executor', 'builtin-files', 'builtin-agent'],
   '{fleet}:tool-calls:wait': ['gateway'],
+  '{fleet}:declarations:acme': ['gateway'],
   '{fleet}:agent-runs:wait': ['gateway', 'builtin-agent'],
   '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],
@@ -63,6 +64,8 @@ const CHANNELS: Record<string, string[]> = {
 const NOT_KEYS = [
   // scopes of a budget, its shared leases, and faults of its messages
   ...['agent:', 'call:', 'day:', 'lease:', 'request:', 'task:', 'invalid:', 'unreadable:'],
+  // ids of limits of requests, whose keys begin with kl:
+  'address:',
   // fields of the record of a purge
   ...['done:', 'counts:', 'remaining:'],
   // who made a call, a field of its record

@@ -1,6 +1,6 @@
 /**
- * The Python client as a wheel: its own tests, generated models and the examples in Python, against a running fleet. Needs Python 3.10 and
- * packages from pip, and is skipped where they cannot be had; the workflow sets TEST_PYTHON, which makes that a failure.
+ * The Python client as a wheel: its own tests, generated models and the examples in Python, against a running fleet. Skipped where `npm test`
+ * found no Python with its packages; the workflow names one.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
@@ -11,14 +11,17 @@ import { promisify } from 'node:util';
 import { endChild } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it, type TestContext } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
-import { pythonWith, type PythonPackages } from '../fleet/python-packages.js';
 import { startScriptedModel } from '../fleet/scripted-model.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CLIENT = join(ROOT, 'clients/python');
-/** Dependencies of the client, its build and its tests. */
-const PACKAGES = ['httpx>=0.27', 'pydantic>=2.7', 'anyio>=4', 'hatchling>=1.26', 'pytest>=8'];
+/** As the set-up of `npm test` found them: tools/local/python-packages.mjs. */
+const {
+  TEST_PYTHON: python,
+  TEST_PYTHON_PACKAGES: packages = '',
+  TEST_PYTHON_MISSING: missing = 'needs the set-up of npm test',
+} = process.env;
 const run = promisify(execFile);
 
 /** `step` reports its progress, and which run it is. */
@@ -36,13 +39,11 @@ export default ({ defineTool, ok }) => defineTool({
 let folder: string;
 let fleet: TestFleet | undefined;
 let model: Awaited<ReturnType<typeof startScriptedModel>> | undefined;
-let python: PythonPackages | { missing: string };
 let wheel: string[];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'toolfleet-python-'));
-  python = await pythonWith(PACKAGES);
-  if ('missing' in python) return;
+  if (python === undefined) return;
   await mkdir(join(folder, 'plugins'), { mode: 0o700 });
   await writeFile(join(folder, 'plugins/step.tool.mjs'), STEP);
   [fleet, model] = await Promise.all([
@@ -77,9 +78,7 @@ async function installWheel() {
 }
 
 async function runPython(argv: string[], env: Record<string, string> = {}) {
-  if ('missing' in python) throw new Error(python.missing);
-  const { program, folder: packages = '' } = python;
-  return run(program, argv, {
+  return run(python!, argv, {
     cwd: folder,
     env: {
       PATH: process.env['PATH'],
@@ -96,7 +95,7 @@ async function runPython(argv: string[], env: Record<string, string> = {}) {
 
 const fleetEnv = () => ({ TOOLFLEET_URL: fleet!.url(), TOOLFLEET_API_KEY: fleet!.adminKey });
 function needPython({ skip }: TestContext) {
-  if ('missing' in python) skip(python.missing);
+  if (python === undefined) skip(missing);
 }
 
 it('the wheel has the package, its types and its licence', (context) => {

@@ -9,6 +9,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleFleet } from '../bundle.mjs';
 import { brokerPrograms } from './broker-programs.mjs';
+import { pythonPackages } from './python-packages.mjs';
 import { complain, say } from './steps.mjs';
 
 const SLOWEST_SHOWN = 10;
@@ -46,6 +47,8 @@ if (selection.length === 0 || selection.some((path) => path.startsWith('test')))
   env.TEST_FLEET_SERVICES = join(stateDir, 'services');
   await bundleFleet(env.TEST_FLEET_SERVICES);
 }
+if (selection.length === 0 || selection.some((path) => path.includes('python')))
+  Object.assign(env, await pythonPackages(ROOT));
 const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
 const projects = (process.env.TEST_PROJECTS ?? 'unit,e2e,integration').split(',');
 const [report, durationsFile] = ['test-report.json', 'test-durations.json'].map((name) => join(stateDir, name));

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { Transform, type TransformCallback } from 'node:stream';
+import { Transform, Writable, type TransformCallback } from 'node:stream';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
@@ -156,15 +156,24 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
     );
     void arriving?.refused.then(() => {
       if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
-      // Its rest is read and dropped; the parser finds the fault at the end of what it gets.
+      // Its rest is dropped, one chunk per turn; the parser finds the fault at the end of what it gets.
       payload.unpipe(counted);
-      raw.resume();
+      payload.pipe(droppedInTurns(() => fastify.bodies.turn(tenantId)));
       counted.receivedEncodedLength = Number(raw.headers['content-length']);
       counted.end();
     });
     payload.once('error', (error) => counted.destroy(error));
     done(null, payload.pipe(counted));
   });
+}
+
+/** Takes and drops chunks, one per turn. */
+function droppedInTurns(turn: () => Promise<void>): Writable {
+  const drop = async (next: () => void): Promise<void> => {
+    await turn();
+    next();
+  };
+  return new Writable({ write: (_chunk, _encoding, next) => void drop(next) });
 }
 
 /**

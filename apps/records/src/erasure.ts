@@ -5,7 +5,7 @@ export interface Owner {
   keyIds?: readonly string[] | undefined;
 }
 
-/** Tenants that are kept for a time of their own, one by one, and all others. */
+/** Tenants with their own retention, one by one, and all others. */
 export type Tenants = { only: string } | { except: readonly string[] };
 
 /** Ids of one statement. */

@@ -78,7 +78,7 @@ export class RedisKeyStore extends KeyStore {
   }
 }
 
-/** Revocation and last use have fields of their own. */
+/** Revocation and last use are separate fields. */
 const recordText = (key: ApiKeyRecord): string =>
   JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
 

@@ -46,7 +46,7 @@ export type BatchCalls = readonly (BatchItem | ToolUse | FunctionToolCall | Func
 /** The whole message of a model. Its texts are ignored. */
 export type ModelMessage = { role: string; [member: string]: unknown } | { object: 'response' };
 
-/** The result of a call, in its own shape: that of the provider for calls of Anthropic, Gemini and the Responses API, else a record. */
+/** The result of a call: in the provider's shape for calls of Anthropic, Gemini and the Responses API, else a record. */
 export type ResultOf<Call> = Call extends { type: 'tool_use' }
   ? ProviderResults['anthropic']
   : Call extends { type: 'function_call' }

@@ -129,7 +129,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
 
   /**
    * Runs several calls concurrently: a list, or the message of a model. Results are in the order of the calls, in the shape of each call, or
-   * with `format` in that of a model provider.
+   * with `format` in the shape of a model provider.
    */
   batch<F extends ProviderFormat>(
     calls: BatchCalls | ModelMessage,

@@ -115,7 +115,7 @@ class OpenLease {
   }
 }
 
-/** A run that makes calls in a request of its own, such as a program. */
+/** A run that makes calls in its own request, such as a program. */
 interface Run {
   readonly beganAt: Milliseconds;
   /** Of its calls. */
@@ -189,7 +189,7 @@ export class LeasedBudget extends BudgetPort {
   private readonly separateBy = new Map<string, readonly SeparateBy[]>();
   /** Calls that have a share of a lease, by call id. */
   private readonly shares = new Map<string, { lease: OpenLease; microUsd: MicroUsd; scope: ScopeSpending }>();
-  /** Runs by call id, which is the request of their calls. */
+  /** Runs by call id: the request id of their calls. */
   private readonly runs = new Map<string, Run>();
   /** What the calls of the last run of a tenant and tool reserved at first. */
   private readonly earlyOfRuns = new LRUCache<string, Spend>({ max: MAX_SCOPES });
@@ -323,7 +323,7 @@ export class LeasedBudget extends BudgetPort {
 
   /**
    * Gets a lease for calls like this one.
-   * @param inScopes the scopes of a shared request; absent: those of the call, without its request
+   * @param inScopes the scopes of a shared request; absent: the call's scopes without its request
    */
   private async askForLease(
     scope: ScopeSpending,

@@ -47,7 +47,7 @@ const COLLECT_MS = 20;
  */
 export class ResourceSubscriptions {
   readonly #gateway = randomUUID();
-  /** With the addresses whose subscription has begun. */
+  /** With the addresses that each is subscribed to by now. */
   readonly #subscribers = new Map<Subscriber, ReadonlySet<string>>();
   #wanted: Wanted = new Map();
   #renewing = Promise.resolve();

@@ -35,7 +35,7 @@ export function fromWaiting(
   };
 }
 
-/** The call that a state belongs to: that of one call is not valid for any other. */
+/** The call that a state belongs to: the state of one call is not valid for any other. */
 export interface CallBinding {
   principal: Principal;
   tool: string;

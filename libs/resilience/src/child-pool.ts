@@ -57,7 +57,7 @@ interface WaitingJob {
 interface Child {
   process: ChildProcess;
   ready: boolean;
-  /** Whose job it did last. */
+  /** The tenant of its last job. */
   tenant?: string;
   /** The job that runs, or that waits for the child to start or load code. */
   busy?: { waiting: WaitingJob; id: number; stopTimer: CancelTimer };

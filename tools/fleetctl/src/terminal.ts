@@ -139,7 +139,7 @@ export function table(
   return `${[line(head), ...cells.map(line)].join('\n')}\n`;
 }
 
-/** Labels are followed by their texts in a column of their own, which is at least so wide; a longer label widens it for all. */
+/** Labels with their texts in two columns. @param width minimum of the first column; a longer label widens it for all rows */
 export function facts(rows: readonly (readonly [label: string, text: string])[], width = 14, indent = ''): string {
   const column = Math.max(width, ...rows.map(([label]) => label.length + 1));
   return rows.map(([label, text]) => `${indent}${label.padEnd(column)}${oneLine(text)}\n`).join('');

@@ -74,7 +74,7 @@ export function isSmallBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BYTES;
 }
 
-/** Whether the declared length is that of a body for the thread; its chunks go there as they arrive. */
+/** Whether a body of the declared length goes to the thread, chunk by chunk as it arrives. */
 export function isThreadBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) > THREAD_BYTES;
 }

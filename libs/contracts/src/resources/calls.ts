@@ -26,7 +26,7 @@ import { answer, empty, events, file, type Routes } from './route.js';
 export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
 /** `inline`: schemas without `$defs`, for providers that refuse references. */
 export const SCHEMA_STYLES = ['defs', 'inline'] as const;
-/** Forms of tools: those of definitions, typed stubs and models for Python, and types for TypeScript. */
+/** Forms of tools: definitions, typed stubs and models for Python, and types for TypeScript. */
 export const LIST_FORMATS = [
   'native',
   'openai',

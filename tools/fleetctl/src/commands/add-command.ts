@@ -100,7 +100,7 @@ async function inspect(command: ServerCommand, shown: string): Promise<Inspected
 }
 
 /**
- * Adds an entry to `mcp_servers` of a configuration file, whose comments stay.
+ * Adds an entry to `mcp_servers` of a configuration file, and keeps its comments.
  * @throws CliError when the file has the name already, or is written in a way that cannot be extended
  */
 function declareServer(file: string, name: string, entry: JsonObject): void {

@@ -21,7 +21,7 @@ export const webhooks: Command = {
     ['--overlap <hours>', 'rotate: hours of both signatures; default 24'],
     ['--state <pending|delivered|failed>', 'deliveries: only these'],
     ['--limit <n>', 'deliveries: how many; default 50'],
-    ['--before <cursor>', 'deliveries: those before this cursor, which the last list named'],
+    ['--before <cursor>', 'deliveries before this cursor, as the last list named it'],
     ['--failed-since <instant>', 'redeliver: all that failed of events since then'],
   ],
   verbs: ['list', 'create', 'show', 'rotate', 'test', 'on', 'off', 'deliveries', 'redeliver', 'remove'],

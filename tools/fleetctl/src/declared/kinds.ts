@@ -28,7 +28,7 @@ export function readKinds(target: Target): Promise<Kind[]> {
   return Promise.all([sources(target), toolsets(target), webhooks(target), budgets(target), keys(target)]);
 }
 
-/** Id of a source or toolset as the fleet lists it: those of a tenant end in it. */
+/** Id of a source or toolset as the fleet lists it: with its tenant at the end, unless it is shared. */
 const idIn = ({ files, tenant }: Target, kind: string, name: string): string =>
   files.visibility === 'fleet' ? `${kind}/${name}` : `${kind}/${name}@${tenant}`;
 const ownerQuery = (owner: string | null) => (owner === null ? { visibility: 'fleet' as const } : {});

@@ -24,7 +24,7 @@ const MARK = /\0([A-Za-z_]\w*)\0/g;
 
 /**
  * Expands `${VAR}` from the environment, and reads the document that `spec_path` names, relative to the file.
- * @param expands false: variables are those of the fleet, and stay
+ * @param expands false: the fleet expands the variables, so they stay
  * @throws CliError for a variable that is not set and not in a secret, and a document that cannot be read
  */
 export function expandSource(

@@ -186,9 +186,9 @@ export function askUsers(
 
 class People {
   /** States, tasks and questions of others, for a user that tries to answer for them. */
-  readonly #states: { state: string; source: string; token: string }[] = [];
-  readonly #tasks: string[] = [];
-  readonly #questions: string[] = [];
+  readonly #states: { token: string; state: string; source: string }[] = [];
+  readonly #tasks: { token: string; taskId: string }[] = [];
+  readonly #questions: { token: string; id: unknown }[] = [];
 
   constructor(
     private readonly fleet: TestFleet,
@@ -236,8 +236,8 @@ class People {
     if (asked['resultType'] !== 'input_required') throw new Error(JSON.stringify(asked));
     await this.#think();
     const inputResponses = { word: this.#answer(token) };
-    const other = this.#someOther(this.#states);
-    this.#states.push({ state: requestState, source: user.source, token });
+    const other = this.#someOther(this.#states, token);
+    this.#states.push({ token, state: requestState, source: user.source });
     if (other) {
       this.findings.intrusions += 1;
       const theirs = { name: `${other.source}_ask`, arguments: { token: other.token }, requestState: other.state };
@@ -254,8 +254,8 @@ class People {
     const taskId = String(created['taskId']);
     if (created['resultType'] !== 'task') throw new Error(JSON.stringify(created));
     const inputResponses = { word: this.#answer(token) };
-    const other = this.#someOther(this.#tasks);
-    this.#tasks.push(taskId);
+    const other = this.#someOther(this.#tasks, token);
+    this.#tasks.push({ token, taskId });
     for (let isAnswered = false; ;) {
       const { status, result, ...state } = await this.#rpc(user, 'tasks/get', { taskId });
       if (status === 'completed') return textOf(result as Record<string, unknown>);
@@ -265,7 +265,8 @@ class People {
         await this.#think();
         if (other !== undefined) {
           this.findings.intrusions += 1;
-          const taken = await this.#rpc(user, 'tasks/update', { taskId: other, inputResponses }).catch(() => undefined);
+          const theirs = { taskId: other.taskId, inputResponses };
+          const taken = await this.#rpc(user, 'tasks/update', theirs).catch(() => undefined);
           if (taken) this.findings.wrong.push(`${token} answered for a task of another user`);
         }
         await this.#rpc(user, 'tasks/update', { taskId, inputResponses });
@@ -296,13 +297,13 @@ class People {
       if (message['method'] !== 'elicitation/create') continue;
       this.#check(token, message);
       await this.#think();
-      const other = this.#someOther(this.#questions);
-      this.#questions.push(String(message['id']));
+      const other = this.#someOther(this.#questions, token);
+      this.#questions.push({ token, id: message['id'] });
       const answer = (id: unknown) =>
         this.#post(key, headers, { jsonrpc: '2.0', id, result: this.#answer(token) }).then((sent) => sent.text());
       if (other !== undefined) {
         this.findings.intrusions += 1;
-        await answer(other).catch(() => undefined);
+        await answer(other.id).catch(() => undefined);
       }
       await answer(message['id']);
     }
@@ -318,9 +319,10 @@ class People {
     if (named !== undefined && named !== token) this.findings.wrong.push(`${token} was asked for ${named}`);
   }
 
-  /** One of another user, for every tenth user. */
-  #someOther<T>(of: readonly T[]): T | undefined {
-    return this.random() < 0.3 ? of[Math.floor(this.random() * of.length)] : undefined;
+  /** One of another user, for three of ten users. A user that begins again has some of its own there. */
+  #someOther<T extends { token: string }>(of: readonly T[], token: string): T | undefined {
+    const others = of.filter((one) => one.token !== token);
+    return this.random() < 0.3 ? others[Math.floor(this.random() * others.length)] : undefined;
   }
 
   #think(): Promise<void> {

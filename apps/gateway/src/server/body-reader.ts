@@ -171,6 +171,8 @@ class BodyThread {
   #settle(id: number, reading: JsonReading): void {
     const receive = this.#open.get(id);
     this.#open.delete(id);
+    // Chunks that were under way when the thread refused the body are dropped there.
+    if (reading.fault !== undefined) this.#worker?.postMessage({ id, isDropped: true } satisfies BodyMessage);
     receive?.(reading);
   }
 }

@@ -118,6 +118,7 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
       return refusal ? sendError(reply, request.url, refusal) : done(null, payload);
     }
     let held = 0;
+    let isEnough = false;
     const arriving = isThreadBody(raw) ? fastify.bodies.receive(tenantId) : undefined;
     reply.raw.once('close', () => {
       memory.release(tenantId, held);
@@ -135,7 +136,7 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
     const counted = Object.assign(
       new Transform({
         transform(chunk: Buffer, _encoding, next) {
-          if (reply.sent || reply.raw.destroyed) return next();
+          if (isEnough || reply.sent || reply.raw.destroyed) return next();
           const refusal = memory.add(tenantId, chunk.length);
           if (!refusal) {
             held += chunk.length;
@@ -156,7 +157,8 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
     );
     void arriving?.refused.then(() => {
       if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
-      // Its rest is dropped, one chunk per turn; the parser finds the fault at the end of what it gets.
+      // Its rest is dropped, one chunk per turn, without those that wait here; the parser finds the fault at the end of what it gets.
+      isEnough = true;
       payload.unpipe(counted);
       payload.pipe(droppedInTurns(() => fastify.bodies.turn(tenantId)));
       counted.receivedEncodedLength = Number(raw.headers['content-length']);

@@ -12,6 +12,8 @@ import {
   MAX_RESULT_NODES,
   readJson,
   resultExcess,
+  shapeExcess,
+  shapeOfText,
 } from './json-text.js';
 
 describe('bodies with too many names and values, or too deep', () => {
@@ -24,7 +26,7 @@ describe('bodies with too many names and values, or too deep', () => {
     ['numbers', many(MAX_BODY_NODES + 1, () => 12), 'nodes'],
     ['numbers within the limit', many(MAX_BODY_NODES - 1, () => 12), undefined],
     ['objects', many(MAX_BODY_NODES, () => ({})), 'nodes'],
-    ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), 'nodes'],
+    ['names', Object.fromEntries(many(MAX_BODY_NODES / 2, (index) => [`k${index}`, 1])), 'names'],
     ['one text of separators', ',:[{"\\'.repeat(1_000_000), undefined],
     ['a text that ends in backslashes, then numbers', ['\\\\', ...many(MAX_BODY_NODES, () => 12)], 'nodes'],
     ['different names', many(1.05 * MAX_BODY_NAMES, (index) => ({ [`k${index}`]: 1 })), 'names'],
@@ -35,6 +37,7 @@ describe('bodies with too many names and values, or too deep', () => {
     ['levels in a text', '['.repeat(10_000), undefined],
   ])('%s', (_, value, expected) => {
     expect(bodyExcess(bytes(value))).toBe(expected);
+    expect(shapeExcess(shapeOfText(JSON.stringify(value)))).toBe(expected);
   });
 
   test.each<[string, unknown, string | undefined]>([

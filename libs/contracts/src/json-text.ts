@@ -42,7 +42,7 @@ function codesOf(signs: string): number[] {
 interface JsonShape {
   /** Names and values; counted up to just above the limit. */
   nodes: number;
-  /** Different names, about; 0 for a text that is too short to have too many. */
+  /** Different names, about, counted up to just above the limit; 0 for a text that is too short to have too many. */
   names: number;
   /** Levels of nesting. */
   depth: number;
@@ -51,9 +51,10 @@ interface JsonShape {
 }
 
 /**
- * Counts signs outside of strings before anything is parsed, which takes a tenth of the time of a walk through the parsed value.
+ * Counts signs outside of strings before anything is parsed, which takes a tenth of the time of a walk through the parsed value. Ends at
+ * the first sign that exceeds a limit.
  */
-export function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames = MAX_BODY_NAMES): JsonShape {
+function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames = MAX_BODY_NAMES): JsonShape {
   const names = json.length > NAME_BYTES * maxNames ? new DifferentNames(json) : undefined;
   let nodes = 1;
   let level = 0;
@@ -69,6 +70,7 @@ export function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames 
     else if (byte === COLON) {
       nodes += 1;
       names?.add(quote, at);
+      if (names && names.count > maxNames) break;
     } else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
       nodes += 1;
       level += 1;
@@ -85,6 +87,22 @@ export function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames 
     }
   }
   return { nodes, names: names?.count ?? 0, depth, longNumbers };
+}
+
+/** A text in a string is counted up to this length first, then up to four times as much each time. */
+const FIRST_COUNT_CHARS = 64 * 1024;
+const COUNT_GROWTH = 4;
+
+/**
+ * The shape of a JSON text in a string, or of its beginning if that exceeds the limits of a body: megabytes are not encoded for a text
+ * that is refused.
+ */
+export function shapeOfText(text: string): JsonShape {
+  for (let length = FIRST_COUNT_CHARS; length < text.length; length *= COUNT_GROWTH) {
+    const shape = jsonShape(Buffer.from(text.slice(0, length)));
+    if (shapeExcess(shape)) return shape;
+  }
+  return jsonShape(Buffer.from(text));
 }
 
 /** Whether a byte can continue a number. */

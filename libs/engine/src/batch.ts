@@ -17,9 +17,9 @@ import {
   BODY_EXCESS,
   inexactNumber,
   inexactNumberMessage,
-  jsonShape,
   MAX_BODY_NODES,
   shapeExcess,
+  shapeOfText,
 } from '@toolfleet/contracts/json-text';
 import { Semaphore, type Clock } from '@toolfleet/resilience';
 import { requestKey } from './call-identity.js';
@@ -165,7 +165,7 @@ function readArguments(value: Json, texts: TextAllowance): JsonObject | ToolErro
   if (isJsonObject(value)) return value;
   if (typeof value !== 'string') return invalid(NO_OBJECT);
   // The body was counted with this text as one value.
-  const shape = jsonShape(Buffer.from(value));
+  const shape = shapeOfText(value);
   texts.nodesLeft -= shape.nodes;
   const excess = texts.nodesLeft < 0 ? 'nodes' : shapeExcess(shape);
   if (excess) return invalid(BODY_EXCESS[excess]);

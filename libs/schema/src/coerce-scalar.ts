@@ -1,5 +1,11 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
-import { BODY_EXCESS, inexactNumber, jsonShape, shapeExcess, significantDigits } from '@toolfleet/contracts/json-text';
+import {
+  BODY_EXCESS,
+  inexactNumber,
+  shapeExcess,
+  shapeOfText,
+  significantDigits,
+} from '@toolfleet/contracts/json-text';
 import { chargeText, StepsExhausted, TextRefused } from './step-budget.js';
 
 /** JSON Schema's names of types. */
@@ -84,7 +90,7 @@ function toText(value: number | boolean): string {
  * @throws StepsExhausted or TextRefused before anything is parsed; SyntaxError, also for text that is nested too deep
  */
 export function parseArgument(text: string): Json | undefined {
-  const shape = jsonShape(Buffer.from(text));
+  const shape = shapeOfText(text);
   const excess = shapeExcess(shape);
   if (excess === 'depth') throw new SyntaxError(BODY_EXCESS.depth);
   if (excess) throw new TextRefused(BODY_EXCESS[excess].replace('The body', 'JSON text'));

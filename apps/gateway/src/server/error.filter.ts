@@ -28,7 +28,7 @@ export class ErrorFilter implements ExceptionFilter {
       ? new ToolError('REQUEST_INVALID', { message: NO_TOOL_NAME })
       : toRequestError(thrown);
     try {
-      if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request.raw, this.clock);
+      if (error.code === 'PAYLOAD_TOO_LARGE') await discardBody(request, this.clock);
       sendError(reply, request.url, error, request.callId);
     } catch {
       // Nest does not await this method, so a rejection would end the process.

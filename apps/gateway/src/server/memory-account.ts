@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { Transform, Writable, type TransformCallback } from 'node:stream';
+import { Transform, type TransformCallback } from 'node:stream';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
@@ -7,6 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendError } from './error.filter.js';
 import {
   carriesBody,
+  dropRest,
   isSmallBody,
   isThreadBody,
   leaveUnread,
@@ -159,23 +160,13 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
       if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
       // Its rest is dropped, one chunk per turn, without those that wait here; the parser finds the fault at the end of what it gets.
       isEnough = true;
-      payload.unpipe(counted);
-      payload.pipe(droppedInTurns(() => fastify.bodies.turn(tenantId)));
+      dropRest(request);
       counted.receivedEncodedLength = Number(raw.headers['content-length']);
       counted.end();
     });
     payload.once('error', (error) => counted.destroy(error));
     done(null, payload.pipe(counted));
   });
-}
-
-/** Takes and drops chunks, one per turn. */
-function droppedInTurns(turn: () => Promise<void>): Writable {
-  const drop = async (next: () => void): Promise<void> => {
-    await turn();
-    next();
-  };
-  return new Writable({ write: (_chunk, _encoding, next) => void drop(next) });
 }
 
 /**

@@ -634,6 +634,52 @@ describe('the state of the fleet', () => {
       expect(faults, key).toEqual([]);
     }
   });
+
+  it('has a line in the audit log for each request that changes it, or tries to', async () => {
+    const ops = { client: 'changes', tenant_id: 'operator', roles: ['admin', 'operator'], tier: 'wide' };
+    const { id, token: key } = (await fleet.ask({ path: '/api/v1/keys', body: ops, key: fleet.operatorKey })).body;
+    const changing = (Object.entries(ROUTES) as [RouteKey, Route][]).filter(
+      ([route, { audit }]) => !route.startsWith('GET ') && audit !== 'calls' && audit !== 'none',
+    );
+    expect(changing.length).toBeGreaterThan(30);
+    for (const [route] of changing) {
+      const [method = '', path = ''] = route.split(' ');
+      const body = method === 'DELETE' ? {} : { body: {} };
+      await fleet.ask({ method, path: path.replaceAll(/[{}]/g, ''), key, ...body });
+    }
+    const rights = { tools: ['calculator'], roles: ['auditor'] };
+    const made = (await fleet.ask({ path: '/api/v1/keys', body: { client: 'changed' }, key })).body;
+    await fleet.ask({ method: 'PUT', path: `/api/v1/keys/${made.id}`, body: rights, key });
+    const declaration = { revision: 0, owned: { 'toolsets/none': '' }, applying: false };
+    await fleet.ask({ method: 'PUT', path: '/api/v1/declarations/audited', body: declaration, key });
+    const lines = () =>
+      fleet
+        .logs()
+        .split('\n')
+        .filter((line) => line.includes(`"key_id":"${id}"`) && line.endsWith('"change finished"}'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    await eventually('all are in the log', () => lines().length >= changing.length + 3);
+    const written = lines();
+    expect(written.map(({ operation }) => operation)).toEqual([
+      ...changing.map(([, { id: operation }]) => operation),
+      ...['createKey', 'changeKey', 'putDeclaration'],
+    ]);
+    const caller = { tenant_id: 'operator', user_id: 'changes', key_id: id, via: 'api_key', success: true };
+    expect(written.slice(-3)).toMatchObject([
+      { ...caller, id: made.id, body: { client: 'changed' } },
+      { ...caller, path: { id: made.id }, body: rights },
+      { ...caller, path: { name: 'audited' }, body: { revision: 0 } },
+    ]);
+    expect(written.find(({ operation }) => operation === 'requestPurge')).toMatchObject({
+      audit: { seq: expect.any(Number) },
+      success: false,
+      code: 'REQUEST_INVALID',
+    });
+    expect(fleet.logs()).not.toContain(made.token);
+    const empty = { revision: 1, owned: {}, applying: false };
+    await fleet.ask({ method: 'PUT', path: '/api/v1/declarations/audited', body: empty, key });
+    await fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${id}?children=true`, key: fleet.operatorKey });
+  });
 });
 
 describe('sources of tools', () => {

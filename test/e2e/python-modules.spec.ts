@@ -53,7 +53,7 @@ it('only operators change the modules, administrators see them, and the audit lo
       .process('gateway')
       .log()
       .split('\n')
-      .some((line) => line.includes('python modules changed') && line.includes('"audit":')),
+      .some((line) => line.includes('"operation":"setPythonModules"') && line.includes('"modules":["os"]')),
   );
 });
 

@@ -19,12 +19,13 @@ export class RegisterAuth {
   }
 
   /**
-   * Requires the right `manage_sources`.
+   * Requires the right `manage_sources`, and notes the sender in the request.
    * @returns undefined for the holder of the token, who acts for the whole fleet
    * @throws ToolError UNAUTHENTICATED, PERMISSION_DENIED
    */
-  async admit(headers: { raw: { rawHeaders: string[] } }): Promise<Principal | undefined> {
-    const principal = await this.prove(headers.raw.rawHeaders);
+  async admit(request: { raw: { rawHeaders: string[] }; principal?: Principal }): Promise<Principal | undefined> {
+    const principal = await this.prove(request.raw.rawHeaders);
+    if (principal) request.principal = principal;
     if (principal) requireRight(principal, 'manage_sources');
     return principal;
   }

@@ -1,7 +1,6 @@
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { ToolError } from '@toolfleet/contracts';
 import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { MODULE_NAME } from '@toolfleet/fleet-file';
-import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import type { Redis } from 'ioredis';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
@@ -24,7 +23,6 @@ export class PythonModules {
     private readonly redis: Redis,
     /** Section `code_execution` of the configuration file. */
     private readonly configured: PythonJobPolicy,
-    private readonly logger: Pick<Logger, 'info'>,
   ) {}
 
   /** The policy of the next job. @throws ToolError SERVICE_UNAVAILABLE */
@@ -43,8 +41,8 @@ export class PythonModules {
     return { configured: this.configured.extra_allowed_modules, added: await this.added() };
   }
 
-  /** Replaces the modules added to a level and writes a line of the audit log. @throws ToolError REQUEST_INVALID, SERVICE_UNAVAILABLE */
-  async replace(level: string, modules: readonly string[], { tenantId, userId, keyId }: Principal): Promise<void> {
+  /** Replaces the modules added to a level. @throws ToolError REQUEST_INVALID, SERVICE_UNAVAILABLE */
+  async replace(level: string, modules: readonly string[]): Promise<void> {
     if (!MODULE_LEVELS.some((known) => known === level))
       throw new ToolError('REQUEST_INVALID', { message: `level must be one of ${MODULE_LEVELS.join(', ')}` });
     const wrong = modules.find((name) => !MODULE_NAME.test(name));
@@ -55,10 +53,6 @@ export class PythonModules {
     }
     const sorted = [...new Set(modules)].toSorted();
     await orUnavailable('The list of Python modules', this.redis.hset(KEY, level, JSON.stringify(sorted)));
-    this.logger.info(
-      { audit: CHAINED, tenant_id: tenantId, user_id: userId, key_id: keyId, level, modules: sorted },
-      'python modules changed',
-    );
   }
 
   private async added(): Promise<ModuleLists> {

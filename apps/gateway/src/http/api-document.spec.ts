@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { ROUTES, type Route } from '@toolfleet/contracts/resources';
+import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
 import { describe, expect, it } from 'vitest';
+import { AuditChanges, isAudited } from '../server/change-log.js';
 import { servedRoute } from '../server/routes.js';
 import { GatewayModule, type GatewayModuleDeps } from '../wiring/gateway.module.js';
 import { apiDocument } from './api-document.js';
@@ -11,7 +12,7 @@ const KEYS = Object.keys(ROUTES);
 const TABLE = Object.entries(ROUTES) as [string, Route][];
 
 /** Routes as Nest maps them, and as the table names them. */
-function served(): { mapped: string; key: string | undefined }[] {
+function served(): { mapped: string; key: string | undefined; interceptors: unknown }[] {
   const { controllers = [] } = GatewayModule.with({ instances: [], local: true } as unknown as GatewayModuleDeps);
   return controllers.flatMap((controller) =>
     Object.getOwnPropertyNames(controller.prototype).flatMap((name) => {
@@ -19,7 +20,8 @@ function served(): { mapped: string; key: string | undefined }[] {
       if (Reflect.getMetadata('method', handler) === undefined) return [];
       const path = String(Reflect.getMetadata('path', handler));
       const base = String(Reflect.getMetadata('path', controller));
-      return [{ mapped: `${base}/${path}`.replaceAll(/\/+/g, '/'), key: servedRoute(handler) }];
+      const interceptors: unknown = Reflect.getMetadata('__interceptors__', handler) ?? [];
+      return [{ mapped: `${base}/${path}`.replaceAll(/\/+/g, '/'), key: servedRoute(handler), interceptors }];
     }),
   );
 }
@@ -28,6 +30,18 @@ it('the table has every route that Nest serves, and no other', () => {
   const keys = served().map(({ key }) => String(key));
   expect(keys.toSorted()).toEqual(KEYS.toSorted());
   for (const { mapped, key } of served()) expect(mapped).toBe(key?.split(' ')[1]?.replaceAll(/\{(\w+)\}/g, ':$1'));
+});
+
+it('each request that changes something passes the audit log, which shows members of its body other than secrets', () => {
+  const unaudited = [...new Set(TABLE.flatMap(([, { id, audit }]) => (audit === 'none' ? [id] : [])))];
+  expect(unaudited.toSorted()).toEqual(['echo', 'inspectSource', 'selectTools', 'testRule', 'validateOpenApi']);
+  for (const { key, interceptors } of served())
+    expect(interceptors, key).toEqual(isAudited(key as RouteKey) ? [AuditChanges] : []);
+  for (const [key, { audit = [], body }] of TABLE) {
+    if (typeof audit === 'string') continue;
+    expect(Object.keys((body?.['properties'] ?? {}) as JsonObject), key).toEqual(expect.arrayContaining([...audit]));
+    expect(audit.join(' '), key).not.toMatch(/secret|token\b|api_key|auth|header|url|code/);
+  }
 });
 
 describe('the document', () => {

@@ -1,7 +1,5 @@
 import { Controller } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
-import { Caller } from '../server/guards.js';
 import { PythonModules } from '@toolfleet/engine-adapters';
 import { Input, Serves } from '../server/routes.js';
 
@@ -16,11 +14,8 @@ export class PythonModulesController {
   }
 
   @Serves('PUT /api/v1/python/modules/{level}')
-  async replace(
-    @Caller() caller: Principal,
-    @Input() { path, body }: RouteInput<'PUT /api/v1/python/modules/{level}'>,
-  ) {
-    await this.modules.replace(path.level, body.modules, caller);
+  async replace(@Input() { path, body }: RouteInput<'PUT /api/v1/python/modules/{level}'>) {
+    await this.modules.replace(path.level, body.modules);
     return this.modules.list();
   }
 }

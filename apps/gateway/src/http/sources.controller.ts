@@ -3,7 +3,6 @@ import { isJsonObject, isToolError, ToolError, type Json, type Principal } from 
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
-import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { NatsClient } from '@toolfleet/transport';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
@@ -45,18 +44,15 @@ export class EgressPermissions {
   constructor(
     private readonly nats: NatsClient,
     private readonly isLocal: boolean,
-    private readonly logger: Pick<Logger, 'info'>,
   ) {}
 
   /** @throws ToolError REQUEST_INVALID; PERMISSION_DENIED for a fleet that npm start does not run */
-  async allow({ tenantId, userId, keyId }: Principal, origins: string[]): Promise<{ origins: string[] }> {
+  async allow(origins: string[]): Promise<{ origins: string[] }> {
     if (!this.isLocal)
       throw new ToolError('PERMISSION_DENIED', {
         message:
           'Only a fleet that npm start runs takes origins over its API; set EGRESS_ALLOWED_ENDPOINTS of its services',
       });
-    const caller = { tenant_id: tenantId, user_id: userId, key_id: keyId };
-    this.logger.info({ audit: CHAINED, ...caller, origins }, 'origins allowed');
     return askService(this.nats, SUBJECTS.sourceAllow, { origins });
   }
 }
@@ -116,8 +112,8 @@ export class SourcesController {
   }
 
   @Serves('POST /api/v1/sources/allow')
-  allow(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/sources/allow'>) {
-    return this.egress.allow(caller, body.origins);
+  allow(@Input() { body }: RouteInput<'POST /api/v1/sources/allow'>) {
+    return this.egress.allow(body.origins);
   }
 
   /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */

@@ -1,5 +1,12 @@
 /** Controllers serve rows of the table of routes; method, path, status, rights and readers come from there. */
-import { createParamDecorator, HttpCode, RequestMapping, RequestMethod, type ExecutionContext } from '@nestjs/common';
+import {
+  createParamDecorator,
+  HttpCode,
+  RequestMapping,
+  RequestMethod,
+  UseInterceptors,
+  type ExecutionContext,
+} from '@nestjs/common';
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
@@ -22,10 +29,9 @@ import {
   validateSync,
 } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
+import { AuditChanges, isAudited, ROUTE } from './change-log.js';
 import { Allow } from './guards.js';
 import { bodyObject } from './request-body.js';
-
-const ROUTE = Symbol('toolfleet.route');
 
 /** Methods that may serve a route: their answer is one of the table. */
 type Serving<K extends RouteKey> = (...args: never[]) => Promise<Sent<K>> | Sent<K>;
@@ -41,6 +47,7 @@ export function Serves<K extends RouteKey>(key: K) {
     RequestMapping({ method: RequestMethod[method], path: path.replaceAll(/\{(\w+)\}/g, ':$1') }),
     HttpCode(Number(Object.keys(answers)[0])),
     Allow(access),
+    ...(isAudited(key) ? [UseInterceptors(AuditChanges)] : []),
   ];
   return <H extends Serving<K>>(target: object, name: string, descriptor: TypedPropertyDescriptor<H>): void => {
     for (const decorate of decorators) decorate(target, name, descriptor);

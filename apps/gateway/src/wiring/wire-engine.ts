@@ -180,7 +180,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 /** Where tools run: executors behind NATS subjects, and the queues of Python and of agents. */
 function wireExecutors(
   settings: GatewayConfig,
-  { clock, logger, metrics }: ServiceHost,
+  { clock, metrics }: ServiceHost,
   { brokers, tokens, credentials, programs, results, python: configured }: EngineDeps,
 ) {
   const replies = new ReplyChannel({
@@ -207,7 +207,7 @@ function wireExecutors(
     const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
-  const pythonModules = new PythonModules(brokers.redis, configured, logger);
+  const pythonModules = new PythonModules(brokers.redis, configured);
   const python = () => pythonModules.policy();
   const queueDeps = {
     clock,

@@ -32,6 +32,7 @@ import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
 import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
+import { ChangeLog } from '../server/change-log.js';
 import { GatewayServer } from '../server/gateway-server.js';
 import type { PublicAddress } from '../server/public-origin.js';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -336,7 +337,8 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.finishedCalls,
       fleet.bodies,
       fleet.ruleTests,
-      new EgressPermissions(nats, settings.TOOLFLEET_LOCAL, host.logger),
+      new ChangeLog(host.logger),
+      new EgressPermissions(nats, settings.TOOLFLEET_LOCAL),
       new SignIn(nats, signIn, address),
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),

@@ -125,6 +125,7 @@ export const BODY_ROUTES = {
       timeout_ms: maybe(integer(undefined, { minimum: 1 })),
     }),
     example: { mode: 'dry' },
+    audit: 'calls',
     answers: { 200: answer('The tool ran; `success` of the result says whether it succeeded', record(REPLAYED)) },
     errors: 'call',
   },
@@ -139,6 +140,7 @@ export const BODY_ROUTES = {
       calls: maybe(integer('Default 5', { minimum: 1, maximum: 20 })),
     }),
     example: { pending_revision: '3f1c0f0e9d2b4a57' },
+    audit: 'calls',
     answers: {
       200: answer(
         'Newest first; calls of the tenant whose arguments and results the caller may read',

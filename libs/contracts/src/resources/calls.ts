@@ -342,6 +342,7 @@ export const CALL_ROUTES = {
     body: EXECUTE,
     readsBody: true,
     example: { arguments: { expression: '6 * 7' } },
+    audit: 'calls',
     answers: {
       200: answer(RAN, CALL_RESULT, { ...RESULT_EXAMPLE, usage: { tokens: 0, cost_usd: 0 }, call_id: '0d5f8f8e' }),
       202: answer('Accepted (mode async), or waits for an approval; Location is the call', ACCEPTED),
@@ -363,6 +364,7 @@ export const CALL_ROUTES = {
     body: BATCH,
     readsBody: true,
     example: { calls: [{ name: 'calculator', arguments: { expression: '6 * 7' } }], parallel: false },
+    audit: 'calls',
     answers: {
       200: answer(
         'In request order: call records; for calls of a model provider, or with a format, what the provider takes back',
@@ -381,6 +383,7 @@ export const CALL_ROUTES = {
     id: 'cancelCall',
     tag: 'calls',
     summary: 'Cancels an asynchronous call, waiting or running',
+    audit: 'calls',
     answers: {
       200: answer(
         'The state in which it ended; a finished call does not change',
@@ -487,6 +490,7 @@ export const CALL_ROUTES = {
       session_context: maybe(object('Of a public caller only session_id is used')),
     }),
     example: { tool_name: 'calculator', parameters: { expression: '6 * 7' } },
+    audit: 'calls',
     answers: { 200: answer(RAN, SHANNON_CALL, RESULT_EXAMPLE) },
     errors: 'call',
   },
@@ -498,6 +502,7 @@ export const CALL_ROUTES = {
     body: BATCH,
     readsBody: true,
     example: [{ tool_name: 'calculator', parameters: { expression: '6 * 7' } }],
+    audit: 'calls',
     answers: {
       200: answer(
         'In request order',
@@ -517,6 +522,7 @@ export const CALL_ROUTES = {
       max_tools: maybe(integer('Default 2', { minimum: 0, maximum: 8 })),
     }),
     example: { task: 'What is 6 * 7?', max_tools: 1 },
+    audit: 'none',
     answers: {
       200: answer(
         'Best first; calls have no arguments',
@@ -536,6 +542,7 @@ export const CALL_ROUTES = {
     body: record({ function: choice(['echo']), args: maybe(object()) }),
     readsBody: true,
     example: { function: 'echo', args: { a: 1 } },
+    audit: 'none',
     answers: { 200: answer('The arguments', record({ ok: flag(), function: text(), echo: anything() })) },
   },
 } as const satisfies Routes;

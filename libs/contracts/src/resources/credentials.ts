@@ -193,6 +193,7 @@ export const CREDENTIAL_ROUTES = {
     summary: 'Creates a key; its token is in this answer only',
     body: NEW_KEY,
     example: { client: 'support-bot', tools: ['calculator', 'crm_*'], expires_in_seconds: 86_400 },
+    audit: ['client', 'tenant_id', 'user_id', ...Object.keys(KEY_RIGHTS), 'expires_in_seconds'],
     answers: {
       201: answer(
         'The key with its token',
@@ -212,6 +213,7 @@ export const CREDENTIAL_ROUTES = {
       'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier stays',
     body: CHANGED_KEY,
     example: { tools: ['crm_*'], toolset: 'support' },
+    audit: Object.keys(KEY_RIGHTS),
     answers: { 200: answer('The key', API_KEY) },
     errors: ['NOT_FOUND'],
   },

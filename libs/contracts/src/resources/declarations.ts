@@ -71,6 +71,7 @@ export const DECLARATION_ROUTES = {
       applying: flag('True: the client begins to change resources, for up to 10 minutes. False: it has ended'),
     }),
     example: { revision: 0, owned: { 'toolsets/support@acme': '' }, applying: true },
+    audit: ['revision', 'applying'],
     answers: { 200: answer('The declaration', DECLARATION) },
     errors: ['STATE_CONFLICT', 'SERVICE_UNAVAILABLE'],
   },

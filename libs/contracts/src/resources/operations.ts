@@ -250,6 +250,7 @@ export const OPERATION_ROUTES = {
     path: { level: choice(['standard', 'strict']) },
     body: closed({ modules: list(text()) }),
     example: { modules: ['decimal'] },
+    audit: ['modules'],
     answers: { 200: answer('By source and level', PYTHON_MODULES) },
   },
   'POST /api/v1/purges': {
@@ -264,6 +265,7 @@ export const OPERATION_ROUTES = {
       confirm: maybe(text('<tenant_id> or <tenant_id>/<user_id>; required unless it is a dry run')),
     }),
     example: { tenant_id: 'acme', user_id: 'ada', dry_run: true },
+    audit: ['tenant_id', 'user_id', 'dry_run'],
     answers: { 202: answer('The purge; follow it by its id', PURGE) },
   },
   'GET /api/v1/purges/{id}': {

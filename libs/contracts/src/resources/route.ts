@@ -61,6 +61,12 @@ export interface Route {
   readsBody?: true;
   /** An example of the body. */
   example?: Json;
+  /**
+   * The audit log of a route that is not a GET. By default each request has a line with its caller, the members of its path and query, and
+   * its outcome; a list names the members of the body that the line shows as well: never secrets. `calls`: it makes, repeats or cancels
+   * calls, which have lines themselves. `none`: it changes nothing.
+   */
+  audit?: readonly string[] | 'calls' | 'none';
   /** By status; the lowest is sent unless the handler chooses another. */
   answers: Readonly<Record<number, Answer>>;
   /** Refusals besides those that follow from access, path, query and body. `call`: those of every step of a call. */

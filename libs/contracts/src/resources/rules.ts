@@ -124,6 +124,7 @@ export const RULE_ROUTES = {
       'What a policy, a rate limit, a toolset or a budget would have done to recorded calls; exactly one is sent, nothing is saved',
     body: RULE_TEST,
     example: { budget: { subject: 'user', id: 'ada', limit_usd: 20 }, from: '2026-01-01' },
+    audit: 'none',
     answers: { 200: answer('Counts, reasons and examples', RULE_TEST_RESULT) },
     errors: ['SERVICE_UNAVAILABLE'],
   },

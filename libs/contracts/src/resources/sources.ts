@@ -268,6 +268,7 @@ export const SOURCE_ROUTES = {
     body: OPENAPI_SOURCE,
     readsBody: true,
     example: OPENAPI_EXAMPLE,
+    audit: ['name', 'visibility'],
     answers: { 201: answer('Registered, with the operations that were refused', OPENAPI_REGISTERED) },
     errors: REFUSALS,
   },
@@ -279,6 +280,7 @@ export const SOURCE_ROUTES = {
     body: MCP_SOURCE,
     readsBody: true,
     example: MCP_EXAMPLE,
+    audit: ['name', 'visibility'],
     answers: { 201: answer('Registered', MCP_REGISTERED) },
     errors: REFUSALS,
   },
@@ -289,6 +291,7 @@ export const SOURCE_ROUTES = {
     summary: 'Finds out what a URL or a document is, with its tools and faults, and registers nothing',
     body: closed(SOURCE_PLACE),
     example: { url: 'https://pets.example.com/openapi.json' },
+    audit: 'none',
     answers: { 200: answer('What was found', SOURCE_INSPECTION) },
     errors: ['DEADLINE_EXCEEDED'],
   },
@@ -300,6 +303,7 @@ export const SOURCE_ROUTES = {
       'Lets the fleet that `npm start` runs connect to origins; for any other fleet its operator sets EGRESS_ALLOWED_ENDPOINTS',
     body: closed(SOURCE_ORIGINS),
     example: { origins: ['http://127.0.0.1:4010'] },
+    audit: ['origins'],
     answers: { 200: answer('Allowed; services notice within a second', record({ origins: list(text()) })) },
   },
   'GET /api/v1/sources/{kind}/{name}': {
@@ -344,6 +348,7 @@ export const SOURCE_ROUTES = {
     summary: 'Approves exactly the revision that was shown',
     body: DECISION,
     example: DECISION_EXAMPLE,
+    audit: ['pending_revision'],
     answers: { 200: answer('Approved', record({ name: text(), revision: text() })) },
   },
   'POST /api/v1/quarantine/{name}/reject': {
@@ -353,6 +358,7 @@ export const SOURCE_ROUTES = {
     summary: 'Keeps it quarantined until its server serves another revision',
     body: DECISION,
     example: DECISION_EXAMPLE,
+    audit: ['pending_revision'],
     answers: { 200: answer('Rejected', record({ name: text() })) },
   },
   'POST /tools/openapi/register': {
@@ -363,6 +369,7 @@ export const SOURCE_ROUTES = {
     body: OPENAPI_SOURCE,
     readsBody: true,
     example: OPENAPI_EXAMPLE,
+    audit: ['name', 'visibility'],
     answers: { 200: answer('Registered, or the fault', OPENAPI_REGISTERED) },
   },
   'POST /tools/openapi/validate': {
@@ -373,6 +380,7 @@ export const SOURCE_ROUTES = {
     body: closed(DOCUMENT_FIELDS),
     readsBody: true,
     example: { spec_url: 'https://pets.example.com/openapi.json' },
+    audit: 'none',
     answers: { 200: answer('Its operations, or its faults', VALIDATED) },
     errors: REFUSALS,
   },
@@ -384,6 +392,7 @@ export const SOURCE_ROUTES = {
     body: MCP_SOURCE,
     readsBody: true,
     example: MCP_EXAMPLE,
+    audit: ['name', 'visibility'],
     answers: { 200: answer('Registered, or the fault', MCP_REGISTERED) },
   },
 } as const satisfies Routes;

@@ -45,6 +45,7 @@ export const TENANT_ROUTES = {
       ...BUDGET_LIMITS_SENT,
     }),
     example: { tenant_id: 'acme', limit_usd: 500 },
+    audit: ['tenant_id', 'client', 'tier', ...Object.keys(BUDGET_LIMITS_SENT)],
     answers: {
       201: answer(
         'The key with its token, which is in this answer only',

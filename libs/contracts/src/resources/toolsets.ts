@@ -166,6 +166,7 @@ export const TOOLSET_ROUTES = {
     query: OWNER,
     body: closed({ version: integer(undefined, { minimum: 1 }) }),
     example: { version: 2 },
+    audit: ['version'],
     answers: shown,
   },
   'POST /api/v1/toolsets/{name}/approve': {
@@ -179,6 +180,7 @@ export const TOOLSET_ROUTES = {
       pending_revision: text('The revision that was shown', { minLength: 1, maxLength: 64 }),
     }),
     example: { tool: 'crm_find', pending_revision: '3f1c0f0e9d2b4a57' },
+    audit: ['tool', 'pending_revision'],
     answers: shown,
   },
 } as const satisfies Routes;

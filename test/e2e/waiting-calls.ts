@@ -211,6 +211,7 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
         const id = waiting.call_id;
         await expect(send('ask over NATS and leave')).rejects.toMatchObject({
           code: 'APPROVAL_REQUIRED',
+          message: expect.stringMatching(/: \/console\/#\/approvals\/\S+ \(below .* GATEWAY_PUBLIC_URL set/),
           details: { approval: { id: expect.any(String), url: expect.stringContaining('/console/#/approvals/') } },
         });
         expect(await send('two over NATS')).toMatchObject({ status: 'awaiting_approval', approval: { quorum: 2 } });

@@ -136,7 +136,7 @@ export const gatewayConfig = defineConfig(
     GATEWAY_PUBLIC_URL: url({
       optional: true,
       schemes: ['http', 'https'],
-      help: 'Address at which clients reach this gateway; outside development the OAuth metadata of /mcp and JWT_ISSUER need it',
+      help: 'Address at which clients reach this gateway; outside development the OAuth metadata of /mcp, JWT_ISSUER and links to approvals need it',
     }),
     MCP_ALLOWED_HOSTS: list({
       default: [],

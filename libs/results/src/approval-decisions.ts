@@ -30,7 +30,8 @@ interface ApprovalDecisionsDeps {
   calls: Pick<ParkedCalls, 'wake'> | undefined;
   clock: Pick<Clock, 'now'>;
   logger: Pick<Logger, 'info'>;
-  publicUrl?: string | undefined;
+  /** Where clients reach the gateway, without a trailing slash; absent: its address is not known. */
+  gatewayUrl?: string | undefined;
 }
 
 /**
@@ -113,7 +114,7 @@ export class ApprovalDecisions {
 
   #seen(caller: Principal, approval: StoredApproval): SeenApproval {
     const refusal = findRefusal(caller, approval)?.message;
-    const decision = toDecision(approval, this.deps.publicUrl);
+    const decision = toDecision(approval, this.deps.gatewayUrl);
     return { approval, decision, ...(refusal !== undefined && { refusal }) };
   }
 

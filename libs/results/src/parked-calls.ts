@@ -82,8 +82,8 @@ interface ParkedCallsDeps {
   maxWaitMs: Milliseconds;
   /** How long the state of a call is kept after that. */
   keptSeconds: number;
-  /** Where people open the console; empty: relative to the gateway. */
-  publicUrl?: string | undefined;
+  /** Where clients reach the gateway, without a trailing slash; absent: its address is not known. */
+  gatewayUrl?: string | undefined;
 }
 
 /** A parked call that a worker takes: it runs, or it is refused for a reason. */
@@ -208,13 +208,13 @@ export class ParkedCalls extends ApprovalPort {
   /** @param repeat what the caller does once it is approved, where the call is not parked */
   #waiting(approval: StoredApproval, required: RequiredApproval, repeat: string): ToolError {
     const { call_id: id, program_id: program, until, parked, questions } = approval;
-    const decision = toDecision(approval, this.deps.publicUrl);
+    const decision = toDecision(approval, this.deps.gatewayUrl);
     const next = parked
       ? `The call ${program ?? id} runs when it is approved, and needs nothing else until then`
       : `${repeat} once ${id} is approved`;
     const asked = decision.questions.join('; ').replace(/(?<![.?!])$/, '.');
     return new ToolError('APPROVAL_REQUIRED', {
-      message: `A person has to approve this call first: ${asked} ${next}: ${decision.url}`,
+      message: `A person has to approve this call first: ${asked} ${next}: ${decision.url}${this.deps.gatewayUrl === undefined ? BELOW_GATEWAY : ''}`,
       details: { questions, revision: approval.revision, approval: { ...decision } },
       facts: { approval: { ...required, id, until, rule: approval.rule, program, ...(parked && { by: 'fleet' }) } },
     });
@@ -440,6 +440,9 @@ function refusalOf(approval: StoredApproval): ToolError | undefined {
   }
 }
 
+/** Follows a path in place of a link. */
+const BELOW_GATEWAY = ' (below the address of the gateway; with GATEWAY_PUBLIC_URL set, this is a whole link)';
+
 const unreadable = ({ call_id, tool }: StoredApproval): ToolError =>
   new ToolError('APPROVAL_INVALIDATED', {
     message: `The arguments of '${tool}' cannot be read: the service records has another RECORDS_SECRET_KEY than the one that sealed them`,
@@ -457,9 +460,9 @@ function declined({ call_id, votes }: StoredApproval): ToolError {
 
 /**
  * The decision that a call waits for, as its caller sees it. Questions may contain arguments, so hidden characters are marked.
- * @param publicUrl where people open the console; absent: relative to the gateway
+ * @param gatewayUrl where clients reach the gateway, without a trailing slash; absent: its address is not known
  */
-export function toDecision({ call_id, questions, until, rule }: StoredApproval, publicUrl = ''): PendingDecision {
+export function toDecision({ call_id, questions, until, rule }: StoredApproval, gatewayUrl = ''): PendingDecision {
   const { grant } = rule;
   return {
     id: call_id,
@@ -476,7 +479,7 @@ export function toDecision({ call_id, questions, until, rule }: StoredApproval, 
         ...(grant.max_uses !== undefined && { max_uses: grant.max_uses }),
       },
     }),
-    url: `${publicUrl.replace(/\/+$/, '')}/console/#/approvals/${call_id}`,
+    url: `${gatewayUrl}/console/#/approvals/${call_id}`,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isDevelopment } from '@toolfleet/contracts';
 import { hostName, LOOPBACK_NAMES } from '@toolfleet/access';
 
 /** Where clients reach this gateway. */
@@ -7,6 +8,20 @@ export interface PublicAddress {
   publicUrl?: string | undefined;
   /** Without it, the address may be a loopback one. */
   development?: boolean | undefined;
+}
+
+/**
+ * The address of this gateway without a trailing slash, for links that are made without a request; undefined if it is not known. In
+ * development it is that of this machine.
+ */
+export function knownBase(settings: {
+  GATEWAY_PUBLIC_URL?: string | undefined;
+  GATEWAY_PORT: number;
+  ENVIRONMENT: string;
+}): string | undefined {
+  const { GATEWAY_PUBLIC_URL: publicUrl, GATEWAY_PORT: port, ENVIRONMENT: environment } = settings;
+  if (publicUrl !== undefined) return publicUrl.replace(/\/+$/, '');
+  return isDevelopment(environment) && port !== 0 ? `http://localhost:${port}` : undefined;
 }
 
 /**

@@ -34,7 +34,7 @@ import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
 import { ChangeLog } from '../server/change-log.js';
 import { GatewayServer } from '../server/gateway-server.js';
-import type { PublicAddress } from '../server/public-origin.js';
+import { knownBase, type PublicAddress } from '../server/public-origin.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
@@ -423,11 +423,8 @@ function publicAddress(settings: GatewayConfig, signIn: FleetFile['sign_in']): P
 }
 
 /** Where people reach the console, without a trailing slash; undefined if there is none, or its address is not known. */
-function consoleAddress({ CONSOLE_DIR, GATEWAY_PUBLIC_URL, GATEWAY_PORT, ENVIRONMENT }: GatewayConfig) {
-  if (CONSOLE_DIR === undefined) return undefined;
-  if (GATEWAY_PUBLIC_URL !== undefined) return GATEWAY_PUBLIC_URL.replace(/\/$/, '');
-  return isDevelopment(ENVIRONMENT) && GATEWAY_PORT !== 0 ? `http://localhost:${GATEWAY_PORT}` : undefined;
-}
+const consoleAddress = (settings: GatewayConfig): string | undefined =>
+  settings.CONSOLE_DIR === undefined ? undefined : knownBase(settings);
 
 /** The NATS endpoints: authentication of messages, and the transport that Nest calls the endpoints by. */
 function wireNats(

@@ -23,6 +23,7 @@ import {
 } from '@toolfleet/results';
 import type { ServiceHost } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
+import { knownBase } from '../server/public-origin.js';
 import { queueOptions, type Brokers } from './brokers.js';
 
 /** What keeps outcomes and results of calls, and reads them again. */
@@ -40,6 +41,7 @@ export function wireResults(
   const { clock, logger } = host;
   const { redis, nats } = brokers;
   const now = () => clock.now();
+  const gatewayUrl = knownBase(settings);
   const largeResults = resultStore(settings, host);
   const kept = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, kept, largeResults, holders);
@@ -79,7 +81,7 @@ export function wireResults(
       clock,
       maxWaitMs: settings.GATEWAY_APPROVAL_SECONDS * 1_000,
       keptSeconds: settings.CALL_RESULT_TTL_SECONDS,
-      publicUrl: settings.GATEWAY_PUBLIC_URL,
+      gatewayUrl,
     });
   const selector = new SelectPool(clock);
   return {
@@ -101,7 +103,7 @@ export function wireResults(
       calls: parked,
       clock,
       logger,
-      publicUrl: settings.GATEWAY_PUBLIC_URL,
+      gatewayUrl,
     }),
     grants: new ApprovalGrants({ records: approvals, clock, logger }),
     wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),

@@ -119,7 +119,9 @@ export const PENDING_DECISION = named(
       roles: maybe(list(list(text()), 'Who decides has one role of each list')),
       not_requester: flag('No credential of the user that made the call decides, not only the one that made it'),
       grant: maybe(GRANT_OFFER),
-      url: text('Page of the console, from the root of the gateway unless it has a public URL'),
+      url: text(
+        'Page of the console; a path below the address of the gateway where that is not known (GATEWAY_PUBLIC_URL)',
+      ),
     },
     'The decision that a call waits for',
   ),

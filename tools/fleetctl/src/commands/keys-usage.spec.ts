@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
+import { routes, run, seen, serveGateway, url } from '../fleetctl.fixture.js';
 
 serveGateway();
 
@@ -38,6 +38,29 @@ describe('keys and usage', () => {
     );
     expect((await run(['keys', 'revoke', 'k1', '--children'])).out).toBe('Revoked k1\nRevoked k2\n');
     expect((await run(['keys', 'create', 'ci', '--expires', 'soon'])).code).toBe(2);
+  });
+
+  it.each([
+    ['POST /api/v1/keys', ['keys', 'create', 'ci'], { id: 'k1', client: 'ci', token: 'tf_dev_token' }, 'k1'],
+    ['POST /api/v1/tenants', ['tenants', 'create', 'acme'], { key: { id: 'k1' }, token: 'tf_dev_token' }, 'k1'],
+    ['POST /api/v1/webhooks', ['webhooks', 'create', url], { webhook: { id: 'wh_1' }, secret: 'whsec_1' }, 'wh_1'],
+    [
+      'POST /api/v1/webhooks/wh_1/rotate',
+      ['webhooks', 'rotate', 'wh_1'],
+      { webhook: { id: 'wh_1' }, secret: 'whsec_1' },
+      'wh_1',
+    ],
+  ])('%s: the secret is all of standard output, and the id is on standard error or in the JSON', async (...given) => {
+    const [route, argv, body, id] = given;
+    routes.set(route, () => ({ status: 201, body }));
+    const secret = 'token' in body ? body.token : body.secret;
+    for (const interactive of [true, false]) {
+      const { code, out, error } = await run(argv, { interactive });
+      expect([code, out]).toEqual([0, `${secret}\n`]);
+      expect(error).toMatch(new RegExp(`\\b${id}\\b.*this is the only time it is shown\n$`));
+      const json = await run([...argv, '--json'], { interactive });
+      expect([JSON.parse(json.out), json.error]).toEqual([body, '']);
+    }
   });
 
   it('shows usage and budgets', async () => {

@@ -2,6 +2,7 @@ import type { ApiKey, NewKey } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
+import { showOnce } from '../shown-once.js';
 import { table, jsonText } from '../terminal.js';
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
@@ -76,12 +77,9 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   // Only keys of tenant operator can have that role.
   if (roles.includes('operator') && !tenant) request.tenant_id = 'operator';
   const body = await gateway().request('POST /api/v1/keys', { body: request });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else terminal.out(`${body.token}\n`);
+  showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${describeState(body)}`);
   // A gateway of an older release sends none.
   for (const warning of body.warnings ?? []) terminal.error(`Warning: ${warning}\n`);
-  if (!json && terminal.interactive)
-    terminal.error(`Key ${body.id} for ${body.client}, ${describeState(body)}: this is the only time it is shown\n`);
   return EXIT.ok;
 }
 

@@ -2,6 +2,7 @@ import type { RouteAnswer } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { optionValue } from '../command-line.js';
+import { showOnce } from '../shown-once.js';
 import { jsonText, table } from '../terminal.js';
 import { budgetTable, LIMIT_OPTIONS, readLimits } from './budgets.js';
 import { purge, PURGE_OPTIONS, purgeStatus } from './purge.js';
@@ -47,9 +48,7 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 async function create({ gateway, line, json, terminal }: CommandContext, tenant_id: string): Promise<number> {
   const names = { client: optionValue(line, 'client'), tier: optionValue(line, 'tier') };
   const body = await gateway().request('POST /api/v1/tenants', { body: { tenant_id, ...names, ...readLimits(line) } });
-  terminal.out(json ? `${jsonText(body, 2)}\n` : `${body.token}\n`);
-  if (!json && terminal.interactive)
-    terminal.error(`Administrator key ${body.key.id} of ${tenant_id}: this is the only time it is shown\n`);
+  showOnce({ json, terminal }, body, body.token, `Administrator key ${body.key.id} of ${tenant_id}`);
   return EXIT.ok;
 }
 

@@ -2,6 +2,7 @@ import type { NewWebhook, Webhook, WebhookDelivery } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { numberOption, optionValue } from '../command-line.js';
+import { showOnce } from '../shown-once.js';
 import { jsonText, table } from '../terminal.js';
 
 /** Time for the outcome of a test, longer than one attempt may take. */
@@ -83,9 +84,7 @@ function showSecret(
   { json, terminal }: Pick<CommandContext, 'json' | 'terminal'>,
   body: { webhook: Webhook; secret: string },
 ): number {
-  terminal.out(json ? `${jsonText(body, 2)}\n` : `${body.secret}\n`);
-  if (!json && terminal.interactive)
-    terminal.error(`Secret of webhook ${body.webhook.id}: this is the only time it is shown\n`);
+  showOnce({ json, terminal }, body, body.secret, `Secret of webhook ${body.webhook.id}`);
   return EXIT.ok;
 }
 

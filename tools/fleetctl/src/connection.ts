@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { CliError, EXIT } from './cli-error.js';
 import { optionValue, type CommandLine } from './command-line.js';
 
@@ -58,6 +58,9 @@ export function findConnection(
     from: sameFleet ? file.path : 'flags and environment',
   };
 }
+
+/** Whether `npm start` runs the fleet on this machine, which wrote where it is. */
+export const isLocal = ({ from }: Connection): boolean => basename(from) === 'local.json';
 
 /** True for `http(s)://host…`. */
 export function isFleetUrl(text: string): boolean {

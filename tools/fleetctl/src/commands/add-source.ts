@@ -5,7 +5,7 @@ import type { RouteAnswer, SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { hasSwitch, optionValue, optionValues } from '../command-line.js';
-import type { Connection } from '../connection.js';
+import { isLocal } from '../connection.js';
 import type { CommandContext } from '../command.js';
 import { getTool, type Gateway } from '../gateway.js';
 import { jsonText, plain } from '../terminal.js';
@@ -151,9 +151,6 @@ async function allow(gateway: Gateway, origins: readonly string[]): Promise<numb
   await gateway.request('POST /api/v1/sources/allow', { body: { origins: [...origins] } });
   return ALLOWED_WITHIN_MS;
 }
-
-/** Whether `npm start` runs the fleet on this machine, which wrote where it is. */
-const isLocal = ({ from }: Connection): boolean => basename(from) === 'local.json';
 
 /** Registers a source, again and again for a while if the fleet still refuses its address. */
 async function register(

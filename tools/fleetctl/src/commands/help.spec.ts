@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { folder, run, serveGateway } from '../fleetctl.fixture.js';
+import { CALCULATOR, folder, routes, run, serveGateway, url } from '../fleetctl.fixture.js';
 
 serveGateway();
 
@@ -28,6 +28,29 @@ describe('tool new, help', () => {
     expect((await run(['tool', 'new', 'calculator'])).error).toContain('The fleet has a tool calculator');
     await run(['tool', 'new', 'elsewhere', '--dir', join(folder, 'own')]);
     expect(existsSync(join(folder, 'own/elsewhere.tool.mjs'))).toBe(true);
+  });
+
+  it('says that a tool can be called once the fleet of this machine lists it', async () => {
+    const env = { TOOLFLEET_URL: '', TOOLFLEET_STATE_DIR: join(folder, 'state') };
+    mkdirSync(env.TOOLFLEET_STATE_DIR);
+    writeFileSync(join(env.TOOLFLEET_STATE_DIR, 'local.json'), JSON.stringify({ url, api_key: 'local' }));
+    let looks = 0;
+    routes.set('GET /api/v1/tools/listed', () => {
+      looks += 1;
+      if (looks === 2) expect(existsSync(join(folder, 'plugins/listed.tool.mjs'))).toBe(true);
+      return looks < 4
+        ? { status: 404, body: { error: 'No such tool', code: 'TOOL_NOT_FOUND' } }
+        : { status: 200, body: { ...CALCULATOR, name: 'listed' } };
+    });
+    expect(await run(['tool', 'new', 'listed'], { env })).toEqual({
+      code: 0,
+      out: 'plugins/listed.tool.mjs\n',
+      error: 'The fleet lists it, and loads it again after every save:\nfleetctl call listed --text hello\n',
+    });
+    expect(looks).toBe(4);
+    looks = 0;
+    const shown = await run(['tool', 'new', 'listed', '--dir', 'more', '--json'], { env });
+    expect(JSON.parse(shown.out)).toEqual({ file: 'more/listed.tool.mjs', name: 'listed', listed: true });
   });
 
   it('has help for every command', async () => {

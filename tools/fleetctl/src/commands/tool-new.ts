@@ -1,10 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { CliError, EXIT } from '../cli-error.js';
-import { getTool } from '../gateway.js';
+import { isLocal } from '../connection.js';
+import { getTool, Refused } from '../gateway.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import { jsonText } from '../terminal.js';
+
+/** Time until the fleet of `npm start`, which looks at the folder every second, lists a new tool. */
+const LISTED_WITHIN_MS = 10_000;
+const LOOK_EVERY_MS = 200;
 
 const TOOLSETS = ['compute', 'web', 'files', 'agent'];
 
@@ -27,7 +33,8 @@ export const toolNew: Command = {
     }
     const toolset = optionValue(line, 'toolset') ?? 'compute';
     if (!TOOLSETS.includes(toolset)) throw new CliError(`--toolset takes one of ${TOOLSETS.join(', ')}`, EXIT.usage);
-    if (!hasSwitch(line, 'force') && (await exists(name, context)))
+    const before = await listing(name, context);
+    if (!hasSwitch(line, 'force') && before === 'listed')
       throw new CliError(`The fleet has a tool ${name}; --force writes the file anyway`);
     const folder = resolve(environment.cwd, optionValue(line, 'dir') ?? 'plugins');
     const file = join(folder, `${name.replaceAll('_', '-')}.tool.mjs`);
@@ -39,26 +46,44 @@ export const toolNew: Command = {
       throw new CliError(`${relative(environment.cwd, file)} exists; --force replaces it`);
     }
     const path = relative(environment.cwd, file);
-    terminal.out(json ? `${jsonText({ file: path, name })}\n` : `${path}\n`);
-    if (!json) {
-      const start =
-        relative(environment.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
+    const start =
+      relative(environment.cwd, folder) === 'plugins' ? 'npm start' : `BUILTIN_PLUGINS_DIR=${folder} npm start`;
+    const waits = before === 'not listed' && isLocal(context.gateway().connection);
+    const listed = waits ? await untilListed(name, context) : undefined;
+    terminal.out(json ? `${jsonText({ file: path, name, listed })}\n` : `${path}\n`);
+    if (listed === false)
       terminal.error(
-        `The fleet (${start}) loads it within a second, and again after every save:\nfleetctl call ${name} --text hello\n`,
+        `The fleet does not list it yet. Was it started as ${start}? fleetctl health shows files that do not load\n`,
       );
-    }
+    else if (!json)
+      terminal.error(
+        listed
+          ? `The fleet lists it, and loads it again after every save:\nfleetctl call ${name} --text hello\n`
+          : `The fleet (${start}) loads it within a second, and again after every save:\nfleetctl call ${name} --text hello\n`,
+      );
     return EXIT.ok;
   },
 };
 
-/** True when a fleet is running and has a tool of this name, which a plugin must not reuse. */
-async function exists(name: string, { gateway, signal }: CommandContext): Promise<boolean> {
+/** Whether a running fleet has a tool of this name, which a plugin must not reuse; `unknown` without a fleet. */
+async function listing(
+  name: string,
+  { gateway, signal }: CommandContext,
+): Promise<'listed' | 'not listed' | 'unknown'> {
   try {
     await getTool(gateway(), name, signal);
-    return true;
-  } catch {
-    return false;
+    return 'listed';
+  } catch (error) {
+    return error instanceof Refused && error.status === 404 ? 'not listed' : 'unknown';
   }
+}
+
+async function untilListed(name: string, context: CommandContext): Promise<boolean> {
+  for (const until = performance.now() + LISTED_WITHIN_MS; performance.now() < until; await pause(LOOK_EVERY_MS)) {
+    context.signal.throwIfAborted();
+    if ((await listing(name, context)) === 'listed') return true;
+  }
+  return false;
 }
 
 /** The generated file: a working tool with a comment at each place to change. */

@@ -40,8 +40,10 @@ export class BodyReader {
       return readJson(bytes);
     }
     const body = this.receive(tenantId);
-    // The caller keeps its bytes.
-    await body.take(new Uint8Array(bytes));
+    for (let at = 0; at < bytes.length && !body.isOver; at += THREAD_BYTES) {
+      // The caller keeps its bytes.
+      await body.take(new Uint8Array(bytes.subarray(at, at + THREAD_BYTES)));
+    }
     return body.end();
   }
 
@@ -75,7 +77,7 @@ export class BodyReader {
 }
 
 /** A large body of which chunks arrive. Its memory belongs to the thread, so that the event loop neither keeps nor collects it. */
-class ArrivingBody {
+export class ArrivingBody {
   /** Why the body is refused, before all of it has arrived; pending if it is not. */
   readonly refused: Promise<JsonFault>;
   readonly #refuse: (fault: JsonFault) => void;
@@ -90,6 +92,11 @@ class ArrivingBody {
   ) {
     ({ promise: this.refused, resolve: this.#refuse } = Promise.withResolvers<JsonFault>());
     this.#id = thread.open((reading) => this.#receive(reading));
+  }
+
+  /** Whether it has been refused or read: further chunks are dropped. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** Takes the next chunk, which must not be used afterwards. Resolves when there is time for one more. */
@@ -110,11 +117,11 @@ class ArrivingBody {
     });
   }
 
-  /** Drops the body unless it was read: its rest does not arrive, or its client has gone. */
-  drop(): void {
+  /** Refuses the body unless it was read: its rest does not arrive, its client has gone, or it is too large. */
+  drop(fault: JsonFault = LOST): void {
     if (this.#isOver || this.#read) return;
     this.#isOver = true;
-    this.#refuse(LOST);
+    this.#refuse(fault);
     this.thread.close(this.#id);
   }
 

@@ -102,10 +102,12 @@ interface Sent {
   method?: string;
   type?: string | null;
   body?: string | Buffer;
+  /** Sends the body without its length. */
+  isChunked?: boolean;
 }
 
 /** Sends a request unchanged: `fetch` would normalize paths and add a content type. */
-function send({ path = '/echo', method = 'POST', type = 'application/json', body }: Sent) {
+function send({ path = '/echo', method = 'POST', type = 'application/json', body, isChunked }: Sent) {
   return new Promise<{ status: number; allow?: string; body: any }>((resolve, reject) => {
     const headers = type === null ? {} : { 'content-type': type };
     const sent = request({ host: '127.0.0.1', port, path, method, headers }, (response) => {
@@ -121,7 +123,9 @@ function send({ path = '/echo', method = 'POST', type = 'application/json', body
         });
       });
     });
-    sent.on('error', reject).end(body);
+    sent.on('error', reject);
+    if (isChunked) sent.flushHeaders();
+    sent.end(body);
   });
 }
 
@@ -132,8 +136,11 @@ describe('a body', () => {
     ['JSON behind a byte order mark', { body: '\ufeff{"a":1}' }, { a: 1 }],
     ['nothing', { body: '' }, null],
     ['nothing of no type', { type: null }, null],
+    ['chunks', { body: '["ü"]', isChunked: true }, ['ü']],
+    ['chunks above 64 KiB', { body: `["${'ü'.repeat(40_000)}"]`, isChunked: true }, ['ü'.repeat(40_000)]],
     ['a text for the thread', { body: `["${'ü'.repeat(400_000)}"]` }, ['ü'.repeat(400_000)]],
     ['as deep as allowed', { body: '['.repeat(256) + ']'.repeat(256) }, expect.any(Array)],
+    ['chunks for the thread', { body: `["${'ü'.repeat(140_000)}"]`, isChunked: true }, ['ü'.repeat(140_000)]],
   ])('of %s is read', async (_, sent, body) => {
     expect(await send(sent)).toEqual({ status: 201, body: { body } });
   });
@@ -167,15 +174,18 @@ describe('a body', () => {
     });
   });
 
-  it('is refused with 413 when it is too large', async () => {
-    expect(await send({ body: `"${'x'.repeat(1_000_001)}"` })).toMatchObject({
+  it.each([false, true])('is refused with 413 when it is too large (in chunks: %s)', async (isChunked) => {
+    expect(await send({ body: `"${'x'.repeat(1_000_001)}"`, isChunked })).toMatchObject({
       status: 413,
-      body: { code: 'PAYLOAD_TOO_LARGE' },
+      body: { code: 'PAYLOAD_TOO_LARGE', error: expect.stringContaining('too large') },
     });
   });
 
-  it('is refused with 413 when it has too many names and values', async () => {
-    expect(await send({ body: `[${'1,'.repeat(60_000)}1]` })).toMatchObject({
+  it.each([
+    [60_000, false],
+    [300_000, true],
+  ])('is refused with 413 when it has too many names and values: %i (in chunks: %s)', async (count, isChunked) => {
+    expect(await send({ body: `[${'1,'.repeat(count)}1]`, isChunked })).toMatchObject({
       status: 413,
       body: { code: 'PAYLOAD_TOO_LARGE', error: expect.stringContaining('50000 names and values') },
     });

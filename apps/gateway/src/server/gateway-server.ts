@@ -81,7 +81,7 @@ export class GatewayServer implements LifecycleComponent {
     serveInOrder(fastify);
     answerWrongMethods(fastify);
     admitBeforeBody(fastify, this.prove, this.host.clock);
-    limitMemory(fastify, memory, maxBodyBytes, this.host.clock);
+    limitMemory(fastify, memory, this.host.clock);
     closeStalledAnswers(fastify);
     acceptJsonBodies(fastify, maxBodyBytes, bodies);
     for (const part of this.mounted) await part.mount(fastify);

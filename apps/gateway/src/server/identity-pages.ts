@@ -42,13 +42,13 @@ export class IdentityPages implements Mounted {
   async mount(fastify: FastifyInstance): Promise<void> {
     await fastify.register(async (scope) => {
       scope.removeAllContentTypeParsers();
-      const options = { parseAs: 'string', bodyLimit: MAX_SIGN_IN_BODY } as const;
-      scope.addContentTypeParser('*', options, (_request, body, done) => done(null, body));
+      scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
       for (const url of [...PATHS, ...this.morePaths])
         scope.route({
           method: ['GET', 'POST', 'OPTIONS'],
           url,
           // They are public, and their bodies small.
+          bodyLimit: MAX_SIGN_IN_BODY,
           config: { admitsCallers: true },
           handler: (request, reply) => this.#serve(request, reply),
         });

@@ -4,12 +4,12 @@ import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type ArrivingBody, THREAD_BYTES } from './body-reader.js';
 import { sendError } from './error.filter.js';
 import {
   carriesBody,
   dropRest,
   isSmallBody,
-  isThreadBody,
   leaveUnread,
   tenantOf,
   type AuthenticatedRequest,
@@ -23,6 +23,8 @@ const SMALL_RESPONSE = 64 * 1024;
 
 /** Requests that are remembered because their responses did not fit. */
 const MAX_REFUSED = 1_000;
+
+const TOO_LARGE = { fault: 'nodes', message: 'The request body is too large' } as const;
 
 /** Limits of the bytes that a process holds for callers. */
 interface MemoryLimits {
@@ -97,9 +99,9 @@ declare module 'fastify' {
  * Bounds the memory that requests and responses of authenticated callers take together. Bodies up to 64 KiB are not counted, because
  * connection limits bound them, but they are refused while their tenant is beyond its share. Install it before routes are added.
  */
-export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, maxBodyBytes: number, clock: Clock): void {
+export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, clock: Clock): void {
   fastify.decorate('memory', memory);
-  countRequests(fastify, memory, maxBodyBytes, clock);
+  countRequests(fastify, memory, clock);
   countResponses(fastify, memory);
 }
 
@@ -107,41 +109,65 @@ export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, max
  * Counts request bodies as they arrive, so that a declared length takes no memory from others. A body that does not fit is answered
  * with 429 or 503 and `Retry-After`, and its rest is left unread.
  */
-function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyBytes: number, clock: Clock): void {
+function countRequests(fastify: FastifyInstance, memory: MemoryAccount, clock: Clock): void {
   fastify.addHook('preParsing', (request: AuthenticatedRequest, reply, payload, done) => {
     const { raw } = request;
     // Fastify refuses a body whose declared length is too large before it reads any of it.
-    const isRefused = Number(raw.headers['content-length'] ?? 0) > maxBodyBytes;
+    const limit = request.routeOptions.bodyLimit;
+    const isRefused = Number(raw.headers['content-length'] ?? 0) > limit;
     if (isRefused || !carriesBody(raw)) return done(null, payload);
     const tenantId = tenantOf(request);
     if (isSmallBody(raw)) {
       const refusal = memory.refusal(tenantId, 0);
       return refusal ? sendError(reply, request.url, refusal) : done(null, payload);
     }
+    const { bodies } = fastify;
     let held = 0;
     let isEnough = false;
-    const arriving = isThreadBody(raw) ? fastify.bodies.receive(tenantId) : undefined;
+    /** What has arrived of a body that may be small enough to be read on the event loop. */
+    const first: Buffer[] = [];
+    let arriving: ArrivingBody | undefined;
     reply.raw.once('close', () => {
       memory.release(tenantId, held);
       arriving?.drop();
     });
-    const pass = async (chunk: Buffer, next: TransformCallback): Promise<void> => {
-      if (!arriving) {
-        await fastify.bodies.turn(tenantId);
-        return next(null, chunk);
-      }
+    const receive = async (chunk: Buffer, next: TransformCallback): Promise<void> => {
       counted.receivedEncodedLength += chunk.length;
-      await arriving.take(chunk);
+      if (arriving) {
+        await arriving.take(chunk);
+        return next();
+      }
+      await bodies.turn(tenantId);
+      // The parser refuses a body beyond a limit that is so small.
+      if (limit <= THREAD_BYTES) return next(null, chunk);
+      first.push(chunk);
+      if (counted.receivedEncodedLength > THREAD_BYTES && !reply.raw.destroyed) await moveToThread();
       next();
+    };
+    const moveToThread = async (): Promise<void> => {
+      arriving = bodies.receive(tenantId);
+      void arriving.refused.then(() => {
+        if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
+        // Its rest is dropped without those that wait here; the parser finds the fault at the end of what it gets.
+        isEnough = true;
+        dropRest(request);
+        counted.receivedEncodedLength = Number(raw.headers['content-length']);
+        counted.end();
+      });
+      for (const chunk of first.splice(0)) await arriving.take(chunk);
     };
     const counted = Object.assign(
       new Transform({
         transform(chunk: Buffer, _encoding, next) {
           if (isEnough || reply.sent || reply.raw.destroyed) return next();
+          if (arriving && counted.receivedEncodedLength + chunk.length > limit) {
+            arriving.drop(TOO_LARGE);
+            return next();
+          }
           const refusal = memory.add(tenantId, chunk.length);
           if (!refusal) {
             held += chunk.length;
-            return void pass(chunk, next);
+            return void receive(chunk, next);
           }
           // The parser keeps waiting for an end that never comes; the response has left without it.
           payload.unpipe(counted);
@@ -150,20 +176,13 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, maxBodyB
         },
         flush(next) {
           if (arriving) request.reading = arriving.end();
+          for (const chunk of first) counted.push(chunk);
           next();
         },
       }),
-      // Fastify compares it with the declared length: the bytes themselves do not come to its parser.
+      // Fastify compares it with the declared length: the bytes of a body on the thread do not come to its parser.
       { receivedEncodedLength: 0 },
     );
-    void arriving?.refused.then(() => {
-      if (reply.sent || reply.raw.destroyed || counted.writableEnded) return;
-      // Its rest is dropped, one chunk per turn, without those that wait here; the parser finds the fault at the end of what it gets.
-      isEnough = true;
-      dropRest(request);
-      counted.receivedEncodedLength = Number(raw.headers['content-length']);
-      counted.end();
-    });
     payload.once('error', (error) => counted.destroy(error));
     done(null, payload.pipe(counted));
   });

@@ -4,7 +4,7 @@ import { ToolError, isJsonObject, type JsonObject, type Principal } from '@toolf
 import { bodyError, type JsonReading } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
-import { type BodyReader, SMALL_BYTES, THREAD_BYTES } from './body-reader.js';
+import { type BodyReader, SMALL_BYTES } from './body-reader.js';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
@@ -73,11 +73,6 @@ export function carriesBody({ headers }: IncomingMessage): boolean {
 /** Whether the declared length is at most 64 KiB; also true for requests without a body. */
 export function isSmallBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BYTES;
-}
-
-/** Whether a body of the declared length goes to the thread, chunk by chunk as it arrives. */
-export function isThreadBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) > THREAD_BYTES;
 }
 
 /**

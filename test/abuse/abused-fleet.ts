@@ -37,7 +37,7 @@ const LEAST_P99_MS = 20;
  */
 const MAX_RATIO = FULL_LENGTH ? 3 : Number.POSITIVE_INFINITY;
 const ROUNDS = 3;
-const SAMPLE_MS = 100;
+const SAMPLE_MS = 200;
 
 /** Answer times of the victim's calls. */
 export interface VictimLatency {
@@ -58,29 +58,32 @@ export interface VictimCall {
 
 const CHEAP_CALL: VictimCall = { tool: 'calculator', arguments: { expression: '%n + 0.5' }, expected: '"result":%n.5' };
 
-/** What an attack did: the victim before and during it, and the maximum resident MiB of processes meanwhile. */
+/** What an attack did: the victim before and during it, and the maximum memory of processes in MiB meanwhile. */
 export interface Harm {
   attack: string;
   quietP99Ms: number;
   p99Ms: number;
   maxP99Ms: number;
-  residentMb: Partial<Record<ServiceName, number>>;
+  memoryMb: Partial<Record<ServiceName, number>>;
   /** Share of its time for which the thread of the gateway that answers all callers had a core: it hardly depends on other load. */
   gatewayBusy: number;
 }
 
-/** Resident memory of a process and all its descendants in MiB, from /proc. */
-export function residentMb(pid: number): number {
-  const parents = new Map<number, number[]>();
-  for (const name of readdirSync('/proc')) {
-    const id = Number(name);
-    if (!Number.isInteger(id)) continue;
-    const parent = Number(/^PPid:\s+(\d+)/m.exec(readStatus(id))?.[1]);
-    parents.set(parent, [...(parents.get(parent) ?? []), id]);
-  }
-  const treeOf = (id: number): number[] => [id, ...(parents.get(id) ?? []).flatMap(treeOf)];
-  const kib = treeOf(pid).map((id) => Number(/^VmRSS:\s+(\d+)/m.exec(readStatus(id))?.[1] ?? 0));
+/**
+ * Memory of a process and all its descendants in MiB, from /proc. Pages that processes share count once (PSS): the children of a gateway
+ * share the program of Node with it, and their resident sizes (RSS) add up to twice as much.
+ */
+export function memoryMb(pid: number): number {
+  const kib = treeOf(pid).map((id) => Number(/^Pss:\s+(\d+)/m.exec(readProc(`${id}/smaps_rollup`))?.[1] ?? 0));
   return Math.round(kib.reduce((sum, each) => sum + each, 0) / 1024);
+}
+
+/** Ids of a process and its descendants, which any of its threads may have started. */
+function treeOf(pid: number): number[] {
+  const children = threadsOf(pid).flatMap((thread) =>
+    readProc(`${pid}/task/${thread}/children`).split(' ').filter(Boolean),
+  );
+  return [pid, ...children.flatMap((child) => treeOf(Number(child)))];
 }
 
 /** CPU time that the main thread of a process has had, in ms; `/proc` counts in ticks of 10 ms. */
@@ -90,9 +93,9 @@ function mainThreadMs(pid: number): number {
   return 10 * (Number(fields[11]) + Number(fields[12]));
 }
 
-/** Follows the resident memory of the processes that hold what callers send. */
-class ResidentMaximum {
-  readonly mb: Harm['residentMb'] = {};
+/** Follows the memory of the processes that hold what callers send. */
+class MemoryMaximum {
+  readonly mb: Harm['memoryMb'] = {};
   readonly #timer = setInterval(() => this.#sample(), SAMPLE_MS);
 
   constructor(private readonly fleet: TestFleet) {}
@@ -104,15 +107,23 @@ class ResidentMaximum {
   #sample(): void {
     for (const name of ['gateway', 'python-sandbox'] as const) {
       for (const { pid } of this.fleet.running.get(name) ?? [])
-        this.mb[name] = Math.max(this.mb[name] ?? 0, residentMb(pid));
+        this.mb[name] = Math.max(this.mb[name] ?? 0, memoryMb(pid));
     }
   }
 }
 
-/** Empty for a process that has ended. */
-function readStatus(pid: number): string {
+function threadsOf(pid: number): string[] {
   try {
-    return readFileSync(`/proc/${pid}/status`, 'utf8');
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
+}
+
+/** A file of /proc; empty for a process that has ended. */
+function readProc(path: string): string {
+  try {
+    return readFileSync(`/proc/${path}`, 'utf8');
   } catch {
     return '';
   }
@@ -184,14 +195,14 @@ export class AbusedFleet {
     let best: Harm | undefined;
     for (let round = 0; round < ROUNDS && !(best && best.p99Ms <= best.maxP99Ms); round += 1) {
       const { p99Ms: quietP99Ms } = await this.latencyDuring(sleep(QUIET_MS), victim);
-      const resident = new ResidentMaximum(this.fleet);
+      const memory = new MemoryMaximum(this.fleet);
       const { pid } = this.fleet.process('gateway');
       const [fromMs, busyFromMs] = [performance.now(), mainThreadMs(pid)];
-      const { p99Ms } = await this.latencyDuring(run(), victim).finally(() => resident.stop());
+      const { p99Ms } = await this.latencyDuring(run(), victim).finally(() => memory.stop());
       const gatewayBusy = (mainThreadMs(pid) - busyFromMs) / (performance.now() - fromMs);
       await this.#requireProcesses(before);
       const maxP99Ms = MAX_RATIO * Math.max(LEAST_P99_MS, quietP99Ms);
-      const harm = { attack, quietP99Ms, p99Ms, maxP99Ms, residentMb: resident.mb, gatewayBusy };
+      const harm = { attack, quietP99Ms, p99Ms, maxP99Ms, memoryMb: memory.mb, gatewayBusy };
       console.log(JSON.stringify(harm));
       if (!best || p99Ms / maxP99Ms < best.p99Ms / best.maxP99Ms) best = harm;
     }

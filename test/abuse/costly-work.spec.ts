@@ -98,7 +98,7 @@ afterAll(async () => {
 async function fair(attack: string, run: () => Promise<unknown>): Promise<void> {
   const harm = await abused.measured(attack, run);
   expect(harm.p99Ms).toBeLessThanOrEqual(harm.maxP99Ms);
-  expect(harm.residentMb.gateway).toBeLessThan(1_024);
+  expect(harm.memoryMb.gateway).toBeLessThan(1_024);
 }
 
 const execute = (tool: string) => `/api/v1/tools/${tool}/execute`;

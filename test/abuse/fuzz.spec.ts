@@ -7,7 +7,7 @@ import * as fc from 'fast-check';
 import { HEADERS, SUBJECTS, tenantSubject } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AbusedFleet, FULL_LENGTH, residentMb } from './abused-fleet.js';
+import { AbusedFleet, FULL_LENGTH, memoryMb } from './abused-fleet.js';
 
 const MESSAGES = FULL_LENGTH ? 25_000 : 250;
 const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
@@ -146,7 +146,7 @@ beforeAll(async () => {
     config: { tool_settings: { run_program: { rate_limit: 0 }, text_process: { rate_limit: 0 } } },
   });
   const { pid } = abused.fleet.process('gateway');
-  sampler = setInterval(() => (maximumMb = Math.max(maximumMb, residentMb(pid))), 200);
+  sampler = setInterval(() => (maximumMb = Math.max(maximumMb, memoryMb(pid))), 200);
 });
 afterAll(async () => {
   clearInterval(sampler);
@@ -164,7 +164,7 @@ async function fuzz<T>(messages: fc.Arbitrary<T>, count: number, send: (message:
     for (let at = 0; at < all.length; at += WAVE)
       wrong.push(...(await Promise.all(all.slice(at, at + WAVE).map(send))).filter((each) => each !== undefined));
   });
-  console.log(JSON.stringify({ messages: count, residentMb: { gateway: maximumMb } }));
+  console.log(JSON.stringify({ messages: count, memoryMb: { gateway: maximumMb } }));
   expect(wrong).toEqual([]);
   expect(maximumMb).toBeLessThan(MIB_OF_POD);
 }

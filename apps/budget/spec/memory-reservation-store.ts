@@ -371,8 +371,10 @@ class MemoryUsageOutbox extends UsageOutbox {
     return Promise.resolve([...this.state.keys()]);
   }
 
-  override read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]> {
-    return Promise.resolve((this.state.get(tenantId)?.outbox ?? []).slice(0, maxEntries));
+  override read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]> {
+    const entries = this.state.get(tenantId)?.outbox ?? [];
+    const from = entries.findIndex(({ id }) => id === afterId) + 1;
+    return Promise.resolve(entries.slice(from, from + maxEntries));
   }
 
   override acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void> {

@@ -51,6 +51,19 @@ describe('drainOutbox', () => {
     await ledger.close();
   });
 
+  it('writes small entries in groups of about 1,024 rows', async () => {
+    const outbox = await settledCalls(1_200);
+    const ledger = new UsageLedger(sqliteDialect(':memory:'));
+    await ledger.open();
+    const groups: number[] = [];
+    const append = ledger.append.bind(ledger);
+    ledger.append = (rows) => (groups.push(rows.length), append(rows));
+    expect(await drainOutbox('t', outbox, ledger, logger)).toBe(1_200);
+    expect(groups).toEqual([1_024, 176]);
+    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 1_200, tokens: 0, micro_usd: 3_600 }]);
+    await ledger.close();
+  });
+
   it('keeps everything while the ledger is unavailable', async () => {
     const outbox = await settledCalls(3);
     const ledger = new UsageLedger(sqliteDialect(':memory:'));

@@ -17,8 +17,9 @@ export class RedisUsageOutbox extends UsageOutbox {
     return this.redis.smembers(TENANTS_KEY);
   }
 
-  override async read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]> {
-    const entries = await this.redis.xrange(budgetKeys(tenantId)[6], '-', '+', 'COUNT', maxEntries);
+  override async read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]> {
+    const from = afterId === undefined ? '-' : `(${afterId}`;
+    const entries = await this.redis.xrange(budgetKeys(tenantId)[6], from, '+', 'COUNT', maxEntries);
     return entries.map(([id, fields]) => ({ id, rows: toRows(fields) }));
   }
 

@@ -350,6 +350,19 @@ function conformance(name: string, make: MakeSubject): void {
       expect(await outbox.tenants()).toEqual(['t']);
     });
 
+    it('reads the outbox in pages', async () => {
+      const { store, outbox } = await make();
+      for (const id of ['a', 'b', 'c']) {
+        await store.reserve('t', money(100), [ask(id, 1)]);
+        await store.settle('t', [settlement(id, 1)]);
+      }
+      const all = await outbox.read('t', 10);
+      expect(all).toHaveLength(3);
+      expect(await outbox.read('t', 1)).toEqual(all.slice(0, 1));
+      expect(await outbox.read('t', 10, all[0]!.id)).toEqual(all.slice(1));
+      expect(await outbox.read('t', 10, all[2]!.id)).toEqual([]);
+    });
+
     it('removes a scope unused for its TTL, but not one that holds money', async () => {
       const { store, advance } = await make({ scopeTtlMs: 10 });
       const limits = money(10, 'cost_budget_per_agent');

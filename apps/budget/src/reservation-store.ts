@@ -166,8 +166,8 @@ export interface ChargedRow extends Amount {
 export abstract class UsageOutbox {
   /** Tenants that may have rows. */
   abstract tenants(): Promise<string[]>;
-  /** Reads the oldest entries without removing them. */
-  abstract read(tenantId: string, maxEntries: number): Promise<OutboxEntry[]>;
+  /** Reads the oldest entries without removing them. @param afterId skips entries up to this one */
+  abstract read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]>;
   /** Removes entries that are in the ledger. May be repeated. */
   abstract acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void>;
   /** Deletes everything that Redis has about the budget of a tenant, or only looks; returns the number of keys. Drain it first. */

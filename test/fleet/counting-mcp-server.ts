@@ -1,4 +1,4 @@
-/** A real MCP server inside the test process: what reached it is counted, so that effects are seen and not believed. */
+/** A real server of MCP and of an OpenAPI document inside the test process: what reached it is counted, so that effects are seen and not believed. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,6 +24,23 @@ export interface CountingMcpServer {
   readonly hold: () => () => void;
   stop(): Promise<void>;
 }
+
+/** `POST /notes?text=…`, the effect of `save_note` for tools that are not of MCP; of users with a key. */
+const DOCUMENT = {
+  openapi: '3.1.0',
+  info: { title: 'Notes', version: '1.0.0' },
+  security: [{ key: [] }],
+  components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } } },
+  paths: {
+    '/notes': {
+      post: {
+        operationId: 'addNote',
+        parameters: [{ name: 'text', in: 'query', schema: { type: 'string' } }],
+        responses: { 200: { description: 'Saved' } },
+      },
+    },
+  },
+};
 
 /** Starts the server with `add`, `save_note` (an effect), `count_slowly` and `fail_with` on a free loopback port. */
 export async function startCountingMcpServer(): Promise<CountingMcpServer> {
@@ -87,11 +104,18 @@ export async function startCountingMcpServer(): Promise<CountingMcpServer> {
   const mcp = toNodeHandler(createMcpHandler(describe));
   const server = createServer((request, response) => {
     if (request.headers.authorization !== undefined) credentials.add(request.headers.authorization);
-    void mcp(request, response);
+    if (request.url === '/openapi.json') response.setHeader('content-type', 'application/json').end(documentText());
+    else if (request.method === 'POST' && request.url?.startsWith('/notes?')) {
+      const text = new URL(request.url, origin).searchParams.get('text')!;
+      notes.set(text, (notes.get(text) ?? 0) + 1);
+      response.setHeader('content-type', 'application/json').end('{"saved":true}');
+    } else void mcp(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const documentText = () => JSON.stringify({ ...DOCUMENT, servers: [{ url: origin }] });
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin,
     notes,
     credentials,
     traceparents,

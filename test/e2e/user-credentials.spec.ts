@@ -505,6 +505,17 @@ it('a source that moves to another server gets no credential that was given for 
   expect((await call()).body.output).toBe('ann elsewhere');
 });
 
+it('a user who disconnects has no token at the authorization server either', async () => {
+  const path = '/api/v1/connections/mcp/mine/authorize';
+  const begun = await fleet.ask({ path, body: { redirect_uri: REDIRECT }, key: ann });
+  const redirect = await login.signIn(String(begun.body.authorization_url), 'ann@revoked');
+  const body = { redirect, redirect_uri: REDIRECT };
+  expect(await fleet.ask({ path: '/api/v1/connections/finish', body, key: ann })).toMatchObject({ status: 200 });
+  const before = login.revoked;
+  expect(await disconnect('mcp/mine', ann)).toMatchObject({ status: 204 });
+  await eventually('it is revoked', () => login.revoked === before + 1);
+});
+
 it('a purge of the user deletes the grants', async () => {
   const connected = async (user: string) =>
     (await connections(fleet.adminKey, `?user_id=${user}`)).filter(({ connected: is }) => is).length;

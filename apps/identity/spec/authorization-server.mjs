@@ -38,6 +38,7 @@ export async function startAuthorizationServer(redirectUris, { accessTokenSecond
     ],
     features: {
       devInteractions: { enabled: false },
+      revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: (_context, _client, oneOf) => oneOf?.[0],

@@ -84,6 +84,7 @@ beforeEach(() => {
     exchanged,
     tokens,
     clock,
+    upstream: { begin: () => undefined },
     announce: () => undefined,
   });
   company.exchanges.length = 0;

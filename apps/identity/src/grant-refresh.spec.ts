@@ -12,7 +12,9 @@ import { GrantRefresh } from './grant-refresh.js';
 import { GrantStore, type OpenGrant } from './grant-store.js';
 import { IdentityDatabase } from './identity-database.js';
 import { AuthorizationServers } from './authorization-servers.js';
+import { UpstreamRevocation } from './upstream-revocation.js';
 import { OAuthClient } from './oauth-client.js';
+import { RefreshRefused } from './token-response.js';
 
 const REDIRECT = 'http://127.0.0.1:33418/connected';
 const SOURCE = 'mcp/crm';
@@ -202,5 +204,74 @@ describe('two replicas that refresh a grant', () => {
     const away = replica(one, () => Promise.reject(new Error('away')));
     await expect(away.refresh(grant, 0)).rejects.toThrow('away');
     expect(await replica(two).refresh(grant, 0)).toMatchObject({ generation: 2 });
+  });
+});
+
+describe('a grant that its user deletes', () => {
+  const noted: { source: string; reason: string | undefined }[] = [];
+  const logger = { info: (line: object) => void noted.push(line as (typeof noted)[number]) };
+  const deleteAt = async (store: GrantStore, { user_id, source }: OpenGrant, revoke = client.revoke.bind(client)) => {
+    noted.length = 0;
+    const upstream = new UpstreamRevocation({ store, client: { revoke }, clock, logger });
+    upstream.begin(await store.revoke('acme', user_id, source));
+    await expect.poll(() => noted).toHaveLength(1);
+    return noted[0]!.reason;
+  };
+  const isValid = ({ source, auth: granted, secrets }: OpenGrant) =>
+    client.refresh(source, granted, secrets.refresh_token!).then(
+      () => true,
+      (error: unknown) => (expect(error).toBeInstanceOf(RefreshRefused), false),
+    );
+
+  it('has no token at the authorization server either', async () => {
+    const [one] = stores();
+    const grant = await connected('gil', one);
+    expect(await deleteAt(one, grant)).toBeUndefined();
+    expect(await one.open(grant.grant_id)).toBeUndefined();
+    expect(await isValid(grant)).toBe(false);
+  });
+
+  it('keeps the tokens of another source with the same client, which some servers would end as well', async () => {
+    const [one] = stores();
+    const grant = await connected('hal', one);
+    const { id } = await one.put({ ...grant, source: 'mcp/mail' }, auth, { secrets: grant.secrets }, clock.now());
+    const before = login.revoked;
+    expect(await deleteAt(one, grant)).toContain('same client');
+    expect(login.revoked).toBe(before);
+    const other = (await one.open(id))!;
+    await one.put({ ...other, user_id: 'ivy' }, auth, { secrets: other.secrets }, clock.now());
+    expect(await deleteAt(one, other)).toBeUndefined();
+    expect(await isValid(other)).toBe(false);
+  });
+
+  it('is deleted here whatever the authorization server answers', async () => {
+    const [one] = stores();
+    const reasons: (string | undefined)[] = [];
+    for (const revoke of [() => Promise.reject(new TypeError('away')), () => Promise.resolve(false)]) {
+      const grant = await connected('jon', one);
+      reasons.push(await deleteAt(one, grant, revoke));
+      expect(await one.open(grant.grant_id)).toBeUndefined();
+    }
+    expect(reasons).toEqual(['TypeError', 'the authorization server has no revocation_endpoint']);
+  });
+
+  it('that is refreshed meanwhile leaves no newer token', async () => {
+    const [one, two] = stores();
+    const grant = await connected('kim', one);
+    const abandoned: OpenGrant[] = [];
+    const refresh = new GrantRefresh({
+      store: one,
+      renew: async ({ source, auth: granted, secrets }) => {
+        const tokens = await client.refresh(source, granted, secrets.refresh_token!);
+        await two.revoke('acme', 'kim', undefined);
+        return tokens;
+      },
+      abandon: (given) => void abandoned.push(given),
+      clock,
+    });
+    await expect(refresh.refresh(grant, 0)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
+    expect(abandoned).toHaveLength(1);
+    expect(abandoned[0]!.secrets.refresh_token).not.toBe(grant.secrets.refresh_token);
+    expect(await isValid(abandoned[0]!)).toBe(true);
   });
 });

@@ -15,6 +15,8 @@ interface RefreshDeps {
   store: GrantStore;
   /** Requests new tokens for a grant. @throws RefreshRefused, RefreshUncertain, ToolError */
   renew(grant: OpenGrant): Promise<Tokens>;
+  /** Takes the tokens of a grant that was deleted meanwhile. */
+  abandon?(grant: OpenGrant): void;
   clock: Clock;
 }
 
@@ -80,7 +82,7 @@ export class GrantRefresh {
       const tokens = await this.deps.renew(grant);
       const { access_token, refresh_token = secrets.refresh_token, id_token = secrets.id_token } = tokens;
       const now = clock.now();
-      const stored = await this.#commit(grant, holder, {
+      await this.#commit(grant, holder, {
         secrets: { ...secrets, access_token, refresh_token, id_token },
         scopes: tokens.scopes,
         expiresAt: now + (tokens.expires_in ?? DEFAULT_LIFE_S) * 1_000,
@@ -88,8 +90,11 @@ export class GrantRefresh {
         now,
       });
       const current = await store.open(grant.grant_id);
-      if (!stored && !current) throw required(grant, 'it is no longer connected');
-      return current!;
+      if (!current) {
+        this.deps.abandon?.({ ...grant, secrets: { refresh_token } });
+        throw required(grant, 'it is no longer connected');
+      }
+      return current;
     } catch (error) {
       if (error instanceof RefreshRefused) {
         const reason =

@@ -178,7 +178,7 @@ export class GrantStore {
     return row && this.#toOpen(row);
   }
 
-  #toOpen(row: Selectable<GrantTable>): OpenGrant {
+  #toOpen(row: Selectable<GrantTable>, secrets = this.#secretsOf(row)): OpenGrant {
     return {
       grant_id: row.grant_id,
       tenant_id: row.tenant_id,
@@ -187,7 +187,7 @@ export class GrantStore {
       mode: row.mode as UserAuthMode,
       generation: Number(row.generation),
       auth: row.auth === null ? { mode: row.mode as UserAuthMode } : (JSON.parse(row.auth) as UserAuth),
-      secrets: this.#secretsOf(row),
+      secrets,
       updated_at: Number(row.updated_at),
       expires_at: row.expires_at === null ? undefined : Number(row.expires_at),
       refresh_until: row.refresh_until === null ? undefined : Number(row.refresh_until),
@@ -301,15 +301,36 @@ export class GrantStore {
     return rows.map(toUserGrant);
   }
 
-  /** Deletes the grants of a user, of one source or of all. @returns what was deleted */
-  revoke(tenantId: string, userId: string, source: string | undefined): Promise<Changed> {
-    return this.db
+  /** Deletes the grants of a user, of one source or of all. @returns what was deleted; without secrets where no configured key opens them */
+  async revoke(tenantId: string, userId: string, source: string | undefined): Promise<OpenGrant[]> {
+    const rows = await this.db
       .deleteFrom('user_grant')
       .where('tenant_id', '=', tenantId)
       .where('user_id', '=', userId)
       .$if(source !== undefined, (query) => query.where('source', '=', source!))
-      .returning(['tenant_id', 'user_id', 'source', 'grant_id'])
+      .returningAll()
       .execute();
+    return rows.map((row) => {
+      try {
+        return this.#toOpen(row);
+      } catch {
+        // Sealed with a key that is gone: a user can still disconnect.
+        return this.#toOpen(row, {});
+      }
+    });
+  }
+
+  /** Whether the user has another grant of the same client at the same authorization server, which may share its tokens' family. */
+  async hasOther({ tenant_id, user_id, grant_id, auth }: OpenGrant): Promise<boolean> {
+    const rows = await this.db
+      .selectFrom('user_grant')
+      .select('auth')
+      .where('tenant_id', '=', tenant_id)
+      .where('user_id', '=', user_id)
+      .where('grant_id', '!=', grant_id)
+      .where('auth', 'is not', null)
+      .execute();
+    return rows.some((row) => isSameClient(auth, JSON.parse(row.auth!) as UserAuth));
   }
 
   /** Deletes, or only finds, the grants of a tenant or of one of its users. */
@@ -356,6 +377,9 @@ export class GrantStore {
     return JSON.parse(this.keys.open(sealed, place(grant_id))) as GrantSecrets;
   }
 }
+
+const isSameClient = (one: UserAuth, other: UserAuth): boolean =>
+  one.client_id === other.client_id && (one.issuer ?? one.token_url) === (other.issuer ?? other.token_url);
 
 /** What a credential is sealed for. */
 const place = (grantId: string): string => `grant/${grantId}`;

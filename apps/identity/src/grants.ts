@@ -20,6 +20,7 @@ import type { GrantStore, OpenGrant } from './grant-store.js';
 import type { ExchangedGrants } from './exchanged-grants.js';
 import type { OAuthClient } from './oauth-client.js';
 import { DEFAULT_LIFE_S } from './token-response.js';
+import type { UpstreamRevocation } from './upstream-revocation.js';
 
 /** Longest time for which an executor keeps a credential, so that it forgets a revoked one also when it misses the announcement. */
 const MAX_KEPT_MS = 60_000;
@@ -32,6 +33,7 @@ interface GrantsDeps {
   client: Pick<OAuthClient, 'begin' | 'finish'>;
   refresh: GrantRefresh;
   exchanged: Pick<ExchangedGrants, 'find'>;
+  upstream: Pick<UpstreamRevocation, 'begin'>;
   tokens: SignedTokens;
   clock: Clock;
   /** Tells gateways and executors what they must forget. */
@@ -111,6 +113,7 @@ export class Grants {
   async revoke({ tenant_id, user_id, source }: GrantRevoke): Promise<number> {
     const revoked = await this.deps.store.revoke(tenant_id, user_id, source);
     this.#announce(revoked);
+    this.deps.upstream.begin(revoked);
     return revoked.length;
   }
 

@@ -72,6 +72,20 @@ export class OAuthClient {
     }
   }
 
+  /**
+   * Ends a refresh token and what was issued with it (RFC 7009).
+   * @returns false when the metadata of the server name no endpoint for it
+   * @throws Error when the server refuses or cannot be reached
+   */
+  async revoke(source: string, auth: UserAuth, refreshToken: string): Promise<boolean> {
+    const { as, client, authenticate, options } = await this.servers.of(source, auth);
+    if (as.revocation_endpoint === undefined) return false;
+    const hint = { additionalParameters: { token_type_hint: 'refresh_token' } };
+    const response = await oauth.revocationRequest(as, client, authenticate, refreshToken, { ...options, ...hint });
+    await oauth.processRevocationResponse(response);
+    return true;
+  }
+
   /** @throws RefreshRefused, RefreshUncertain, ToolError */
   async refresh(source: string, auth: UserAuth, refreshToken: string): Promise<Tokens> {
     const { as, client, authenticate, options } = await this.servers.of(source, auth);

@@ -34,6 +34,7 @@ import { GrantStore, SIGN_IN } from './grant-store.js';
 import { Grants } from './grants.js';
 import { KeyChange } from './reseal.js';
 import { StoreLimit } from './store-limit.js';
+import { UpstreamRevocation } from './upstream-revocation.js';
 import { SessionStore } from './session-store.js';
 import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
 import { SignInPages, wireSignIn } from './sign-in/wire-sign-in.js';
@@ -117,6 +118,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     clock,
   });
   const client = new OAuthClient(servers);
+  const upstream = new UpstreamRevocation({ store, client, clock, logger });
   const exchanged = new ExchangedGrants({ store, sessions, signIns, exchange: new TokenExchange(servers), clock });
   const refresh: GrantRefresh = new GrantRefresh({
     store,
@@ -124,6 +126,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       usesSignIn(grant)
         ? exchanged.renew(grant, refresh)
         : client.refresh(grant.source, grant.auth, grant.secrets.refresh_token!),
+    abandon: (grant) => upstream.begin([grant]),
     clock,
   });
   const attempts = new AttemptStore(database.db, keys);
@@ -133,6 +136,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     client,
     refresh,
     exchanged,
+    upstream,
     tokens,
     clock,
     announce: (changed) => {

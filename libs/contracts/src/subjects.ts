@@ -227,6 +227,8 @@ export const HEADERS = {
   ack: 'Tf-Ack',
   /** Subject for progress of this attempt; absent when the caller wants none. */
   progress: 'Tf-Progress',
+  /** Tenant of a large exec message: tenants take turns before their messages are parsed. */
+  tenant: 'Tf-Tenant',
   traceparent: 'traceparent',
   tracestate: 'tracestate',
   authorization: 'Authorization',

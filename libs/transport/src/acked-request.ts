@@ -25,6 +25,8 @@ const ACK_TIMEOUT_MS = 250;
 const ACK_MS_PER_KIB = 1;
 /** Larger results are parsed in turns of their tenants. Errors are smaller. */
 const LARGE_REPLY = 256 * 1024;
+/** The executor parses larger messages in turns of their tenants. */
+export const LARGE_EXEC_MESSAGE = 64 * 1024;
 
 /** The fields of an exec message that this protocol reads; the others are passed through. */
 export interface AckedMessage {
@@ -82,6 +84,10 @@ export class AckedRequest implements PendingRequest {
     }
   }
 
+  get #tenantId(): string {
+    return this.message.context?.tenant_id ?? '';
+  }
+
   /** Sends the message with the current fence. */
   send(): void {
     const remainingMs = this.#deadlineAt - this.client.clock.monotonic();
@@ -99,6 +105,7 @@ export class AckedRequest implements PendingRequest {
           [HEADERS.callId]: message.call_id,
           [HEADERS.attempt]: String(message.attempt),
           [HEADERS.fence]: String(message.fence),
+          ...(body.length > LARGE_EXEC_MESSAGE && { [HEADERS.tenant]: this.#tenantId }),
           ...(this.options.onProgress && { [HEADERS.progress]: this.client.progressSubject(token) }),
           ...this.options.headers,
         }),
@@ -123,7 +130,7 @@ export class AckedRequest implements PendingRequest {
     if (message.data.length > LARGE_REPLY) {
       // Nothing is sent again for a result that has arrived and waits for its turn.
       this.#end();
-      const turn = this.client.turns.next(this.message.context?.tenant_id ?? '');
+      const turn = this.client.turns.next(this.#tenantId);
       return void turn.then(() => this.resolve(decodeReply(message))).catch(this.reject);
     }
     try {

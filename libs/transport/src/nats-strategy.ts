@@ -8,9 +8,10 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
 import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { SystemClock, type Clock } from '@toolfleet/resilience';
+import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
+import { LARGE_EXEC_MESSAGE } from './acked-request.js';
 import { decodeRequest, encode, parseLenient, requestBody, toErrorReply, type IncomingMessage } from './codec.js';
 import { EndpointContext, type EndpointOptions } from './endpoint.js';
 import { EventLoopStalls } from './event-loop-stalls.js';
@@ -76,7 +77,7 @@ const DEFAULT_CONCURRENCY = 1_000;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
 /** Smaller messages are bounded by their number. */
-const LARGE_MESSAGE = 64 * 1024;
+const LARGE_MESSAGE = LARGE_EXEC_MESSAGE;
 const ACK = { [HEADERS.ack]: 'accepted' };
 const EMPTY = new Uint8Array(0);
 
@@ -88,6 +89,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #link: NatsLink;
   readonly #stalls: EventLoopStalls;
   readonly #resent: ResentCalls;
+  readonly #turns: CostlyTurns;
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -98,6 +100,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     this.#running = new InFlightCalls(this.#clock);
     this.#stalls = new EventLoopStalls(this.#clock, () => this.#link.flush(), options.onStall);
     this.#resent = new ResentCalls(this.#clock);
+    this.#turns = new CostlyTurns(this.#clock);
   }
 
   /** Messages in flight. */
@@ -201,6 +204,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       const { large } = this.options;
       const isLarge = message.data.length > LARGE_MESSAGE;
       release = large?.hold(context, isLarge ? message.data.length : 0, 'request');
+      if (served.exec && isLarge) await this.#turn(context);
       const body =
         large && isLarge
           ? requestBody(await large.read(context, message.data))
@@ -238,6 +242,12 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       if (resendable)
         this.#resent.end(resendable.key, resendable.call, sentReply?.bytes, sentReply?.to ?? (() => undefined));
     }
+  }
+
+  /** Waits until a large exec message may be parsed. @throws ToolError DEADLINE_EXCEEDED */
+  async #turn(context: EndpointContext): Promise<void> {
+    await this.#turns.next(context.headers.get(HEADERS.tenant) ?? '');
+    if (context.timeLeftMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
   }
 
   /** `toolfleet_worker_slots`, which executors are scaled by. */

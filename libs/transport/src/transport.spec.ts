@@ -4,7 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { readJson } from '@toolfleet/contracts/json-text';
 import { traceHeaders } from '@toolfleet/telemetry';
-import { startNats, type NatsServer } from '@toolfleet/testing';
+import { FakeClock, startNats, type NatsServer } from '@toolfleet/testing';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EndpointContext } from './endpoint.js';
@@ -129,6 +129,21 @@ class LargeEndpoint {
 }
 @Module({ controllers: [LargeEndpoint] })
 class LargeModule {}
+
+@Controller()
+class CostlyEndpoint {
+  static readonly clock = new FakeClock();
+  static served: string[] = [];
+
+  @Endpoint('t.costly', { exec: true })
+  async costly({ context }: { context: { tenant_id: string } }): Promise<null> {
+    CostlyEndpoint.served.push(context.tenant_id);
+    CostlyEndpoint.clock.suspend(50);
+    return null;
+  }
+}
+@Module({ controllers: [CostlyEndpoint] })
+class CostlyModule {}
 
 let nats: NatsServer;
 let client: NatsClient;
@@ -454,6 +469,30 @@ describe.each([
       expect(await client.request('t.large', { text })).toBe(text);
       await expect.poll(() => held).toBe(0);
       expect(read.map((bytes) => bytes > 300_000)).toEqual([true, true]);
+      await service.close();
+    });
+
+    it('large exec messages are parsed in turns of their tenants, and the event loop rests after each', async () => {
+      const { clock } = CostlyEndpoint;
+      const served: string[] = (CostlyEndpoint.served = []);
+      const executor = new NatsStrategy({ connection: client, queue: 'costly', clock });
+      const service = await NestFactory.createMicroservice(CostlyModule, { strategy: executor, logger: false });
+      await service.listen();
+      const send = (tenant: string, number: number) => {
+        const context = { tenant_id: tenant, text: 'x'.repeat(100_000) };
+        const message = { call_id: `${tenant}-${number}`, attempt: 1, fence: 1, journalled: false, context };
+        return client.requestAcked('t.costly', message, { timeoutMs: 60_000, bumpFence: async () => undefined });
+      };
+      const replies = Promise.all(['acme', 'acme', 'acme', 'globex'].map(send));
+      await expect.poll(() => executor.inFlight).toBe(3);
+      expect(served).toEqual(['acme']);
+      const afterRest = () => {
+        clock.advance(50);
+        return served;
+      };
+      await expect.poll(afterRest).toHaveLength(4);
+      expect(served.indexOf('globex')).toBeLessThan(3);
+      await replies;
       await service.close();
     });
 

@@ -1,4 +1,4 @@
-import { DelayedError, type Job } from 'bullmq';
+import { DelayedError, type Job, type WorkerOptions } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
@@ -91,7 +91,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
     if (options.asks)
       this.#questions = new JobQuestions(options.publisher, options.redis.duplicate(), options.queue, this.#clock);
-    this.#worker = new TakingWorker<D, R>(options.queue, (job, token) => this.#process(job, token), {
+    this.#shares = new SlotShares(options.concurrency, this.#clock);
+    const workerOptions: WorkerOptions = {
       connection: options.redis,
       prefix: QUEUE_PREFIX,
       autorun: false,
@@ -104,8 +105,13 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       maxStalledCount: options.maxLost ?? MAX_LOST,
       runRetryDelay: RETRY_MS,
       skipWaitingForReady: true,
-    });
-    this.#shares = new SlotShares(options.concurrency, this.#clock);
+    };
+    this.#worker = new TakingWorker<D, R>(
+      options.queue,
+      (job, token) => this.#process(job, token),
+      workerOptions,
+      () => this.#shares.hasParked,
+    );
     this.#slots = new SlotReport(options.publisher, options.queue, this.#clock, () => ({
       busy: this.#running.size,
       total: options.concurrency,

@@ -66,10 +66,11 @@ async function work(
     draining?: AbortSignal;
     asks?: boolean;
     shareOf?: (job: SpecJob) => string;
+    queue?: string;
   } = {},
 ) {
   const worker = new JobWorker<SpecJob, unknown>({
-    queue: name,
+    queue: options.queue ?? name,
     redis: blocking,
     publisher: redis,
     time,
@@ -221,6 +222,29 @@ describe('a queued call', () => {
     expect(most).toBe(2);
     release();
     expect(await Promise.all(slow)).toEqual(slow.map(() => 'slow'));
+  });
+
+  it('that one worker put back begins where another has a slot', async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const calls = ['c0', 'c1', 'c2', 'c3', 'c4', 'c5'];
+    // Which worker gets a job that both wait for is chance, so this is tried often.
+    const rounds = Array.from({ length: 20 }, async (_, round) => {
+      const own = `${name}-${round}`;
+      const begun = new Set<string>();
+      const begin = async ({ data }: JobRun<SpecJob>): Promise<string> => {
+        begun.add(data.call_id);
+        await released;
+        return 'done';
+      };
+      for (let started = 0; started < 2; started += 1) await work(begin, { queue: own, shareOf: () => 'one' });
+      const other = new JobQueue<SpecJob, unknown>({ name: own, redis, time });
+      await Promise.all(calls.map((callId) => other.add(toJobId(callId, 1), job(callId))));
+      // Each of the two has four slots, three of them for one share.
+      await eventually('all have begun', () => begun.size === calls.length);
+      await other.close();
+    });
+    await Promise.all(rounds);
+    release();
   });
 
   it('of one share has the only slot of a worker', async () => {

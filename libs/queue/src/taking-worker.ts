@@ -9,6 +9,8 @@ import { Worker, type IRedisClient, type Job, type Processor, type WorkerOptions
 const FORGET_MARKER = readFileSync(new URL('../lua/forget-marker.lua', import.meta.url), 'utf8');
 /** BullMQ's scripts that give a job to a worker, with the number of their keys. */
 const GIVING = { moveToActive: 11, moveToFinished: 14 };
+/** Seconds after a job is due at which a worker without a slot for it looks. */
+const LATER_S = 0.05;
 
 /** The part of ioredis that keeps the defined scripts. */
 interface WithScripts {
@@ -19,7 +21,13 @@ export class TakingWorker<D, R> extends Worker<D, R> {
   /** Id of the latest job that was the last one when this worker got it. */
   #lastId: string | undefined;
 
-  constructor(name: string, processor: Processor<D, R>, options: WorkerOptions) {
+  /** @param hasPutBack whether it has no slot for jobs that it took before */
+  constructor(
+    name: string,
+    processor: Processor<D, R>,
+    options: WorkerOptions,
+    private readonly hasPutBack: () => boolean,
+  ) {
     super(name, processor, options);
     const backend = this.getBackend();
     const run = backend.execCommand.bind(backend);
@@ -31,6 +39,12 @@ export class TakingWorker<D, R> extends Worker<D, R> {
       if (Array.isArray(taken) && taken[4] === 1) this.#lastId = String(taken[1]);
       return taken;
     };
+  }
+
+  /** @returns seconds; the worker looks for jobs when they are over */
+  protected override getBlockTimeout(dueAt: number): number {
+    const timeout = super.getBlockTimeout(dueAt);
+    return dueAt && this.hasPutBack() ? Math.max(0, timeout) + LATER_S : timeout;
   }
 
   /** BullMQ waits for a marker when it has seen the queue empty. */

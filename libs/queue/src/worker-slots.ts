@@ -71,6 +71,11 @@ export class SlotShares {
     return { parkedMs: Math.min(PARK_MS.max, PARK_MS.first * 2 ** (job.attemptsStarted - 1)) };
   }
 
+  /** Whether a share has parked jobs and no slot for them. */
+  get hasParked(): boolean {
+    return this.#shares.values().some(({ held, parked }) => held >= this.#max && parked.length > 0);
+  }
+
   /** Waits for a slot that is freed; false when none is. */
   #takeOver({ waiting }: Share): Promise<boolean> {
     return new Promise((resolve) => {

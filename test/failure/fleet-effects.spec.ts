@@ -6,7 +6,7 @@ import { readdir, readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
@@ -19,6 +19,8 @@ const ROUNDS = process.env['FAILURE_SEEDS'] === 'all' ? 5 : 1;
 let server: CountingMcpServer;
 let asking: AskingMcpServer;
 let fleet: TestFleet;
+/** Lets the server answer the calls that a test held. */
+let release = (): void => undefined;
 beforeAll(async () => {
   server = await startCountingMcpServer();
   asking = await startAskingMcpServer();
@@ -38,6 +40,7 @@ beforeAll(async () => {
   });
 });
 afterEach(async () => {
+  release();
   if (!fleet) return;
   await fleet.restore();
   // A breaker that a test opened would refuse the calls of the next one.
@@ -207,8 +210,7 @@ describe('Redis that comes back without its last second', () => {
     const notesOf = (name: string) => Array.from({ length: 2 * ASYNC_SLOTS }, (_, index) => `${name}-${index}`);
     const [first, victims] = [notesOf('tail-first'), notesOf('tail-victim')];
     // No slot is free until all victims are added.
-    const release = server.hold();
-    onTestFailed(release);
+    release = server.hold();
     await Promise.all(first.map((note, index) => accept(note, 0, index % 2)));
     await eventually('every slot is taken', () => first.every((note) => server.notes.has(note)));
     const ids = await Promise.all(victims.map((note, index) => accept(note, 2_000, index % 2)));

@@ -130,6 +130,8 @@ function notStarted(message: ExecMessage, text: string, reason: string, cause?: 
 
 /** By then a live gateway has stored the outcome: it waits at most 2 s for the journal. */
 export const LATE_MS: Milliseconds = 2_500;
+/** While the journal is unavailable, pause between attempts to store an outcome, and their longest duration. */
+export const STORE_AGAIN = { everyMs: 1_000, withinMs: 60_000 };
 /** Responses that are held; beyond that the older half is looked at early, to bound the memory. */
 const MAX_HELD = 1_000;
 /** Responses are looked at together, at most this long after they are due. */
@@ -138,8 +140,10 @@ const TOGETHER_MS: Milliseconds = 250;
 type Claim = Pick<ExecMessage, 'call_id' | 'fence'>;
 
 interface HeldResponse {
-  /** Monotonic ms. */
-  readonly dueAt: number;
+  /** Monotonic ms, like `until`. */
+  readonly dueAt: Milliseconds;
+  /** It is given up after this time. */
+  readonly until: Milliseconds;
   readonly claim: Claim;
   readonly response: ExecResponse;
 }
@@ -147,12 +151,14 @@ interface HeldResponse {
 /**
  * Stores outcomes that the gateway could not. Normally the gateway stores the outcome of a call, with what it adds to it. In case it
  * died or stopped waiting, the executor looks a little later which of its calls have no outcome yet, or an unknown one, and stores
- * its own responses of those under its own fence.
+ * its own responses of those under its own fence. While the journal is unavailable it tries again: an outage of the store may be what kept
+ * the gateway from storing them, and what takes the call up again waits for its outcome.
  */
 class LateOutcomes {
   readonly #held: HeldResponse[] = [];
   readonly #storing = new Set<Promise<unknown>>();
   #timerSet = false;
+  #drained = false;
 
   constructor(
     private readonly journal: Pick<Journal, 'finish' | 'unfinished'>,
@@ -163,13 +169,15 @@ class LateOutcomes {
   hold(claim: Claim, response: ExecResponse): void {
     // A call that waits for input has no outcome.
     if (response.failure && (leavesOutcomeOpen(response.failure) || response.failure.facts?.input)) return;
-    this.#held.push({ dueAt: this.clock.monotonic() + LATE_MS, claim, response });
+    const dueAt = this.clock.monotonic() + LATE_MS;
+    this.#held.push({ dueAt, until: dueAt + STORE_AGAIN.withinMs, claim, response });
     if (this.#held.length > MAX_HELD) this.#settle(this.#held.splice(0, MAX_HELD / 2));
     this.#setTimer();
   }
 
   /** Stores everything that is held; call it before the connection of the journal closes. */
   async drain(): Promise<void> {
+    this.#drained = true;
     this.#settle(this.#held.splice(0));
     await Promise.all(this.#storing);
   }
@@ -190,15 +198,36 @@ class LateOutcomes {
   #settle(held: readonly HeldResponse[]): void {
     if (held.length === 0) return;
     const storing = this.#storeMissing(held)
-      .catch(() => undefined) // without these copies the outcomes stay unknown
+      .then((failed) => this.#holdAgain(failed))
       .finally(() => this.#storing.delete(storing));
     this.#storing.add(storing);
   }
 
-  async #storeMissing(held: readonly HeldResponse[]): Promise<void> {
-    const missing = await this.journal.unfinished(held.map(({ claim }) => claim.call_id));
-    const finish = ({ claim, response }: HeldResponse): Promise<boolean> =>
-      this.journal.finish(claim.call_id, claim.fence, toCallResult(response, response.execute_ms ?? 0));
-    await Promise.allSettled(held.filter(({ claim }) => missing.has(claim.call_id)).map(finish));
+  /** @returns those that the journal could not take */
+  async #storeMissing(held: readonly HeldResponse[]): Promise<readonly HeldResponse[]> {
+    let missing: ReadonlySet<string>;
+    try {
+      missing = await this.journal.unfinished(held.map(({ claim }) => claim.call_id));
+    } catch {
+      return held;
+    }
+    const kept = held.filter(({ claim }) => missing.has(claim.call_id));
+    const finished = await Promise.allSettled(
+      kept.map(({ claim, response }) =>
+        this.journal.finish(claim.call_id, claim.fence, toCallResult(response, response.execute_ms ?? 0)),
+      ),
+    );
+    return kept.filter((_, index) => finished[index]?.status === 'rejected');
+  }
+
+  /** Without these copies the outcomes stay unknown. */
+  #holdAgain(failed: readonly HeldResponse[]): void {
+    if (this.#drained) return;
+    const dueAt = this.clock.monotonic() + STORE_AGAIN.everyMs;
+    const again = failed.filter(({ until }) => dueAt <= until).map((held) => ({ ...held, dueAt }));
+    this.#held.push(...again.slice(0, Math.max(0, MAX_HELD - this.#held.length)));
+    // The timer goes by the first.
+    this.#held.sort((a, b) => a.dueAt - b.dueAt);
+    this.#setTimer();
   }
 }

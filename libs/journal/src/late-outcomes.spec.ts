@@ -3,7 +3,7 @@ import { toCallResult, type ExecMessage, type ExecResponse } from '@toolfleet/co
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { MemoryJournal } from '@toolfleet/testing/memory-journal';
-import { JournalGuard, LATE_MS } from './execution-guard.js';
+import { JournalGuard, LATE_MS, STORE_AGAIN } from './execution-guard.js';
 import { unknownOutcome } from './journal.js';
 
 const sent: ExecResponse = { ok: true, output: 'sent', text: 'sent', metadata: {} };
@@ -87,6 +87,25 @@ describe('outcomes that no gateway stored', () => {
     await gate.drain();
     expect(await journal.read('idle')).toMatchObject({ state: 'accepted' });
     expect(await journal.read('free')).toBeUndefined();
+  });
+
+  it('wait for a journal that is unavailable, for a minute', async () => {
+    const unfinished = vi.spyOn(journal, 'unfinished').mockRejectedValue(new Error('away'));
+    const finish = vi.spyOn(journal, 'finish').mockRejectedValueOnce(new Error('away'));
+    await gate.run(await entered('c'), (begin) => begin().then(() => sent));
+    await clock.run(LATE_MS + 3 * STORE_AGAIN.everyMs);
+    expect(await journal.read('c')).toMatchObject({ state: 'claimed' });
+    unfinished.mockRestore();
+    await clock.run(2 * STORE_AGAIN.everyMs);
+    expect(finish).toHaveBeenCalledTimes(2);
+    expect(await journal.read('c')).toMatchObject({ state: 'succeeded' });
+
+    await gate.run(await entered('late'), (begin) => begin().then(() => sent));
+    const away = vi.spyOn(journal, 'unfinished').mockRejectedValue(new Error('away'));
+    await clock.run(LATE_MS + STORE_AGAIN.withinMs);
+    const asked = away.mock.calls.length;
+    await clock.run(STORE_AGAIN.withinMs);
+    expect(away).toHaveBeenCalledTimes(asked);
   });
 
   it('are stored at once when the executor stops', async () => {

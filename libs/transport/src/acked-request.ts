@@ -11,6 +11,7 @@ import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import {
   decodeReply,
   encode,
+  LARGE_MESSAGE,
   parseLenient,
   readProgress,
   type IncomingMessage,
@@ -25,8 +26,6 @@ const ACK_TIMEOUT_MS = 250;
 const ACK_MS_PER_KIB = 1;
 /** Larger results are parsed in turns of their tenants. Errors are smaller. */
 const LARGE_REPLY = 256 * 1024;
-/** The executor parses larger messages in turns of their tenants. */
-export const LARGE_EXEC_MESSAGE = 64 * 1024;
 
 /** The fields of an exec message that this protocol reads; the others are passed through. */
 export interface AckedMessage {
@@ -105,7 +104,8 @@ export class AckedRequest implements PendingRequest {
           [HEADERS.callId]: message.call_id,
           [HEADERS.attempt]: String(message.attempt),
           [HEADERS.fence]: String(message.fence),
-          ...(body.length > LARGE_EXEC_MESSAGE && { [HEADERS.tenant]: this.#tenantId }),
+          // The executor parses it in turns of its tenants.
+          ...(body.length > LARGE_MESSAGE && { [HEADERS.tenant]: this.#tenantId }),
           ...(this.options.onProgress && { [HEADERS.progress]: this.client.progressSubject(token) }),
           ...this.options.headers,
         }),
@@ -131,7 +131,11 @@ export class AckedRequest implements PendingRequest {
       // Nothing is sent again for a result that has arrived and waits for its turn.
       this.#end();
       const turn = this.client.turns.next(this.#tenantId);
-      return void turn.then(() => this.resolve(decodeReply(message))).catch(this.reject);
+      const read = (): void => this.resolve(decodeReply(message));
+      return void turn
+        .then(read)
+        .catch(this.reject)
+        .finally(() => message.free?.());
     }
     try {
       const value = decodeReply(message);

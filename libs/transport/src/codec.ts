@@ -34,7 +34,12 @@ export interface IncomingMessage {
   readonly data: Uint8Array;
   /** The server's reply when a subject has no subscriber: status 503 without a body. */
   readonly isNoResponders: boolean;
+  /** Frees the body of a large message, which nothing may use afterwards. Absent if the sender may still use it. */
+  free?(): void;
 }
+
+/** Larger messages do not arrive in one read of a socket, so each has memory of its own. */
+export const LARGE_MESSAGE = 64 * 1024;
 
 /** Headers of a message that has none. */
 export const NO_HEADERS: IncomingHeaders = { get: () => undefined };

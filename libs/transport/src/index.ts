@@ -1,5 +1,6 @@
 export { Endpoint, EndpointContext, type EndpointOptions } from './endpoint.js';
 export { EventReporter } from './event-reporter.js';
+export { freeMemory } from './free-memory.js';
 export { Heartbeat } from './heartbeat.js';
 export { LocalExchange } from './local-exchange.js';
 export { NatsClient } from './nats-client.js';

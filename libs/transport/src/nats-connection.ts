@@ -19,10 +19,12 @@ import { ToolError } from '@toolfleet/contracts';
 import {
   encodeHeaders,
   HeaderBlock,
+  LARGE_MESSAGE,
   type IncomingHeaders,
   type IncomingMessage,
   type OutgoingHeaders,
 } from './codec.js';
+import { freeWholeMemory } from './free-memory.js';
 import { publicUrl, splitUrl, type NatsOptions } from './nats-options.js';
 import { receiveIntoOneBuffer } from './nats-receive-buffer.js';
 
@@ -339,6 +341,11 @@ class NatsMessage implements IncomingMessage {
 
   get headers(): IncomingHeaders | undefined {
     return (this.#headers ??= readHeaders(this.message));
+  }
+
+  free(): void {
+    const { data } = this.message;
+    if (data.length > LARGE_MESSAGE) freeWholeMemory(data);
   }
 
   get isNoResponders(): boolean {

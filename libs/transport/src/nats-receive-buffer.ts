@@ -1,5 +1,6 @@
 import { DenoBuffer } from 'nats/lib/nats-base-client/denobuffer.js';
 import { Parser } from 'nats/lib/nats-base-client/parser.js';
+import { freeMemory } from './free-memory.js';
 
 /** The members of the parser that this file uses; the package declares them private. */
 interface ParserState {
@@ -14,7 +15,7 @@ let isInstalled = false;
 /**
  * Lets the NATS client receive a large message into one buffer of its size. As shipped it doubles a buffer while chunks of 64 KB
  * arrive: a message of 4 MB leaves 12 MB of garbage outside the V8 heap, and every 64 MB of that cost a full collection on the
- * event loop that serves all calls. Applies to all connections of the process; does nothing when the client's parser
+ * event loop that serves all calls. The chunks are freed once they are copied. Applies to all connections of the process; does nothing when the client's parser
  * has other members than expected.
  */
 export function receiveIntoOneBuffer(): void {
@@ -22,9 +23,12 @@ export function receiveIntoOneBuffer(): void {
   isInstalled = true;
   const parse = Parser.prototype.parse;
   Parser.prototype.parse = function (this: Parser, chunk: Uint8Array): void {
-    parse.call(this, chunk);
     const state = this as unknown as ParserState;
+    const before = state.msgBuf;
+    parse.call(this, chunk);
     const started = state.msgBuf;
+    // All of the chunk was copied into the buffer of a message that goes on.
+    if (before && started === before) return freeMemory(chunk);
     if (!started || !(state.ma?.size > started.capacity)) return;
     const received = started.bytes({ copy: false });
     const whole = new Uint8Array(state.ma.size);

@@ -11,8 +11,15 @@ import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { LARGE_EXEC_MESSAGE } from './acked-request.js';
-import { decodeRequest, encode, parseLenient, requestBody, toErrorReply, type IncomingMessage } from './codec.js';
+import {
+  decodeRequest,
+  encode,
+  LARGE_MESSAGE,
+  parseLenient,
+  requestBody,
+  toErrorReply,
+  type IncomingMessage,
+} from './codec.js';
 import { EndpointContext, type EndpointOptions } from './endpoint.js';
 import { EventLoopStalls } from './event-loop-stalls.js';
 import { InFlightCalls, ResentCalls, type ServedCall } from './in-flight-calls.js';
@@ -76,8 +83,6 @@ interface ServedSubject {
 const DEFAULT_CONCURRENCY = 1_000;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
-/** Smaller messages are bounded by their number. */
-const LARGE_MESSAGE = LARGE_EXEC_MESSAGE;
 const ACK = { [HEADERS.ack]: 'accepted' };
 const EMPTY = new Uint8Array(0);
 
@@ -129,8 +134,10 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
           inFlight: 0,
         };
         const queue = options.queue === false ? undefined : (options.queue ?? this.options.queue);
-        const received = (message: IncomingMessage): void =>
-          void this.#serve(served, message).catch((error: unknown) => this.#report(error, subject));
+        const received = (message: IncomingMessage): void => {
+          const end = this.#serve(served, message).catch((error: unknown) => this.#report(error, subject));
+          if (message.data.length > LARGE_MESSAGE) void end.finally(() => message.free?.());
+        };
         this.#subscriptions.push(this.#link.subscribe(subject, received, queue));
       }
       if (hasExec) {

@@ -444,6 +444,7 @@ describe.each([
     it('an entry point counts large messages until their replies are sent, and refuses more', async () => {
       let held = 0;
       const read: number[] = [];
+      const bodies: Uint8Array[] = [];
       const large: LargeMessages = {
         hold: (_context, bytes, of) => {
           if (of === 'request' && held + bytes > 400_000) throw new ToolError('RATE_LIMITED');
@@ -452,6 +453,7 @@ describe.each([
         },
         read: async (_context, body) => {
           read.push(body.length);
+          bodies.push(body);
           return readJson(body);
         },
       };
@@ -469,6 +471,9 @@ describe.each([
       expect(await client.request('t.large', { text })).toBe(text);
       await expect.poll(() => held).toBe(0);
       expect(read.map((bytes) => bytes > 300_000)).toEqual([true, true]);
+      // The memory of a message that came from a server is freed.
+      const kept = () => bodies.filter(({ length }) => length > 0).length;
+      await expect.poll(kept).toBe(exchange ? 2 : 0);
       await service.close();
     });
 

@@ -4,6 +4,7 @@ import { ToolError, isJsonObject, type JsonObject, type Principal } from '@toolf
 import { bodyError, type JsonReading } from '@toolfleet/contracts/json-text';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '@toolfleet/resilience';
+import { freeMemory } from '@toolfleet/transport';
 import { type BodyReader, SMALL_BYTES } from './body-reader.js';
 
 /** `application/json` and types such as `application/vnd.api+json`, with parameters. */
@@ -116,12 +117,4 @@ export function dropRest(request: AuthenticatedRequest): void {
   };
   request.raw.unpipe();
   request.raw.pipe(new Writable({ write: (chunk: Buffer, _encoding, next) => void drop(chunk, next) }));
-}
-
-/**
- * Frees the memory of a chunk that nothing else uses. V8 would keep it until it collects garbage, and after every 40 MB of such memory it
- * collects the whole heap while the event loop waits.
- */
-function freeMemory({ buffer, length }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }

@@ -171,6 +171,7 @@ const DRAINS: [name: string, seconds: number][] = [
 /** More faults that a rule finds, and those that only the other autoscalers can have. */
 const OTHER_FAULTS: [rule: string, scaler: Scaler, what: string, plant: (objects: Objects) => void][] = [
   ['L39', 'hpa', 'an adapter rule without running jobs', (all) => adapterRule(all, '|active', '')],
+  ['L39', 'keda-redis', 'counts of one shard of several', (all) => env(all, 'gateway', 'QUEUE_SHARDS', '3')],
   ['L39', 'keda-redis', 'a formula without running jobs', (all) => void (modifiers(all).formula = value('wait'))],
   [
     'L43',

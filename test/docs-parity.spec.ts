@@ -440,6 +440,7 @@ describe('reference pages', () => {
         'Bodies are plain JSON in UTF-8, defined in `libs/contracts/src/messages`. A caller in any language needs `tool.*` only.',
         '## NATS subjects\n\n' + table(['Subject', 'What'], rows),
         '## Queues (BullMQ, prefix `{fleet}`)\n\n' +
+          'With `QUEUE_SHARDS` a job is under `{fleet}`, `{fleet-01}`, … by its id ([scaling](operations/scaling.md#shards-of-queues)).\n\n' +
           table(
             ['Queue', 'Job id'],
             [

@@ -37,6 +37,11 @@ const KEYS: Record<string, string[]> = {
   '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],
   '{fleet}:program-runs:wait': ['gateway', 'python-sandbox'],
+  '{fleet-01}:tool-calls:wait': ['gateway'],
+  '{fleet-01}:agent-runs:wait': ['gateway', 'builtin-agent'],
+  '{fleet-01}:python-runs:wait': ['gateway', 'python-sandbox'],
+  '{fleet-01}:program-runs:wait': ['gateway', 'python-sandbox'],
+  '{fleet-x}:python-runs:wait': [],
   '{s:acme:ann:s1}': ['python-sandbox'],
   '{s:acme:}:bytes': ['python-sandbox'],
   '{registry}:tools': ['registry'],
@@ -214,7 +219,9 @@ describe('keys in the sources', () => {
 
   it('have a row for each pattern of the template', () => {
     const patterns = new Set([...TEMPLATE.matchAll(/ ~(\S+)\*/g)].map(([, start]) => start!));
-    const lacking = [...patterns].filter((start) => !Object.keys(KEYS).some((key) => key.startsWith(start)));
+    const startsKey = (start: string) =>
+      Object.keys(KEYS).some((key) => key.startsWith(start.replace('[0-9][0-9]', '01')));
+    const lacking = [...patterns].filter((start) => !startsKey(start));
     expect(lacking).toEqual([]);
   });
 });
@@ -257,7 +264,7 @@ describe('deploy/redis.acl.template', () => {
       const refused = [await refusal(client, 'HMGET', key, 'tenant'), await refusal(client, 'UNLINK', key)];
       const isOwn = own.some((start) => key.startsWith(start));
       const allowed = refused.map((reason) => reason === undefined);
-      expect(allowed, key).toEqual([isOwn || key.startsWith('{fleet}:'), isOwn]);
+      expect(allowed, key).toEqual([isOwn || /^\{fleet(?:-\d\d)?\}:/.test(key), isOwn]);
     }
     expect(await refusal(client, 'SCAN', '0')).toBeUndefined();
     for (const command of [...NOBODY.filter((one) => one !== 'SCAN 0'), 'HGETALL {c:c1}', 'GET rc:hash', 'EVAL 1 0']) {

@@ -1,6 +1,6 @@
 /**
- * The fleet on Redis Cluster, three primaries with a replica each: every kind of call works there, because keys of one script
- * share a hash tag; then primaries are killed under load, the one with the queues and the one with a tenant's budget.
+ * The fleet on Redis Cluster, three primaries with a replica each: every kind of call works there, with queues of three shards, because
+ * keys of one script share a hash tag; then primaries are killed under load, the one with the queues and the one with a tenant's budget.
  */
 import { eventually, startRedisCluster, type RedisCluster } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
@@ -26,7 +26,7 @@ describe('on a cluster of slots', () => {
       services: ofEach(1),
       tools: TOOLS_OF_EVERY_KIND,
       config: samples.config,
-      env: { ...samples.env, BUILTIN_TOOLSETS: 'compute,web,files,agent' },
+      env: { ...samples.env, BUILTIN_TOOLSETS: 'compute,web,files,agent', QUEUE_SHARDS: '3' },
       brokers: { redis },
     });
     const nats = await NatsClient.connect({ name: 'spec', url: fleet.nats.url });

@@ -1,5 +1,6 @@
 import { isDevelopment } from '@toolfleet/contracts';
 import { checkEndpoint } from '@toolfleet/egress/rules';
+import { MAX_SHARDS } from '@toolfleet/queue/redis';
 import {
   boolean,
   defineConfig,
@@ -392,6 +393,12 @@ export const gatewayConfig = defineConfig(
     METRICS_OTEL_NAMES: boolean({
       default: true,
       help: 'Durations of calls and of MCP requests are also measured under the names of the OpenTelemetry conventions; false halves the series of each tool',
+    }),
+    QUEUE_SHARDS: integer({
+      default: 1,
+      min: 1,
+      max: MAX_SHARDS,
+      help: 'Hash tags over which the jobs of each queue are spread, for Redis Cluster; the same in all gateways, a multiple of the primaries',
     }),
     QUEUE_MAX_WAITING: integer({
       default: 10_000,

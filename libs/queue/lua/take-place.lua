@@ -1,12 +1,17 @@
 -- Start of a BullMQ script that adds a job with a priority, see src/fair-share.ts. Sets the place of the job as its priority, or ends
--- the script with 0 when the queue is full for this share; then no place is taken.
+-- the script with 0 when the queue is full for this share; then no place is taken. Ends it with `{shard}` when another shard has the id
+-- of the job (reserve-id.lua).
 --
 -- The jobs of a share are counted by their places, so a job that was just taken may still count.
 --
 -- KEYS: BullMQ's nine (4 waiting jobs with a place, 5 delayed jobs), then 10 places by share, 11 waiting jobs without a place.
+-- ARGV 1: arguments of BullMQ, packed by MessagePack: 1 prefix of keys, 2 id of the job.
 -- ARGV 3: options of the job, packed by MessagePack; `place` is a PlaceRequest.
 -- Fields of the places: `s:<share>` last place of a share, `max` greatest place, `at` time of the last one in ms.
 do
+  local arguments = cmsgpack.unpack(ARGV[1])
+  local moved = redis.call('HGET', arguments[1] .. arguments[2], 'moved')
+  if moved then return {moved} end
   -- The greatest priority of BullMQ.
   local greatest_place = 2097152
   -- Longer than any job waits, in seconds.

@@ -11,10 +11,10 @@
  *
  * `lua/take-place.lua` runs in front of BullMQ's script that adds the job, in the same Lua chunk: two processes that add at the same
  * time must not get the same place, a refused job must not take one, and the job costs a single request. All keys share the hash tag
- * of the queue.
+ * of a shard, and each shard has its own order: the jobs of a tenant are spread over all of them, so a flood delays the next job of
+ * another tenant by about one job per shard.
  */
 import { readFileSync } from 'node:fs';
-import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import {
   QueueKeys,
   RedisConnection,
@@ -44,6 +44,13 @@ export const placedBy = (request: PlaceRequest): JobsOptions => ({ priority: 1, 
 /** The queue is full for this share; the job was not added. */
 export class NoPlace extends Error {}
 
+/** The id of the job is reserved for a job in another shard; the job was not added. */
+export class MovedJob extends Error {
+  constructor(readonly shard: number) {
+    super(`The job is in shard ${shard}`);
+  }
+}
+
 /** The part of ioredis that keeps the defined scripts. */
 interface WithScripts {
   scriptsSet: Record<string, { lua: string } | undefined>;
@@ -64,6 +71,7 @@ class FairQueueBackend extends RedisQueueBackend {
       ...values.slice(BULLMQ_KEYS),
     ]);
     if (added === 0) throw new NoPlace();
+    if (Array.isArray(added)) throw new MovedJob(Number(added[0]));
     return added as string;
   }
 
@@ -77,9 +85,12 @@ class FairQueueBackend extends RedisQueueBackend {
   }
 }
 
-/** BullMQ's Redis backend with fair places, on the connection of the queue. */
-export const fairQueueBackend: BackendFactory<RedisQueueBackend> = (name, opts) => {
-  const connection = new RedisConnection(opts.connection, { shared: true, blocking: false, skipWaitingForReady: true });
-  const queueKeys = new QueueKeys(QUEUE_PREFIX);
-  return new FairQueueBackend(connection, name, queueKeys.getKeys(name), (type) => queueKeys.toKey(name, type), opts);
-};
+/** BullMQ's Redis backend with fair places, on the connection of the queue. @param prefix of the keys of a shard */
+export function fairQueueBackend(prefix: string): BackendFactory<RedisQueueBackend> {
+  const queueKeys = new QueueKeys(prefix);
+  return (name, opts) => {
+    const shared = { shared: true, blocking: false, skipWaitingForReady: true };
+    const connection = new RedisConnection(opts.connection, shared);
+    return new FairQueueBackend(connection, name, queueKeys.getKeys(name), (type) => queueKeys.toKey(name, type), opts);
+  };
+}

@@ -1,18 +1,16 @@
-import { Queue } from 'bullmq';
+import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { ToolError } from '@toolfleet/contracts';
-import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
-import { fairQueueBackend, NoPlace, placedBy } from './fair-share.js';
+import { NoPlace } from './fair-share.js';
 import {
   cancelChannel,
   DEFAULT_MAX_LENGTH,
   DEFAULT_RETENTION_COUNT,
   DEFAULT_RETENTION_SECONDS,
-  jobKey,
-  parseFailure,
   type JobData,
   type JobRecord,
 } from './jobs.js';
+import { ALL_STATES, QueueShard, type ShardRecord } from './queue-shard.js';
+import { ShardNumbers, shardOf } from './queue-shards.js';
 import type { RedisTime } from './redis-time.js';
 import { vouchFor } from './vouched-jobs.js';
 import { readSlots, type WorkerSlots } from './worker-slots.js';
@@ -22,9 +20,11 @@ interface JobQueueOptions<D extends JobData = JobData> {
   /** Connection with role `commands`, so that adding fails at once while Redis is unavailable. */
   redis: Redis;
   time: RedisTime;
+  /** Hash tags over which the jobs are spread (queue-shards.ts). Default 1. */
+  shards?: number;
   /**
-   * Jobs that may wait; more are refused as QUEUE_FULL. With `shareOf`, 10 % more are accepted from shares with fewer than ten waiting
-   * jobs. Default 1,000.
+   * Jobs that may wait, divided between the shards; more are refused as QUEUE_FULL. With `shareOf`, 10 % more are accepted from shares
+   * with fewer than ten waiting jobs. Default 1,000.
    */
   maxLength?: number;
   /** How long finished records are kept. Default 86,400 s. */
@@ -32,15 +32,16 @@ interface JobQueueOptions<D extends JobData = JobData> {
   /** How long records of successful jobs are kept. Default `retentionSeconds`. */
   completedSeconds?: number;
   retentionCount?: number;
-  /** The share of a job, such as its tenant. Jobs without a priority are taken in fair order between shares. */
+  /** The share of a job, such as its tenant. Jobs without a priority are taken in fair order between shares, in each shard. */
   shareOf?: (data: D) => string;
 }
 
-/** Number of jobs by BullMQ's states. */
-type QueueCounts = Record<'wait' | 'prioritized' | 'active' | 'delayed' | 'completed' | 'failed', number>;
+type JobStateCounted = (typeof ALL_STATES)[number];
 
-const WAITING_STATES = ['wait', 'prioritized', 'delayed'] as const;
-export const ALL_STATES = [...WAITING_STATES, 'active', 'completed', 'failed'] as const;
+/** How long the reservation of an id outlives the deadline of its job, and that of a job without a deadline. */
+const RESERVED_MS = { pastDeadline: 600_000, without: 3_600_000 };
+/** Reservations that refer to each other would be a defect. */
+const MAX_MOVES = 4;
 const RETRY_AFTER_MS = 1_000;
 
 /** Adds jobs to a queue, cancels them and reads their records. Hides BullMQ. */
@@ -48,49 +49,20 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly time: RedisTime;
   readonly #redis: Redis;
-  #bullmq: Queue | undefined;
   readonly #maxLength: number;
-  /** Jobs that this process is adding, which the last count does not include. */
-  #adding = 0;
-  #counting: Promise<number> | undefined;
+  readonly #count: number;
+  readonly #numbers: ShardNumbers;
+  readonly #shards: QueueShard<R>[] = [];
 
   constructor(private readonly options: JobQueueOptions<D>) {
-    this.name = options.name;
-    this.time = options.time;
-    this.#redis = options.redis;
-    this.#maxLength = options.maxLength ?? DEFAULT_MAX_LENGTH;
-  }
-
-  /**
-   * BullMQ's queue, created at first use. Its constructor asks the server for its version, and a failure (Redis is not running yet) would
-   * be permanent.
-   */
-  get #queue(): Queue {
-    if (this.#bullmq) return this.#bullmq;
-    const { status, options } = this.#redis;
-    if (status !== 'ready' && !options.enableOfflineQueue)
-      throw unavailable(this.name, new Error(`connection: ${status}`));
-    const age = this.options.retentionSeconds ?? DEFAULT_RETENTION_SECONDS;
-    const count = this.options.retentionCount ?? DEFAULT_RETENTION_COUNT;
-    this.#bullmq = new Queue(
-      this.name,
-      {
-        connection: this.#redis,
-        prefix: QUEUE_PREFIX,
-        skipWaitingForReady: true,
-        // Events would repeat every return value, and nothing reads them.
-        streams: { events: { maxLen: 0 } },
-        defaultJobOptions: {
-          attempts: 1,
-          stackTraceLimit: 0,
-          removeOnComplete: { age: this.options.completedSeconds ?? age, count },
-          removeOnFail: { age, count },
-        },
-      },
-      fairQueueBackend,
-    );
-    this.#bullmq.on('error', () => undefined); // every failing command rejects to its caller
-    return this.#bullmq;
+    const { name, redis, time, shards = 1, maxLength = DEFAULT_MAX_LENGTH } = options;
+    this.name = name;
+    this.time = time;
+    this.#redis = redis;
+    this.#count = shards;
+    this.#maxLength = Math.ceil(maxLength / shards);
+    const onNoted = (numbers: readonly number[]): void => this.#cleanFormer(numbers);
+    this.#numbers = new ShardNumbers({ redis, queue: name, time, own: shards, onNoted });
   }
 
   /**
@@ -99,22 +71,17 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    * @throws ToolError QUEUE_FULL, or SERVICE_UNAVAILABLE while Redis is unavailable
    */
   async add(jobId: string, data: D, options: { priority?: number } = {}): Promise<void> {
-    this.#adding++;
+    const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
+    const share = options.priority === undefined ? this.options.shareOf?.(data) : undefined;
+    const job = { jobId, data: queued, priority: options.priority, share, most: this.#maxLength };
     try {
-      const { shareOf } = this.options;
-      const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
-      const entry = { jobId, timestamp: queued.queued_at };
-      if (shareOf && options.priority === undefined) {
-        const request = { share: shareOf(data), adding: this.#adding, most: this.#maxLength };
-        await this.#queue.add(this.name, queued, { ...entry, ...placedBy(request) });
-        return;
+      let shard = await this.#reserve(jobId, data);
+      for (let moves = 0; shard !== undefined; moves += 1) {
+        if (moves > MAX_MOVES) throw new Error(`The reservations of job ${jobId} refer to each other`);
+        shard = await this.#shard(shard).add(job);
       }
-      if ((await this.#waiting()) + this.#adding > this.#maxLength) throw this.#full();
-      await this.#queue.add(this.name, queued, { ...entry, ...options });
     } catch (error) {
       throw error instanceof NoPlace ? this.#full() : unavailable(this.name, error);
-    } finally {
-      this.#adding--;
     }
   }
 
@@ -125,10 +92,10 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    */
   async cancel(jobId: string): Promise<'removed' | 'signalled' | 'finished'> {
     try {
-      const state = (await this.record(jobId)).state;
-      if (state === 'completed' || state === 'failed' || state === 'unknown') return 'finished';
-      // 0: a worker holds the lock, possibly only since `record` was read.
-      if ((await this.#queue.remove(jobId)) === 1) return 'removed';
+      const { shard, record } = await this.#find(jobId);
+      if (record.state !== 'waiting' && record.state !== 'active') return 'finished';
+      // A worker may hold the lock only since the record was read.
+      if (await shard.remove(jobId)) return 'removed';
       await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
       return 'signalled';
     } catch (error) {
@@ -138,10 +105,9 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Removes a job that no worker has; false when one has it or it has ended. @throws ToolError SERVICE_UNAVAILABLE */
   async withdraw(jobId: string): Promise<boolean> {
-    const { state } = await this.record(jobId);
-    if (state !== 'waiting' && state !== 'active') return false;
     try {
-      return (await this.#queue.remove(jobId)) === 1;
+      const { shard, record } = await this.#find(jobId);
+      return (record.state === 'waiting' || record.state === 'active') && (await shard.remove(jobId));
     } catch (error) {
       throw unavailable(this.name, error);
     }
@@ -153,7 +119,8 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    */
   async discard(jobId: string): Promise<void> {
     try {
-      if ((await this.#queue.remove(jobId)) === 1) return;
+      const { shard } = await this.#find(jobId);
+      if (await shard.remove(jobId)) return;
       await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
     } catch (error) {
       throw unavailable(this.name, error);
@@ -180,46 +147,29 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Removes what the fair order knows of a share; its next job is placed as the first of a new one. */
   async forgetShare(share: string): Promise<void> {
-    await this.#redis.hdel(this.#queue.toKey('places'), `s:${share}`);
+    await Promise.all((await this.#served()).map((shard) => shard.forgetShare(share)));
   }
 
-  /** Reads the record of a job without its data, which may be large. */
+  /** Reads the record of a job without its data, which may be large. @throws ToolError SERVICE_UNAVAILABLE */
   async record(jobId: string): Promise<JobRecord<R>> {
     try {
-      const key = jobKey(this.name, jobId);
-      const [[value, reason, finishedOn, processedOn, timestamp], locks] = await Promise.all([
-        this.#redis.hmget(key, 'returnvalue', 'failedReason', 'finishedOn', 'processedOn', 'timestamp'),
-        this.#redis.exists(`${key}:lock`),
-      ]);
-      const isHeld = locks > 0;
-      if (finishedOn) {
-        const finishedAt = Number(finishedOn);
-        if (reason) return { state: 'failed', isHeld, error: parseFailure(reason), finishedAt };
-        return { state: 'completed', isHeld, result: parse<R>(value), finishedAt };
-      }
-      if (!timestamp) return { state: 'unknown', isHeld };
-      return { state: processedOn ? 'active' : 'waiting', isHeld };
+      return (await this.#find(jobId)).record;
     } catch (error) {
       throw unavailable(this.name, error);
     }
   }
 
-  /** Number of jobs by state. */
-  async counts(): Promise<QueueCounts> {
-    const counts = await this.#queue.getJobCounts(...ALL_STATES);
-    return Object.fromEntries(ALL_STATES.map((state) => [state, counts[state] ?? 0])) as QueueCounts;
+  /** Number of jobs by state, in all shards. */
+  async counts(): Promise<Record<JobStateCounted, number>> {
+    const counts = await Promise.all((await this.#served()).map((shard) => shard.counts()));
+    const sum = (state: JobStateCounted): number => counts.reduce((total, each) => total + each[state], 0);
+    return Object.fromEntries(ALL_STATES.map((state) => [state, sum(state)])) as Record<JobStateCounted, number>;
   }
 
-  /** Age in ms of the job that has waited longest; 0 if none is waiting. */
-  async oldestAgeMs(): Promise<number> {
-    const prefix = `${QUEUE_PREFIX}:${this.name}`;
-    const [last, first] = await Promise.all([
-      this.#redis.lindex(`${prefix}:wait`, -1),
-      this.#redis.zrange(`${prefix}:prioritized`, '0', '0'),
-    ]);
-    const ids = [last, first[0]].filter((id): id is string => typeof id === 'string');
-    const stamps = await Promise.all(ids.map((id) => this.#redis.hget(jobKey(this.name, id), 'timestamp')));
-    const oldest = Math.min(...stamps.filter((stamp) => stamp !== null).map(Number));
+  /** Age of the job that has waited longest; 0 if none is waiting. */
+  async oldestAgeMs(): Promise<Milliseconds> {
+    const added = await Promise.all((await this.#served()).map((shard) => shard.oldestAt()));
+    const oldest = Math.min(...added.filter((at) => at !== undefined));
     return Number.isFinite(oldest) ? Math.max(0, this.time.now() - oldest) : 0;
   }
 
@@ -230,28 +180,81 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Closes the queue but not the connection, which belongs to the caller. */
   async close(): Promise<void> {
-    await this.#bullmq?.close().catch(() => undefined);
+    await Promise.all(this.#shards.map((shard) => shard.close()));
   }
 
   #full(): ToolError {
     return new ToolError('QUEUE_FULL', {
       message: `The queue ${this.name} is full`,
-      details: { queue: this.name, limit: this.#maxLength },
+      details: { queue: this.name, limit: this.options.maxLength ?? DEFAULT_MAX_LENGTH },
       retryAfterMs: RETRY_AFTER_MS,
     });
   }
 
-  /** Number of waiting jobs; concurrent adds share one request. */
-  #waiting(): Promise<number> {
-    this.#counting ??= Promise.resolve(this.#queue.getJobCountByTypes(...WAITING_STATES)).finally(
-      () => (this.#counting = undefined),
-    );
-    return this.#counting;
+  #shard(index: number): QueueShard<R> {
+    const { redis, retentionSeconds = DEFAULT_RETENTION_SECONDS, completedSeconds = retentionSeconds } = this.options;
+    const { retentionCount = DEFAULT_RETENTION_COUNT } = this.options;
+    while (this.#shards.length <= index) {
+      this.#shards.push(
+        new QueueShard({
+          queue: this.name,
+          index: this.#shards.length,
+          redis,
+          failedSeconds: retentionSeconds,
+          completedSeconds,
+          retentionCount,
+        }),
+      );
+    }
+    return this.#shards[index]!;
   }
-}
 
-function parse<R>(value: string | null | undefined): R {
-  return (value ? JSON.parse(value) : null) as R;
+  /** All shards that may have jobs. */
+  async #served(): Promise<QueueShard<R>[]> {
+    const most = Math.max(...(await this.#numbers.read()));
+    return Array.from({ length: most }, (_, index) => this.#shard(index));
+  }
+
+  /** BullMQ removes records past their time when a job of their shard ends, and here none may end any more. */
+  #cleanFormer(numbers: readonly number[]): void {
+    for (let index = this.#count; index < Math.max(...numbers); index += 1)
+      this.#shard(index)
+        .clean()
+        .catch(() => undefined);
+  }
+
+  /**
+   * Reserves an id in the shard that the oldest number of shards gives it, if that is another one.
+   * @returns the shard in which the job is to be added; undefined when that shard has it
+   */
+  async #reserve(jobId: string, { deadline_at: deadlineAt }: D): Promise<number | undefined> {
+    const [oldest = this.#count] = await this.#numbers.read();
+    const [own, decider] = [shardOf(jobId, this.#count), shardOf(jobId, oldest)];
+    if (own === decider) return own;
+    const waitMs =
+      deadlineAt === undefined
+        ? RESERVED_MS.without
+        : Math.max(0, deadlineAt - this.time.now()) + RESERVED_MS.pastDeadline;
+    const known = await this.#shard(decider).reserve(jobId, own, Math.ceil(waitMs));
+    return known === 'here' ? undefined : (known ?? own);
+  }
+
+  /** Looks for a job in the shards that the numbers in use give it, and where reservations of its id refer to. */
+  async #find(jobId: string): Promise<{ shard: QueueShard<R>; record: ShardRecord<R> }> {
+    const numbers = [this.#count, ...(await this.#numbers.read()).toReversed()];
+    let first: { shard: QueueShard<R>; record: ShardRecord<R> } | undefined;
+    for (const index of new Set(numbers.map((number) => shardOf(jobId, number)))) {
+      let shard = this.#shard(index);
+      let record = await shard.record(jobId);
+      for (let moves = 0; record.movedTo !== undefined && moves < MAX_MOVES; moves += 1) {
+        shard = this.#shard(record.movedTo);
+        record = await shard.record(jobId);
+      }
+      if (record.state !== 'unknown') return { shard, record };
+      first ??= { shard, record };
+    }
+    return first!;
+  }
 }
 
 function unavailable(queue: string, cause: unknown): ToolError {

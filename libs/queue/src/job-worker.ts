@@ -1,11 +1,12 @@
-import { DelayedError, type Job, type WorkerOptions } from 'bullmq';
+import { DelayedError, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
-import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
-import { formatFailure, jobKey, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
+import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
+import { servedShards, shardPrefix } from './queue-shards.js';
 import type { RedisTime } from './redis-time.js';
+import { ShardSlots } from './shard-slots.js';
 import { TakingWorker } from './taking-worker.js';
 import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
 import { isVouched, VOUCHED_MS } from './vouched-jobs.js';
@@ -18,7 +19,7 @@ interface JobWorkerOptions<D extends JobData, R> {
   /** Connection with role `commands`, for replies. */
   publisher: Redis;
   time: RedisTime;
-  /** Jobs that run at the same time. */
+  /** Jobs of all shards that run at the same time. */
   concurrency: number;
   handler: JobHandler<D, R>;
   clock?: Clock;
@@ -46,6 +47,8 @@ interface JobWorkerOptions<D extends JobData, R> {
 const LOCK_MS = 5_000;
 const RENEW_MS = 1_500;
 const STALLED_CHECK_MS = 2_500;
+/** How often a worker looks for shards that have come into use. */
+const SHARDS_CHECK_MS = 2_000;
 /** Longest wait of `stop` for handlers that ignore their signal. */
 const STOP_MS = 1_000;
 /** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
@@ -61,8 +64,8 @@ interface StartedJob<R> {
 }
 
 /**
- * Lifecycle component that runs the jobs of one queue. BullMQ delivers at least once: a worker that is suspended longer than its lock
- * (5 s) loses the job to another one, so handlers of tools with effects claim the call in the journal first.
+ * Lifecycle component that runs the jobs of one queue, from all its shards. BullMQ delivers at least once: a worker that is suspended
+ * longer than its lock (5 s) loses the job to another one, so handlers of tools with effects claim the call in the journal first.
  *
  * A result is sent to the waiting process at once and written to the job record right after; a process that misses the message reads
  * the record. Failures, and results of aborted jobs, are sent only after BullMQ has written them to the record: a worker that is stopping
@@ -71,7 +74,10 @@ interface StartedJob<R> {
 export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly name: string;
   readonly #clock: Clock;
-  readonly #worker: TakingWorker<D, R>;
+  /** One for each shard. */
+  readonly #takers: TakingWorker<D, R>[] = [];
+  readonly #shardSlots: ShardSlots;
+  #cancelShardsCheck: CancelTimer = () => undefined;
   readonly #running = new Map<string, StoppableJob>();
   readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
   /** Runs in this process by job id. */
@@ -91,40 +97,13 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#cancels = new CancelledJobs(options.redis.duplicate(), options.queue, this.#clock, this.#running);
     if (options.asks)
       this.#questions = new JobQuestions(options.publisher, options.redis.duplicate(), options.queue, this.#clock);
+    this.#shardSlots = new ShardSlots(options.concurrency);
     this.#shares = new SlotShares(options.concurrency, this.#clock);
-    const workerOptions: WorkerOptions = {
-      connection: options.redis,
-      prefix: QUEUE_PREFIX,
-      autorun: false,
-      concurrency: options.concurrency,
-      lockDuration: LOCK_MS,
-      // BullMQ renews locks by job id. A suspended worker that loses a job and takes it again would end the renewal of the second
-      // lock with the first.
-      skipLockRenewal: true,
-      stalledInterval: STALLED_CHECK_MS,
-      maxStalledCount: options.maxLost ?? MAX_LOST,
-      runRetryDelay: RETRY_MS,
-      skipWaitingForReady: true,
-    };
-    this.#worker = new TakingWorker<D, R>(
-      options.queue,
-      (job, token) => this.#process(job, token),
-      workerOptions,
-      () => this.#shares.hasParked,
-    );
     this.#slots = new SlotReport(options.publisher, options.queue, this.#clock, () => ({
       busy: this.#running.size,
       total: options.concurrency,
       at: options.time.now(),
     }));
-    this.#worker.on('active', (job) => void (job.deferredFailure ?? this.#start(job)));
-    this.#worker.on('completed', (job, result) => this.#replies.result(job, result));
-    this.#worker.on('failed', (job, error) => job && this.#replies.failure(job, error));
-    this.#worker.on('stalled', () => options.metrics?.queueStalled.inc({ queue: options.queue }));
-    this.#worker.on('error', (error) => {
-      // The connection logs an outage of Redis once; the worker would report every retry.
-      if (options.redis.status === 'ready') options.onFault?.(error);
-    });
     options.draining?.addEventListener('abort', () => void this.drain(), { once: true });
   }
 
@@ -136,8 +115,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   async start(): Promise<void> {
     await this.#cancels.start();
     await this.#questions?.start();
-    await this.#worker.waitUntilReady();
-    this.#worker.run().catch((error: unknown) => this.options.onFault?.(error));
+    await this.#serveShards();
     this.#started = true;
     // Prometheus sees no increase in a series that starts above 0.
     this.options.metrics?.queueStalled.inc({ queue: this.options.queue }, 0);
@@ -146,15 +124,14 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   }
 
   ready(): boolean {
-    return this.#started && this.options.redis.status === 'ready' && !this.#worker.closing;
+    return this.#started && this.options.redis.status === 'ready' && this.#closing === undefined;
   }
 
   /** Takes no more jobs and waits for running ones. The service bounds the wait by `DRAIN_TIMEOUT_MS` and then calls `stop`. */
   async drain(): Promise<void> {
     this.#slots.stop();
     // Not `pause`: a paused worker still takes a job from its pending blocking read.
-    this.#closing ??= this.#worker.close().catch(() => undefined);
-    await this.#closing;
+    await this.#close(false);
   }
 
   /** Aborts running jobs. A job whose handler does not end runs again on another worker after its lock expires. */
@@ -165,8 +142,72 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     this.#slots.stop();
     this.#cancels.stop();
     this.#questions?.stop();
-    this.#closing ??= this.#worker.close(this.#running.size > 0).catch(() => undefined);
-    await Promise.race([this.#closing, this.#clock.sleep(STOP_MS)]);
+    await Promise.race([this.#close(this.#running.size > 0), this.#clock.sleep(STOP_MS)]);
+  }
+
+  /** @param force does not wait for running jobs */
+  #close(force: boolean): Promise<void> {
+    this.#cancelShardsCheck();
+    const closed = () => Promise.all(this.#takers.map((taker) => taker.close(force).catch(() => undefined)));
+    this.#closing ??= closed().then(() => undefined);
+    return this.#closing;
+  }
+
+  /** Takes jobs from all shards in use, and goes on looking for further ones. A shard is served until the worker stops. */
+  async #serveShards(): Promise<void> {
+    const { publisher, queue, onFault } = this.options;
+    // While Redis is unavailable no shard comes into use.
+    const shards = await servedShards(publisher, queue).catch(() => 1);
+    while (this.#takers.length < shards && !this.#closing) {
+      const taker = this.#newTaker(this.#takers.length);
+      this.#takers.push(taker);
+      try {
+        await taker.waitUntilReady();
+      } catch (error) {
+        this.#takers.pop();
+        await taker.close(true).catch(() => undefined);
+        throw error;
+      }
+      taker.run().catch((error: unknown) => onFault?.(error));
+    }
+    if (!this.#closing) this.#cancelShardsCheck = this.#clock.after(SHARDS_CHECK_MS, () => void this.#checkShards());
+  }
+
+  async #checkShards(): Promise<void> {
+    await this.#serveShards().catch((error: unknown) => this.options.onFault?.(error));
+  }
+
+  #newTaker(shard: number): TakingWorker<D, R> {
+    const { queue, redis, concurrency, metrics, maxLost = MAX_LOST } = this.options;
+    const process = (job: Job<D, R>, token: string | undefined) => this.#process(job, token);
+    const options = {
+      connection: redis,
+      prefix: shardPrefix(shard),
+      autorun: false,
+      concurrency,
+      lockDuration: LOCK_MS,
+      // BullMQ renews locks by job id. A suspended worker that loses a job and takes it again would end the renewal of the second
+      // lock with the first.
+      skipLockRenewal: true,
+      stalledInterval: STALLED_CHECK_MS,
+      maxStalledCount: maxLost,
+      runRetryDelay: RETRY_MS,
+      skipWaitingForReady: true,
+    };
+    const taker = new TakingWorker<D, R>(queue, process, options, {
+      clock: this.#clock,
+      slots: this.#shardSlots,
+      hasPutBack: () => this.#shares.hasParked,
+    });
+    taker.on('active', (job) => void (job.deferredFailure ?? this.#start(job)));
+    taker.on('completed', (job, result) => this.#replies.result(job, result));
+    taker.on('failed', (job, error) => job && this.#replies.failure(job, error));
+    taker.on('stalled', () => metrics?.queueStalled.inc({ queue }));
+    taker.on('error', (error) => {
+      // The connection logs an outage of Redis once; the worker would report every retry.
+      if (redis.status === 'ready') this.options.onFault?.(error);
+    });
+    return taker;
   }
 
   async #process(job: Job<D, R>, token: string | undefined): Promise<R> {
@@ -212,10 +253,10 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   }
 
   /** Whether a job that another process waited for has ended, on another worker or by its cancellation. */
-  async #hasEnded({ id, data }: Job<D, R>): Promise<boolean> {
+  async #hasEnded({ id, data, prefix }: Job<D, R>): Promise<boolean> {
     if (data.reply_channel === undefined) return false;
     const { publisher, queue } = this.options;
-    const read = publisher.hmget(jobKey(queue, id as string), 'timestamp', 'finishedOn');
+    const read = publisher.hmget(`${prefix}:${queue}:${id as string}`, 'timestamp', 'finishedOn');
     return read.then(
       ([timestamp, finishedOn]) => !timestamp || Boolean(finishedOn),
       () => false,

@@ -1,5 +1,6 @@
 import { toToolError, type EpochMs, type Milliseconds, type ToolError } from '@toolfleet/contracts';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
+import { shardPrefix } from './queue-shards.js';
 import { errorFromBody, internalErrorBody, type InternalErrorBody } from '@toolfleet/contracts/wire';
 
 /** The fields of a job's data that this library uses. `ExecJob` of libs/contracts is such a job. */
@@ -104,7 +105,7 @@ export const replyChannel = (queue: string, id: string): string => `${QUEUE_PREF
 export const answerChannel = (queue: string, worker: string): string => `${QUEUE_PREFIX}:${queue}:answers:${worker}`;
 
 /** Redis key of a job record. */
-export const jobKey = (queue: string, jobId: string): string => `${QUEUE_PREFIX}:${queue}:${jobId}`;
+export const jobKey = (queue: string, jobId: string, shard = 0): string => `${shardPrefix(shard)}:${queue}:${jobId}`;
 
 /** An error as text for BullMQ's `failedReason`. */
 export function formatFailure(error: unknown, callId?: string): string {

@@ -1,6 +1,7 @@
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
-import { ALL_STATES, type JobQueue } from './job-queue.js';
+import type { JobQueue } from './job-queue.js';
+import { ALL_STATES } from './queue-shard.js';
 
 /** Shorter than the polling interval of autoscalers (5 s). */
 const REFRESH_MS = 2_000;

@@ -1,7 +1,7 @@
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
-import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import type { KeptResults, LargeResults } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
+import { jobKeyPattern } from '@toolfleet/queue/redis';
 import { Cluster, type Redis } from 'ioredis';
 import { toMaker } from '@toolfleet/access';
 import type { PurgeStep, PurgeTask } from './purges.js';
@@ -145,10 +145,10 @@ function queuedJobs(
   queue: Pick<JobQueue, 'name' | 'discard'>,
   isOwn: (tenant: string | null, user?: string | null, maker?: string | null) => boolean,
 ): KeyKind {
-  const prefix = `${QUEUE_PREFIX}:${queue.name}:`;
+  const pattern = jobKeyPattern(queue.name);
   return {
     name: 'jobs',
-    pattern: new RegExp(`^${escape(prefix)}[^:]+$`),
+    pattern,
     fields: ['data'],
     belongs: ([data]) => {
       const job: unknown = data ? JSON.parse(data) : undefined;
@@ -163,7 +163,7 @@ function queuedJobs(
       const tenant = typeof tenant_id === 'string' ? tenant_id : null;
       return users.concat(null).some((user) => isOwn(tenant, typeof user === 'string' ? user : null, maker));
     },
-    remove: (key) => queue.discard(key.slice(prefix.length)),
+    remove: (key) => queue.discard(pattern.exec(key)![1]!),
   };
 }
 

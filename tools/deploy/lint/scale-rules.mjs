@@ -24,6 +24,9 @@ function countsRunning(model, scaler) {
   );
 }
 
+const queueShards = (model) =>
+  Number(model.own.find(({ app }) => app === 'gateway')?.env.get('QUEUE_SHARDS')?.value ?? 1);
+
 const namesIn = (formula) => formula.match(/[a-zA-Z_]\w*/g) ?? [];
 
 export const SCALE_RULES = {
@@ -38,11 +41,19 @@ export const SCALE_RULES = {
         .map(({ name }) => `${name} sets replicas, so that each apply undoes its autoscaler; set its bounds`),
     ];
   },
-  L39: (model) =>
-    scalers(model)
-      .filter(({ spec }) => QUEUE_CLASSES.has(spec.scaleTargetRef.name))
-      .filter((scaler) => !countsRunning(model, scaler))
-      .map(({ metadata }) => `${metadata.name} does not count running jobs: busy pods would look idle`),
+  L39: (model) => {
+    const queueScalers = scalers(model).filter(({ spec }) => QUEUE_CLASSES.has(spec.scaleTargetRef.name));
+    return [
+      ...queueScalers
+        .filter((scaler) => !countsRunning(model, scaler))
+        .map(({ metadata }) => `${metadata.name} does not count running jobs: busy pods would look idle`),
+      ...queueScalers
+        .filter(({ spec }) => queueShards(model) > 1 && spec.triggers?.some(({ metadata }) => metadata?.listName))
+        .map(
+          ({ metadata }) => `${metadata.name} counts the jobs of one shard in Redis; use keda or hpa with QUEUE_SHARDS`,
+        ),
+    ];
+  },
   L40: (model) =>
     scalers(model).flatMap(({ metadata, spec }) => {
       const least = spec.minReplicas ?? spec.minReplicaCount ?? 1;

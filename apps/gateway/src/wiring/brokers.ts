@@ -50,6 +50,7 @@ export function queueOptions(settings: GatewayConfig, { queues, time }: Pick<Bro
   return {
     redis: queues,
     time,
+    shards: settings.QUEUE_SHARDS,
     maxLength: settings.QUEUE_MAX_WAITING,
     retentionSeconds: settings.CALL_RESULT_TTL_SECONDS,
     completedSeconds: FINISHED_JOB_SECONDS,

@@ -169,10 +169,10 @@ async function attemptOnce(
       { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
       async (touch) => {
-        call.onProgress = (progress) => {
+        call.reportTo((progress) => {
           touch();
           limits.onProgress?.(progress);
-        };
+        });
         if (isResumed) {
           await limits.beforeEffect?.();
           call.answer(input?.given?.responses ?? {});
@@ -185,7 +185,7 @@ async function attemptOnce(
               // Later than the limits of the exchange, whose errors name the reason.
               timeout: limits.remainingMs + MAX_OPEN_MS,
               onprogress:
-                limits.onProgress || target.livesOnProgress ? (one: Progress) => call.onProgress(one) : undefined,
+                limits.onProgress || target.livesOnProgress ? (one: Progress) => call.progressed(one) : undefined,
             };
             return opened.serve(exchange, () => sendCall(call, opened, message, options));
           };

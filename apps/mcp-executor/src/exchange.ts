@@ -3,6 +3,11 @@ import type { ElicitResult } from '@modelcontextprotocol/client';
 import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 
+/** Asks the caller for the server of an exchange. */
+export interface Asker {
+  ask(params: JsonObject, signal: AbortSignal): Promise<ElicitResult>;
+}
+
 /**
  * One exchange with a server, as seen by its transport. The SDK reports neither its abort signal (in 2025 revisions) nor the
  * end of a response stream to its caller. Without this class a timeout would leave the socket open, and a dropped connection
@@ -15,8 +20,8 @@ export class Exchange {
   streamError: unknown;
   private answer: Response | undefined;
   private requests = 0;
-  /** Asks the caller for the server of this exchange; absent where it cannot be asked. */
-  ask: ((params: JsonObject, signal: AbortSignal) => Promise<ElicitResult>) | undefined;
+  /** Absent where the caller cannot be asked. */
+  asker: Asker | undefined;
   /** The server asked the caller, and nothing could pass the question on. */
   isAskedInVain = false;
 

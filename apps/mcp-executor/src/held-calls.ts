@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { ElicitResult } from '@modelcontextprotocol/client';
+import type { ElicitResult, Progress } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
-import { Exchange } from './exchange.js';
+import { Exchange, type Asker } from './exchange.js';
 import type { McpSession } from './mcp-session.js';
 import type { CreatedTask } from './server-task.js';
 
@@ -16,18 +16,27 @@ interface Question {
  * A call at a server of the 2025 revisions, which may ask the caller while it runs (`elicitation/create`) and keeps the call open until it
  * has the answer. For the fleet each question ends an attempt, and the attempt with the answer goes on with the open call.
  */
-export class OpenCall {
+export class OpenCall implements Asker {
   readonly exchange = new Exchange();
   session: McpSession | undefined;
-  /** Called for each progress notification of the server. */
-  onProgress: (progress: { progress: number; total?: number; message?: string }) => void = () => undefined;
+  #onProgress: ((progress: Progress) => void) | undefined;
   readonly #questions = new Map<string, Question>();
   #asked = 0;
   #isAsked = Promise.withResolvers<undefined>();
   #outcome: Promise<ExecResponse | CreatedTask> | undefined;
 
   constructor() {
-    this.exchange.ask = (params, signal) => this.#ask(params, signal);
+    this.exchange.asker = this;
+  }
+
+  /** Sets what is called for each progress notification of the server from now on. */
+  reportTo(onProgress: (progress: Progress) => void): void {
+    this.#onProgress = onProgress;
+  }
+
+  /** The server made progress. */
+  progressed(progress: Progress): void {
+    this.#onProgress?.(progress);
   }
 
   /** Begins the call. `work` must run in the exchange of this call. */
@@ -59,7 +68,8 @@ export class OpenCall {
     if (this.#questions.size > 0) this.#isAsked.resolve(undefined);
   }
 
-  #ask({ _meta, ...params }: JsonObject, signal: AbortSignal): Promise<ElicitResult> {
+  /** Asks the caller, which ends the attempt. Resolves with the answer of a later attempt. */
+  ask({ _meta, ...params }: JsonObject, signal: AbortSignal): Promise<ElicitResult> {
     const { promise, resolve } = Promise.withResolvers<ElicitResult>();
     const key = `question-${(this.#asked += 1)}`;
     this.#questions.set(key, { params, answer: resolve });

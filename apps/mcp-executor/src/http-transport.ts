@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { toFetchResponse, type EgressResponse } from '@toolfleet/egress';
+import { InFlight } from '@toolfleet/resilience';
 import { Exchange } from './exchange.js';
 
 type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
@@ -28,7 +29,7 @@ export type PostMessage = (
  */
 export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   private readonly fixedHeaders: Readonly<Record<string, string>>;
-  private readonly posting = new Set<Exchange>();
+  private readonly posting = new InFlight<Exchange>();
 
   /** @param post absent where the SDK has to authorize each request */
   constructor(
@@ -81,7 +82,7 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
       ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
       ...(protocolVersion !== undefined && { 'mcp-protocol-version': protocolVersion }),
     };
-    this.posting.add(exchange);
+    const done = this.posting.add(exchange);
     try {
       const response = await post(JSON.stringify(message), headers, exchange.signal);
       if (response.status !== 200 || mediaType(response) !== 'application/json') {
@@ -93,7 +94,7 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
       if (!answer) exchange.leaveToSdk(new Response(text, { headers: { 'content-type': 'application/json' } }));
       return answer;
     } finally {
-      this.posting.delete(exchange);
+      done();
     }
   }
 }

@@ -344,9 +344,9 @@ function relayQuestions(
   if (!declared) return;
   client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => {
     const exchange = findCall();
-    if (!exchange?.ask) throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'The question belongs to no call');
+    if (!exchange?.asker) throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'The question belongs to no call');
     exchange.isAskedInVain = false;
-    return exchange.ask(params as unknown as JsonObject, mcpReq.signal);
+    return exchange.asker.ask(params as unknown as JsonObject, mcpReq.signal);
   });
 }
 

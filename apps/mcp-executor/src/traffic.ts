@@ -1,5 +1,5 @@
 import { SdkHttpError, type JSONRPCMessage, type Transport } from '@modelcontextprotocol/client';
-import type { Clock } from '@toolfleet/resilience';
+import { InFlightMap, type Clock } from '@toolfleet/resilience';
 import {
   ATTR,
   BoundedLabel,
@@ -70,7 +70,7 @@ export class Traffic {
     }
     const openedAt = this.clock.monotonic();
     let version: string | undefined;
-    const open = new Map<string | number, (failure?: Failure) => void>();
+    const open = new InFlightMap<string | number, (failure?: Failure) => void>();
     const send = transport.send.bind(transport);
     transport.send = async (message, options) => {
       if (!('method' in message)) return send(message, options);

@@ -149,7 +149,7 @@ export class EgressClient {
     const headersDone = timeouts.awaitHeaders();
     try {
       timeouts.throwIfStopped();
-      timeouts.onStop = (reason) => receiver.stop(reason);
+      timeouts.response = receiver;
       pool.dispatch(
         {
           path: target.target,

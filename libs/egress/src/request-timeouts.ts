@@ -1,5 +1,5 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { onAbort, type CancelTimer, type Clock } from '@toolfleet/resilience';
 
 /** Time limits of one request in ms; null disables a limit (for long-lived streams). */
 export interface EgressTimeouts {
@@ -16,21 +16,22 @@ export interface EgressTimeouts {
  * phase, the caller's ToolError, or CANCELLED.
  */
 export class RequestTimeouts {
-  /** Stops the exchange in progress; a redirect begins another one. */
-  onStop: ((reason: ToolError) => void) | undefined;
+  /** The response to stop; a redirect begins another one. */
+  response: { stop(reason: ToolError): void } | undefined;
   private stopReason: ToolError | undefined;
   private readonly timers = new Set<CancelTimer>();
   private lastActivity = 0;
-  private readonly onCallerAbort = () => this.stop(callerReason(this.caller));
+  /** Ends the wait for the signal of the caller. */
+  private leave: (() => void) | undefined;
 
   constructor(
     private readonly clock: Clock,
     private readonly timeouts: EgressTimeouts,
-    private readonly caller: AbortSignal | undefined,
+    caller: AbortSignal | undefined,
     private readonly host: string,
   ) {
-    if (caller?.aborted) this.onCallerAbort();
-    else caller?.addEventListener('abort', this.onCallerAbort, { once: true });
+    if (caller?.aborted) this.stop(callerReason(caller));
+    else if (caller) this.leave = onAbort(caller, () => this.stop(callerReason(caller)));
     this.arm('total', timeouts.totalMs);
   }
 
@@ -77,7 +78,7 @@ export class RequestTimeouts {
   end(): void {
     for (const cancel of this.timers) cancel();
     this.timers.clear();
-    this.caller?.removeEventListener('abort', this.onCallerAbort);
+    this.leave?.();
   }
 
   /** A limit that the total limit always precedes needs no timer. */
@@ -88,7 +89,7 @@ export class RequestTimeouts {
   private stop(reason: ToolError): void {
     if (this.stopReason) return;
     this.stopReason = reason;
-    this.onStop?.(reason);
+    this.response?.stop(reason);
   }
 
   private arm(phase: 'total' | 'headers', limitMs: number | null): () => void {
@@ -112,6 +113,6 @@ export class RequestTimeouts {
 }
 
 /** The caller's reason if it is a ToolError, such as a deadline; else CANCELLED. */
-function callerReason(caller: AbortSignal | undefined): ToolError {
-  return isToolError(caller?.reason) ? caller.reason : new ToolError('CANCELLED', { cause: caller?.reason });
+function callerReason({ reason }: AbortSignal): ToolError {
+  return isToolError(reason) ? reason : new ToolError('CANCELLED', { cause: reason });
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isJsonObject, ToolError, type EpochMs, type Json, type Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { Clock } from '@toolfleet/resilience';
+import { InFlight, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** A JSON-RPC request as its client names it. Request ids are unique within one session of one caller only. */
@@ -37,7 +37,7 @@ const MAX_EARLY = 1_000;
  * same id, neither is cancelled.
  */
 export class CallCancellations {
-  private readonly running = new Map<string, Set<AbortController>>();
+  private readonly running = new Map<string, InFlight<AbortController>>();
   /** Cancellations that arrived before their request, by key, with the time at which they expire. */
   private readonly early = new Map<string, EpochMs>();
   private isListening = false;
@@ -53,14 +53,15 @@ export class CallCancellations {
     this.listen();
     const key = toKey(request);
     const controller = new AbortController();
-    const calls = this.running.get(key) ?? new Set();
-    this.running.set(key, calls.add(controller));
+    const calls = this.running.get(key) ?? new InFlight();
+    this.running.set(key, calls);
+    const remove = calls.add(controller);
     const cancelledUntil = this.early.get(key);
     if (cancelledUntil !== undefined && this.early.delete(key) && cancelledUntil > this.clock.now()) abort(controller);
     return {
       signal: controller.signal,
       done: () => {
-        calls.delete(controller);
+        remove();
         if (calls.size === 0) this.running.delete(key);
       },
     };

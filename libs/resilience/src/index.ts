@@ -1,6 +1,6 @@
 export { Clock, SystemClock, type CancelTimer } from './clock.js';
 export { Deadline } from './deadline.js';
-export { linkAbort, TimedOut, withTimeout } from './deadline.js';
+export { linkAbort, onAbort, TimedOut, withTimeout } from './deadline.js';
 export { type Backoff } from './retry.js';
 export { retry, type RetryVerdict } from './retry.js';
 export { RetryBudget } from './retry.js';
@@ -20,6 +20,7 @@ export { CostlyTurns } from './costly-turns.js';
 export { FairQueue } from './fair-queue.js';
 export { Semaphore } from './concurrency.js';
 export { KeyedMutex } from './concurrency.js';
+export { InFlight, InFlightMap } from './in-flight.js';
 export { SingleFlight } from './single-flight.js';
 export {
   BREAKER_GAUGE,

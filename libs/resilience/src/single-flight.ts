@@ -1,3 +1,5 @@
+import { InFlightMap } from './in-flight.js';
+
 /** Shared work; its signal is aborted when the last caller has left. */
 type Work<T> = (signal: AbortSignal) => Promise<T>;
 
@@ -12,7 +14,7 @@ interface Flight<T> {
  * and that caller gets the outcome of the cancelled work.
  */
 export class SingleFlight<T> {
-  readonly #flights = new Map<string, Flight<T>>();
+  readonly #flights = new InFlightMap<string, Flight<T>>();
 
   /** Number of flights. */
   get size(): number {
@@ -21,7 +23,7 @@ export class SingleFlight<T> {
 
   /** True when `join` would share running work. */
   has(key: string): boolean {
-    return this.#flights.has(key);
+    return this.#flights.get(key) !== undefined;
   }
 
   /**

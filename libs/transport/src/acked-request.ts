@@ -8,6 +8,7 @@
  */
 import { ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { onAbort } from '@toolfleet/resilience';
 import {
   decodeReply,
   encode,
@@ -62,7 +63,8 @@ export class AckedRequest implements PendingRequest {
   readonly #fences = new Map<string, number>();
   #state: AckState;
   #ackTimeoutMs = ACK_TIMEOUT_MS;
-  #onAbort: (() => void) | undefined;
+  /** Ends the wait for the signal of the caller. */
+  #leave: (() => void) | undefined;
 
   constructor(
     private readonly client: ClientInternals,
@@ -77,10 +79,8 @@ export class AckedRequest implements PendingRequest {
     this.#deadlineAt = client.clock.monotonic() + remainingMs;
     this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + this.#ackTimeoutMs);
     const { signal } = options;
-    if (signal) {
-      this.#onAbort = () => this.#abandon(new ToolError('CANCELLED', { cause: signal.reason }));
-      signal.addEventListener('abort', this.#onAbort, { once: true });
-    }
+    if (signal)
+      this.#leave = onAbort(signal, () => this.#abandon(new ToolError('CANCELLED', { cause: signal.reason })));
   }
 
   get #tenantId(): string {
@@ -218,6 +218,6 @@ export class AckedRequest implements PendingRequest {
   #end(): void {
     this.#advance('ended');
     for (const token of this.#fences.keys()) this.client.pending.remove(token);
-    if (this.#onAbort) this.options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#leave?.();
   }
 }

@@ -1,6 +1,6 @@
 import { isJsonObject, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { HEADERS } from '@toolfleet/contracts/subjects';
-import type { Clock } from '@toolfleet/resilience';
+import { InFlight, type Clock } from '@toolfleet/resilience';
 import type { IncomingHeaders } from './codec.js';
 import type { EndpointContext } from './endpoint.js';
 
@@ -8,10 +8,16 @@ import type { EndpointContext } from './endpoint.js';
 const ACK_AFTER_MS = 150;
 const SWEEP_MS = 20;
 
+/** A message being served. */
+interface RunningCall {
+  readonly context: EndpointContext;
+  /** Whether it is acknowledged once it takes long. */
+  acknowledges: boolean;
+}
+
 /** Messages being served. One timer acknowledges the long ones and aborts those past their deadline; cancels find calls by id. */
 export class InFlightCalls {
-  readonly #running = new Set<EndpointContext>();
-  readonly #unacknowledged = new Set<EndpointContext>();
+  readonly #running = new InFlight<RunningCall>();
   #sweeping = false;
 
   constructor(private readonly clock: Clock) {}
@@ -22,18 +28,14 @@ export class InFlightCalls {
 
   /** Adds a message; the returned function removes it. */
   begin(context: EndpointContext, acknowledges: boolean): () => void {
-    this.#running.add(context);
-    if (acknowledges) this.#unacknowledged.add(context);
+    const end = this.#running.add({ context, acknowledges });
     if (!this.#sweeping) this.#schedule();
-    return () => {
-      this.#running.delete(context);
-      if (acknowledges) this.#unacknowledged.delete(context);
-    };
+    return end;
   }
 
   /** Aborts every attempt of a call, or one attempt. */
   cancel(callId: string, attempt?: number): void {
-    for (const context of this.#running) {
+    for (const { context } of this.#running) {
       if (context.callId !== callId) continue;
       if (attempt !== undefined && context.headers.get(HEADERS.attempt) !== String(attempt)) continue;
       context.abort(new ToolError('CANCELLED'));
@@ -44,13 +46,14 @@ export class InFlightCalls {
     this.#sweeping = true;
     this.clock.after(SWEEP_MS, () => {
       const now = this.clock.monotonic();
-      for (const context of this.#unacknowledged) {
-        if (now - context.startedAt < ACK_AFTER_MS) break; // insertion order is order of arrival
-        this.#unacknowledged.delete(context);
-        context.ack();
-      }
-      for (const context of this.#running) {
-        if (now - context.startedAt >= context.remainingMs) context.abort(new ToolError('DEADLINE_EXCEEDED'));
+      for (const call of this.#running) {
+        const { context } = call;
+        const tookMs = now - context.startedAt;
+        if (call.acknowledges && tookMs >= ACK_AFTER_MS) {
+          call.acknowledges = false;
+          context.ack();
+        }
+        if (tookMs >= context.remainingMs) context.abort(new ToolError('DEADLINE_EXCEEDED'));
       }
       if (this.#running.size > 0) this.#schedule();
       else this.#sweeping = false;
@@ -70,7 +73,7 @@ export interface ServedCall {
   reply: string;
   fence: number;
   /** Sends the reply to a copy that arrived after it. */
-  repeat?: (reply: string) => void;
+  repeat?: ((reply: string) => void) | undefined;
   /** On the monotonic clock; 0 while the call runs. */
   endedAt: Milliseconds;
 }
@@ -123,9 +126,11 @@ export class ResentCalls {
 
   #forget(): void {
     const before = this.clock.monotonic() - KEPT_MS;
-    for (const [key, { endedAt }] of this.#ended) {
-      if (endedAt > before && this.#ended.size <= MAX_KEPT) return;
+    for (const [key, call] of this.#ended) {
+      if (call.endedAt > before && this.#ended.size <= MAX_KEPT) return;
       this.#ended.delete(key);
+      // Dead tables of the map would keep the reply; see `InFlight`.
+      call.repeat = undefined;
     }
   }
 }

@@ -283,8 +283,10 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     // What tools return comes from outside the fleet.
     const excess = exec ? resultExcess(bytes) : undefined;
     if (excess) throw new ToolError('RESULT_TOO_LARGE', { message: excess });
+    // Kept for copies of the call: it refers to the reply, and not to the context.
+    const { subject } = context;
     const to = (copy: string): void =>
-      this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, context.subject) });
+      this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, subject) });
     to(reply);
     if (bytes.length > LARGE_MESSAGE) this.#holdReply(context, bytes.length);
     return { bytes: bytes.length, to };

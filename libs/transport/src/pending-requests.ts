@@ -1,6 +1,6 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { Clock, CostlyTurns } from '@toolfleet/resilience';
+import { InFlightMap, onAbort, type Clock, type CostlyTurns } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import { decodeReply, type IncomingMessage, type OutgoingHeaders } from './codec.js';
 import type { NatsLink } from './nats-connection.js';
@@ -40,7 +40,7 @@ const SWEEP_MS = 20;
  * request.
  */
 export class PendingRequests {
-  readonly #requests = new Map<string, PendingRequest>();
+  readonly #requests = new InFlightMap<string, PendingRequest>();
   #count = 0;
   #sweeping = false;
 
@@ -90,7 +90,8 @@ export class PendingRequests {
 export class PlainRequest implements PendingRequest {
   readonly dueAt: number;
   #token = '';
-  #onAbort: (() => void) | undefined;
+  /** Ends the wait for the signal of the caller. */
+  #leave: (() => void) | undefined;
 
   constructor(
     private readonly client: ClientInternals,
@@ -115,10 +116,8 @@ export class PlainRequest implements PendingRequest {
       this.#end();
       throw error;
     }
-    if (this.signal) {
-      this.#onAbort = () => this.fail(new ToolError('CANCELLED', { cause: this.signal?.reason }));
-      this.signal.addEventListener('abort', this.#onAbort, { once: true });
-    }
+    const { signal } = this;
+    if (signal) this.#leave = onAbort(signal, () => this.fail(new ToolError('CANCELLED', { cause: signal.reason })));
   }
 
   replied(_token: string, message: IncomingMessage): void {
@@ -142,7 +141,7 @@ export class PlainRequest implements PendingRequest {
 
   #end(): void {
     this.client.pending.remove(this.#token);
-    if (this.#onAbort) this.signal?.removeEventListener('abort', this.#onAbort);
+    this.#leave?.();
   }
 }
 

@@ -9,7 +9,6 @@ import {
   context,
   createTraceState,
   isSpanContextValid,
-  ROOT_CONTEXT,
   trace,
   TraceFlags,
   type Context,
@@ -57,9 +56,36 @@ export function readSpanContext(carrier: TraceCarrier): SpanContext | undefined 
   return isSpanContextValid(found) ? found : undefined;
 }
 
+/**
+ * A context of OpenTelemetry, without the three functions that each context of its API has as properties (see `onAbort` of
+ * libs/resilience for what such functions cost).
+ */
+class CallContext implements Context {
+  constructor(
+    private readonly parent?: Context,
+    private readonly key?: symbol,
+    private readonly value?: unknown,
+  ) {}
+
+  getValue(key: symbol): unknown {
+    return key === this.key ? this.value : this.parent?.getValue(key);
+  }
+
+  setValue(key: symbol, value: unknown): Context {
+    return new CallContext(this, key, value);
+  }
+
+  deleteValue(key: symbol): Context {
+    return new CallContext(this, key);
+  }
+}
+
+/** The context of a trace that begins here. */
+export const NO_CONTEXT: Context = new CallContext();
+
 /** A context whose parent is the caller's span. */
 export function remoteContext(caller: SpanContext): Context {
-  return trace.setSpanContext(ROOT_CONTEXT, caller);
+  return trace.setSpanContext(NO_CONTEXT, caller);
 }
 
 /** A new trace that is not recorded. Its ids are parts of one UUID, which is random enough and cheap. */

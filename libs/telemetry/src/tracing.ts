@@ -1,6 +1,5 @@
 import {
   context,
-  ROOT_CONTEXT,
   SpanKind,
   SpanStatusCode,
   trace,
@@ -14,6 +13,7 @@ import { redact } from './redact.js';
 import {
   followContexts,
   isSampled,
+  NO_CONTEXT,
   remoteContext,
   readSpanContext,
   traceHeaders,
@@ -94,7 +94,7 @@ export function beginTrace<T>(
     return follow(name, caller ?? unrecordedTrace(), work, linked);
   }
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
-  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), () => work(span)));
+  return endWith(span, () => context.with(trace.setSpan(NO_CONTEXT, span), () => work(span)));
 }
 
 /**
@@ -113,7 +113,7 @@ export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () =
   const sender = readSpanContext(carrier);
   if (!tracer || !sender || !isSampled(sender)) return follow(name, sender, work);
   const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links: [{ context: sender }] });
-  return endWith(span, () => context.with(trace.setSpan(ROOT_CONTEXT, span), work));
+  return endWith(span, () => context.with(trace.setSpan(NO_CONTEXT, span), work));
 }
 
 function follow<T>(

@@ -211,7 +211,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** All shards that may have jobs. */
   async #served(): Promise<QueueShard<R>[]> {
-    const most = Math.max(...(await this.#numbers.read()));
+    const most = Math.max(...(await this.#numbers.list()));
     return Array.from({ length: most }, (_, index) => this.#shard(index));
   }
 
@@ -228,7 +228,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    * @returns the shard in which the job is to be added; undefined when that shard has it
    */
   async #reserve(jobId: string, { deadline_at: deadlineAt }: D): Promise<number | undefined> {
-    const [oldest = this.#count] = await this.#numbers.read();
+    const [oldest = this.#count] = await this.#numbers.agree();
     const [own, decider] = [shardOf(jobId, this.#count), shardOf(jobId, oldest)];
     if (own === decider) return own;
     const waitMs =
@@ -241,7 +241,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Looks for a job in the shards that the numbers in use give it, and where reservations of its id refer to. */
   async #find(jobId: string): Promise<{ shard: QueueShard<R>; record: ShardRecord<R> }> {
-    const numbers = [this.#count, ...(await this.#numbers.read()).toReversed()];
+    const numbers = [this.#count, ...(await this.#numbers.list()).toReversed()];
     let first: { shard: QueueShard<R>; record: ShardRecord<R> } | undefined;
     for (const index of new Set(numbers.map((number) => shardOf(jobId, number)))) {
       let shard = this.#shard(index);

@@ -51,12 +51,15 @@ export function jobKeyPattern(queue: string): RegExp {
   return new RegExp(`^\\{${QUEUE_PREFIX.slice(1, -1)}(?:-\\d\\d)?\\}:${escaped}:([^:]+)$`);
 }
 
+const numbersInUse = async (redis: Redis, queue: string): Promise<number[]> =>
+  (await redis.hkeys(numbersKey(queue))).map(Number);
+
 /** Number of shards that workers of a queue serve: the largest number in use. */
 export async function servedShards(redis: Redis, queue: string): Promise<number> {
-  return Math.max(1, ...(await redis.hkeys(numbersKey(queue))).map(Number));
+  return Math.max(1, ...(await numbersInUse(redis, queue)));
 }
 
-/** The numbers of shards in use, as a process sees them that adds jobs. */
+/** The numbers of shards in use, as a process sees them that adds jobs or looks for them. */
 export class ShardNumbers {
   readonly #use: Script<number[]>;
   #numbers: Promise<readonly number[]> | undefined;
@@ -75,8 +78,18 @@ export class ShardNumbers {
     this.#use = defineScript(options.redis, 'useShards', 2, USE_SHARDS);
   }
 
-  /** Numbers in use, the oldest first, with that of this process. Rejects while Redis is unavailable and they were never read. */
-  read(): Promise<readonly number[]> {
+  /** Numbers in use with that of this process, in any order. Rejects while Redis is unavailable and they were never read. */
+  list(): Promise<readonly number[]> {
+    const { redis, queue, own } = this.options;
+    // While Redis refuses writes, jobs can still be read and counted.
+    return this.agree().catch(async () => [...(await numbersInUse(redis, queue)), own]);
+  }
+
+  /**
+   * Numbers in use, the oldest first, of which this process has noted its own: all that add jobs agree on the oldest. Rejects while Redis
+   * is unavailable or refuses writes and they were never read.
+   */
+  agree(): Promise<readonly number[]> {
     const now = this.options.time.now();
     if (this.#numbers && now - this.#notedAt < NOTE_MS) return this.#numbers;
     this.#notedAt = now;

@@ -113,13 +113,15 @@ describe('an executor killed while it works on calls with effects', () => {
 
   it('replays the first answer to a caller that repeats with the same key', async () => {
     const pairs = Array.from({ length: 6 }, (_, index) => ({ note: `keyed-${index}`, key: `key-${index}` }));
-    const first = pairs.map(({ note, key }) => save(note, 400, withKey(key)));
+    // The answers of the executor that is killed are not waited for longer.
+    const ask = { fields: { timeout_ms: 10_000 } };
+    const first = pairs.map(({ note, key }) => save(note, 400, { ...withKey(key), ...ask }));
     await eventually('effects have begun', () => pairs.every(({ note }) => server.notes.has(note)));
     await fleet.kill('mcp-executor');
     const told = await Promise.all(first);
     await fleet.launch('mcp-executor');
 
-    const repeated = await Promise.all(pairs.map(({ note, key }) => save(note, 400, withKey(key))));
+    const repeated = await Promise.all(pairs.map(({ note, key }) => save(note, 400, { ...withKey(key), ...ask })));
     for (const [index, { note }] of pairs.entries()) {
       expect(server.notes.get(note)).toBe(1);
       expect(codeOf(repeated[index]!), note).toBe(codeOf(told[index]!));

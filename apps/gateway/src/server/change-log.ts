@@ -31,20 +31,22 @@ export class ChangeLog {
     const code = answer instanceof Error ? toRequestError(answer).code : refusalInBand(answer.body);
     // Its sender is not known; such requests are counted with the rejected ones.
     if (code === 'UNAUTHENTICATED') return;
-    const caller = principal && {
-      tenant_id: principal.tenantId,
-      user_id: principal.userId,
-      key_id: principal.keyId,
-      session_id: principal.sessionId,
-    };
+    const caller = principal
+      ? {
+          tenant_id: principal.tenantId,
+          user_id: principal.userId,
+          key_id: principal.keyId,
+          session_id: principal.sessionId,
+          via: principal.via,
+        }
+      : // Only the holder of MCP_REGISTER_TOKEN is not a principal.
+        { via: 'registration_token' };
     const queryNames = Object.keys((route.query?.['properties'] ?? {}) as JsonObject);
     this.logger.info(
       {
         audit: CHAINED,
         operation: route.id,
-        // Only the holder of MCP_REGISTER_TOKEN is not a principal.
-        ...(caller ?? { via: 'registration_token' }),
-        ...(principal && { via: principal.via }),
+        ...caller,
         path: members(params),
         query: members(query, queryNames),
         body: members(body, Array.isArray(route.audit) ? route.audit : []),

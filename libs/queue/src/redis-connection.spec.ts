@@ -36,8 +36,8 @@ describe('a connection', () => {
   });
 });
 
-describe('a connection that sends the commands of a turn together', () => {
-  it('sends those of later turns while the server does not answer', async () => {
+describe('a connection', () => {
+  it('sends the commands of later turns while the server does not answer', async () => {
     const server = await startRedis();
     let hangs = false;
     let unanswered = '';
@@ -49,7 +49,7 @@ describe('a connection that sends the commands of a turn together', () => {
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-    const client = connectRedis(url, { name: 'spec', autoPipelining: true, commandTimeoutMs: 60_000 });
+    const client = connectRedis(url, { name: 'spec', commandTimeoutMs: 60_000 });
     await openRedis(client, url);
     await client.ping();
     hangs = true;

@@ -41,11 +41,6 @@ interface RedisConnectOptions {
   resend?: boolean;
   /** Longest wait for the reply to one command; `commands` only. Default 2,000. */
   commandTimeoutMs?: number;
-  /**
-   * Sends all commands of one event-loop turn in one write; for connections with many small commands. Not for a connection that BullMQ
-   * uses, which pipelines on its own. Has no effect on Redis Cluster.
-   */
-  autoPipelining?: boolean;
   log?: RedisLog;
 }
 
@@ -104,24 +99,35 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
   const client = clientFor(address, connectionOptions(address, options), options);
   followState(client, publicAddress(url), options.log);
   if (options.requireAof) durable.add(client);
-  if (options.autoPipelining) sendEveryTurn(client);
   return client;
 }
 
 /**
- * ioredis keeps the commands of a turn until the pipeline before them is answered. While Redis hangs, a command would first wait
- * for the time-out of another one, and fail after twice its own. This set never has a running pipeline.
+ * Sends all commands of one turn of the event loop in one write. Pipelines of ioredis (`enableAutoPipelining`) cost twice as much per
+ * command, and keep the commands of a turn until the pipeline before them is answered.
  */
-function sendEveryTurn(client: Redis): void {
-  const running = new Set<string>();
-  running.add = () => running;
-  Object.assign(client, { _runningAutoPipelines: running });
+function writeOncePerTurn(client: Redis): Redis {
+  const send = client.sendCommand.bind(client);
+  let held: Redis['stream'] | undefined;
+  client.sendCommand = (command, stream) => {
+    const socket = client.stream as Redis['stream'] | undefined;
+    if (socket && socket !== held) {
+      held = socket;
+      socket.cork();
+      setImmediate(() => {
+        socket.uncork();
+        if (held === socket) held = undefined;
+      });
+    }
+    return send(command, stream);
+  };
+  return client;
 }
 
 function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConnectOptions): Redis {
-  if (address.kind === 'single') return new Redis({ ...base, ...address.nodes[0] });
+  if (address.kind === 'single') return writeOncePerTurn(new Redis({ ...base, ...address.nodes[0] }));
   if (address.kind === 'sentinel') {
-    return new Redis({
+    const client = new Redis({
       ...base,
       sentinels: address.nodes,
       name: address.master ?? '',
@@ -131,14 +137,16 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
       enableTLSForSentinelMode: address.tls,
       sentinelTLS: address.tls ? toTlsOptions(options) : undefined,
     });
+    return writeOncePerTurn(client);
   }
-  const { enableAutoPipelining: _, ...redisOptions } = base;
-  return new Cluster(address.nodes, {
-    redisOptions,
+  const cluster = new Cluster(address.nodes, {
+    redisOptions: base,
     lazyConnect: true,
     enableOfflineQueue: base.enableOfflineQueue ?? true,
     clusterRetryStrategy: reconnectDelay,
-  }) as unknown as Redis;
+  });
+  cluster.on('+node', writeOncePerTurn);
+  return cluster as unknown as Redis;
 }
 
 /** Opens a connection and waits until it is ready. Rejects with a one-line reason; may be called again after a failure. */
@@ -274,7 +282,6 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     reconnectOnError: afterDemotion,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
-    enableAutoPipelining: options.autoPipelining,
     commandTimeout: isCommands ? (options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS) : undefined,
     username: options.username ?? (address.username || undefined),
     password: password || undefined,

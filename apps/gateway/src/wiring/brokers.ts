@@ -7,14 +7,14 @@ import type { GatewayConfig } from '../gateway.config.js';
 export type Brokers = ReturnType<typeof connectBrokers>;
 
 /**
- * Redis has three connections: `redis` for the many small commands of calls, which it sends in batches, `queues` for BullMQ, and
+ * Redis has three connections: `redis` for the many small commands of calls, `queues` for BullMQ, and
  * `blocking` for commands that wait on the server and would hold up all others.
  */
 export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics, exchange }: ServiceHost) {
-  const connect = (name: string, options: { role: 'commands' | 'blocking'; autoPipelining?: boolean }) =>
+  const connect = (name: string, options: { role: 'commands' | 'blocking' }) =>
     connectRedis(settings.REDIS_URL, { name, ...toRedisOptions(settings), log: logger, ...options });
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics, exchange });
-  const redis = connect('gateway', { role: 'commands', autoPipelining: true });
+  const redis = connect('gateway', { role: 'commands' });
   const queues = connect('gateway-queues', { role: 'commands' });
   const blocking = connect('gateway-waiting', { role: 'blocking' });
   const time = new RedisTime(redis, clock, metrics);

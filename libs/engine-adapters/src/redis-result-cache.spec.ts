@@ -34,6 +34,21 @@ test('shares an entry with other gateways, with its true age', async () => {
   expect(await other.getStale('shared', scope)).toMatchObject({ result: { text: 'from one' } });
 });
 
+test('writes results that only replace failures together, and has each of them at once', async () => {
+  const client = server.client();
+  await client.ping();
+  const [cache, other] = [new RedisResultCache(client, clock), await redisCache()];
+  const scope = aScope();
+  const version = (await cache.version(scope))!;
+  const sent = vi.spyOn(client, 'sendCommand');
+  for (let n = 0; n < 50; n += 1)
+    cache.set(`key ${n}`, outcome({ text: `result ${n}` }), { freshMs: 0, staleMs: 60_000, scope, version });
+  expect(await cache.getStale('key 49', scope)).toMatchObject({ result: { text: 'result 49' } });
+  // One script that keeps, one that reads; each twice where the server does not know it.
+  expect(sent.mock.calls.length).toBeLessThanOrEqual(4);
+  expect(await other.getStale('key 0', scope)).toMatchObject({ result: { text: 'result 0' } });
+});
+
 test('a drop by one gateway is seen by all as soon as it resolves, with results that they read themselves', async () => {
   const [one, other] = await Promise.all([redisCache(), redisCache()]);
   const scope = aScope();

@@ -18,6 +18,7 @@ import { defineScript, StoreHealth, type Script } from '@toolfleet/queue/redis';
 import { readFileSync } from 'node:fs';
 
 const READ_CACHED = readFileSync(new URL('../lua/read-cached.lua', import.meta.url), 'utf8');
+const KEEP_CACHED = readFileSync(new URL('../lua/keep-cached.lua', import.meta.url), 'utf8');
 const DROP_CACHED = readFileSync(new URL('../lua/drop-cached.lua', import.meta.url), 'utf8');
 
 /** Longest wait for Redis: a cache slower than this does not help. */
@@ -32,6 +33,10 @@ const VERSION_LEFT_MS = VERSION_TTL_MS - 1_800_000;
 const UNREAD_MS = 1_000;
 /** How long `version` remembers what it read. */
 const VERSION_MEMO_MS = 1_000;
+/** Longest wait of a result that only replaces failures, for others of its scope that are written with it. */
+const GROUP_MS = 25;
+/** Size of a group that is written at once, in characters. */
+const MAX_GROUP_CHARS = 4 * MAX_CACHED_CHARS;
 /** Scopes of which something is remembered. */
 const MAX_SCOPES = 10_000;
 type ReadReply = [text: string | null, leftMs: number, version: string | null];
@@ -43,6 +48,20 @@ interface StoredEntry {
   /** Version of its scope when its call began; it is valid only while that is the current one. */
   version: string;
   result: Succeeded;
+}
+
+/** An entry on its way to Redis. */
+interface EntryWrite {
+  ref: string;
+  text: string;
+  ttlMs: Milliseconds;
+}
+
+/** Entries of one scope that are written together. */
+interface WriteGroup {
+  tenantId: string;
+  writes: EntryWrite[];
+  chars: number;
 }
 
 /** What Redis knows about a key. */
@@ -63,6 +82,7 @@ export class RedisResultCache extends ResultCache {
   readonly #near: MemoryResultCache;
   readonly #health: StoreHealth;
   readonly #read: Script<ReadReply>;
+  readonly #keep: Script;
   readonly #drop: Script<number>;
   readonly #results: Pick<KeptResults, 'keep'> | undefined;
   readonly #unreadMs: Milliseconds;
@@ -71,6 +91,8 @@ export class RedisResultCache extends ResultCache {
   /** Versions that were read lately, by version key. A result under an old one is never used, so they may be outdated. */
   readonly #versions = new LRUCache<string, { version: string; readAt: Milliseconds }>({ max: MAX_SCOPES });
   readonly #readingVersions = new Map<string, Promise<string | undefined>>();
+  /** Results that wait to be written, by the prefix of their scope. */
+  readonly #groups = new Map<string, WriteGroup>();
   /** Monotonic instants until which scopes, by version key, need no drop. */
   readonly #unreadUntil = new LRUCache<string, number>({ max: MAX_SCOPES });
 
@@ -86,6 +108,7 @@ export class RedisResultCache extends ResultCache {
     this.#unreadMs = options.unreadMs ?? UNREAD_MS;
     this.#health = new StoreHealth(clock, options.timeoutMs ?? TIMEOUT_MS);
     this.#read = defineScript(redis, 'readCached', 3, READ_CACHED);
+    this.#keep = defineScript(redis, 'keepCached', undefined, KEEP_CACHED);
     this.#drop = defineScript(redis, 'dropCached', 2, DROP_CACHED);
   }
 
@@ -127,6 +150,7 @@ export class RedisResultCache extends ResultCache {
   override async getStale(key: string, scope: CacheScope): Promise<CachedResult | undefined> {
     const near = this.#near.getStale(key, scope);
     if (near && scope.reach !== 'fleet') return near;
+    await this.#writeGroup(scopePrefix(scope));
     const shared = await this.#getShared(key, scope, this.#near.get(key, scope).version);
     return shared ? shared.entry : near;
   }
@@ -140,7 +164,29 @@ export class RedisResultCache extends ResultCache {
     const entry: StoredEntry = { fresh_ms: freshMs, kept_ms, version: shared, result };
     const text = JSON.stringify(entry);
     if (text.length > MAX_CACHED_CHARS) return;
-    void this.#health.run(() => this.#write(entryKey(scope, key), text, kept_ms, scope.tenantId));
+    const write = { ref: entryKey(scope, key), text, ttlMs: kept_ms };
+    if (freshMs > 0) void this.#write({ tenantId: scope.tenantId, writes: [write], chars: text.length });
+    else this.#writeInGroup(scope, write);
+  }
+
+  /** Writes a result that no other call gets unless one fails: together with others, for a part of the CPU of a command each. */
+  #writeInGroup(scope: CacheScope, write: EntryWrite): void {
+    const prefix = scopePrefix(scope);
+    let group = this.#groups.get(prefix);
+    if (!group) {
+      group = { tenantId: scope.tenantId, writes: [], chars: 0 };
+      this.#groups.set(prefix, group);
+      this.clock.after(GROUP_MS, () => void this.#writeGroup(prefix));
+    }
+    group.writes.push(write);
+    group.chars += write.text.length;
+    if (group.chars >= MAX_GROUP_CHARS) void this.#writeGroup(prefix);
+  }
+
+  async #writeGroup(prefix: string): Promise<void> {
+    const group = this.#groups.get(prefix);
+    this.#groups.delete(prefix);
+    if (group) await this.#write(group);
   }
 
   override drop(scope: CacheScope): Promise<void> | void {
@@ -171,11 +217,18 @@ export class RedisResultCache extends ResultCache {
     }
   }
 
-  /** Writes an entry, unless the quota of its tenant has no room; then it stays in the near cache only. */
-  async #write(ref: string, text: string, ttlMs: Milliseconds, tenantId: string): Promise<void> {
-    const result = { tenantId, ref, bytes: Buffer.byteLength(text), keyed: false, ttlMs };
-    if (this.#results && !(await this.#results.keep(result))) return;
-    await this.redis.set(ref, text, 'PX', ttlMs);
+  /** Writes entries of one scope, except those for which the quota of their tenant has no room; they stay in the near cache only. */
+  async #write({ tenantId, writes }: WriteGroup): Promise<void> {
+    await this.#health.run(async () => {
+      const fit = await Promise.all(writes.map((write) => this.#fits(tenantId, write)));
+      const kept = writes.filter((_, index) => fit[index]);
+      const refs = kept.map(({ ref }) => ref);
+      if (refs.length > 0) await this.#keep(refs.length, ...refs, ...kept.flatMap(({ text, ttlMs }) => [text, ttlMs]));
+    });
+  }
+
+  #fits(tenantId: string, { ref, text, ttlMs }: EntryWrite): Promise<boolean> | boolean {
+    return this.#results?.keep({ tenantId, ref, bytes: Buffer.byteLength(text), keyed: false, ttlMs }) ?? true;
   }
 
   get #isRedisUp(): boolean {

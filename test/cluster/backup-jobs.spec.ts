@@ -144,20 +144,24 @@ describe('the jobs of deploy/k8s/backup', () => {
     await postgres.stop();
   });
 
-  it.skipIf(!POSTGRES_PROGRAMS)('leave a ledger as it is when the backup is damaged, or budget runs', async () => {
+  it.skipIf(!POSTGRES_PROGRAMS)('leave a ledger as it is when the backup is damaged, or services run', async () => {
     const postgres = await startPostgres();
     const url = await postgres.createDatabase('ledger');
-    const ledger = new UsageLedger(postgresDialect(url));
+    const ledger = new UsageLedger(postgresDialect(url, { application: 'budget' }));
     await ledger.open();
+    const records = new pg.Client({ connectionString: url, application_name: 'toolfleet-records' });
+    await records.connect();
     const now = Date.now();
     await ledger.append(Array.from({ length: 20_000 }, (_, index) => row(`c${index}`, now)));
     await job('backup-ledger', { DATABASE_URL: url });
     await ledger.append([row('later', now)]);
     const restore = () =>
       job('restore-ledger', { DATABASE_URL: url }).catch(({ stderr }: { stderr: string }) => stderr);
-    expect(await restore()).toContain('budget is connected to this database; stop it first');
+    expect(await restore()).toContain('still connected to this database: budget, records; stop them first');
     const sums = await ledger.sums({ groupBy: ['day', 'tool'] });
     await ledger.close();
+    expect(await restore()).toContain('still connected to this database: records; stop them first');
+    await records.end();
     const newest = await newestOf('ledger');
     const whole = await readFile(newest);
     for (const bytes of [

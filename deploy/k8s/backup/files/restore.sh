@@ -2,7 +2,7 @@
 # sh restore.sh <ledger|redis|workspaces> [name]: restores a backup of $BACKUPS, the newest unless one is named. The backup is read to its
 # end first and restored next to the data, which it then replaces at once: what fails before that changes nothing. Replaced data stays, in
 # the schema before_restore or the folder before-restore, until the next restore. The services that write there have to be stopped:
-# budget for the ledger, all of them and Redis itself for Redis.
+# budget, records and identity for the ledger, with which they share a database, all of them and Redis itself for Redis.
 set -eu
 . "$(dirname "$0")/stores.sh"
 what=$1
@@ -13,9 +13,11 @@ test -f "$name" || { echo "no backup of $what in $BACKUPS" >&2; exit 1; }
 restored_ledger() {
   cat <<'SQL'
 begin;
-do $$ begin
-  if exists (select from pg_stat_activity where datname = current_database() and application_name = 'toolfleet-budget') then
-    raise exception 'budget is connected to this database; stop it first';
+do $$ declare services text; begin
+  select string_agg(distinct substr(application_name, 11), ', ') into services
+    from pg_stat_activity where datname = current_database() and application_name like 'toolfleet-%';
+  if services is not null then
+    raise exception 'still connected to this database: %; stop them first', services;
   end if;
 end $$;
 drop schema if exists before_restore cascade;

@@ -10,6 +10,8 @@ import { UnpackError, unpackDebianPackages } from './debian-packages.mjs';
 import { lastLines, runProgram } from './run-program.mjs';
 
 const WANTED = { nats: ['nats-server'], redis: ['redis-server', 'valkey-server'] };
+/** What the backup jobs of deploy/k8s/backup run. */
+const REDIS_TOOLS = ['redis-cli', 'redis-check-rdb'];
 /** Debian packages with the programs: that of redis-server is in redis-tools. */
 const PACKAGES = ['nats-server', 'redis-server', 'redis-tools'];
 /** Where programs are that the PATH of an ordinary user does not name. */
@@ -47,6 +49,27 @@ export async function brokerPrograms(root, say) {
   const now = await locate(unpacked);
   if (!now.nats || !now.redis) throw new Error(howToInstall(now));
   return withPath(now);
+}
+
+/**
+ * The tools of Redis, on PATH or unpacked below `.toolfleet`.
+ * @param {string} root folder of the clone
+ * @returns {Promise<string | undefined>} a PATH on which they are; undefined when they can neither be found nor got
+ */
+export async function redisTools(root) {
+  const path = process.env.PATH ?? '';
+  if (REDIS_TOOLS.every(onPath)) return path;
+  const target = join(root, '.toolfleet', 'redis-tools');
+  if (!existsSync(target)) {
+    if (!onPath('apt-get') || !onPath('dpkg-deb')) return undefined;
+    try {
+      await unpackDebianPackages({ packages: ['redis-tools'], programs: REDIS_TOOLS, target, verify });
+    } catch (error) {
+      if (error instanceof UnpackError) return undefined;
+      throw error;
+    }
+  }
+  return [join(target, 'bin'), path].join(delimiter);
 }
 
 /** What the program says about itself when it does not run; undefined when it runs. */

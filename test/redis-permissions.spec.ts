@@ -77,8 +77,8 @@ const NOT_KEYS = [
   ...['key:', 'user:'],
   // names of definitions of MCP servers
   ...['prompt:', 'resource:', 'skill:'],
-  // a field of the hash of fair shares
-  's:',
+  // a field of the hash of fair shares, and an end of the names of queues
+  ...['s:', 'large:'],
   // schemes of URLs and imports
   ...['data:', 'http:', 'https:', 'node:', 'stdio:', 'urn:'],
   // tags of YAML, properties of HTML, ids of schemas, marks of sealed texts, signers and approvals

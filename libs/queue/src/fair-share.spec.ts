@@ -80,6 +80,34 @@ describe('a full queue', () => {
   });
 });
 
+describe('large jobs', () => {
+  const newQueue = () => {
+    const shareOf = (job: TenantJob) => job.tenant_id;
+    const time = new RedisTime(redis, clock);
+    return new JobQueue<TenantJob, null>({ name: `large-${count}`, redis, time, shareOf, maxShareBytes: 300_000 });
+  };
+  const addLarge = (tenant: string, id: string, bytes: number) =>
+    queue.add(id, { call_id: id, tenant_id: tenant, text: 'x'.repeat(bytes) } as TenantJob);
+  const refusal = { code: 'QUEUE_FULL', message: expect.stringContaining('300000 bytes') };
+
+  it('of one tenant are bounded in bytes until they have ended', async () => {
+    queue = newQueue();
+    for (let i = 0; i < 3; i++) await addLarge('flood', `f${i}`, 90_000);
+    await expect(addLarge('flood', 'one more', 90_000)).rejects.toMatchObject(refusal);
+    await addLarge('flood', 'small', 60_000);
+    await addLarge('other', 'o', 90_000);
+    await queue.cancel('f1');
+    await addLarge('flood', 'in its place', 90_000);
+    await expect(addLarge('flood', 'still', 90_000)).rejects.toMatchObject(refusal);
+    await orderOf(5);
+    queue = newQueue();
+    // A single one may be larger.
+    await addLarge('flood', 'alone', 400_000);
+    await expect(addLarge('flood', 'and another', 70_000)).rejects.toMatchObject(refusal);
+    await queue.close();
+  });
+});
+
 describe('fair share', () => {
   it('lets the next job of another tenant pass a flood', async () => {
     for (let i = 0; i < 50; i++) await add('flood', `f${i}`);

@@ -7,7 +7,8 @@
  * greatest place assigned. After a second without jobs places start again at 1, so they stay far below BullMQ's greatest priority
  * (2,097,152). Above it, after two million jobs without an idle second, the order is first come, first served.
  *
- * A full queue still accepts jobs of shares that have few waiting, so a flood does not lock other tenants out.
+ * A full queue still accepts jobs of shares that have few waiting, so a flood does not lock other tenants out. The large jobs of a share,
+ * of more than 64 KiB, are also counted by their bytes until they have ended: a queue of 10,000 jobs would take 80 GB of large ones.
  *
  * `lua/take-place.lua` runs in front of BullMQ's script that adds the job, in the same Lua chunk: two processes that add at the same
  * time must not get the same place, a refused job must not take one, and the job costs a single request. All keys share the hash tag
@@ -36,13 +37,19 @@ interface PlaceRequest {
   adding: number;
   /** Jobs that may wait; 10 % more for shares with fewer than ten waiting jobs. */
   most: number;
+  /** Bytes of all large jobs of the share; a single one may be larger. */
+  most_bytes: number;
 }
 
 /** Job options for adding with a place. Any priority makes BullMQ use its script for prioritized jobs. */
 export const placedBy = (request: PlaceRequest): JobsOptions => ({ priority: 1, place: request }) as JobsOptions;
 
-/** The queue is full for this share; the job was not added. */
-export class NoPlace extends Error {}
+/** The queue is full for this share, or the share has too many bytes in it; the job was not added. */
+export class NoPlace extends Error {
+  constructor(readonly of: 'jobs' | 'bytes') {
+    super(`The queue is full of ${of}`);
+  }
+}
 
 /** The id of the job is reserved for a job in another shard; the job was not added. */
 export class MovedJob extends Error {
@@ -62,7 +69,8 @@ class FairQueueBackend extends RedisQueueBackend {
   ): Promise<string | number> {
     if (!('place' in job.opts)) return super.addPrioritizedJob(client, job, encodedOpts, args, keys);
     const values = this.addPrioritizedJobArgs(job, encodedOpts, args, keys);
-    const ourKeys = [this.queue.toKey('places'), this.queue.toKey('wait')];
+    const { share } = (job.opts as unknown as { place: PlaceRequest }).place;
+    const ourKeys = [this.queue.toKey('places'), this.queue.toKey('wait'), this.queue.toKey(`large:${share}`)];
     const redis = client as IRedisClient;
     this.#define(redis);
     const added = await redis.runCommand(COMMAND, [
@@ -70,7 +78,8 @@ class FairQueueBackend extends RedisQueueBackend {
       ...ourKeys,
       ...values.slice(BULLMQ_KEYS),
     ]);
-    if (added === 0) throw new NoPlace();
+    if (added === 0) throw new NoPlace('jobs');
+    if (added === -1) throw new NoPlace('bytes');
     if (Array.isArray(added)) throw new MovedJob(Number(added[0]));
     return added as string;
   }
@@ -81,7 +90,7 @@ class FairQueueBackend extends RedisQueueBackend {
     if (scriptsSet[COMMAND]) return;
     const bullmqScript = scriptsSet[`addPrioritizedJob:${this.version}`];
     if (!bullmqScript) throw new Error('BullMQ defines no script addPrioritizedJob; its version is not supported');
-    redis.defineCommand(COMMAND, { numberOfKeys: BULLMQ_KEYS + 2, lua: `${TAKE_PLACE}\n${bullmqScript.lua}` });
+    redis.defineCommand(COMMAND, { numberOfKeys: BULLMQ_KEYS + 3, lua: `${TAKE_PLACE}\n${bullmqScript.lua}` });
   }
 }
 

@@ -27,6 +27,8 @@ interface JobQueueOptions<D extends JobData = JobData> {
    * with fewer than ten waiting jobs. Default 1,000.
    */
   maxLength?: number;
+  /** Bytes of the jobs of a share above 64 KiB, from their addition to their end, divided between the shards. Default 64 MiB. */
+  maxShareBytes?: number;
   /** How long finished records are kept. Default 86,400 s. */
   retentionSeconds?: number;
   /** How long records of successful jobs are kept. Default `retentionSeconds`. */
@@ -43,6 +45,7 @@ const RESERVED_MS = { pastDeadline: 600_000, without: 3_600_000 };
 /** Reservations that refer to each other would be a defect. */
 const MAX_MOVES = 4;
 const RETRY_AFTER_MS = 1_000;
+const MAX_SHARE_BYTES = 64 * 1024 * 1024;
 
 /** Adds jobs to a queue, cancels them and reads their records. Hides BullMQ. */
 export class JobQueue<D extends JobData = JobData, R = unknown> {
@@ -50,16 +53,18 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   readonly time: RedisTime;
   readonly #redis: Redis;
   readonly #maxLength: number;
+  readonly #maxShareBytes: number;
   readonly #count: number;
   readonly #numbers: ShardNumbers;
   readonly #shards: QueueShard<R>[] = [];
 
   constructor(private readonly options: JobQueueOptions<D>) {
-    const { name, redis, time, shards = 1, maxLength = DEFAULT_MAX_LENGTH } = options;
+    const { name, redis, time, shards = 1, maxLength = DEFAULT_MAX_LENGTH, maxShareBytes = MAX_SHARE_BYTES } = options;
     this.name = name;
     this.time = time;
     this.#redis = redis;
     this.#count = shards;
+    this.#maxShareBytes = maxShareBytes;
     this.#maxLength = Math.ceil(maxLength / shards);
     const onNoted = (numbers: readonly number[]): void => this.#cleanFormer(numbers);
     this.#numbers = new ShardNumbers({ redis, queue: name, time, own: shards, onNoted });
@@ -67,13 +72,14 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /**
    * Adds a job; adding the same id twice gives one job. `priority` 1 is taken first. Jobs without a priority come before all others, so
-   * a queue uses priorities for all jobs or for none.
+   * a queue uses priorities for all jobs or for none. The record of a job with `removeWhenDone` goes when it has succeeded.
    * @throws ToolError QUEUE_FULL, or SERVICE_UNAVAILABLE while Redis is unavailable
    */
-  async add(jobId: string, data: D, options: { priority?: number } = {}): Promise<void> {
+  async add(jobId: string, data: D, options: { priority?: number; removeWhenDone?: boolean } = {}): Promise<void> {
     const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
     const share = options.priority === undefined ? this.options.shareOf?.(data) : undefined;
-    const job = { jobId, data: queued, priority: options.priority, share, most: this.#maxLength };
+    const limits = { most: this.#maxLength, mostBytes: Math.ceil(this.#maxShareBytes / this.#count) };
+    const job = { ...options, ...limits, jobId, data: queued, share };
     try {
       let shard = await this.#reserve(jobId, data);
       for (let moves = 0; shard !== undefined; moves += 1) {
@@ -81,7 +87,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
         shard = await this.#shard(shard).add(job);
       }
     } catch (error) {
-      throw error instanceof NoPlace ? this.#full() : unavailable(this.name, error);
+      throw error instanceof NoPlace ? this.#full(error) : unavailable(this.name, error);
     }
   }
 
@@ -183,10 +189,12 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     await Promise.all(this.#shards.map((shard) => shard.close()));
   }
 
-  #full(): ToolError {
+  #full({ of }: NoPlace): ToolError {
+    const limit = of === 'jobs' ? (this.options.maxLength ?? DEFAULT_MAX_LENGTH) : this.#maxShareBytes;
+    const message = `The large calls of a tenant in the queue ${this.name} may have ${limit} bytes; retry when some have ended`;
     return new ToolError('QUEUE_FULL', {
-      message: `The queue ${this.name} is full`,
-      details: { queue: this.name, limit: this.options.maxLength ?? DEFAULT_MAX_LENGTH },
+      message: of === 'jobs' ? `The queue ${this.name} is full` : message,
+      details: { queue: this.name, limit },
       retryAfterMs: RETRY_AFTER_MS,
     });
   }

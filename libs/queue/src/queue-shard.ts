@@ -32,10 +32,13 @@ interface NewJob {
   jobId: string;
   data: JobData;
   priority?: number | undefined;
+  /** Its record goes when it has succeeded. */
+  removeWhenDone?: boolean | undefined;
   /** Places the job in fair order; absent for a job with a priority. */
   share?: string | undefined;
-  /** Jobs that may wait. */
+  /** Jobs that may wait, and bytes of the large jobs of a share. */
   most: number;
+  mostBytes: number;
 }
 
 /** Records that are removed at a time. */
@@ -95,16 +98,17 @@ export class QueueShard<R> {
    * @returns the shard in which the job has to be added instead; undefined when it is here
    * @throws NoPlace when the queue is full
    */
-  async add({ jobId, data, priority, share, most }: NewJob): Promise<number | undefined> {
+  async add({ jobId, data, priority, removeWhenDone, share, most, mostBytes }: NewJob): Promise<number | undefined> {
     const { queue, redis, index } = this.options;
     this.#adding++;
     try {
-      const entry = { jobId, timestamp: data.queued_at };
+      const entry = { jobId, timestamp: data.queued_at, ...(removeWhenDone && { removeOnComplete: true }) };
       if (share !== undefined) {
-        await this.#queue.add(queue, data, { ...entry, ...placedBy({ share, adding: this.#adding, most }) });
+        const place = { share, adding: this.#adding, most, most_bytes: mostBytes };
+        await this.#queue.add(queue, data, { ...entry, ...placedBy(place) });
         return undefined;
       }
-      if ((await this.#waiting()) + this.#adding > most) throw new NoPlace();
+      if ((await this.#waiting()) + this.#adding > most) throw new NoPlace('jobs');
       await this.#queue.add(queue, data, { ...entry, priority });
       return toShard(await redis.hget(jobKey(queue, jobId, index), 'moved'));
     } catch (error) {
@@ -149,7 +153,11 @@ export class QueueShard<R> {
 
   /** Removes what the fair order knows of a share. */
   async forgetShare(share: string): Promise<void> {
-    await this.options.redis.hdel(this.#queue.toKey('places'), `s:${share}`);
+    const { redis } = this.options;
+    await Promise.all([
+      redis.hdel(this.#queue.toKey('places'), `s:${share}`),
+      redis.del(this.#queue.toKey(`large:${share}`)),
+    ]);
   }
 
   /** Removes records of finished jobs past their time. */

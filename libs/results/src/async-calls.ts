@@ -7,6 +7,7 @@ import {
   type CallReuse,
   type CallTarget,
   type PersonInput,
+  type Json,
   type JsonObject,
   type Principal,
   type Approval,
@@ -136,12 +137,13 @@ export class AsyncCalls {
     const allowedMs = Math.min(limits.timeoutMs ?? this.deps.maxCallMs, this.deps.maxCallMs);
     const acceptedAt = this.deps.clock.now();
     const deadlineAt = this.deps.queue.time.now() + allowedMs;
+    const isShort = hasShortJson(input.rawArguments);
     const created = this.deps.store.create({
       callId,
       tenantId: principal.tenantId,
       tool: target.toolName,
       maker: toMaker(principal),
-      arguments: JSON.stringify(input.rawArguments).length <= MAX_KEPT_ARGUMENTS ? input.rawArguments : undefined,
+      arguments: isShort ? input.rawArguments : undefined,
       userId: actingUserId(request),
       state: 'accepted',
       acceptedAt,
@@ -149,14 +151,16 @@ export class AsyncCalls {
     });
     const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
-    await this.deps.queue.add(callId, {
+    const job = {
       call_id: callId,
       tenant_id: principal.tenantId,
       traceparent: parent,
       generation,
       deadline_at: deadlineAt,
       request: toQueued(request, acceptedAt),
-    });
+    };
+    // The record of the call says how it ended, and a job that is done still has its arguments.
+    await this.deps.queue.add(callId, job, { removeWhenDone: !isShort });
   }
 
   /**
@@ -286,6 +290,22 @@ export class AsyncCalls {
       result: outcome && callBody(callId, outcome, Math.max(0, endedAt - acceptedAt)),
     };
   }
+}
+
+/** Whether arguments have at most `MAX_KEPT_ARGUMENTS` characters as JSON. Texts of megabytes are not encoded to find out. */
+function hasShortJson(args: JsonObject): boolean {
+  const open: Json[] = [args];
+  let left = MAX_KEPT_ARGUMENTS;
+  for (let item = open.pop(); item !== undefined && left >= 0; item = open.pop()) {
+    if (typeof item === 'string') left -= item.length;
+    else if (typeof item === 'object' && item !== null) {
+      for (const [name, member] of Object.entries(item)) {
+        left -= name.length;
+        if (member !== undefined) open.push(member);
+      }
+    }
+  }
+  return left >= 0 && JSON.stringify(args).length <= MAX_KEPT_ARGUMENTS;
 }
 
 /** Administrators of the tenant read the results of all users, in the session that they name. */

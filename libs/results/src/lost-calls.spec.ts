@@ -37,9 +37,9 @@ async function aGateway(name: string) {
   const access = { may: async () => true } as unknown as CallAccess;
   const results = { admit: async () => undefined };
   const calls = new AsyncCalls({ queue, store, generation, journal, results, lost, access, clock, maxCallMs: 60_000 });
-  const accept = async (timeoutMs: number): Promise<string> => {
+  const accept = async (timeoutMs: number, rawArguments = {}): Promise<string> => {
     const callId = randomUUID();
-    await calls.accept(aRequest(clock, { callId, toolName: 'x', principal: ANN, timeoutMs }));
+    await calls.accept(aRequest(clock, { callId, toolName: 'x', principal: ANN, timeoutMs, rawArguments }));
     return callId;
   };
   return { client, time, queue, store, journal, generation, published, publish, lost, calls, accept };
@@ -59,6 +59,42 @@ it('a call that no worker takes ends at its deadline, once, and shows why', asyn
   expect(published).toMatchObject([{ call_id: callId, ...result }]);
   expect(await queue.record(callId)).toMatchObject({ state: 'unknown' });
   expect(await calls.getState(ANN, other)).toMatchObject({ state: 'accepted' });
+});
+
+it('a call whose workers died leaves nothing in the queue', async () => {
+  const { accept, store, queue, lost, client } = await aGateway('died-runs');
+  const callId = await accept(60_000);
+  const key = `{fleet}:died-runs:${callId}`;
+  const failedReason = 'job stalled more than allowable limit';
+  await client.hset(key, { finishedOn: String(clock.now()), failedReason });
+  await lost.settle((await store.getState(callId))!);
+  expect(await store.get(callId)).toMatchObject({ state: 'failed', result: { metadata: { code: 'WORKER_LOST' } } });
+  expect([await queue.record(callId), await client.exists(key)]).toMatchObject([{ state: 'unknown' }, 0]);
+});
+
+it('a call with large arguments leaves nothing in the queue once it is done', async () => {
+  const { accept, queue, client, time } = await aGateway('large-runs');
+  const small = await accept(60_000, { text: 'x'.repeat(10) });
+  const large = await accept(60_000, { text: 'x'.repeat(20_000) });
+  const blocking = connectRedis(redis.url, { name: 'spec-large', role: 'blocking' });
+  await openRedis(blocking, redis.url);
+  const handler = async () => 'succeeded';
+  const worker = new JobWorker({
+    queue: 'large-runs',
+    redis: blocking,
+    publisher: client,
+    time,
+    concurrency: 1,
+    handler,
+  });
+  await worker.start();
+  await eventually('both are done', async () => {
+    const [ofSmall, ofLarge] = await Promise.all([queue.record(small), queue.record(large)]);
+    return ofSmall.state === 'completed' && ofLarge.state === 'unknown';
+  });
+  await worker.drain();
+  await worker.stop();
+  await closeRedis(blocking);
 });
 
 it('a reader does not wait for the next look', async () => {

@@ -12,7 +12,7 @@ const SWEEP_MS = 1_000;
 const MAX_SWEPT = 500;
 
 interface LostCallsDeps {
-  queue: Pick<JobQueue<AsyncCallJob, unknown>, 'record' | 'withdraw' | 'time'>;
+  queue: Pick<JobQueue<AsyncCallJob, unknown>, 'record' | 'withdraw' | 'discard' | 'time'>;
   store: Pick<CallStore, 'overdue'>;
   /** Decides how a call ends whose effect may have begun. */
   journal: Pick<Journal, 'read' | 'withdraw'>;
@@ -63,7 +63,10 @@ export class LostCalls {
       if (!isOut) return;
     }
     const end = await this.#findEnd(call, job.error);
-    if (end) await this.#end(call, end);
+    if (!end) return;
+    await this.#end(call, end);
+    // Its record has the arguments, which may be large.
+    if (job.state === 'failed') await queue.discard(jobId);
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { CallContext, CallRequest, Json } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { canonicalJson, fingerprint, sha256Hex } from '@toolfleet/schema';
+import { fingerprint, identityText, sha256Hex } from '@toolfleet/schema';
 
 /**
  * Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). The tenant is always part
@@ -74,12 +74,12 @@ export class CallIdentity {
   ) {}
 
   /**
-   * Canonical text (RFC 8785) of tenant, tool, revision, arguments and the context that the tool receives; the SHA-256 of a long
-   * one. It contains what the caller sent: hash it before it leaves the process.
+   * The identity text of tenant, tool, revision, arguments and the context that the tool receives; the SHA-256 of a long one. It
+   * contains what the caller sent: hash it before it leaves the process.
    */
   get resultKey(): string {
     if (this.#resultKey === undefined) {
-      const text = canonicalJson(this.input as unknown as Json);
+      const text = identityText(this.input as unknown as Json);
       this.#resultKey = text.length > MAX_KEY_CHARS ? sha256Hex(text) : text;
     }
     return this.#resultKey;
@@ -118,5 +118,5 @@ export class CallIdentity {
 export function requestKey(request: CallRequest, idempotencyKey: string | undefined): string {
   const { callId: _id, signal: _signal, onProgress: _progress, limits, reuse, ...sent } = request;
   const { deadlineAt: _deadline, ...bounds } = limits;
-  return canonicalJson({ ...sent, limits: bounds, reuse: { ...reuse, idempotencyKey } } as unknown as Json);
+  return identityText({ ...sent, limits: bounds, reuse: { ...reuse, idempotencyKey } } as unknown as Json);
 }

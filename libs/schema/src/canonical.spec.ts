@@ -1,7 +1,7 @@
 import type { Json } from '@toolfleet/contracts';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { canonicalJson, fingerprint } from './canonical.js';
+import { canonicalJson, fingerprint, identityText, sha256Hex } from './canonical.js';
 
 test('the example of RFC 8785 section 3.2.2', () => {
   const value = JSON.parse(
@@ -20,6 +20,16 @@ test('keys are sorted by UTF-16 code units (RFC 8785 section 3.2.3)', () => {
 
 test('NaN and Infinity have no form', () => {
   expect(() => canonicalJson({ x: Number.NaN })).toThrow(TypeError);
+});
+
+test('a long string counts by its hash, which no short one has', () => {
+  const long = 'ä"'.repeat(3_000);
+  const hash = sha256Hex(long);
+  expect(identityText({ b: [long], a: 1 })).toBe(`{"a":1,"b":[${hash}]}`);
+  expect(identityText({ b: [hash], a: 1 })).toBe(`{"a":1,"b":["${hash}"]}`);
+  expect(identityText(long)).not.toBe(identityText(`${long}x`));
+  // In UTF-8 these have the same bytes.
+  expect(identityText(`${long}\ud800`)).not.toBe(identityText(`${long}\udbff`));
 });
 
 /** The same value with the keys of every object in another order. */

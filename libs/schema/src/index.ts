@@ -1,4 +1,4 @@
-export { canonicalJson, fingerprint, sha256Hex } from './canonical.js';
+export { canonicalJson, fingerprint, identityText, sha256Hex } from './canonical.js';
 export { referenceTarget } from './subschemas.js';
 export { compileSchema, type CompiledSchema, validateMessage } from './compile.js';
 export { type Coercion } from './coerce.js';

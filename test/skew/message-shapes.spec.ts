@@ -13,7 +13,7 @@ import {
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { compileSchema } from '@toolfleet/schema';
 import { describe, expect, it } from 'vitest';
-import { shapeOf } from './message-shapes.js';
+import { reliedOn, shapeOf, without } from './message-shapes.js';
 import { readMessages } from './recorded-messages.js';
 
 const BODIES: Record<string, JsonObject> = {
@@ -65,5 +65,31 @@ describe('the shape a reader relies on', () => {
     ['arguments became a text', { ...message, arguments: '{}' }],
   ])('is not kept when %s', (_what, changed) => {
     expect(shape.check(JSON.parse(JSON.stringify(changed)) as Json)).toBe(false);
+  });
+});
+
+describe('a message of two forms', () => {
+  const call = { id: 'a', user: 'ann' };
+  const shared = { id: 'b', shared: { least: 1 } };
+  const shape = shapeOf([{ asks: [call, shared] }, { asks: [] }]);
+  const reader = compileSchema(shape);
+
+  it('has the fields of its form', () => {
+    expect(reader.check({ asks: [call, shared] })).toBe(true);
+    const incomplete: Json[] = [{ id: 'a' }, { user: 'ann' }, { id: 'b', shared: {} }, { shared: { least: 1 } }];
+    for (const ask of incomplete) expect(reader.check({ asks: [ask] }), JSON.stringify(ask)).toBe(false);
+  });
+
+  it('loses none of them unnoticed', () => {
+    const ways = reliedOn(shape).map((way) => way.join('.'));
+    expect(ways).toEqual([
+      'asks',
+      ...['asks.*.id', 'asks.*.shared', 'asks.*.shared.least', 'asks.*.id', 'asks.*.user'],
+    ]);
+    for (const way of ways) {
+      const changed = without({ asks: [call, shared] }, way.split('.'));
+      expect(changed !== undefined && reader.check(changed), way).toBe(false);
+    }
+    expect(without({ asks: [call] }, ['asks', '*', 'shared', 'least'])).toBeUndefined();
   });
 });

@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import type { Redis } from 'ioredis';
 import type { SampleServices } from '../fleet/sample-services.js';
@@ -19,15 +20,16 @@ export type Messages = Record<string, MessageKind>;
 const MOST_SAMPLES = 3;
 /** A sample longer than this says nothing that its shape does not say. */
 const LONGEST_SAMPLE = 6_000;
-const QUEUES = ['python-runs', 'agent-runs', 'tool-calls'];
-/** Last words of subjects that name a tenant or a call. */
-const FAMILIES = /^(tool\.(?:call|batch|list|cancel)|tool\.result)\..+$/;
+/** Last words of subjects that name a tenant, a process or a call. */
+const FAMILIES = /^(tool\.(?:call|batch|list|cancel|result)|exec\.progress|exec\.mcp\.resume|mcp\.answer)\..+$/;
 
 /** Requesters check for a refusal first: it has one form for all subjects. */
 const isRefusal = (body: Json): boolean =>
   isJsonObject(body) && ['error', 'code', 'hint'].every((field) => typeof body[field] === 'string');
 
-/** Listens until `stop`; then `messages` has what was sent. */
+const kindOf = (subject: string): string => subject.replace(FAMILIES, '$1').replace(/^event\.[^.]+\./, 'event.');
+
+/** Listens until `stop`, which returns what was sent. */
 export class MessageRecorder {
   private readonly bodies = new Map<string, Json[]>();
   private readonly replyTo = new Map<string, string>();
@@ -38,7 +40,7 @@ export class MessageRecorder {
       if (data.length === 0) return;
       const asked = this.replyTo.get(subject);
       if (reply !== '' && !subject.startsWith('_INBOX')) this.replyTo.set(reply, subject);
-      const kind = asked === undefined ? subject.replace(FAMILIES, '$1') : `${asked.replace(FAMILIES, '$1')} reply`;
+      const kind = asked === undefined ? kindOf(subject) : `${kindOf(asked)} reply`;
       if (kind.startsWith('_INBOX') || kind.startsWith('$')) return;
       const body = JSON.parse(Buffer.from(data).toString('utf8')) as Json;
       this.keep(asked !== undefined && isRefusal(body) ? 'refusal' : kind, body);
@@ -48,7 +50,7 @@ export class MessageRecorder {
 
   /** Jobs in the queues, finished ones included. */
   async readQueues(redis: Redis): Promise<void> {
-    for (const queue of QUEUES) {
+    for (const queue of Object.values(QUEUES)) {
       for (const key of await redis.keys(`{fleet}:${queue}:*-*`)) {
         if ((await redis.type(key)) !== 'hash') continue;
         const data = await redis.hget(key, 'data');
@@ -57,15 +59,17 @@ export class MessageRecorder {
     }
   }
 
-  /** What was recorded; origins of the samples are replaced by names, tokens are taken out. */
-  messages(samples: SampleServices): Messages {
+  /** Whether a message of this kind was sent that has this text. */
+  hasSent(kind: string, text: string): boolean {
+    return (this.bodies.get(kind) ?? []).some((body) => JSON.stringify(body).includes(text));
+  }
+
+  /** What was recorded, by kind; origins of the samples are replaced by names, tokens are taken out. */
+  stop(samples: SampleServices): Record<string, Json[]> {
     this.stopListening();
     const kinds = [...this.bodies].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(
-      kinds.map(([kind, bodies]) => {
-        const named = bodies.map((body) => withoutTokens(withNames(body, samples)));
-        return [kind, { shape: shapeOf(named), samples: shortest(named) }];
-      }),
+      kinds.map(([kind, bodies]) => [kind, bodies.map((body) => withoutTokens(withNames(body, samples)))]),
     );
   }
 
@@ -74,6 +78,13 @@ export class MessageRecorder {
     kept.push(body);
     this.bodies.set(kind, kept);
   }
+}
+
+/** What is kept of recorded bodies. */
+export function messagesOf(bodies: Readonly<Record<string, Json[]>>): Messages {
+  return Object.fromEntries(
+    Object.entries(bodies).map(([kind, list]) => [kind, { shape: shapeOf(list), samples: shortest(list) }]),
+  );
 }
 
 /** Short ones say the same as long ones. */

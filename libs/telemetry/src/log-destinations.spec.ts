@@ -1,6 +1,11 @@
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHAINED } from './log-destinations.js';
+import { CHAINED, writerTo } from './log-destinations.js';
 import { createLogger } from './logger.js';
 import { registerSecret } from './redact.js';
 
@@ -40,5 +45,38 @@ describe('audit lines', () => {
   it('start a new chain in each process', () => {
     const chains = [1, 2].map(() => logged((logger) => logger.info({ audit: CHAINED }, 'x'))[0]!['audit'].chain);
     expect(new Set(chains).size).toBe(2);
+  });
+});
+
+describe('a log whose reader', () => {
+  /** `cat` behind a pipe that does not block, as a log has when its reader made it so. */
+  function startReader() {
+    const folder = mkdtempSync(join(tmpdir(), 'toolfleet-log-'));
+    const file = join(folder, 'log');
+    const output = openSync(file, 'w');
+    const reader = spawn('cat', { stdio: ['pipe', output, 'ignore'] });
+    closeSync(output);
+    const { fd } = (reader.stdin as unknown as { _handle: { fd: number } })._handle;
+    return { reader, file, write: writerTo(fd), remove: () => rmSync(folder, { recursive: true }) };
+  }
+  const bytes = Buffer.from('one line\n'.repeat(200_000));
+
+  it('is slow gets everything', async () => {
+    const { reader, file, write, remove } = startReader();
+    await once(reader, 'spawn');
+    write(bytes);
+    reader.stdin!.end();
+    await once(reader, 'exit');
+    expect(readFileSync(file).equals(bytes)).toBe(true);
+    remove();
+  });
+
+  it('ends does not end the service', async () => {
+    const { reader, write, remove } = startReader();
+    const ended = once(reader, 'exit');
+    reader.kill('SIGKILL');
+    for (let count = 0; count < 3; count += 1) write(bytes);
+    await ended;
+    remove();
   });
 });

@@ -91,7 +91,7 @@ describe('the log', () => {
   it('writes many lines at once, in order and without a long delay', () => {
     const clock = new FakeClock();
     const written: string[] = [];
-    const gathered = new BufferedDestination({ write: (text) => void written.push(text) }, clock);
+    const gathered = new BufferedDestination((bytes) => void written.push(Buffer.from(bytes).toString()), clock);
     const line = `${'x'.repeat(99)}\n`;
     gathered.write('first\n');
     clock.advance(99);
@@ -103,6 +103,50 @@ describe('the log', () => {
     expect(written).toHaveLength(2);
     gathered.flushSync();
     expect(written.slice(1).join('')).toBe(line.repeat(400));
+  });
+
+  it('keeps lines of any length and alphabet in order, and writes a fatal one at once', () => {
+    let written = '';
+    const gathered = new BufferedDestination(
+      (bytes) => void (written += Buffer.from(bytes).toString()),
+      new FakeClock(),
+    );
+    const texts = [1, 10, 9_000, 21_000, 22_000, 70_000, 5].flatMap((length) =>
+      ['x', 'é', '€', '𝄞'].map((c) => c.repeat(length)),
+    );
+    const own = createLogger({ service: 'spec', destination: gathered });
+    for (const text of texts) own.info(text);
+    own.fatal('the end');
+    const messages = written
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { message: string }).message);
+    expect(messages).toEqual([...texts, 'the end']);
+  });
+
+  it('writes any fields as JSON', () => {
+    const key = fc.string().map((name) => `.${name}`); // no field of the logger itself, and no secret
+    fc.assert(
+      fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), fc.string(), (fields, message) => {
+        lines.splice(0);
+        logger.info(fields, '%s', message);
+        expect(lines[0]).toMatch(/^[^\n]*\n$/);
+        const { level, time, ...shown } = JSON.parse(lines[0] as string) as Record<string, unknown>;
+        expect([level, typeof time]).toEqual(['info', 'string']);
+        expect(shown).toEqual({ ...(JSON.parse(JSON.stringify(fields)) as object), service: 'spec', message });
+      }),
+    );
+  });
+
+  it('writes what JSON cannot express', () => {
+    lines.splice(0);
+    const cycle: Record<string, unknown> = { big: 1n };
+    cycle['self'] = cycle;
+    logger.info({ cycle, big: 2n }, 'odd');
+    logger.info({});
+    const [odd, empty] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(odd).toMatchObject({ big: 2, message: 'odd', service: 'spec' });
+    expect(empty).toMatchObject({ level: 'info', service: 'spec' });
   });
 });
 

@@ -106,6 +106,7 @@ describe('Sentinel over TLS', () => {
     client.connect().catch(() => undefined);
     expect(await firstByte).toBe(0x16); // a TLS handshake
     expect(client.options).toMatchObject({ enableTLSForSentinelMode: true, tls: {}, sentinelPassword: 'pw' });
+    expect(client.options.failoverDetector).toBe(true);
     client.disconnect();
     await new Promise((closed) => listener.close(closed));
   });

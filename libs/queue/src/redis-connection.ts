@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { TLSSocket } from 'node:tls';
 import { isDevelopment } from '@toolfleet/contracts';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, SentinelConnector, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
 /** Logger of connection states, such as a pino logger. */
@@ -136,6 +136,8 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
       // `tls` alone would leave the connections to the Sentinels unencrypted.
       enableTLSForSentinelMode: address.tls,
       sentinelTLS: address.tls ? toTlsOptions(options) : undefined,
+      Connector: FailoverConnector,
+      failoverDetector: true,
     });
     return writeOncePerTurn(client);
   }
@@ -147,6 +149,20 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
   });
   cluster.on('+node', writeOncePerTurn);
   return cluster as unknown as Redis;
+}
+
+/**
+ * Leaves a primary as soon as a Sentinel announces another one. After a failover on purpose, or behind a partition, the former primary
+ * takes writes until Sentinel makes it a replica, seconds later, and then forgets them.
+ */
+class FailoverConnector extends SentinelConnector {
+  constructor(options: unknown) {
+    super(options as ConstructorParameters<typeof SentinelConnector>[0]);
+    // ioredis would print every failed attempt to listen at a Sentinel that is down.
+    const connect = Reflect.get(this, 'connectToSentinel') as (...args: unknown[]) => Redis;
+    const connectToSentinel = (...args: unknown[]): Redis => connect.apply(this, args).on('error', () => undefined);
+    Object.assign(this, { connectToSentinel });
+  }
 }
 
 /** Opens a connection and waits until it is ready. Rejects with a one-line reason; may be called again after a failure. */

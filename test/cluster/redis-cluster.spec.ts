@@ -66,7 +66,7 @@ describe('a primary killed under load', () => {
     const holder = await redis.findPrimary(key);
     const { port } = redis.nodes[holder]!;
     // Replication is asynchronous: what the replica has not seen when its primary dies is lost (docs/operations/backup.md).
-    expect(await redis.nodes[holder]!.client().wait(1, 10_000)).toBe(1);
+    await redis.nodes[holder]!.replicated();
     await redis.nodes[holder]!.kill();
     await eventually('its replica is the primary', async () => (await redis.findPrimary(key)) !== holder, {
       timeoutMs: 60_000,

@@ -15,10 +15,14 @@ export interface RedisSentinel {
   readonly sentinels: readonly BrokerProcess[];
   /** Port of the server that the first Sentinel takes for the primary. */
   primaryPort(): Promise<number>;
+  /** Waits until no Sentinel takes this server for the primary. */
+  untilPrimaryIsNot(port: number): Promise<void>;
   /** Makes the replica the primary, as before an update of the server. */
   failOver(): Promise<void>;
-  /** Waits until every Sentinel knows the primary, its replica and the other Sentinels. */
+  /** Waits until every Sentinel knows the primary, its replica and the other Sentinels, and the replica follows. */
   untilWatched(): Promise<void>;
+  /** Waits until the replica has what was written so far. */
+  replicated(): Promise<void>;
   /** A connection to whatever is the primary, closed by `stop`. */
   client(): Redis;
   stop(): Promise<void>;
@@ -53,9 +57,10 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
     url: `redis+sentinel://${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}/${MASTER}`,
     servers: [primary, replica],
     sentinels,
-    async primaryPort() {
-      const [, port] = (await ask.call('SENTINEL', 'get-master-addr-by-name', MASTER)) as [string, string];
-      return Number(port);
+    primaryPort: () => primaryBy(ask),
+    async untilPrimaryIsNot(port) {
+      const isAnother = async () => !(await Promise.all(asks.map(primaryBy))).includes(port);
+      await eventually('the other server is the primary', isAnother, { timeoutMs: 60_000, everyMs: 100 });
     },
     async failOver() {
       const started = () =>
@@ -70,6 +75,11 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
         const knowsAll = async () => (await one.info('sentinel')).includes(`slaves=1,sentinels=${SENTINELS}`);
         await eventually('the Sentinel knows everyone', knowsAll, { timeoutMs: 60_000, everyMs: 200 });
       }
+      await watch.replicated();
+    },
+    async replicated() {
+      const port = await watch.primaryPort();
+      await watch.servers.find((one) => one.port === port)?.replicated();
     },
     client() {
       const made = new Redis({ sentinels: nodes, sentinelPassword, name: MASTER, maxRetriesPerRequest: null });
@@ -90,6 +100,11 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
     throw error;
   }
   return watch;
+}
+
+async function primaryBy(sentinel: Redis): Promise<number> {
+  const [, port] = (await sentinel.call('SENTINEL', 'get-master-addr-by-name', MASTER)) as [string, string];
+  return Number(port);
 }
 
 function startSentinel(primaryPort: number, options: RedisSentinelOptions): Promise<BrokerProcess> {

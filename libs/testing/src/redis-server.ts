@@ -16,6 +16,8 @@ export interface RedisServer extends BrokerProcess {
   flush(): Promise<void>;
   /** Waits until what was written so far survives `kill`. */
   persisted(): Promise<void>;
+  /** Waits until a replica follows and has what was written so far. WAIT does not: it counts from the last write of its own connection. */
+  replicated(): Promise<void>;
 }
 
 /** Options of a test server. */
@@ -36,6 +38,9 @@ export interface RedisServerOptions {
   primaryLogin?: { user: string; password: string };
 }
 
+/** After a failover Sentinel lets the former primary be for 8 s before it makes it a replica, which then copies all data. */
+const REPLICATED_WITHIN_MS = 60_000;
+
 /** Starts a Redis server on a free loopback port. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const isNode = options.cluster === true || options.clusterNode !== undefined;
@@ -47,6 +52,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
       ...['--appendonly', options.appendOnly ? 'yes' : 'no', '--appendfsync', 'everysec'],
       ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction', '--daemonize', 'no'],
+      ...['--repl-diskless-sync-delay', '0'],
       ...(options.replicaOf === undefined ? [] : ['--replicaof', '127.0.0.1', String(options.replicaOf)]),
       ...(options.users ? await aclArgs(folder, options.users) : []),
       ...(options.primaryLogin ? loginArgs(options.primaryLogin) : []),
@@ -85,6 +91,17 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       await connection.del('persisted');
       await connection.config('SET', 'appendfsync', 'everysec');
       connection.disconnect();
+    },
+    async replicated(): Promise<void> {
+      const connection = new Redis(url);
+      const replication = () => connection.info('replication');
+      try {
+        const written = Number(/^master_repl_offset:(\d+)/m.exec(await replication())?.[1]);
+        const has = async () => Number(/state=online,offset=(\d+)/.exec(await replication())?.[1]) >= written;
+        await eventually('a replica has what was written', has, { timeoutMs: REPLICATED_WITHIN_MS, everyMs: 50 });
+      } finally {
+        connection.disconnect();
+      }
     },
     async stop(): Promise<void> {
       for (const made of clients) made.disconnect();

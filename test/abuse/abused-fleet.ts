@@ -100,8 +100,10 @@ class MemoryMaximum {
 
   constructor(private readonly fleet: TestFleet) {}
 
+  /** Looks once more: a short attack may end before the first look. */
   stop(): void {
     clearInterval(this.#timer);
+    this.#sample();
   }
 
   #sample(): void {

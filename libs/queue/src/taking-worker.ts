@@ -5,6 +5,9 @@
  * BullMQ's scripts leave a marker for a further job with each job that they give away, without looking: after each job that came alone, a
  * worker asked twice for nothing, or woke another worker to ask. Here the same scripts say that a job was the last one
  * (`lua/forget-marker.lua`), and the worker waits for the next marker at once.
+ *
+ * After a large job it asks for the next one when the event loop has served everything else for as long as it took to parse: the arguments of
+ * a job may have 8 MB. A job that is taken is not kept waiting, because its lock is not renewed before it runs.
  */
 import { readFileSync } from 'node:fs';
 import type { Clock } from '@toolfleet/resilience';
@@ -17,6 +20,9 @@ const FORGET_MARKER = readFileSync(new URL('../lua/forget-marker.lua', import.me
 const GIVING = { moveToActive: 11, moveToFinished: 14 };
 /** Seconds after a job is due at which a worker without a slot for it looks. */
 const LATER_S = 0.05;
+
+/** Data of more bytes take more than a millisecond to parse. */
+const LARGE_DATA = 64 * 1024;
 
 /** The part of ioredis that keeps the defined scripts. */
 interface WithScripts {
@@ -41,7 +47,7 @@ interface TakingWorkerOptions extends WorkerOptions {
 
 /** What the takers of a worker share. */
 interface WorkerState {
-  clock: Pick<Clock, 'now'>;
+  clock: Pick<Clock, 'now' | 'monotonic' | 'sleep'>;
   slots: ShardSlots;
   /** Whether the worker has no slot for jobs that it took before. */
   hasPutBack(): boolean;
@@ -50,6 +56,8 @@ interface WorkerState {
 export class TakingWorker<D, R> extends Worker<D, R> {
   /** Id of the latest job that was the last one when this worker got it. */
   #lastId: string | undefined;
+  /** Monotonic instant from which the next job may be taken. */
+  #restsUntil = 0;
 
   constructor(
     name: string,
@@ -86,6 +94,7 @@ export class TakingWorker<D, R> extends Worker<D, R> {
   async #takeJobs(): Promise<void> {
     const running = new Set<Promise<void>>();
     for (let index = 0; !this.closing; index += 1) {
+      if (this.#restMs > 0) await this.worker.clock.sleep(this.#restMs);
       if (!(await this.#takeSlot())) continue;
       const token = `${this.id}:${index}`;
       const job = await this.#ask(token);
@@ -130,7 +139,8 @@ export class TakingWorker<D, R> extends Worker<D, R> {
   async #run(job: Job<D, R>, token: string): Promise<void> {
     let next: Job<D, R> | void = job;
     try {
-      while (next) next = await this.processJob(next, token, () => this.worker.slots.mayKeep(this));
+      const mayGoOn = (): boolean => this.#restMs <= 0 && this.worker.slots.mayKeep(this);
+      while (next) next = await this.processJob(next, token, mayGoOn);
     } catch (error) {
       if (error instanceof Error) this.emit('error', error);
     } finally {
@@ -138,11 +148,19 @@ export class TakingWorker<D, R> extends Worker<D, R> {
     }
   }
 
+  get #restMs(): number {
+    return this.#restsUntil - this.worker.clock.monotonic();
+  }
+
   /** BullMQ waits for a marker when it has seen the queue empty. */
   protected override async nextJobFromJobData(
     ...[data, jobId, token]: Parameters<Worker<D, R>['nextJobFromJobData']>
   ): Promise<Job<D, R>> {
+    const { clock } = this.worker;
+    const from = clock.monotonic();
     const job = await super.nextJobFromJobData(data, jobId, token);
+    const isLarge = String(data?.data ?? '').length > LARGE_DATA;
+    if (isLarge) this.#restsUntil = 2 * clock.monotonic() - from;
     if (job && jobId === this.#lastId) Object.assign(this, { drained: true });
     return job;
   }

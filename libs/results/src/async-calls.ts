@@ -17,7 +17,7 @@ import {
 import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
-import { Semaphore, type Clock } from '@toolfleet/resilience';
+import { CostlyTurns, Semaphore, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
@@ -84,7 +84,12 @@ export class AsyncCalls {
   /** Turns at reading results, by tenant. */
   private readonly reads = new LRUCache<string, Semaphore>({ max: MAX_READERS });
 
-  constructor(private readonly deps: AsyncCallsDeps) {}
+  /** Turns at writing arguments into a job, by tenant. */
+  private readonly writes: CostlyTurns;
+
+  constructor(private readonly deps: AsyncCallsDeps) {
+    this.writes = new CostlyTurns(deps.clock);
+  }
 
   /**
    * Stores the call; it is durable when this resolves. Its deadline is counted from now.
@@ -159,6 +164,7 @@ export class AsyncCalls {
       deadline_at: deadlineAt,
       request: toQueued(request, acceptedAt),
     };
+    if (!isShort) await this.writes.next(principal.tenantId);
     // The record of the call says how it ended, and a job that is done still has its arguments.
     await this.deps.queue.add(callId, job, { removeWhenDone: !isShort });
   }

@@ -28,6 +28,19 @@ function repeatBody(to, args) {
   return repeat(6, () => send(to, 'calculator', body));
 }
 
+/** Makes bodies of 8 MB that are accepted, and of which no two are alike. */
+function acceptedBodies(fields = {}) {
+  const quotes = '"'.repeat(1_950_000);
+  const args = { json_string: `000000${quotes}`, other: quotes, operation: 'diff' };
+  const body = Buffer.from(JSON.stringify({ arguments: args, ...fields }));
+  const at = body.indexOf('000000');
+  return () => {
+    const next = Buffer.from(body);
+    next.write(`${(serial += 1)}`.padStart(6, '0'), at);
+    return next;
+  };
+}
+
 const namesUpTo = (count) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`argument_${index}`, index]));
 
@@ -167,6 +180,15 @@ export const ATTACKS = {
   'bodies of 4,900 different names': (to) => repeatBody(to, namesUpTo(4_900)),
   'bodies of 300,000 names in a text': (to) => repeatBody(to, { args: JSON.stringify(namesUpTo(300_000)) }),
   'bodies of 3.9 million escaped quotes': (to) => repeatBody(to, { expression: '"'.repeat(3_900_000) }),
+
+  'calls with 8 MB of escaped quotes': (to) => {
+    const bodyOf = acceptedBodies();
+    return repeat(6, () => send(to, 'json_process', bodyOf()));
+  },
+  'asynchronous calls with 8 MB of escaped quotes': (to) => {
+    const bodyOf = acceptedBodies({ mode: 'async' });
+    return repeat(6, () => send(to, 'json_process', bodyOf()));
+  },
 
   'batches of 100 calls': ({ url, key }) =>
     repeat(

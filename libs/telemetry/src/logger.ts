@@ -69,7 +69,8 @@ function makeFlatLines(logger: LineMaker): void {
   const makeAny = logger[symbols.asJsonSym];
   logger[symbols.asJsonSym] = function (this: LineMaker, record, message, level, time) {
     try {
-      const fields: Record<string, unknown> = { ...shownFields(record), ...(message !== undefined && { message }) };
+      const fields = shownFields(record);
+      if (message !== undefined) fields['message'] = message;
       for (const key of ['error', 'err']) if (fields[key] instanceof Error) fields[key] = errorFields(fields[key]);
       const text = JSON.stringify(fields);
       const start = `${this[symbols.lsCacheSym][level]}${time}${this[symbols.chindingsSym]}`;
@@ -80,13 +81,14 @@ function makeFlatLines(logger: LineMaker): void {
   };
 }
 
-/** The fields of a record without secrets, and the ids of the trace. */
+/** A copy of a record, without secrets and with the ids of the trace. */
 function shownFields(record: Record<string, unknown>): Record<string, unknown> {
-  const shown = redactSecretFields(record);
+  const fields: Record<string, unknown> = { ...redactSecretFields(record) };
   const active = activeTrace();
-  if (!active) return shown;
-  const { traceId: trace_id, spanId: span_id } = active;
-  return isSampled(active) ? { ...shown, trace_id, span_id } : { ...shown, trace_id };
+  if (!active) return fields;
+  fields['trace_id'] = active.traceId;
+  if (isSampled(active)) fields['span_id'] = active.spanId;
+  return fields;
 }
 
 /** Removes secrets from each line; before `chainedLines`, whose hashes are of the text that is written. */

@@ -1,13 +1,14 @@
 import 'reflect-metadata';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { Body, Controller, Get, Module, Param, Post } from '@nestjs/common';
+import { Body, Controller, Get, Module, Param, Post, Res } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { docUrl, ToolError, type Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import { eventually } from '@toolfleet/testing';
 import type { NatsStrategy } from '@toolfleet/transport';
+import type { FastifyReply } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BodyReader } from './body-reader.js';
 import { GatewayServer } from './gateway-server.js';
@@ -17,6 +18,8 @@ import { MemoryAccount } from './memory-account.js';
 let inWork = 0;
 let mostInWork = 0;
 let largeMade = 0;
+/** Requests that wait until their client has left. */
+let waiting = 0;
 
 @Controller('echo')
 class EchoController {
@@ -31,6 +34,14 @@ class EchoController {
   @Get('large/:bytes')
   large(@Param('bytes') bytes: string) {
     largeMade += 1;
+    return { text: 'x'.repeat(Number(bytes)) };
+  }
+
+  @Get('left/:bytes')
+  async left(@Param('bytes') bytes: string, @Res({ passthrough: true }) reply: FastifyReply) {
+    waiting += 1;
+    await new Promise((resolve) => reply.raw.once('close', resolve));
+    waiting -= 1;
     return { text: 'x'.repeat(Number(bytes)) };
   }
 
@@ -410,5 +421,15 @@ describe('responses', () => {
     unread.socket.destroy();
     await expect.poll(() => memory.total).toBe(0);
     expect(await status({ path: large, method: 'GET' })).toBe(200);
+  });
+
+  it('whose clients have left do not count', async () => {
+    await expect.poll(() => memory.total).toBe(0);
+    const { socket } = pipeline(['/echo/left/200000']);
+    await expect.poll(() => waiting).toBe(1);
+    socket.destroy();
+    await expect.poll(() => waiting).toBe(0);
+    expect((await send({ path: '/echo/x', method: 'GET' })).status, 'a later request').toBe(200);
+    expect(memory.total).toBe(0);
   });
 });

@@ -240,6 +240,8 @@ export function holdUnsent(reply: FastifyReply): void {
 }
 
 function holdUntilClosed({ raw }: FastifyReply, memory: MemoryAccount, tenantId: string, bytes: number): void {
+  // A client that has left takes nothing, and its connection does not close again.
+  if (raw.closed || raw.destroyed) return;
   memory.hold(tenantId, bytes);
   raw.once('close', () => memory.release(tenantId, bytes));
 }

@@ -165,7 +165,7 @@ export class RedisResultCache extends ResultCache {
     const text = JSON.stringify(entry);
     if (text.length > MAX_CACHED_CHARS) return;
     const write = { ref: entryKey(scope, key), text, ttlMs: kept_ms };
-    if (freshMs > 0) void this.#write({ tenantId: scope.tenantId, writes: [write], chars: text.length });
+    if (freshMs > 0) void this.#write(scope.tenantId, [write]);
     else this.#writeInGroup(scope, write);
   }
 
@@ -186,7 +186,7 @@ export class RedisResultCache extends ResultCache {
   async #writeGroup(prefix: string): Promise<void> {
     const group = this.#groups.get(prefix);
     this.#groups.delete(prefix);
-    if (group) await this.#write(group);
+    if (group) await this.#write(group.tenantId, group.writes);
   }
 
   override drop(scope: CacheScope): Promise<void> | void {
@@ -218,7 +218,7 @@ export class RedisResultCache extends ResultCache {
   }
 
   /** Writes entries of one scope, except those for which the quota of their tenant has no room; they stay in the near cache only. */
-  async #write({ tenantId, writes }: WriteGroup): Promise<void> {
+  async #write(tenantId: string, writes: readonly EntryWrite[]): Promise<void> {
     await this.#health.run(async () => {
       const fit = await Promise.all(writes.map((write) => this.#fits(tenantId, write)));
       const kept = writes.filter((_, index) => fit[index]);

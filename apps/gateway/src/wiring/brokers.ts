@@ -7,8 +7,8 @@ import type { GatewayConfig } from '../gateway.config.js';
 export type Brokers = ReturnType<typeof connectBrokers>;
 
 /**
- * Redis has three connections: `redis` for the many small commands of calls, `queues` for BullMQ, and
- * `blocking` for commands that wait on the server and would hold up all others.
+ * Redis has three connections: `redis` for the many small commands of calls, `queues` for BullMQ, and `blocking` for commands that wait on
+ * the server and would hold up all others.
  */
 export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics, exchange }: ServiceHost) {
   const connect = (name: string, options: { role: 'commands' | 'blocking' }) =>

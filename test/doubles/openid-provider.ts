@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWTPayload } 
 import { Provider, type Configuration } from 'oidc-provider';
 
 /** Claims of users by name. */
-type Users = Record<string, Record<string, unknown>>;
+export type Users = Record<string, Record<string, unknown>>;
 
 export const CLIENT_ID = 'toolfleet';
 export const CLIENT_SECRET = 'a-client-secret-for-tests-0123456789';
@@ -17,6 +17,8 @@ export class OpenIdProvider {
   user = 'alice';
   /** Sent back without any code, as if the user declined. */
   declines = false;
+  /** Claims that ID tokens have; those of the user are in the answer of userinfo. */
+  idTokenClaims: Users[string] = {};
   #provider: Provider | undefined;
 
   private constructor(
@@ -55,6 +57,7 @@ export class OpenIdProvider {
       ],
       scopes: ['openid', 'profile', 'email', 'groups'],
       claims: { openid: ['sub', 'sid'], email: ['email', 'email_verified'], groups: ['groups', 'tenant'] },
+      conformIdTokenClaims: false,
       jwks: { keys: [key] },
       cookies: { keys: ['a-cookie-key-for-tests'] },
       features: {
@@ -71,7 +74,7 @@ export class OpenIdProvider {
       interactions: { url: (_context, { uid }) => `/login/${uid}` },
       findAccount: (_context, id) => ({
         accountId: id,
-        claims: () => ({ ...this.users[id], sub: id }),
+        claims: (use) => ({ ...(use === 'id_token' ? this.idTokenClaims : this.users[id]), sub: id }),
       }),
       // The company has consented for everyone.
       async loadExistingGrant(context) {

@@ -19,10 +19,20 @@ import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 /** People have the 60 requests a minute of the tier `free`. */
 const SELDOM = { everyMs: 250 };
 
+/** Claims of a user of the company, whose user id here is the address. */
+const addressed = (name: string) => ({ email: `${name}@example.com`, email_verified: true });
+
 let fleet: TestFleet;
 let company: OpenIdProvider;
 beforeAll(async () => {
-  company = await OpenIdProvider.start({ alice: { groups: ['platform'] }, bob: {}, carol: {}, dave: {} });
+  company = await OpenIdProvider.start({
+    alice: { ...addressed('alice'), groups: ['platform'] },
+    bob: addressed('bob'),
+    carol: addressed('carol'),
+    dave: addressed('dave'),
+    // As Cognito and Apple write it.
+    mallory: { email: 'alice@example.com', email_verified: 'false', groups: ['platform'] },
+  });
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, identity: 1 },
     together: true,
@@ -33,7 +43,8 @@ beforeAll(async () => {
         issuer: company.issuer,
         client_id: CLIENT_ID,
         name: 'Example Corp',
-        scopes: ['groups'],
+        scopes: ['email', 'groups'],
+        user_claim: 'email',
         tenant: 'acme',
         roles: { platform: ['admin'] },
         clients: { registration: true },
@@ -356,6 +367,13 @@ describe('a session', () => {
       headers: Object.fromEntries(Object.entries(own).filter(([, value]) => value !== '')),
     });
   };
+  /** Where an OAuth client sends the browser of its user. */
+  const authorizationUrl = async () => {
+    const app = new OAuthClientDouble();
+    const transport = new StreamableHTTPClientTransport(new URL('/mcp', fleet.url()), { authProvider: app });
+    await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
+    return app.authorizationUrl!.href;
+  };
   const me = (browser: BrowserDouble, gateway?: number) => asked(browser, { path: '/api/v1/me', gateway });
 
   it('shows its user at every gateway, with the roles of its groups', async () => {
@@ -366,18 +384,30 @@ describe('a session', () => {
     const [alice, bob] = [await signIn('alice'), await signIn('bob')];
     for (const gateway of [0, 1])
       expect((await me(alice, gateway)).body).toMatchObject({
-        user_id: 'alice',
+        user_id: 'alice@example.com',
         tenant_id: 'acme',
         roles: ['admin'],
         via: 'session',
       });
-    expect((await me(bob)).body).toMatchObject({ user_id: 'bob', roles: [], rights: [], key_id: null });
+    expect((await me(bob)).body).toMatchObject({ user_id: 'bob@example.com', roles: [], rights: [], key_id: null });
     expect(Date.parse((await me(bob)).body.expires_at)).toBeGreaterThan(Date.now());
     const call = { path: '/api/v1/tools/calculator/execute', body: { arguments: { expression: '6*7' } } };
     expect((await asked(bob, call)).body).toMatchObject({ success: true });
     const made = await asked(alice, { path: '/api/v1/keys', body: { client: 'lasting' } });
     expect(made, made.text).toMatchObject({ status: 201, body: { expires_at: null } });
     expect((await asked(bob, { path: '/api/v1/keys', body: { client: 'none' } })).status).toBe(403);
+  });
+
+  it('is not opened for an address that its owner has not verified', async () => {
+    company.user = 'mallory';
+    const begins = [`${fleet.url()}/auth/sign-in`, await authorizationUrl()];
+    for (const begin of begins) {
+      const browser = new BrowserDouble();
+      const shown = await browser.open(begin);
+      expect([shown.status, shown.url]).toEqual([401, expect.stringContaining('/auth/callback')]);
+      expect(shown.text).toContain('sign_in.user_claim: sub');
+      expect(browser.cookie(SESSION)).toBeUndefined();
+    }
   });
 
   it('is seen and ended by its user, and by who manages keys of the tenant', async () => {
@@ -387,16 +417,18 @@ describe('a session', () => {
       user_id: string;
       current: boolean;
     }[];
-    expect([...new Set(own.map(({ user_id: user }) => user))]).toEqual(['bob']);
+    expect([...new Set(own.map(({ user_id: user }) => user))]).toEqual(['bob@example.com']);
     const all = (await asked(alice, { path: '/api/v1/sessions' })).body as typeof own;
-    expect(all.map(({ user_id: user }) => user)).toEqual(expect.arrayContaining(['alice', 'bob']));
+    expect(all.map(({ user_id: user }) => user)).toEqual(
+      expect.arrayContaining(['alice@example.com', 'bob@example.com']),
+    );
     const current = (sessions: typeof own) => sessions.find((session) => session.current)!.id;
     const end = (browser: BrowserDouble, id: string) =>
       asked(browser, { path: `/api/v1/sessions/${id}`, method: 'DELETE' });
     expect((await end(bob, current(all))).status).toBe(404);
     expect((await asked(bob, { path: '/api/v1/sessions?tenant_id=globex' })).status).toBe(403);
     const shown = await fleetctl(fleet, ['sessions']);
-    expect(String(shown.out)).toMatch(new RegExp(`${current(own)} +bob +browser`));
+    expect(String(shown.out)).toMatch(new RegExp(`${current(own)} +bob@example.com +browser`));
     expect((await end(alice, current(own))).status).toBe(204);
     await eventually('the session is refused', async () => (await me(bob)).status === 401, SELDOM);
   });
@@ -488,7 +520,7 @@ describe('an OAuth client', () => {
     await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
     const browser = new BrowserDouble();
     const page = await browser.open(app.authorizationUrl!.href, { from: 'https://agent.example' });
-    expect(page.text).toContain(`${user} of acme`);
+    expect(page.text).toContain(`${user}@example.com of acme`);
     const back = await browser.open(page.url, {
       method: 'POST',
       body: 'decision=allow',
@@ -528,7 +560,7 @@ describe('an OAuth client', () => {
     expect(JSON.stringify(result.structuredContent)).toContain('42');
     await client.close();
     await eventually('the call is recorded for its user', async () => {
-      const { body } = await fleet.ask({ path: '/api/v1/calls?tool=calculator&user_id=carol&limit=100' });
+      const { body } = await fleet.ask({ path: '/api/v1/calls?tool=calculator&user_id=carol@example.com&limit=100' });
       return body.calls.some(
         ({ door, key_id: key }: { door: string; key_id?: string }) => door === 'mcp' && key === undefined,
       );

@@ -6,7 +6,7 @@ import { sqliteDialect } from '@toolfleet/database';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import { KeyRing } from '@toolfleet/service';
 import type { FakeClock } from '@toolfleet/testing';
-import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../../../test/doubles/openid-provider.js';
+import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider, type Users } from '../../../test/doubles/openid-provider.js';
 import type { Kysely } from 'kysely';
 import { IdentityDatabase } from '../src/identity-database.js';
 import { SessionStore } from '../src/session-store.js';
@@ -39,6 +39,8 @@ export class SignInFixture {
     readonly sessions: SessionStore,
     readonly used: UsedOnce,
     readonly pages: SignInPages,
+    /** Claims of the provider's users by name. */
+    readonly users: Users,
     private readonly server: Server,
     private readonly database: IdentityDatabase,
   ) {}
@@ -48,7 +50,8 @@ export class SignInFixture {
     section: Partial<SignInSettings> = {},
     fetch: GuardedFetch = globalThis.fetch,
   ): Promise<SignInFixture> {
-    const company = await OpenIdProvider.start(USERS);
+    const users: Users = { ...USERS };
+    const company = await OpenIdProvider.start(users);
     const database = new IdentityDatabase(sqliteDialect(':memory:'));
     await database.open();
     const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
@@ -77,7 +80,7 @@ export class SignInFixture {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await company.serve(origin);
-    return new SignInFixture(company, origin, sessions, used, pages, server, database);
+    return new SignInFixture(company, origin, sessions, used, pages, users, server, database);
   }
 
   signOut(digest: string): Promise<SignOutReply> {

@@ -122,6 +122,10 @@ describe('the configuration file', () => {
       'openapi_tools: { a: { enabled: true, spec_url: https://a, auth_config: { tokn: x } } }',
       'openapi_tools.a.auth_config.tokn is an unknown key; did you mean token?',
     ],
+    [
+      'sign_in: { issuer: https://a, client_id: x, tenant: acme, insecure_skip_email_verified: true }',
+      'sign_in.insecure_skip_email_verified only applies with user_claim: email; remove it',
+    ],
     ['toolsets: { s: { includes: {} } }', 'toolsets.s.includes is an unknown key; did you mean include?'],
   ])('%j is refused as a whole', (text, message) => expect(refusal(text)).toBe(message));
 

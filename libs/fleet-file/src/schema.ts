@@ -263,6 +263,7 @@ export const SECTIONS = {
     tenant: pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"'),
     tenant_claim: claimName,
     user_claim: claimName,
+    insecure_skip_email_verified: flag,
     groups_claim: claimName,
     groups: { type: 'array', minItems: 1, maxItems: 1_000, items: pattern('^.{1,255}$', 'the name of a group') },
     roles: {

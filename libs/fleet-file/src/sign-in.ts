@@ -13,6 +13,8 @@ export interface SignInSettings {
   tenant?: string;
   tenant_claim?: string;
   user_claim?: string;
+  /** Takes an address as verified if the provider sends no `email_verified`. A claim that says otherwise still counts. */
+  insecure_skip_email_verified?: boolean;
   groups_claim?: string;
   /** Groups of which a user has at least one; absent: everyone may sign in. */
   groups?: string[];
@@ -50,7 +52,11 @@ export function findSignInFaults(section: SignInSettings): Fault[] {
     tenant !== undefined && RESERVED.includes(tenant)
       ? [{ path: `${path}.tenant`, message: `must not be ${RESERVED.join(' or ')}, which belong to the fleet` }]
       : [];
-  return [...missing, ...issuer, ...tenants, ...reserved, ...findRoleFaults(section, path)];
+  const trust =
+    section.insecure_skip_email_verified && section.user_claim !== 'email'
+      ? [{ path: `${path}.insecure_skip_email_verified`, message: 'only applies with user_claim: email; remove it' }]
+      : [];
+  return [...missing, ...issuer, ...tenants, ...reserved, ...trust, ...findRoleFaults(section, path)];
 }
 
 /** A user whose groups say nothing is a member: a role for everyone would make each of them an administrator. */

@@ -94,7 +94,8 @@ export class CompanyProvider {
         idTokenExpected: true,
       });
       const idClaims = tokens.claims()!;
-      const claims = { ...(await this.#userInfo(config, tokens.access_token, idClaims)), ...idClaims } as JsonObject;
+      const userInfo = await this.#userInfo(config, tokens.access_token, idClaims);
+      const claims = mergeClaims(idClaims as JsonObject, userInfo as JsonObject);
       const sid = typeof idClaims['sid'] === 'string' ? idClaims['sid'] : undefined;
       const kept = { ...toTokens(tokens), id_token: tokens.id_token! };
       return { claims, issuer: idClaims.iss, subject: idClaims.sub, sid, tokens: kept };
@@ -150,7 +151,8 @@ export class CompanyProvider {
   async #userInfo(config: openid.Configuration, accessToken: string, idClaims: openid.IDToken): Promise<object> {
     if (config.serverMetadata().userinfo_endpoint === undefined) return {};
     const { user_claim: user = 'sub', tenant_claim: tenant, groups_claim: groups = 'groups' } = this.settings;
-    const needed = [user, groups, ...(tenant === undefined ? [] : [tenant])];
+    const verified = user === 'email' ? ['email_verified'] : [];
+    const needed = [user, groups, ...verified, ...(tenant === undefined ? [] : [tenant])];
     if (needed.every((name) => readClaim(idClaims as JsonObject, name) !== undefined)) return {};
     return openid.fetchUserInfo(config, accessToken, idClaims.sub);
   }
@@ -195,6 +197,18 @@ export class CompanyProvider {
 
 /** With a shared secret, everyone who can verify can sign. */
 const isAsymmetric = (algorithm: string): boolean => /^(RS|PS|ES|Ed|ML-DSA)/.test(algorithm);
+
+/**
+ * The claims of the ID token, and what userinfo has in addition. `email_verified` is about the address next to it: without that address, or
+ * next to another one, it makes the address unverified.
+ */
+function mergeClaims(idToken: JsonObject, userInfo: JsonObject): JsonObject {
+  const claims = { ...userInfo, ...idToken };
+  const isSplit = [idToken, userInfo].some(
+    ({ email, email_verified: verified }) => verified !== undefined && email !== claims['email'],
+  );
+  return isSplit ? { ...claims, email_verified: false } : claims;
+}
 
 /** Reads a claim by its full name (providers use URLs as names), else as a dotted path through own keys. */
 export function readClaim(claims: JsonObject, name: string): unknown {

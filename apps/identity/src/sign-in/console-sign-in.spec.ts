@@ -235,3 +235,68 @@ describe('users and tenants', () => {
     }
   });
 });
+
+describe('users named by their address', () => {
+  const clock = new FakeClock(Date.now());
+  const email = 'alice@example.com';
+  let strict: SignInFixture;
+  let trusting: SignInFixture;
+  beforeAll(async () => {
+    strict = await SignInFixture.start(clock, { user_claim: 'email' });
+    trusting = await SignInFixture.start(clock, { user_claim: 'email', insecure_skip_email_verified: true });
+  });
+  afterAll(() => Promise.all([strict, trusting].map((fixture) => fixture?.stop())));
+
+  /** Signs in with claims in the ID token and in userinfo. @returns the user of the session, or what the page says */
+  const signIn = async ({ company, origin, users, sessions }: SignInFixture, idToken: object, userInfo: object) => {
+    users['mallory'] = { ...userInfo };
+    Object.assign(company, { user: 'mallory', idTokenClaims: idToken });
+    const browser = new BrowserDouble();
+    const shown = await browser.open(`${origin}/auth/sign-in`, { stopsAt: /\/console$/ });
+    const secret = browser.cookie(SESSION);
+    if (secret === undefined) return `${shown.status} ${shown.text}`;
+    return (await sessions.get(createHash('sha256').update(secret).digest('base64url'), clock.now()))?.user_id;
+  };
+  /** The same claims where providers put them: in userinfo only, in both, the address in both. */
+  const places = (claims: object): [object, object][] => [
+    [{}, claims],
+    [claims, claims],
+    [{ email }, claims],
+  ];
+
+  it.each([true, 'true'])('sign in if the provider says that it is verified: %j', async (verified) => {
+    for (const fixture of [strict, trusting])
+      for (const [idToken, userInfo] of places({ email, email_verified: verified }))
+        expect(await signIn(fixture, idToken, userInfo)).toBe(email);
+  });
+
+  it.each([false, 'false', 'True', 'TRUE', 'yes', '', '1', 0, 1, null, [], [true], {}].map((value) => ({ value })))(
+    'are refused if it says anything else: $value',
+    async ({ value }) => {
+      for (const fixture of [strict, trusting])
+        for (const [idToken, userInfo] of places({ email, email_verified: value }))
+          expect(await signIn(fixture, idToken, userInfo)).toMatch(/^401 .*not verified .*sign_in\.user_claim: sub/s);
+    },
+  );
+
+  it('are refused if it does not say, unless the operator trusts it', async () => {
+    for (const [idToken, userInfo] of places({ email })) {
+      expect(await signIn(strict, idToken, userInfo)).toMatch(
+        /^401 .*sign_in\.user_claim: sub, or sign_in\.insecure_skip_email_verified/s,
+      );
+      expect(await signIn(trusting, idToken, userInfo)).toBe(email);
+    }
+  });
+
+  it('are refused if what it says is about another address, or about none', async () => {
+    const other = { email: 'mallory@example.com', email_verified: true };
+    for (const fixture of [strict, trusting])
+      for (const [idToken, userInfo] of [
+        [{ email }, other],
+        [{ email_verified: true }, { email }],
+        [{ email }, { email_verified: false }],
+        [{ email_verified: false }, { email }],
+      ] as const)
+        expect(await signIn(fixture, idToken, userInfo)).toMatch(/^401 .*not verified/s);
+  });
+});

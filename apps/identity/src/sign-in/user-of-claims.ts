@@ -22,10 +22,7 @@ export function userOfClaims(claims: JsonObject, settings: SignInSettings): Sign
   const { user_claim: userClaim = 'sub', tenant_claim: tenantClaim, groups_claim: groupsClaim = 'groups' } = settings;
   const userId = readClaim(claims, userClaim);
   if (!isPlainId(userId)) throw invalid(userClaim, 'the name of the user');
-  if (userClaim === 'email' && claims['email_verified'] === false)
-    throw new ToolError('UNAUTHENTICATED', {
-      message: 'Your address is not verified at the provider, so it names no user here.',
-    });
+  if (userClaim === 'email') requireVerified(claims, settings);
   const groups = toNames(readClaim(claims, groupsClaim));
   if (settings.groups && !settings.groups.some((group) => groups.includes(group)))
     throw new ToolError('PERMISSION_DENIED', {
@@ -41,6 +38,21 @@ export function userOfClaims(claims: JsonObject, settings: SignInSettings): Sign
   if (typeof tenantId !== 'string' || !TENANT_ID_PATTERN.test(tenantId) || isReservedTenant(tenantId))
     throw invalid(tenantClaim ?? 'tenant', 'a tenant (letters, digits, "_" and "-")');
   return { tenantId, userId, roles, groups: known };
+}
+
+/**
+ * Refuses an address that the provider has not verified, because its user could have typed the address of another one. OpenID Connect Core
+ * 1.0 section 5.1 defines a boolean; Cognito and Apple send it as text.
+ * @throws ToolError UNAUTHENTICATED
+ */
+function requireVerified({ email_verified: verified }: JsonObject, settings: SignInSettings): void {
+  if (verified === true || verified === 'true') return;
+  if (verified === undefined && settings.insecure_skip_email_verified) return;
+  const message =
+    verified === undefined
+      ? 'The provider does not say whether your address is verified (claim "email_verified"), so it cannot be your user id here. The operator of this fleet sets sign_in.user_claim: sub, or sign_in.insecure_skip_email_verified if the provider verifies every address.'
+      : 'Your address is not verified at the provider (claim "email_verified"), so it cannot be your user id here. Verify it there and sign in again, or the operator of this fleet sets sign_in.user_claim: sub.';
+  throw new ToolError('UNAUTHENTICATED', { message });
 }
 
 function invalid(claim: string, what: string): ToolError {

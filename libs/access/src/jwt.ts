@@ -19,8 +19,8 @@ interface JwtSettings {
   audience: string;
   /** Accepted signature algorithms, a subset of `JWT_ALGORITHMS`. */
   algorithms: readonly string[];
-  /** Claim names; nested ones by dots (`realm_access.roles`). */
-  claims: { tenant: string; roles?: string; user?: string; tools?: string; tier?: string };
+  /** Claim names; nested ones by dots (`realm_access.roles`). The user is `sub`: other claims may be free for users to choose. */
+  claims: { tenant: string; roles?: string; tools?: string; tier?: string };
   /** Longest life of a token, from `iat` to `exp`. */
   maxLifetimeSeconds: number;
 }
@@ -103,7 +103,6 @@ export class JwtVerifier {
   private toPrincipal(payload: JWTPayload): Principal {
     const { claims } = this.settings;
     const tenantId = claimAt(payload, claims.tenant);
-    const userId = claimAt(payload, claims.user ?? 'sub');
     if (typeof tenantId !== 'string' || !TENANT_ID_PATTERN.test(tenantId)) throw unauthenticated();
     if (isReservedTenant(tenantId)) throw unauthenticated();
     const tier = claims.tier === undefined ? undefined : claimAt(payload, claims.tier);
@@ -111,10 +110,10 @@ export class JwtVerifier {
     const tools = claims.tools === undefined ? ['*'] : toWords(claimAt(payload, claims.tools));
     // They become parts of store keys, log lines and ledger rows.
     const names = typeof tier === 'string' ? [...roles, ...tools, tier] : [...roles, ...tools];
-    if (!isPlainId(userId) || !names.every(isPlainId)) throw unauthenticated();
+    if (!isPlainId(payload.sub) || !names.every(isPlainId)) throw unauthenticated();
     return {
       tenantId,
-      userId,
+      userId: payload.sub,
       roles: effectiveRoles(tenantId, roles),
       tools,
       via: 'jwt',

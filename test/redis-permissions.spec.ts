@@ -33,6 +33,7 @@ const KEYS: Record<string, string[]> = {
   '{c:c1}': ['gateway', 'mcp-executor', 'openapi-executor', 'builtin-files', 'builtin-agent'],
   '{fleet}:tool-calls:wait': ['gateway'],
   '{fleet}:declarations:acme': ['gateway'],
+  '{fleet}:declarations:acme:owners': ['gateway'],
   '{fleet}:agent-runs:wait': ['gateway', 'builtin-agent'],
   '{fleet}:python-runs:wait': ['gateway', 'python-sandbox'],
   '{fleet}:python-runs:slots': ['gateway', 'python-sandbox'],

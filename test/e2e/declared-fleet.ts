@@ -233,6 +233,33 @@ export function describeDeclaredFleet({
       expect((await apply()).error).toContain('sources.yaml: mcp_servers.desk.command is for the configuration file');
     });
 
+    it('is one of 20 of at most 256 KiB', async () => {
+      const put = (name: string, revision: number, claimed: Record<string, string>) =>
+        fleet().ask({
+          method: 'PUT',
+          path: `/api/v1/declarations/${name}`,
+          body: { revision, owned: claimed, applying: false },
+        });
+      const known = (await get('/api/v1/declarations')) as object[];
+      const names = Array.from({ length: 20 - known.length }, (_, i) => `filler-${i}`);
+      for (const name of names) expect((await put(name, 0, { [`toolsets/${name}`]: '' })).status).toBe(200);
+      expect(await put('more', 0, { 'toolsets/more': '' })).toMatchObject({
+        status: 400,
+        body: { code: 'REQUEST_INVALID', error: expect.stringContaining('there are 20 declarations already') },
+      });
+      const another = join(folder, 'another.yaml');
+      writeFileSync(another, 'declaration: another\ntoolsets: { another: {} }\n');
+      const refused = await fleetctl('apply', '-f', another);
+      expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('20 declarations already') });
+      expect((await fleet().ask({ path: '/api/v1/toolsets/another' })).status).toBe(404);
+      const large = Object.fromEntries(Array.from({ length: 1_500 }, (_, i) => [`mcp/${i}`.padEnd(200, 'x'), '']));
+      const [own] = names as [string];
+      expect(await put(own, 1, large)).toMatchObject({ status: 413, body: { code: 'PAYLOAD_TOO_LARGE' } });
+      expect((await put(own, 1, { 'toolsets/changed': '' })).body).toMatchObject({ revision: 2 });
+      for (const name of names) expect((await put(name, name === own ? 2 : 1, {})).status).toBe(200);
+      expect(await get('/api/v1/declarations')).toEqual(known);
+    });
+
     it('keeps rights that a caller does not have out of its reach', async () => {
       const put = (key: string, body: object) =>
         fleet().ask({ method: 'PUT', path: '/api/v1/declarations/mine', key, body });

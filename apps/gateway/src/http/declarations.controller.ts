@@ -27,6 +27,8 @@ export class DeclarationsController {
     @Caller() caller: Principal,
     @Input() { path: { name }, body }: RouteInput<'PUT /api/v1/declarations/{name}'>,
   ) {
+    const rights = Object.values(DECLARED_KINDS);
+    if (!rights.some((right) => hasRight(caller, right))) requireRight(caller, rights[0]!, 'A declaration');
     const [fault] = BODY.errors(body);
     if (fault || !NAME.test(name)) {
       const message = fault
@@ -34,13 +36,9 @@ export class DeclarationsController {
         : 'name must be 1 to 64 letters, digits, "_" and "-"';
       throw new ToolError('REQUEST_INVALID', { message });
     }
-    const rights = Object.values(DECLARED_KINDS);
-    if (!rights.some((right) => hasRight(caller, right))) requireRight(caller, rights[0]!, 'A declaration');
     for (const id of Object.keys(body.owned)) requireRight(caller, rightFor(id), `Declaring ${id}`);
-    const known = (await this.declarations.list(caller.tenantId)).find((one) => one.name === name);
-    const hidden = Object.entries(known?.owned ?? {}).filter(([id]) => !hasRight(caller, rightFor(id)));
-    const owned = { ...body.owned, ...Object.fromEntries(hidden) };
-    const made = await this.declarations.put(caller.tenantId, { ...body, name, owned });
+    const mayChange = (id: string) => hasRight(caller, rightFor(id));
+    const made = await this.declarations.put(caller.tenantId, { ...body, name }, mayChange);
     return { ...made, owned: visible(caller, made) };
   }
 }

@@ -1,13 +1,21 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
-import type { FleetDeclaration } from '@toolfleet/contracts/resources';
-import { orUnavailable } from '@toolfleet/queue/redis';
+import { MAX_DECLARATION_BYTES, MAX_DECLARATIONS, type FleetDeclaration } from '@toolfleet/contracts/resources';
+import { defineScript, orUnavailable, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 
 const PUT = readFileSync(new URL('../../lua/put-declaration.lua', import.meta.url), 'utf8');
+const USE_INDEX = readFileSync(new URL('../../lua/use-declaration-index.lua', import.meta.url), 'utf8');
 /** How long one client may change resources; an interrupted one blocks others for this time. */
 const LEASE_MS = 10 * 60_000;
 const STORE = 'The store of declarations';
+/** Ids that are written to a new index at once. */
+const CHUNK = 500;
+/** A new index that a gateway leaves behind is deleted after this time. */
+const BUILD_SECONDS = 600;
+/** A change fails after it has found a stale index this many times: gateways of an older release are changing declarations. */
+const MAX_ROUNDS = 5;
 
 interface Stored {
   revision: number;
@@ -21,45 +29,125 @@ type DeclarationChange = Pick<FleetDeclaration, 'name' | 'revision' | 'owned'> &
 
 /**
  * Which declaration owns which resources of a tenant. Only ids: what a resource is like is in its own store, and `fleetctl apply` compares
- * it with the files. An id has one owner.
+ * it with the files. An id has one owner, which an index by id shows. Releases before the index keep the same declarations without it; it
+ * is built at the first change after them.
  */
 export class RedisDeclarations {
-  constructor(private readonly redis: Redis) {}
+  readonly #put: Script<string[]>;
+  readonly #useIndex: Script;
+
+  constructor(private readonly redis: Redis) {
+    this.#put = defineScript(redis, 'putDeclaration', 2, PUT);
+    this.#useIndex = defineScript(redis, 'useDeclarationIndex', 3, USE_INDEX);
+  }
 
   /** By name. @throws ToolError SERVICE_UNAVAILABLE */
   async list(tenantId: string): Promise<FleetDeclaration[]> {
     const all = await orUnavailable(STORE, this.redis.hgetall(keyOf(tenantId)));
     return Object.entries(all)
-      .map(([name, text]) => toDeclaration(name, text))
+      .map(([name, text]) => toDeclaration(name, JSON.parse(text) as Stored))
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** @throws ToolError STATE_CONFLICT when another client or declaration was first; SERVICE_UNAVAILABLE */
-  async put(tenantId: string, { name, revision, owned, applying }: DeclarationChange): Promise<FleetDeclaration> {
-    const values = [name, revision, JSON.stringify(owned), applying ? LEASE_MS : 0];
-    const made = String(await orUnavailable(STORE, this.redis.eval(PUT, 1, keyOf(tenantId), ...values)));
-    if (made.startsWith('{')) return toDeclaration(name, made);
-    const [outcome, id, owner] = made.split(' ');
-    const reasons: Record<string, string> = {
-      changed: `Declaration ${name} was changed meanwhile`,
-      applying: `Declaration ${name} is being applied by another client`,
-      owned: `${id} is owned by the declaration ${owner}`,
-    };
-    throw new ToolError('STATE_CONFLICT', { message: reasons[outcome!]! });
+  /**
+   * @param mayChange whether the caller may change an id; the declaration keeps its other ids
+   * @throws ToolError STATE_CONFLICT when another client or declaration was first; PAYLOAD_TOO_LARGE, REQUEST_INVALID beyond the limits of
+   *   declarations; SERVICE_UNAVAILABLE
+   */
+  put(tenantId: string, change: DeclarationChange, mayChange: (id: string) => boolean): Promise<FleetDeclaration> {
+    return orUnavailable(STORE, this.#change(tenantId, change, mayChange));
   }
 
   /** Forgets the declarations of a tenant. Returns how many there were. */
   async erase(tenantId: string, dryRun: boolean): Promise<number> {
     const count = await this.redis.hlen(keyOf(tenantId));
-    if (!dryRun) await this.redis.del(keyOf(tenantId));
+    if (!dryRun) await this.redis.unlink(keyOf(tenantId), indexOf(tenantId));
     return count;
+  }
+
+  async #change(
+    tenantId: string,
+    { name, revision, applying, ...change }: DeclarationChange,
+    mayChange: (id: string) => boolean,
+  ): Promise<FleetDeclaration> {
+    const read = (await this.redis.hget(keyOf(tenantId), name)) ?? '';
+    const known: Stored = read === '' ? NONE : (JSON.parse(read) as Stored);
+    if (known.revision !== revision) throw refusal(name, 'changed');
+    const kept = Object.entries(known.owned).filter(([id]) => !mayChange(id));
+    const owned = { ...change.owned, ...Object.fromEntries(kept) };
+    const text = JSON.stringify(owned);
+    const claimed = Object.keys(owned).filter((id) => !Object.hasOwn(known.owned, id));
+    const released = Object.keys(known.owned).filter((id) => !Object.hasOwn(owned, id));
+    // A client that ends applying adds notes to what it has claimed; refused, it would lose them.
+    if (applying || claimed.length > 0) checkSize(name, text, known);
+    const next = [revision + 1, text === '{}' ? '' : text, applying ? LEASE_MS : 0];
+    const values = [
+      name,
+      read,
+      known.applyingUntil,
+      ...next,
+      MAX_DECLARATIONS,
+      claimed.length,
+      ...claimed,
+      ...released,
+    ];
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const [outcome = '', first = '', second = ''] = await this.#put(keyOf(tenantId), indexOf(tenantId), ...values);
+      if (outcome === 'done') {
+        const [changedAt, applyingUntil] = [Number(first), Number(second)];
+        return toDeclaration(name, { revision: revision + 1, owned, changedAt, applyingUntil });
+      }
+      if (outcome !== 'stale') throw refusal(name, outcome, first, second);
+      await this.#rebuildIndex(tenantId, first, second);
+    }
+    throw new ToolError('SERVICE_UNAVAILABLE', {
+      message: 'The declarations are being changed by gateways of an older release; retry later',
+    });
+  }
+
+  /** Builds the index of declarations in steps that are short for Redis, next to the stale one. */
+  async #rebuildIndex(tenantId: string, stale: string, sizes: string): Promise<void> {
+    const building = `${indexOf(tenantId)}:${randomUUID()}`;
+    await this.redis.hset(building, '', sizes);
+    await this.redis.expire(building, BUILD_SECONDS);
+    for (const name of await this.redis.hkeys(keyOf(tenantId))) {
+      const text = await this.redis.hget(keyOf(tenantId), name);
+      const ids = text === null ? [] : Object.keys((JSON.parse(text) as Stored).owned);
+      for (let at = 0; at < ids.length; at += CHUNK)
+        await this.redis.hset(building, ...ids.slice(at, at + CHUNK).flatMap((id) => [id, name]));
+    }
+    await this.#useIndex(keyOf(tenantId), indexOf(tenantId), building, stale);
   }
 }
 
+const NONE: Stored = { revision: 0, owned: {}, changedAt: 0, applyingUntil: 0 };
 const keyOf = (tenantId: string): string => `{fleet}:declarations:${tenantId}`;
+const indexOf = (tenantId: string): string => `${keyOf(tenantId)}:owners`;
 
-function toDeclaration(name: string, text: string): FleetDeclaration {
-  const { revision, owned, changedAt, applyingUntil } = JSON.parse(text) as Stored;
+/** The error of an outcome of the script. @param id of a resource that `owner` owns */
+function refusal(name: string, outcome: string, id?: string, owner?: string): ToolError {
+  if (outcome === 'full') {
+    const message = `name: there are ${MAX_DECLARATIONS} declarations already; remove one first`;
+    return new ToolError('REQUEST_INVALID', { message });
+  }
+  const reasons: Record<string, string> = {
+    changed: `Declaration ${name} was changed meanwhile`,
+    applying: `Declaration ${name} is being applied by another client`,
+    owned: `${id} is owned by the declaration ${owner}`,
+  };
+  return new ToolError('STATE_CONFLICT', { message: reasons[outcome]! });
+}
+
+/** Declarations from before the limit may keep their size. @throws ToolError PAYLOAD_TOO_LARGE */
+function checkSize(name: string, text: string, known: Stored): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= MAX_DECLARATION_BYTES || bytes <= Buffer.byteLength(JSON.stringify(known.owned))) return;
+  throw new ToolError('PAYLOAD_TOO_LARGE', {
+    message: `Declaration ${name} would own ids and notes of ${bytes} bytes, at most ${MAX_DECLARATION_BYTES} are allowed; split it into several declarations`,
+  });
+}
+
+function toDeclaration(name: string, { revision, owned, changedAt, applyingUntil }: Stored): FleetDeclaration {
   return {
     name,
     revision,

@@ -25,6 +25,11 @@ export const DECLARED_KINDS = {
   webhooks: 'manage_webhooks',
 } as const satisfies Record<string, Right>;
 
+/** Maximum number of declarations of a tenant. */
+export const MAX_DECLARATIONS = 20;
+/** Maximum size of the ids and notes of a declaration as JSON. */
+export const MAX_DECLARATION_BYTES = 256 * 1024;
+
 const OWNED: Schema<Record<string, string>> = {
   ...dictionary(
     text(undefined, { maxLength: 200 }),
@@ -63,7 +68,7 @@ export const DECLARATION_ROUTES = {
   'PUT /api/v1/declarations/{name}': {
     id: 'putDeclaration',
     tag: 'declarations',
-    summary: 'Replaces what a declaration owns, unless it changed meanwhile; one that owns nothing is removed',
+    summary: `Replaces what a declaration owns, unless it changed meanwhile; one that owns nothing is removed. Limits: ${MAX_DECLARATIONS} declarations per tenant, ${MAX_DECLARATION_BYTES / 1024} KiB of ids and notes each`,
     path: { name: text(undefined, { pattern: '^[A-Za-z0-9_-]{1,64}$' }) },
     body: closed({
       revision: integer('The revision that was read; 0: there is none', { minimum: 0 }),

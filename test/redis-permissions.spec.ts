@@ -11,10 +11,10 @@ import { RedisJournal } from '@toolfleet/journal';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
+import { deployedUsers, passwordFor } from './fleet/deployed-brokers.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEMPLATE = readFileSync(new URL('../deploy/redis.acl.template', import.meta.url), 'utf8');
-const passwordFor = (user: string) => `pw-${user}`;
 
 /** A key of every kind the fleet has, and who may touch it. */
 const KEYS: Record<string, string[]> = {
@@ -138,11 +138,11 @@ const NOBODY = [
 ];
 
 let server: RedisServer;
-/** Connected before the default user was switched off. */
 let admin: Redis;
 const open: Redis[] = [];
 
-function as(user: string, password = passwordFor(user)): Redis {
+/** A connection of a user, or one without a login. */
+function as(user?: string, password = user && passwordFor(user)): Redis {
   const client = new Redis({
     port: server.port,
     host: '127.0.0.1',
@@ -182,14 +182,8 @@ function keylessIn(info: CommandInfo): { name: string; args: string[] }[] {
 }
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startRedis({ users: await deployedUsers('redis.acl.template') });
   admin = server.client();
-  const lines = TEMPLATE.split('\n').filter((line) => line.startsWith('user '));
-  for (const line of lines) {
-    const [, user, ...rules] = line.replaceAll(/\$\{\w+\}/g, () => passwordFor(line.split(' ')[1]!)).split(' ');
-    if (user !== 'default') await admin.call('ACL', 'SETUSER', user!, ...rules);
-  }
-  await admin.call('ACL', 'SETUSER', 'default', 'off');
 });
 afterAll(async () => {
   for (const client of open) client.disconnect();
@@ -309,6 +303,18 @@ describe('deploy/redis.acl.template', () => {
   it('refuses the default user, a wrong password and users that are not named', async () => {
     const refused = [as('default', ''), as('default', 'x'), as('gateway', 'wrong'), as('builtin-web', 'x')];
     for (const client of refused) await expect(client.ping()).rejects.toThrow();
+  });
+
+  it('gives the rights of the default user to no connection without a login', async () => {
+    const client = as('gateway');
+    await client.ping();
+    // Ends the login: from here on Redis takes the connection for one of the default user.
+    await client.call('RESET');
+    for (const command of ['PING', 'GET anything', 'MULTI', 'EVAL 1 0', 'ACL WHOAMI']) {
+      const [name, ...args] = command.split(' ');
+      await expect(client.call(name!, ...args), command).rejects.toThrow('NOAUTH');
+    }
+    await expect(as().ping()).rejects.toThrow('NOAUTH');
   });
 
   it('carries a job from the gateway to the sandbox and its answer back', async () => {

@@ -73,7 +73,7 @@ describe('the users of deploy/', () => {
     const naming = async (pattern: RegExp) =>
       Object.entries(await brokers.redisContents())
         .filter(([key]) => !key.startsWith('{purge}:') && key !== '{registry}:changes')
-        .filter(([key, text]) => pattern.test(key) || pattern.test(text))
+        .filter(([key, { content }]) => pattern.test(key) || pattern.test(content))
         .map(([key]) => key);
     const query = (file: string, sql: string) => {
       const database = new DatabaseSync(join(fleet.folder, file), { readOnly: true });

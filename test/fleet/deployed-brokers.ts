@@ -13,6 +13,7 @@ import {
 } from '@toolfleet/testing';
 import { tmpdir } from 'node:os';
 import { Redis } from 'ioredis';
+import { redisContents, restartRedis, type RedisContents, type RedisEnd } from './redis-contents.js';
 
 const DEPLOY = fileURLToPath(new URL('../../deploy', import.meta.url));
 
@@ -28,8 +29,10 @@ export interface DeployedBrokers {
   changeNatsPassword(user: string, password: string): Promise<void>;
   /** Changes a user of Redis, as its administrator may: `>new` adds a password, `<old` takes one away. */
   changeRedisUser(user: string, ...rules: string[]): Promise<void>;
-  /** Every key of Redis with its content as JSON. */
-  redisContents(): Promise<Record<string, string>>;
+  /** Restarts Redis on its data, after a clean shutdown or after SIGKILL. */
+  restartRedis(after: RedisEnd): Promise<void>;
+  /** All keys of Redis. */
+  redisContents(): Promise<RedisContents>;
   /** What Redis refused, by `ACL LOG`. */
   redisRefusals(): Promise<string[]>;
   /** What NATS refused, by its log. */
@@ -59,6 +62,7 @@ export async function startDeployedBrokers(): Promise<DeployedBrokers> {
     natsLogin: (user) => ({ url: nats.url, user, password: passwordFor(user) }),
     changeNatsPassword: nats.changePassword,
     changeRedisUser: redis.changeUser,
+    restartRedis: redis.restart,
     redisContents: redis.contents,
     redisRefusals: redis.refusals,
     natsRefusals: nats.refusals,
@@ -116,22 +120,12 @@ async function startDeployedNats() {
   };
 }
 
-/** Users of a template of deploy/ with their passwords, as lines of an ACL file; without the switched off default user. */
+/** Users of a template of deploy/ with their passwords, as lines of an ACL file. */
 export async function deployedUsers(template: string): Promise<string[]> {
   const lines = (await readFile(join(DEPLOY, template), 'utf8')).split('\n');
   return lines
-    .filter((line) => line.startsWith('user ') && !line.startsWith('user default'))
+    .filter((line) => line.startsWith('user '))
     .map((line) => line.replaceAll(/\$\{\w+\}/g, passwordFor(line.split(' ')[1]!)));
-}
-
-/** The content of a key of any type. */
-async function content(redis: Redis, key: string): Promise<unknown> {
-  const type = await redis.type(key);
-  if (type === 'hash') return redis.hgetall(key);
-  if (type === 'set') return redis.smembers(key);
-  if (type === 'zset') return redis.zrange(key, '0', '-1');
-  if (type === 'list') return redis.lrange(key, 0, -1);
-  return type === 'stream' ? redis.xrange(key, '-', '+') : redis.get(key);
 }
 
 async function startDeployedRedis() {
@@ -139,9 +133,6 @@ async function startDeployedRedis() {
   const server = await startRedis({ appendOnly: true, users: lines });
   const users = new Set(lines.map((line) => line.split(' ')[1]!));
   const admin = server.client();
-  // The spec's own connection stays; connections without a login are refused from here on.
-  await admin.call('ACL', 'SETUSER', 'default', 'off');
-  await admin.call('ACL', 'LOG', 'RESET');
   const url = `redis://127.0.0.1:${server.port}`;
   const clients: Redis[] = [];
   return {
@@ -153,13 +144,8 @@ async function startDeployedRedis() {
       return made;
     },
     changeUser: async (user: string, ...rules: string[]) => void (await admin.call('ACL', 'SETUSER', user, ...rules)),
-    contents: async () => {
-      const keys = await admin.keys('*');
-      const texts = await Promise.all(
-        keys.map(async (key) => [key, JSON.stringify(await content(admin, key))] as const),
-      );
-      return Object.fromEntries(texts);
-    },
+    restart: (after: RedisEnd) => restartRedis(server, after),
+    contents: () => redisContents(admin),
     refusals: async () => ((await admin.call('ACL', 'LOG')) as unknown[]).map((entry) => JSON.stringify(entry)),
     stop: async () => {
       for (const made of clients) made.disconnect();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually } from './child-process.js';
-import { startRedis, type RedisServer } from './redis-server.js';
+import { ADMINISTRATOR, startRedis, type RedisServer } from './redis-server.js';
 
 /** Redis with a replica and Sentinels that fail over, for a test. */
 export interface RedisSentinel {
@@ -82,7 +82,13 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
       await watch.servers.find((one) => one.port === port)?.replicated();
     },
     client() {
-      const made = new Redis({ sentinels: nodes, sentinelPassword, name: MASTER, maxRetriesPerRequest: null });
+      const made = new Redis({
+        ...ADMINISTRATOR,
+        sentinels: nodes,
+        sentinelPassword,
+        name: MASTER,
+        maxRetriesPerRequest: null,
+      });
       made.on('error', () => undefined);
       clients.push(made);
       return made;

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -10,7 +11,7 @@ export interface RedisServer extends BrokerProcess {
   readonly url: string;
   /** Port between the nodes of a cluster. */
   readonly busPort?: number;
-  /** A connection that `stop` closes. */
+  /** A connection that may do everything and that `stop` closes. */
   client(): Redis;
   /** Removes every key. */
   flush(): Promise<void>;
@@ -32,11 +33,17 @@ export interface RedisServerOptions {
   clusterNode?: { nodeTimeoutMs: number };
   /** Port of the primary on this machine. */
   replicaOf?: number;
-  /** Lines of an ACL file in addition to the default user, which may do everything. */
+  /**
+   * Lines of the ACL file, also the one for the default user: the server replays its append-only file with the rights of that user.
+   * The connections of this object log in as `ADMINISTRATOR`, a user that is added to the file.
+   */
   users?: readonly string[];
   /** Login at the primary, also after a failover. */
   primaryLogin?: { user: string; password: string };
 }
+
+/** Login that may do everything at a server with `users`. */
+export const ADMINISTRATOR = { username: 'administrator', password: 'pw-administrator' } as const;
 
 /** After a failover Sentinel lets the former primary be for 8 s before it makes it a replica, which then copies all data. */
 const REPLICATED_WITHIN_MS = 60_000;
@@ -45,6 +52,7 @@ const REPLICATED_WITHIN_MS = 60_000;
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const isNode = options.cluster === true || options.clusterNode !== undefined;
   const busPort = isNode ? await freePort() : undefined;
+  const login = options.users && ADMINISTRATOR;
   const broker = await startBroker({
     name: 'redis-server',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
@@ -58,7 +66,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       ...(options.primaryLogin ? loginArgs(options.primaryLogin) : []),
       ...(busPort === undefined ? [] : clusterArgs(busPort, options.clusterNode?.nodeTimeoutMs ?? 15_000)),
     ],
-    serves: (port) => answers(port, 'PING\r\n', '+PONG'),
+    serves: (port) => answers(port, `${login ? `AUTH ${login.username} ${login.password}\r\n` : ''}PING\r\n`, '+PONG'),
   });
   const url = `redis${options.cluster ? '+cluster' : ''}://127.0.0.1:${broker.port}`;
   if (options.cluster) {
@@ -68,7 +76,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const clients: Redis[] = [];
   const stopBroker = broker.stop.bind(broker);
   const client = (): Redis => {
-    const made = new Redis(url, { maxRetriesPerRequest: null });
+    const made = new Redis(url, { ...login, maxRetriesPerRequest: null });
     // Many tests break connections, and ioredis prints errors without a listener.
     made.on('error', () => undefined);
     clients.push(made);
@@ -79,12 +87,12 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     busPort,
     client,
     async flush(): Promise<void> {
-      const connection = new Redis(url);
+      const connection = new Redis(url, { ...login });
       await connection.flushall();
       connection.disconnect();
     },
     async persisted(): Promise<void> {
-      const connection = new Redis(url);
+      const connection = new Redis(url, { ...login });
       // Then a write is answered when it is on the disk, with all writes before it.
       await connection.config('SET', 'appendfsync', 'always');
       await connection.set('persisted', '1');
@@ -93,7 +101,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       connection.disconnect();
     },
     async replicated(): Promise<void> {
-      const connection = new Redis(url);
+      const connection = new Redis(url, { ...login });
       const replication = () => connection.info('replication');
       try {
         const written = Number(/^master_repl_offset:(\d+)/m.exec(await replication())?.[1]);
@@ -118,7 +126,10 @@ const clusterArgs = (busPort: number, nodeTimeoutMs: number): string[] => [
 
 async function aclArgs(folder: string, users: readonly string[]): Promise<string[]> {
   const file = join(folder, 'users.acl');
-  await writeFile(file, `${['user default on nopass ~* &* +@all', ...users].join('\n')}\n`);
+  const { username, password } = ADMINISTRATOR;
+  // A restart uses what ACL SAVE has written.
+  if (!existsSync(file))
+    await writeFile(file, `${[`user ${username} on >${password} ~* &* +@all`, ...users].join('\n')}\n`);
   return ['--aclfile', file];
 }
 

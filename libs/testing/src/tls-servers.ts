@@ -11,12 +11,12 @@ export type TlsServer = BrokerProcess & { readonly url: string };
 
 /**
  * Redis with its plain port closed.
- * @param users lines of its ACL file, in which the default user stays the one that may do everything
+ * @param users lines of its ACL file; without one for the default user, that user may do everything
  */
 export async function startTlsRedis(certificates: Certificates, users: readonly string[] = []): Promise<TlsServer> {
   const broker = await startRedisProgram(async (port, folder) => {
     const acl = join(folder, 'users.acl');
-    await writeFile(acl, `${['user default on nopass ~* &* +@all', ...users].join('\n')}\n`);
+    await writeFile(acl, `${users.join('\n')}\n`);
     return [...tlsArgs(certificates, port, folder), '--save', '', '--maxmemory-policy', 'noeviction', '--aclfile', acl];
   });
   return Object.assign(broker, { url: `rediss://127.0.0.1:${broker.port}` });

@@ -10,6 +10,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND } from '../fleet/every-kind.js';
 import { startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
+import { unexpired, type RedisEnd } from '../fleet/redis-contents.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
 
@@ -53,6 +54,34 @@ afterAll(async () => {
 
 describe('the users of deploy/', () => {
   it.each(EVERY_KIND)('%s', (_what, run) => run({ fleet, nats, samples, door: (verb) => `tool.${verb}.acme` }));
+
+  it.each<RedisEnd>(['a clean shutdown', 'SIGKILL'])('lose nothing when Redis restarts after %s', async (end) => {
+    const note = { text: `before ${end}` };
+    const headers = { 'idempotency-key': note.text };
+    const saved = await fleet.call('sample_save_note', note, { headers });
+    expect(saved.status, saved.text).toBe(200);
+    // Its first use is after the restart, so that the gateway does not know it yet.
+    const body = { client: `made-before-${end.replaceAll(' ', '-')}`, tenant_id: 'acme', tier: 'wide' };
+    const made = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+    const processes = new Set(fleet.all.map(({ process }) => process));
+    for (const process of processes) process.pause();
+    try {
+      expect(await brokers.redisRefusals()).toEqual([]);
+      const before = await brokers.redisContents();
+      expect(Object.keys(before).length).toBeGreaterThan(50);
+      await brokers.restartRedis(end);
+      const after = await brokers.redisContents();
+      const now = Date.now();
+      expect(unexpired(after, now)).toEqual(unexpired(before, now));
+    } finally {
+      for (const process of processes) process.resume();
+    }
+    const key = String(made.body.token);
+    const works = async () => (await fleet.call('calculator', { expression: '20+3' }, { key })).status === 200;
+    await eventually('calls with the new key run', works, { timeoutMs: 30_000, everyMs: 100 });
+    const repeated = await fleet.call('sample_save_note', note, { headers });
+    expect(repeated).toMatchObject({ status: 200, body: { call_id: saved.body.call_id, output: saved.body.output } });
+  });
 
   describe('purges', () => {
     const purge = async (body: object, key = fleet.operatorKey) => {

@@ -29,7 +29,7 @@ export const unexpired = (contents: RedisContents, now: number): RedisContents =
 
 async function contentOf(redis: Redis, key: string): Promise<unknown> {
   const type = await redis.type(key);
-  if (type === 'hash') return Object.entries(await redis.hgetall(key)).toSorted();
+  if (type === 'hash') return Object.entries(await redis.hgetall(key)).toSorted(([a], [b]) => (a < b ? -1 : 1));
   if (type === 'set') return (await redis.smembers(key)).toSorted();
   if (type === 'zset') return redis.zrange(key, '0', '-1', 'WITHSCORES');
   if (type === 'list') return redis.lrange(key, 0, -1);

@@ -8,7 +8,8 @@ const SOURCE = '@toolfleet/source';
 
 /**
  * Specs of a project share the modules of their worker (`isolate: false`): loading them for each file again took a third of the time.
- * What a spec changes for its process it restores.
+ * What a spec changes for its process it restores, and it needs nothing that another one left: `npm run test:isolated` runs each file with
+ * modules of its own.
  *
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)

@@ -121,6 +121,13 @@ it('every corpus is checked once a week', () => {
   expect(corpora.map(([name]) => `npm run ${name}`).filter((command) => !run.includes(command))).toEqual([]);
 });
 
+it('every unit test runs without modules of another file for each change', () => {
+  const [, { on, jobs }] = workflows.find(([path]) => path.endsWith('check.yml'))!;
+  expect(on).toMatchObject({ pull_request: null });
+  expect(Object.values(jobs).flatMap(({ steps }) => steps.map(({ run }) => run))).toContain('npm run test:isolated');
+  expect(scripts!['test:isolated']).toMatch(/ --isolate$/);
+});
+
 describe.each(workflows)('%s', (_path, workflow) => {
   const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
 

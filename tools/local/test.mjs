@@ -1,6 +1,6 @@
 /**
- * `npm test`: everything that needs NATS and Redis only. Arguments select spec files, `TEST_PROJECTS` other projects of
- * vitest.config.ts. The last line is
+ * `npm test`: everything that needs NATS and Redis only. Arguments select spec files or are options of vitest, `TEST_PROJECTS` selects
+ * other projects of vitest.config.ts. The last line is
  * `N passed, N failed, N skipped`.
  */
 import { spawnSync } from 'node:child_process';

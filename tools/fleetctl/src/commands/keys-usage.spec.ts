@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { routes, run, seen, serveGateway, url } from '../fleetctl.fixture.js';
+import { routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
 
 serveGateway();
 
@@ -43,7 +43,12 @@ describe('keys and usage', () => {
   it.each([
     ['POST /api/v1/keys', ['keys', 'create', 'ci'], { id: 'k1', client: 'ci', token: 'tf_dev_token' }, 'k1'],
     ['POST /api/v1/tenants', ['tenants', 'create', 'acme'], { key: { id: 'k1' }, token: 'tf_dev_token' }, 'k1'],
-    ['POST /api/v1/webhooks', ['webhooks', 'create', url], { webhook: { id: 'wh_1' }, secret: 'whsec_1' }, 'wh_1'],
+    [
+      'POST /api/v1/webhooks',
+      ['webhooks', 'create', 'https://hooks.example.com/calls'],
+      { webhook: { id: 'wh_1' }, secret: 'whsec_1' },
+      'wh_1',
+    ],
     [
       'POST /api/v1/webhooks/wh_1/rotate',
       ['webhooks', 'rotate', 'wh_1'],

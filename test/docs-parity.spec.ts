@@ -309,6 +309,8 @@ describe('reference pages', () => {
           '  "*_delete_*": { dangerous: true }',
           '```',
         ].join('\n'),
+        '## Authentication',
+        'A tool with `requires_auth` takes calls of API keys, JWTs, sessions, OAuth clients, `GATEWAY_ADMIN_KEY` and the development key. Callers\nthat present no credential are refused with 403 `PERMISSION_DENIED`: on NATS, senders that only the subject `tool.call.<tenant>` names and,\nin local mode, senders without a key; with `GATEWAY_SKIP_AUTH`, requests without a key. Calls that a program or a sub-agent makes are\ndecided by the caller that started it, and a queued call by the credential that it was accepted with. The tool is listed for everyone; the\ncatalogue shows callers without a credential that they cannot call it.',
         '## Patterns',
         'A pattern is a whole tool name in which `*` stands for any characters. `overrides` match the name in the fleet (`crm_get_rates`) or at\nthe source (`get_rates`, an operationId); `tool_settings` match the name in the fleet. If several patterns match, the more specific one\nwins for each setting: an exact name over patterns, then the pattern with more characters besides `*`. The order of the patterns does\nnot matter. A pattern in `overrides` that matches no tool is reported in the response of the registration and in the log.',
         'A remote server chooses the names of its tools. To be safe from new names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',

@@ -49,6 +49,8 @@ beforeAll(async () => {
         roles: { platform: ['admin'] },
         clients: { registration: true },
       },
+      // Keys, sessions and OAuth clients present a credential.
+      tool_settings: { calculator: { requires_auth: true } },
       toolsets: { 'sums@acme': { include: { tools: ['calculator'] } } },
     },
     envOf: { identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer } },

@@ -41,12 +41,13 @@ beforeAll(async () => {
       ...samples.config,
       mcp_servers: { notes: { url: `${server.origin}/mcp` } },
       mcp_tools: { gone: { url: GONE, func_name: 'gone', stub_data: { rows: 'r'.repeat(3_000) } } },
+      tool_settings: { calculator: { requires_auth: true } },
     },
     env: {
       ...samples.env,
       EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},http://127.0.0.1:1`,
     },
-    envOf: { gateway: { POLICY_DIR: policies } },
+    envOf: { gateway: { POLICY_DIR: policies, GATEWAY_SKIP_AUTH: 'true' } },
   });
 });
 afterAll(async () => {
@@ -101,6 +102,24 @@ result = [tools.reckon(expression="6*7")["result"], missing, "calculator" in fou
     expect(server.notes.get('preset')).toBe(1);
     expect((await run({ tools: ['note', 'reckon'] })).body.output.value).toEqual([42, 'TOOL_NOT_FOUND', false]);
     expect((await run({ tools: ['note'] })).body).toMatchObject({ success: false });
+  });
+
+  it.each(['sync', 'async'])('calls tools that require a credential if its caller presented one (%s)', async (mode) => {
+    const code = `
+try: result = tools.calculator(expression=inputs)["result"]
+except ToolError as e: result = [e.code, e.message]`;
+    const run = async (key: string | null): Promise<unknown> => {
+      const { body } = await program(code, { inputs: '6*7' }, { key, fields: { mode } });
+      if (mode === 'sync') return body.output.value;
+      const call = () => fleet.ask({ path: `/api/v1/calls/${body.call_id}`, key });
+      await eventually('the program ends', async () => (await call()).body.status === 'succeeded');
+      return (await call()).body.result.output.value;
+    };
+    expect(await run(fleet.keys['acme']!)).toBe(42);
+    expect(await run(null)).toEqual([
+      'PERMISSION_DENIED',
+      "Tool 'calculator' requires authentication: send an API key or an access token with the call that started this one",
+    ]);
   });
 
   it('selects parts of results', async () => {

@@ -12,6 +12,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { connect, headers as natsHeaders } from 'nats';
 import { z } from 'zod';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -37,6 +38,11 @@ const TOOLS = Object.keys(SETTINGS) as Tool[];
 /** For sources of several tools; `drop*` shows that patterns work, and `*` that exact names go over it. */
 const { drop, ...exact } = SETTINGS;
 const OVERRIDES = { '*': { rate_limit: 0 }, 'drop*': drop, ...exact };
+
+const DEVELOPMENT_KEY = 'a-development-key-of-the-spec';
+const ADMIN_KEY = 'an-admin-key-of-the-spec-0123456789abcdef';
+const ISSUER = 'https://issuer.test';
+const signing = await generateKeyPair('ES256');
 
 interface Upstream {
   origin: string;
@@ -69,6 +75,11 @@ async function startUpstream(): Promise<Upstream> {
           }),
         );
       }
+      const text = 'Hello';
+      server.registerPrompt('hello', { description: 'Greets.' }, () => ({
+        messages: [{ role: 'user', content: { type: 'text', text } }],
+      }));
+      server.registerResource('guide', 'docs://guide', {}, ({ href: uri }) => ({ contents: [{ uri, text }] }));
       return server;
     }),
   );
@@ -80,6 +91,8 @@ async function startUpstream(): Promise<Upstream> {
     const send = (status: number, value: unknown): void =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
     if (pathname === '/openapi.json') return send(200, document(origin));
+    if (pathname === '/jwks')
+      return send(200, { keys: [{ ...(await exportJWK(signing.publicKey)), alg: 'ES256', kid: 'k1' }] });
     if (pathname === '/guard') return send(200, guardVerdict(body));
     const isMcpCall = pathname === '/mcp' && body.method === 'tools/call';
     const [tool, id] =
@@ -171,7 +184,10 @@ const functionEntry = (tool: Tool) => ({
   rate_limit: 0,
   ...SETTINGS[tool],
 });
-const mcpEntry = () => ({ url: `${upstream.origin}/mcp`, overrides: OVERRIDES });
+const mcpEntry = () => ({
+  url: `${upstream.origin}/mcp`,
+  overrides: { ...OVERRIDES, 'prompt:*': { requires_auth: true }, 'resource:*': { requires_auth: true } },
+});
 const openApiEntry = (prefix: string) => ({
   spec_url: `${upstream.origin}/openapi.json`,
   name_prefix: `${prefix}_`,
@@ -212,6 +228,18 @@ beforeAll(async () => {
       EGRESS_ALLOWED_ENDPOINTS: upstream.origin,
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
       OPENAPI_ALLOWED_DOMAINS: '127.0.0.1',
+    },
+    // Callers without a credential are accepted.
+    envOf: {
+      gateway: {
+        TOOLFLEET_LOCAL: 'true',
+        GATEWAY_SKIP_AUTH: 'true',
+        TOOLFLEET_DEV_API_KEY: DEVELOPMENT_KEY,
+        GATEWAY_ADMIN_KEY: ADMIN_KEY,
+        JWT_ISSUER: ISSUER,
+        JWT_AUDIENCE: 'toolfleet',
+        JWT_JWKS_URL: `${upstream.origin}/jwks`,
+      },
     },
   });
   const register = async (path: string, body: object): Promise<void> => {
@@ -334,48 +362,58 @@ describe.concurrent.each(SOURCES)('rate_limit_mode of %s', (_kind, prefix) => {
   });
 });
 
-describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
-  const argumentsOf = (id: string) => (tool.startsWith('of') ? { body: { id } } : { id });
-  /** Each entry point gives the answer as text: what a caller could read. */
-  const doors: Record<string, (id: string) => Promise<string>> = {
-    HTTP: async (id) => (await fleet.call(tool, argumentsOf(id), { key: fleet.keys['acme']! })).text,
-    MCP: async (id) => {
-      const _meta = { [`${PREFIX}protocolVersion`]: '2026-07-28', [`${PREFIX}clientCapabilities`]: {} };
-      const headers = {
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tools/call',
-        'mcp-name': tool,
-      };
-      const params = { name: tool, arguments: argumentsOf(id), _meta };
-      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
-      return (await fleet.ask({ path: '/mcp', body, headers, key: fleet.keys['acme']! })).text;
-    },
-    NATS: async (id) => {
-      const headers = natsHeaders();
-      headers.set('Authorization', `Bearer ${fleet.keys['acme']!}`);
-      const nats = await connect({ servers: fleet.nats.url.replace('nats://', '') });
-      try {
-        const message = JSON.stringify({ name: tool, arguments: argumentsOf(id) });
-        const reply = await nats.request('tool.call', message, { timeout: 20_000, headers });
-        return reply.string();
-      } finally {
-        await nats.close();
-      }
-    },
-    'the queue': async (id) => {
-      const key = fleet.keys['acme']!;
-      const accepted = await fleet.call(tool, argumentsOf(id), { key, fields: { mode: 'async' } });
-      if (accepted.status !== 202) return accepted.text;
-      const path = `/api/v1/calls/${accepted.body.call_id}`;
-      await eventually('the call ends', async () => (await fleet.ask({ path, key })).body.status === 'succeeded');
-      return (await fleet.ask({ path, key })).body.result.text;
-    },
-  };
+/** Calls a tool and gives the answer as text: what a caller could read. */
+type EntryPoint = (tool: string, id: string, key: string | null) => Promise<string>;
+const argumentsOf = (tool: string, id: string) => (tool.startsWith('o') ? { body: { id } } : { id });
 
-  it.each(Object.keys(doors))('over %s', async (door) => {
-    const id = `${tool} ${door} AKIAIOSFODNN7EXAMPLE`;
-    const call = doors[door]!;
+interface McpParams {
+  name?: string;
+  uri?: string;
+  arguments?: object;
+}
+
+async function overMcp(method: string, params: McpParams, key: string | null): Promise<string> {
+  const _meta = { [`${PREFIX}protocolVersion`]: '2026-07-28', [`${PREFIX}clientCapabilities`]: {} };
+  const headers = {
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': method,
+    'mcp-name': params.name ?? params.uri ?? '',
+  };
+  const body = { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
+  return (await fleet.ask({ path: '/mcp', body, headers, key })).text;
+}
+
+async function overNats(subject: string, body: object, key: string | null): Promise<string> {
+  const headers = natsHeaders();
+  if (key !== null) headers.set('Authorization', `Bearer ${key}`);
+  const nats = await connect({ servers: fleet.nats.url.replace('nats://', '') });
+  try {
+    return (await nats.request(subject, JSON.stringify(body), { timeout: 20_000, headers })).string();
+  } finally {
+    await nats.close();
+  }
+}
+
+const ENTRY_POINTS: Record<string, EntryPoint> = {
+  HTTP: async (tool, id, key) => (await fleet.call(tool, argumentsOf(tool, id), { key })).text,
+  MCP: (tool, id, key) => overMcp('tools/call', { name: tool, arguments: argumentsOf(tool, id) }, key),
+  NATS: (tool, id, key) => overNats('tool.call', { name: tool, arguments: argumentsOf(tool, id) }, key),
+  'the queue': async (tool, id, key) => {
+    const accepted = await fleet.call(tool, argumentsOf(tool, id), { key, fields: { mode: 'async' } });
+    if (accepted.status !== 202) return accepted.text;
+    const path = `/api/v1/calls/${accepted.body.call_id}`;
+    await eventually('the call ends', async () => (await fleet.ask({ path, key })).body.status === 'succeeded');
+    return (await fleet.ask({ path, key })).body.result.text;
+  },
+};
+
+describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
+  const key = () => fleet.keys['acme']!;
+
+  it.each(Object.entries(ENTRY_POINTS))('over %s', async (name, enter) => {
+    const id = `${tool} ${name} AKIAIOSFODNN7EXAMPLE`;
+    const call = (argument: string) => enter(tool, argument, key());
     const answer = await call(id);
     expect(answer).toContain('[cloud key removed]');
     expect(answer).not.toContain('AKIAIOSFODNN7EXAMPLE');
@@ -388,6 +426,78 @@ describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
     });
     expect(await call(`${id} forbidden`)).toContain(`refuses '${tool}': forbidden`);
     expect(upstream.calls.get(`${id} forbidden`)).toBeUndefined();
+  });
+});
+
+describe('requires_auth', () => {
+  /** Credentials of this fleet; sessions and OAuth clients are in `keys.spec.ts`. */
+  const CREDENTIALS: Record<string, () => string | null | Promise<string>> = {
+    'no credential': () => null,
+    'the development key': () => DEVELOPMENT_KEY,
+    'the admin key of the gateway': () => ADMIN_KEY,
+    'an API key': () => fleet.keys['acme']!,
+    'a JWT': () =>
+      new SignJWT({ tenant: 'acme' })
+        .setProtectedHeader({ alg: 'ES256', kid: 'k1', typ: 'at+jwt' })
+        .setIssuer(ISSUER)
+        .setAudience('toolfleet')
+        .setSubject('ann')
+        .setIssuedAt()
+        .setExpirationTime('5m')
+        .sign(signing.privateKey),
+  };
+  const REFUSAL = 'requires authentication: send an API key or an access token';
+  const callOf = (tool: string, id: string) => ({ name: tool, arguments: argumentsOf(tool, id) });
+  const entryPoints: Record<string, EntryPoint> = {
+    ...ENTRY_POINTS,
+    'HTTP in a batch': async (tool, id, key) =>
+      (await fleet.ask({ path: '/api/v1/tools/batch-execute', body: [callOf(tool, id)], key })).text,
+    'NATS in a batch': (tool, id, key) => overNats('tool.batch', { calls: [callOf(tool, id)] }, key),
+  };
+  const rows = Object.keys(entryPoints).flatMap((name) =>
+    Object.keys(CREDENTIALS).map((credential) => [name, credential, credential !== 'no credential'] as const),
+  );
+
+  it.each(rows)('over %s with %s: admitted is %s', async (name, credential, isAdmitted) => {
+    const key = await CREDENTIALS[credential]!();
+    for (const tool of ['mf_whoami', 'ff_whoami', 'of_whoami']) {
+      const id = `${tool} ${name} ${credential}`;
+      const answer = await entryPoints[name]!(tool, id, key);
+      expect(upstream.calls.get(id), answer).toBe(isAdmitted ? 1 : undefined);
+      for (const text of [REFUSAL, 'PERMISSION_DENIED']) expect(answer.includes(text), answer).toBe(!isAdmitted);
+    }
+    const open = `open ${name} ${credential}`;
+    await entryPoints[name]!('ff_look', open, key);
+    expect(upstream.calls.get(open)).toBe(1);
+  });
+
+  it('refuses a sender that only its subject on NATS names', async () => {
+    const answer = await overNats('tool.call.acme', callOf('mf_whoami', 'by subject'), null);
+    expect(JSON.parse(answer)).toMatchObject({ code: 'PERMISSION_DENIED', error: expect.stringContaining(REFUSAL) });
+    expect(upstream.calls.get('by subject')).toBeUndefined();
+    await overNats('tool.call.acme', callOf('ff_look', 'open by subject'), null);
+    expect(upstream.calls.get('open by subject')).toBe(1);
+  });
+
+  it.each(Object.entries(CREDENTIALS))('decides dry runs and what the catalogue shows, with %s', async (_, read) => {
+    const key = await read();
+    const dry = await fleet.call('mf_whoami', { id: 'dry' }, { key, fields: { dry_run: true } });
+    const { body: shown } = await fleet.ask({ path: '/api/v1/catalog/mf_whoami', key });
+    expect([dry.status, shown.callable, shown.not_callable_because?.code]).toEqual(
+      key === null ? [403, false, 'PERMISSION_DENIED'] : [200, true, undefined],
+    );
+    // Listed for everyone, as tools are that need a role.
+    expect((await fleet.ask({ path: '/tools/list', key })).body).toContain('mf_whoami');
+  });
+
+  it.each(Object.entries(CREDENTIALS))('holds for prompts and resources of MCP servers, with %s', async (_, read) => {
+    const key = await read();
+    const uri = /docs:[^"]*guide/.exec(await overMcp('resources/list', {}, key))![0];
+    for (const answer of [
+      await overMcp('prompts/get', { name: 'mf_hello' }, key),
+      await overMcp('resources/read', { uri }, key),
+    ])
+      expect(answer).toContain(key === null ? REFUSAL : '"text":"Hello"');
   });
 });
 

@@ -160,7 +160,7 @@ export const gatewayConfig = defineConfig(
     }),
     GATEWAY_SKIP_AUTH: boolean({
       default: false,
-      help: 'Treats callers without a credential as the local developer; needs ENVIRONMENT=development, dev or test',
+      help: 'Treats callers without a credential as the local developer, except for tools with requires_auth; needs ENVIRONMENT=development, dev or test',
     }),
     GATEWAY_TRUST_TENANT_SUBJECTS: boolean({
       default: false,

@@ -145,6 +145,7 @@ describe('authenticate', () => {
     expect(await authenticate({ kind: 'api_key', token: devKey })).toMatchObject({
       tenantId: 'local',
       roles: ['admin', 'auditor', 'operator'],
+      authenticated: true,
     });
     await expect(authenticate({ kind: 'api_key', token: `${devKey}x` })).rejects.toMatchObject(refusal);
   });

@@ -38,7 +38,7 @@ export interface AuthenticateDeps {
 /** Verifies a credential. @throws ToolError UNAUTHENTICATED, or SERVICE_UNAVAILABLE when its verifier is unavailable */
 export type Authenticate = (credential: Credential | undefined) => Promise<Principal>;
 
-/** The developer of a fleet on one machine, who administers and operates it and reads its calls. */
+/** The developer of a fleet on one machine, who administers and operates it and reads its calls; without a credential. */
 export const LOCAL_OPERATOR: Principal = {
   tenantId: LOCAL_TENANT,
   userId: 'dev',
@@ -83,7 +83,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
       if (!sessions) throw unauthenticated();
       return sessions.verify(token);
     }
-    if (isDevKey(token)) return { principal: LOCAL_OPERATOR };
+    if (isDevKey(token)) return { principal: { ...LOCAL_OPERATOR, authenticated: true } };
     if (isAdminKey(token)) return { principal: OPERATOR };
     if (token.startsWith(KEY_PREFIX) && keys) return keys.verify(token);
     if (kind === 'bearer' && jwt && token.split('.', 4).length === 3) return jwt.verify(token);

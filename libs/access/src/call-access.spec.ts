@@ -8,6 +8,7 @@ const tool = (name: string, more: Partial<RegisteredTool> = {}) => ({ name, ...m
 const TOOLS = [
   tool('calculator', { aliases: ['math.eval'] }),
   tool('payroll', { required_roles: ['finance'] }),
+  tool('mailbox', { requires_auth: true }),
   tool('web_search'),
 ];
 const access = new CallAccess({ list: async () => ({ tools: TOOLS, version: 1, stale: false }) });
@@ -38,6 +39,8 @@ describe('access to a call', () => {
     ['a call whose maker is not known', caller({ tools: ['calc*'] }), call('web_search', { maker: undefined }), false],
     ['a tool whose role the key lacks', caller(), call('payroll'), false],
     ['a tool whose role the key has', caller({ roles: ['finance'] }), call('payroll'), true],
+    ['a tool that requires a credential, with one', caller(), call('mailbox'), true],
+    ['a tool that requires a credential, without one', caller({ via: 'nats_subject' }), call('mailbox'), false],
     ['a tool that is gone, by its name', caller({ tools: ['old_*'] }), call('old_tool'), true],
     ['an administrator of the tenant', caller({ tools: ['calc*'], roles: ['admin'] }), call('payroll'), true],
     ['an administrator of another tenant', caller({ tenantId: 'globex', roles: ['admin'] }), call('payroll'), false],

@@ -1,6 +1,6 @@
 import type { Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { hasRequiredRole, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
+import { hasRequiredRole, isAuthenticated, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import { hasRight } from './roles.js';
 
 /** The properties of a call that decide who has access to it. */
@@ -96,5 +96,6 @@ export function isOwnCall(caller: Principal, call: OwnedCall): boolean {
 /** The decision of the engine's `authorize`, without what depends on arguments or origin. */
 function couldCall(caller: Principal, name: string, tool: RegisteredTool | undefined): boolean {
   if (!tool) return toolAllowed(caller.tools, name);
+  if (tool.requires_auth && !isAuthenticated(caller)) return false;
   return mayUse(caller.tools, tool) && hasRequiredRole(caller, tool);
 }

@@ -6,7 +6,7 @@ import { ApiKeys } from './api-keys.js';
 import { PASSED_ON, toChangedKeySpec, toKeySpec, type KeyRequest } from './key-rights.js';
 
 const END = 10_000_000;
-const maker: Required<Omit<Principal, `parent${string}`>> = {
+const maker: Required<Omit<Principal, `parent${string}` | 'authenticated'>> = {
   tenantId: 'acme',
   userId: 'ada',
   roles: ['admin', 'finance'],

@@ -95,6 +95,8 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
   // A key of a signed-in user lives on; it is a row of its own that people see and revoke.
   sessionId: null,
   via: null,
+  // A key is a credential itself.
+  authenticated: null,
   // Of delegated callers, who create no keys.
   parentCallId: null,
   parentOrigin: null,

@@ -91,12 +91,34 @@ describe('delegation token', () => {
       roles: ['dev'],
       tools: ['web_search'],
       via: 'delegation',
+      authenticated: true,
       parentCallId: 'c1',
       parentProject: { id: 'shop', create: false },
       parentSpends: { requestId: 'r1', taskId: 't1' },
       expiresAt: clock.now() + 1_000,
       tier: 'pro',
     });
+  });
+
+  it.each<[string, Partial<Principal>, boolean]>([
+    ['a key', {}, true],
+    ['the development key', { via: 'local', authenticated: true }, true],
+    ['a caller without a credential', { via: 'local' }, false],
+    ['a subject of NATS', { via: 'nats_subject' }, false],
+    ['a delegated caller', { via: 'delegation', authenticated: true }, true],
+    ['an anonymous delegated caller', { via: 'delegation', authenticated: false }, false],
+  ])('has the answer of %s to whether a credential was presented', (_, parent, authenticated) => {
+    const { clock, tokens } = setUp();
+    const grant = { callId: 'c1', spends: { requestId: 'r1' }, scopes: ['*'], expiresAt: clock.now() + 1_000 };
+    const token = issueDelegation(tokens, { ...grant, principal: { ...principal, ...parent } });
+    expect(openDelegation(tokens, token)).toMatchObject({ authenticated });
+  });
+
+  it('of an older release has no answer, and counts as anonymous', () => {
+    const { clock, tokens } = setUp();
+    const payload = { t: 'acme', u: 'ann', r: [], g: ['*'], c: 'c1', x: clock.now() + 1_000, b: ['r1', null, null] };
+    const token = `tfd_${tokens.sign('delegation', payload, clock.now() + 1_000)}`;
+    expect(openDelegation(tokens, token)).toMatchObject({ userId: 'ann', authenticated: false });
   });
 
   it('ends with the deadline', async () => {

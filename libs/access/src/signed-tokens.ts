@@ -17,7 +17,7 @@ import {
   type Json,
 } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import { narrowGlobs } from '@toolfleet/engine/access';
+import { isAuthenticated, narrowGlobs } from '@toolfleet/engine/access';
 
 /** Purpose of a signed token. It is part of the MAC: a token for one purpose is invalid for any other. */
 type TokenPurpose = 'delegation' | 'grant';
@@ -183,6 +183,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     b: [spends.requestId, spends.agentId ?? null, spends.taskId ?? null],
     o: grant.origin === 'internal' ? grant.origin : undefined,
     l: principal.tier,
+    a: isAuthenticated(principal) || undefined,
     k: principal.keyId,
     i: principal.sessionId,
     j: grant.project && [grant.project.id, grant.project.create],
@@ -206,6 +207,8 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     toolset: toolset && { name: toolset[0], version: toolset[1] ?? undefined, tools: toolset[2] },
     via: 'delegation',
+    // Absent in tokens of older gateways: such a call counts as anonymous.
+    authenticated: payload['a'] === true,
     parentCallId: payload['c'] as string,
     // Absent in tokens of older gateways, which live for minutes.
     expiresAt: payload['x'] as EpochMs | undefined,

@@ -26,6 +26,11 @@ export interface Principal {
   toolset?: ToolsetRef;
   /** How the caller authenticated. `session`: a browser after a sign-in; `oauth`: a client that a user connected to `/mcp`. */
   via: 'api_key' | 'jwt' | 'nats_subject' | 'delegation' | 'local' | 'session' | 'oauth';
+  /**
+   * Whether a credential was presented, where `via` does not tell: `local` is the development key or no credential, and a delegated call has
+   * the answer of its parent. Read by `isAuthenticated`.
+   */
+  authenticated?: boolean;
   /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
   /** Sign-in session of a user: `via` is `session` or `oauth`, or work runs on behalf of such a caller. */

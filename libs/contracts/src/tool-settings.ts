@@ -89,7 +89,8 @@ export const TOOL_SETTINGS = {
   requires_auth: {
     schema: flag(),
     fallback: '`false`',
-    description: 'The caller must be an authenticated user, not only a tenant; otherwise 403 `PERMISSION_DENIED`',
+    description:
+      'The caller must present a credential ([authentication](tool-settings.md#authentication)); otherwise 403 `PERMISSION_DENIED`',
   },
   session_aware: {
     schema: flag(),

@@ -1,9 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { narrowGlobs, toolAllowed } from './access.js';
+import { isAuthenticated, narrowGlobs, toolAllowed } from './access.js';
 
 const name = fc.stringMatching(/^[ab_]{0,6}$/);
 const glob = fc.stringMatching(/^[ab_*]{1,5}$/);
+
+it.each([
+  ['api_key', undefined, true],
+  ['jwt', undefined, true],
+  ['session', undefined, true],
+  ['oauth', undefined, true],
+  ['nats_subject', undefined, false],
+  ['local', undefined, false],
+  ['local', true, true],
+  ['delegation', undefined, false],
+  ['delegation', false, false],
+  ['delegation', true, true],
+] as const)('a caller of kind %s, recorded as authenticated: %s -> %s', (via, authenticated, expected) => {
+  expect(isAuthenticated({ via, authenticated })).toBe(expected);
+});
 
 describe('tool globs', () => {
   it.each([

@@ -21,6 +21,22 @@ export function hasRequiredRole(
   return !required?.length || required.some((role) => roles.includes(role));
 }
 
+/** Whether a kind of caller presented a credential. Principals of jobs and tokens of an older release are decided by it alone. */
+const PRESENTS_CREDENTIAL: Record<Principal['via'], boolean> = {
+  api_key: true,
+  jwt: true,
+  session: true,
+  oauth: true,
+  nats_subject: false,
+  local: false,
+  delegation: false,
+};
+
+/** True when the caller, or the one on whose behalf it calls, presented a credential: a key, a token or a session. */
+export function isAuthenticated({ via, authenticated }: Pick<Principal, 'via' | 'authenticated'>): boolean {
+  return authenticated ?? PRESENTS_CREDENTIAL[via];
+}
+
 /** True when one of the globs matches the tool name. `*` matches any run of characters; all others match themselves. */
 export function toolAllowed(globs: readonly string[], name: string): boolean {
   for (const glob of globs)

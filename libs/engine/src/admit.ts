@@ -11,7 +11,7 @@ import {
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/schema';
-import { hasRequiredRole, mayUse } from './access.js';
+import { hasRequiredRole, isAuthenticated, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
 import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './ports.js';
@@ -167,7 +167,10 @@ export function authorize(principal: Principal, origin: Origin, tool: Registered
   if (!hasRequiredRole(principal, tool)) {
     deny(`Tool '${tool.name}' requires role ${tool.required_roles?.join(' or ')}`);
   }
-  if (tool.requires_auth && principal.userId === '') deny(`Tool '${tool.name}' requires an authenticated user`);
+  if (tool.requires_auth && !isAuthenticated(principal)) {
+    const where = principal.via === 'delegation' ? ' with the call that started this one' : '';
+    deny(`Tool '${tool.name}' requires authentication: send an API key or an access token${where}`);
+  }
 }
 
 /** The refusal of a tool that awaits a decision of an administrator, or that one rejected. */

@@ -73,9 +73,9 @@ describe('executeCall', () => {
     ],
     ['a missing role', { required_roles: ['admin'] }, {}, 'PERMISSION_DENIED', 403],
     [
-      'no user for a tool that requires one',
+      'no credential for a tool that requires one',
       { requires_auth: true },
-      { principal: { tenantId: 't', userId: '', roles: [], tools: ['*'], via: 'api_key' } },
+      { principal: { tenantId: 't', userId: 'u', roles: ['admin'], tools: ['*'], via: 'local' } },
       'PERMISSION_DENIED',
       403,
     ],

@@ -52,6 +52,7 @@ beforeAll(async () => {
       mcp_servers: { sample: { url: `${server.origin}/mcp`, cost_per_use: 0 } },
       // Nothing listens there.
       mcp_tools: { gone: { url: 'http://127.0.0.1:1/functions', func_name: 'gone', stub_data: { rate: 1 } } },
+      tool_settings: { sample_add: { requires_auth: true } },
       sub_agent: { max_iterations: 3, max_concurrency: 3 },
     },
     env: {
@@ -62,7 +63,7 @@ beforeAll(async () => {
       LLM_BASE_URL: scripted.baseUrl,
       LLM_MICRO_USD_PER_1K_TOKENS: '1',
     },
-    envOf: { gateway: { POLICY_DIR: policies } },
+    envOf: { gateway: { POLICY_DIR: policies, GATEWAY_SKIP_AUTH: 'true' } },
   });
   await launchAgents();
   await fleet.untilListed(['multi_agent']);
@@ -109,6 +110,19 @@ describe('tasks', () => {
     ]);
     expect(results[0]?.response).toContain('Sub-agents may not call multi_agent');
     expect(results[1]?.response).toContain('This task has no tool calculator');
+  });
+
+  it('use tools that require a credential if their caller presented one', async () => {
+    const tasks = [task('add', 'CALL sample_add {"a":1,"b":2}', 'SAY {results}')];
+    const { results } = await run(tasks);
+    expect(results).toMatchObject([{ success: true, tool_calls: [{ tool: 'sample_add', success: true }] }]);
+    const { body } = await fleet.call('multi_agent', { tasks }, { key: null });
+    expect(body.output.results, body.error).toMatchObject([
+      {
+        response: expect.stringContaining('an access token with the call that started this one'),
+        tool_calls: [{ tool: 'sample_add', success: false }],
+      },
+    ]);
   });
 
   it('tell their model that a result is a substitute', async () => {

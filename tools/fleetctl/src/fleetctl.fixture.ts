@@ -58,7 +58,8 @@ export const RESULT = {
 export function serveGateway(): void {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'fleetctl-'));
-    server = createServer((request, response) => {
+    // It keeps connections: on a busy machine, a request would be sent on one that it has just closed.
+    server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
       void readBody(request).then((text) => {
         const one: Seen = {
           method: request.method ?? '',

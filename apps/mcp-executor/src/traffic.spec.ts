@@ -8,6 +8,8 @@ import { Traffic } from './traffic.js';
 
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00';
 
+const PARENT_CARRIER = { get: (name: string) => (name === 'traceparent' ? PARENT : undefined) };
+
 /** A client over a watched transport, a server that records the traces of its calls, and the metrics. */
 async function connected(url: string | undefined) {
   const traces: unknown[] = [];
@@ -70,9 +72,42 @@ it('measures every message by method, tool and outcome, including those of the S
 it('propagates the trace of a call in _meta, if there is one', async () => {
   const { client, traces } = await connected(undefined);
   await client.callTool({ name: 'ok', arguments: {} });
-  const carrier = { get: (name: string) => (name === 'traceparent' ? PARENT : undefined) };
-  await inTrace('spec', carrier, () => client.callTool({ name: 'ok', arguments: {}, _meta: { kept: true } }));
+  await inTrace('spec', PARENT_CARRIER, () => client.callTool({ name: 'ok', arguments: {}, _meta: { kept: true } }));
   expect(traces).toEqual([undefined, PARENT]);
+});
+
+it.each(['legacy', 'auto'] as const)('opens a session without the trace that the request has (%s)', async (mode) => {
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  const sent: [string, boolean][] = [];
+  theirs.onmessage = (message) => {
+    if (!('method' in message)) return;
+    sent.push([message.method, message.params?._meta?.['traceparent'] !== undefined]);
+    if (!('id' in message)) return;
+    const { id } = message;
+    const result = {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'x', version: '1' },
+    };
+    void theirs.send(
+      message.method === 'server/discover'
+        ? { jsonrpc: '2.0', id, error: { code: -32_601, message: 'Method not found' } }
+        : { jsonrpc: '2.0', id, result: message.method === 'initialize' ? result : { tools: [] } },
+    );
+  };
+  await theirs.start();
+  new Traffic(new SystemClock()).watch(ours, undefined);
+  const client = new Client({ name: 'spec', version: '1' }, { versionNegotiation: { mode } });
+  await inTrace('spec', PARENT_CARRIER, async () => {
+    await client.connect(ours);
+    await client.listTools();
+  });
+  const opening = mode === 'auto' ? ['server/discover', 'initialize'] : ['initialize'];
+  expect(sent).toEqual([
+    ...[...opening, 'notifications/initialized'].map((method) => [method, false]),
+    ['tools/list', true],
+  ]);
+  await client.close();
 });
 
 it('measures a session with a local process, which has no address', async () => {

@@ -47,7 +47,8 @@ export interface WatchedConnection {
 
 /**
  * Traces and measures messages to MCP servers by the OpenTelemetry conventions of MCP: each request and notification is a client span
- * `{method} {tool}` and an observation of `mcp.client.operation.duration`, and propagates the trace in `_meta`. The spans of the HTTP
+ * `{method} {tool}` and an observation of `mcp.client.operation.duration`, and propagates the trace in `_meta`, except while it opens a
+ * session. The spans of the HTTP
  * requests that carry it are its children. It works on the SDK's transports, because all messages pass there, including those that the SDK
  * itself sends to open a session or to read the next page of a list.
  */
@@ -161,9 +162,12 @@ function sessionLabels(peer: Peer, version: string | undefined) {
 
 type SessionLabel = (typeof LABEL)['mcpProtocolVersion' | 'networkProtocolName' | 'serverAddress' | 'serverPort'];
 
+/** Messages that open a session carry nothing optional: servers take an `initialize` with `_meta` for a request of 2026-07-28. */
+const OPENING: ReadonlySet<string> = new Set(['initialize', 'notifications/initialized', 'server/discover']);
+
 /** The message with the active trace in `_meta`, unprefixed (https://modelcontextprotocol.io/seps/414-request-meta). */
 function withTrace<T extends Sent>(message: T): T {
-  const trace = traceHeaders();
+  const trace = OPENING.has(message.method) ? undefined : traceHeaders();
   if (!trace) return message;
   return { ...message, params: { ...message.params, _meta: { ...message.params?._meta, ...trace } } };
 }

@@ -174,6 +174,6 @@ function isPlainCall({ name, arguments: args }: JsonObject): boolean {
   return typeof name === 'string' && /^[\x21-\x7e]+$/.test(name) && (args === undefined || isJsonObject(args));
 }
 
-function acceptsJsonAndEvents(accept: string | undefined): boolean {
-  return accept !== undefined && accept.includes('application/json') && accept.includes('text/event-stream');
+function acceptsJsonAndEvents(accept = '*/*'): boolean {
+  return accept.includes('*/*') || (accept.includes('application/json') && accept.includes('text/event-stream'));
 }

@@ -63,6 +63,21 @@ describe.each([
     },
   );
 
+  it('is answered where the client accepts anything', async () => {
+    const { url, seen } = await serveEndpoint();
+    // The second call asks for progress, so it is answered by the SDK.
+    const progress = meta === '' ? ',"_meta":{"progressToken":1}' : '';
+    for (const more of ['', progress]) {
+      const { status, text } = await post(url, callWith(`,"arguments":{"text":"hi"}${more}`), {
+        ...headers,
+        accept: '*/*',
+      });
+      expect([status, text.includes('"id":7'), text.includes('"result"')]).toEqual([200, true, true]);
+    }
+    const refused = await post(url, callWith(',"arguments":{}'), { ...headers, accept: 'text/html' });
+    expect([refused.status, seen.length]).toEqual([meta === '' ? 406 : 200, meta === '' ? 2 : 3]);
+  });
+
   it('with 10,000 siblings is served, as is a result of 100,000; 100,000 siblings are refused', async () => {
     const wide = Array.from({ length: 100_000 }, () => ({ k: 1 }));
     const { url } = await serveEndpoint({ executeCall: async () => success(wide) }, { maxBodyBytes: 4_000_000 });

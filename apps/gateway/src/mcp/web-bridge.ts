@@ -40,6 +40,9 @@ export function toWebRequest(
     for (const item of Array.isArray(value) ? value : [value]) headers.append(name, item);
   }
   const method = request.method ?? 'GET';
+  // The SDK looks for both types by name (RFC 9110, section 12.5.1: `*/*`, or no header, accepts them).
+  if (method === 'POST' && (headers.get('accept') ?? '*/*').includes('*/*'))
+    headers.set('accept', 'application/json, text/event-stream');
   // Origin and Host were checked before, so the address in this URL decides nothing.
   return new Request(`http://localhost${path}`, {
     method,

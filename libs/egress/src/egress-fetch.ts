@@ -6,6 +6,13 @@ import type { EgressRequest, EgressResponse } from './egress-options.js';
 type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
   /** Called with the error of a body that failed while streaming; libraries tend to hide it. */
   onBodyError?: (error: unknown) => void;
+  /** Replaces the response before the library gets it. */
+  onResponse?: (response: EgressResponse) => Promise<FetchedResponse>;
+};
+
+/** A response whose body may be another one. */
+export type FetchedResponse = Omit<EgressResponse, 'body'> & {
+  body: AsyncIterable<Uint8Array> & Pick<EgressResponse['body'], 'cancel'>;
 };
 
 /** Statuses of responses without a body (Fetch standard, "null body status"). */
@@ -26,7 +33,7 @@ export function egressFetch(
     const url = request ? request.url : String(input);
     const signal = init.signal ?? request?.signal ?? undefined;
     const headers = new Headers(init.headers ?? request?.headers);
-    const { onBodyError, ...caps } = typeof limits === 'function' ? limits(url, init) : limits;
+    const { onBodyError, onResponse, ...caps } = typeof limits === 'function' ? limits(url, init) : limits;
     const body = await toBody(init.body ?? (request && request.body ? await request.arrayBuffer() : null), headers);
     try {
       const response = await client.request({
@@ -38,7 +45,7 @@ export function egressFetch(
         ...caps,
         signal,
       });
-      return toFetchResponse(response, onBodyError);
+      return toFetchResponse(onResponse ? await onResponse(response) : response, onBodyError);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       throw error;
@@ -47,7 +54,7 @@ export function egressFetch(
 }
 
 /** A response as `egressFetch` gives it, for a library that takes over an exchange. */
-export function toFetchResponse(response: EgressResponse, onBodyError?: (error: unknown) => void): Response {
+export function toFetchResponse(response: FetchedResponse, onBodyError?: (error: unknown) => void): Response {
   const hasBody = !NULL_BODY.has(response.status);
   if (!hasBody) response.body.cancel();
   const result = new Response(hasBody ? toStream(response.body, onBodyError) : null, {
@@ -74,7 +81,7 @@ async function toBody(
 }
 
 function toStream(
-  body: AsyncIterable<Uint8Array> & { cancel(): void },
+  body: FetchedResponse['body'],
   onError: (error: unknown) => void = () => undefined,
 ): ReadableStream<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]();

@@ -1,4 +1,4 @@
-import type { CallToolResult, Progress, RequestOptions } from '@modelcontextprotocol/client';
+import type { Progress, RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type CallProgress, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
@@ -6,12 +6,12 @@ import { Exchange, runWithLimits } from './exchange.js';
 import { requestFeature, toFeatureResponse } from './feature-request.js';
 import { OpenCall, type HeldCalls } from './held-calls.js';
 import { asksForInput, toInputResponse } from './input-request.js';
-import { classifyMcpError, inputRequired, reportsMissingInput, type McpFault } from './mcp-error.js';
+import { classifyMcpError, inputRequired, isUnreadable, reportsMissingInput, type McpFault } from './mcp-error.js';
 import type { McpSession } from './mcp-session.js';
 import type { McpMessage, McpTarget } from './mcp-target.js';
 import { followTask, givenTask, readTask, type CreatedTask, type TaskMethod } from './server-task.js';
 import type { SessionPool } from './session-pool.js';
-import { reportsExpiredToken, toExecResponse } from './tool-result.js';
+import { reportsExpiredToken, toExecResponse, unreadableResult } from './tool-result.js';
 
 /** What one attempt takes in addition to its message. */
 export interface AttemptLimits {
@@ -50,9 +50,10 @@ const SESSION_META = 'io.toolfleet/session-id';
 const USER_META = 'io.toolfleet/user-id';
 
 /**
- * One attempt at a tool, prompt or resource of an MCP server. If the server refused it because of the session, protocol revision or credential, the
- * tool has not run: only then is the session renewed and the call sent once more. A call that the server answers with a task waits for
- * its end, unless the caller takes tasks. An attempt with answers to a server that keeps its call open goes on with that call.
+ * One attempt at a tool, prompt or resource of an MCP server. If its transport refused the call because of the session, protocol revision or
+ * credential, the tool has not run: only then is the session renewed and the call sent once more. An answer with the id of the call ends it,
+ * whatever it says. A call that the server answers with a task waits for its end, unless the caller takes tasks. An attempt with answers to
+ * a server that keeps its call open goes on with that call.
  */
 export async function callMcpTool(
   message: McpMessage,
@@ -82,10 +83,8 @@ export async function callMcpTool(
       return outcome;
     }
     const { fault, session } = outcome;
-    if (fault.reconnect) {
-      pool.retire(target, session, true);
-      if (!renewed) continue;
-    }
+    if (fault.reconnect) pool.retire(target, session, true);
+    if (fault.reconnect === 'repeat' && !renewed) continue;
     return { reply: failedResponse(fault.error), targetFault: fault.targetFault };
   }
 }
@@ -200,7 +199,8 @@ async function attemptOnce(
     const failed = classifyMcpError(error, target.server);
     const isInVain = call?.exchange.isAskedInVain && failed.error.code !== 'CANCELLED';
     const fault = isInVain ? askedInVain(target.server) : failed;
-    return { fault: { ...fault, reconnect: fault.reconnect && !isResumed }, session: call?.session };
+    const reconnect = fault.reconnect || (call?.exchange.isSessionLost === true && 'next');
+    return { fault: { ...fault, reconnect: !isResumed && reconnect }, session: call?.session };
   }
 }
 
@@ -244,16 +244,20 @@ async function sendCall(
     : await callTool(session, message, options);
   if (asksForInput(result)) return readTask(result) ?? toInputResponse(result, message, binding.server);
   if (isFeature) return toFeatureResponse(result as JsonObject, binding);
-  const response = toExecResponse(result as CallToolResult, binding.authority);
+  const response = toExecResponse(result as JsonObject, binding.authority);
   const isLegacy = session.client.getProtocolEra() !== 'modern';
   return isLegacy && !response.ok && (call.exchange.isAskedInVain || reportsMissingInput(response))
     ? failedResponse(askedInVain(binding.server).error)
     : response;
 }
 
-function callTool(session: McpSession, message: McpMessage, options: RequestOptions) {
+async function callTool(session: McpSession, message: McpMessage, options: RequestOptions): Promise<object> {
   const params = { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) };
-  return session.callTool(params, { ...options, toolDefinition: headerToolDefinition(message) }, message.input);
+  try {
+    return await session.callTool(params, { ...options, toolDefinition: headerToolDefinition(message) }, message.input);
+  } catch (error) {
+    throw isUnreadable(error) ? unreadableResult(error.message) : error;
+  }
 }
 
 function toMeta(message: ExecMessage): JsonObject | undefined {

@@ -24,6 +24,8 @@ export class Exchange {
   asker: Asker | undefined;
   /** The server asked the caller, and nothing could pass the question on. */
   isAskedInVain = false;
+  /** The server answered with 404 on a session, which it does not have any more. */
+  isSessionLost = false;
 
   /** @param isList the exchange lists tools: its response may be longer than a result */
   constructor(readonly isList = false) {}

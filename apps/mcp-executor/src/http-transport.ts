@@ -3,13 +3,13 @@ import {
   StreamableHTTPClientTransport,
   type JSONRPCMessage,
   type JSONRPCRequest,
-  type JSONRPCResultResponse,
   type StreamableHTTPClientTransportOptions,
 } from '@modelcontextprotocol/client';
-import { isJsonObject, type Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/contracts';
 import { toFetchResponse, type EgressResponse } from '@toolfleet/egress';
 import { InFlight } from '@toolfleet/resilience';
 import { Exchange } from './exchange.js';
+import { mediaType, readAnswer, toReadable } from './foreign-answer.js';
 
 type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
 
@@ -23,9 +23,9 @@ export type PostMessage = (
 /**
  * The SDK's HTTP transport, bound to the exchange that the calling code runs in.
  *
- * A `tools/call` of the revisions before 2026 goes out as one POST, without the SDK's `fetch`, streams and schemas, and a plain JSON
- * answer is read right here. Every other answer (event streams, redirects, errors, results with more than texts and structured
- * content) is left to the SDK as if its own request had got it: nothing is sent a second time.
+ * A `tools/call` of the revisions before 2026 goes out as one POST, without the SDK's `fetch` and streams, and a JSON answer is read right
+ * here. Every other response (event streams, batches, redirects, HTTP errors) is left to the SDK as if its own request had got it: nothing
+ * is sent a second time.
  */
 export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   private readonly fixedHeaders: Readonly<Record<string, string>>;
@@ -70,12 +70,12 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
     await super.close();
   }
 
-  /** Sends a call. Resolves to its plain answer; undefined when the exchange has left another one to the SDK. */
+  /** Sends a call. Resolves to its JSON answer; undefined when the exchange has left another response to the SDK. */
   private async call(
     post: PostMessage,
     message: JSONRPCRequest,
     exchange: Exchange,
-  ): Promise<JSONRPCResultResponse | undefined> {
+  ): Promise<JSONRPCMessage | undefined> {
     const { sessionId, protocolVersion, fixedHeaders } = this;
     const headers = {
       ...fixedHeaders,
@@ -86,11 +86,13 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
     try {
       const response = await post(JSON.stringify(message), headers, exchange.signal);
       if (response.status !== 200 || mediaType(response) !== 'application/json') {
-        exchange.leaveToSdk(toFetchResponse(response, (error) => (exchange.streamError = error)));
+        if (response.status === 404 && sessionId !== undefined) exchange.isSessionLost = true;
+        const readable = await toReadable(response, () => message.id);
+        exchange.leaveToSdk(toFetchResponse(readable, (error) => (exchange.streamError = error)));
         return undefined;
       }
       const text = await response.body.text();
-      const answer = readPlainAnswer(text, message.id);
+      const answer = readJsonAnswer(text, message.id);
       if (!answer) exchange.leaveToSdk(new Response(text, { headers: { 'content-type': 'application/json' } }));
       return answer;
     } finally {
@@ -106,39 +108,11 @@ const isRequest = (message: SendArguments[0]): message is JSONRPCRequest =>
 const isPlainCall = ({ method, params }: JSONRPCRequest): boolean =>
   method === 'tools/call' && params?._meta?.[PROTOCOL_VERSION_META_KEY] === undefined;
 
-function mediaType({ headers }: EgressResponse): string | undefined {
-  const type = headers['content-type'];
-  return typeof type === 'string' ? type.split(';', 1)[0]?.trim().toLowerCase() : undefined;
-}
-
-/** A response that has the shape that the SDK's schemas would give it; undefined for one that they should look at. */
-function readPlainAnswer(text: string, id: JSONRPCRequest['id']): JSONRPCResultResponse | undefined {
-  let message: Json;
+/** The answer in the text of a response; undefined for what the SDK should look at. */
+function readJsonAnswer(text: string, id: JSONRPCRequest['id']): JSONRPCMessage | undefined {
   try {
-    message = JSON.parse(text) as Json;
+    return readAnswer(JSON.parse(text) as Json, id);
   } catch {
     return undefined;
   }
-  if (!isJsonObject(message) || message['jsonrpc'] !== '2.0' || message['id'] !== id) return undefined;
-  if (Object.keys(message).length !== 3 || !isPlainResult(message['result'])) return undefined;
-  return message as JSONRPCMessage as JSONRPCResultResponse;
 }
-
-/** Whether a value is a result of a tool with only plain texts and structured content, which needs no schema to be read. */
-export function isPlainResult(value: unknown): boolean {
-  if (!isJsonObject(value as Json)) return false;
-  const { content, isError, structuredContent, ...others } = value as Record<string, Json | undefined>;
-  return (
-    Object.keys(others).length === 0 &&
-    Array.isArray(content) &&
-    content.every(isPlainText) &&
-    (isError === undefined || typeof isError === 'boolean') &&
-    (structuredContent === undefined || isJsonObject(structuredContent))
-  );
-}
-
-const isPlainText = (block: Json): boolean =>
-  isJsonObject(block) &&
-  block['type'] === 'text' &&
-  typeof block['text'] === 'string' &&
-  Object.keys(block).length === 2;

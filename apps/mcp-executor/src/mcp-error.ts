@@ -17,8 +17,11 @@ import { redact } from '@toolfleet/telemetry';
 /** A failed exchange with a server, and what it means for the session and the breaker. */
 export interface McpFault {
   error: ToolError;
-  /** The server refused before the tool ran, because of the session, revision or credential: reconnect and repeat once. */
-  reconnect: boolean;
+  /**
+   * The session, revision or credential is outdated, and the next request needs a new session. `repeat`: this request too, because the server
+   * refused it before anything ran. A request that was answered by its id is not repeated, whatever the answer says.
+   */
+  reconnect: false | 'next' | 'repeat';
   /** The target failed and not the request: counts for the breaker of the base URL. */
   targetFault: boolean;
 }
@@ -67,7 +70,7 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
   // 404: the session has ended (2025-11-25 transports); 400 and 405 also come from a server that changed its revision.
   return {
     error: failure,
-    reconnect: status === 404 || status === 400 || status === 405,
+    reconnect: (status === 404 || status === 400 || status === 405) && 'repeat',
     targetFault: isServerFault(status),
   };
 }
@@ -80,7 +83,7 @@ function toProtocolFault(error: ProtocolError, server: string): McpFault {
       // One code for both revisions.
       rpcCode: error instanceof ResourceNotFoundError ? ProtocolErrorCode.ResourceNotFound : error.code,
     }),
-    reconnect: REVISION_CODES.has(error.code) || /session/i.test(error.message),
+    reconnect: (REVISION_CODES.has(error.code) || /session/i.test(error.message)) && 'next',
     targetFault: error.code === INTERNAL_ERROR,
   };
 }
@@ -138,7 +141,7 @@ function toSdkFault(error: SdkError, server: string): McpFault {
         targetFault: true,
       };
     case SdkErrorCode.EraNegotiationFailed:
-      return { error: upstream(cut(error.message), { server }), reconnect: true, targetFault: false };
+      return { error: upstream(cut(error.message), { server }), reconnect: 'repeat', targetFault: false };
     default:
       return {
         error: upstream(`The MCP server ${server} answered with something that is not MCP: ${cut(error.message)}`, {
@@ -146,9 +149,18 @@ function toSdkFault(error: SdkError, server: string): McpFault {
           reason: error.code,
         }),
         reconnect: false,
-        targetFault: true,
+        // A result that cannot be read shows that the server is up.
+        targetFault: !isUnreadable(error),
       };
   }
+}
+
+/** Whether the SDK cannot read the result of a request, which has ended. */
+export function isUnreadable(error: unknown): error is SdkError {
+  return (
+    error instanceof SdkError &&
+    (error.code === SdkErrorCode.InvalidResult || error.code === SdkErrorCode.UnsupportedResultType)
+  );
 }
 
 function unauthorized(server: string, status: number): McpFault {
@@ -158,7 +170,7 @@ function unauthorized(server: string, status: number): McpFault {
       details: { server, status, state: 'auth_failed' },
       facts: { reason: 'auth_failed' },
     }),
-    reconnect: status === 401,
+    reconnect: status === 401 && 'repeat',
     targetFault: false,
   };
 }

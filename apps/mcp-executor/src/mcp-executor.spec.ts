@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
@@ -697,14 +700,9 @@ describe('McpExecutor', () => {
       { ok: true, metadata: { mcp_meta: { k: 1 } } },
     ],
     [
-      'with a block that no schema allows',
-      (id, response) => json(response, say(id, { content: [{ type: 'image' }] })),
-      { failure: { code: 'UPSTREAM_ERROR' } },
-    ],
-    [
       'with a member that JSON-RPC does not have',
-      (id, response) => json(response, say(id).replace('{', '{"other":1,')),
-      { failure: { code: 'UPSTREAM_ERROR' } },
+      (id, response) => json(response, say(id).replace('{', '{"other":1,"error":null,')),
+      { ok: true, text: 'hi' },
     ],
     [
       'with an error',
@@ -727,6 +725,237 @@ describe('McpExecutor', () => {
     const { url, port } = await serve(misbehaving((id, response) => (calls.push(id), answer(id, response))));
     expect(await executor({ port }).call({ url }, 'x')).toMatchObject(expected);
     expect(calls).toHaveLength(1);
+  });
+
+  /** Answers the calls of a server of either revision. */
+  const answering = (of: '2025' | '2026', onCall: (id: number, response: ServerResponse) => void) => {
+    if (of === '2025') return misbehaving(onCall);
+    const listener = bothRevisions();
+    return (request: IncomingMessage, response: ServerResponse): void => {
+      if (request.headers['mcp-method'] !== 'tools/call') return listener(request, response);
+      return void bodyOf(request).then((text) => onCall(JSON.parse(text).id, response));
+    };
+  };
+  /** What is sent for a call: JSON or an event stream. */
+  const FORMS = { json: (body: string) => body, 'event-stream': (body: string) => `event: message\ndata: ${body}\n\n` };
+
+  describe.each(['2025', '2026'] as const)('an answer of a server of %s', (of) => {
+    const answered = async (onCall: (id: number, response: ServerResponse) => void) => {
+      const calls: number[] = [];
+      const requests: string[] = [];
+      const listener = answering(of, (id, response) => (calls.push(id), onCall(id, response)));
+      const { url, port } = await serve((request, response) => {
+        requests.push(String(request.method));
+        listener(request, response);
+      });
+      const { call } = executor({ port });
+      const reply = await call({ url }, 'x');
+      return {
+        reply,
+        calls,
+        posts: () => requests.filter((method) => method === 'POST').length,
+        call: () => call({ url }, 'x'),
+      };
+    };
+
+    it.each([202, 203, 299, 400, 403, 404, 405, 409, 410, 422, 429, 500, 502, 503])(
+      'ends the call with HTTP status %i, as JSON and as an event stream',
+      async (status) => {
+        for (const [form, write] of Object.entries(FORMS)) {
+          const type = form === 'json' ? 'application/json' : 'text/event-stream';
+          const refused = await answered((id, response) => {
+            const error = { code: -32_602, message: 'q must be a word' };
+            response
+              .writeHead(status, { 'content-type': type })
+              .end(write(JSON.stringify({ jsonrpc: '2.0', id, error })));
+          });
+          expect(refused.calls, form).toHaveLength(1);
+          expect(refused.reply, form).toMatchObject({
+            ok: false,
+            failure: { code: 'UPSTREAM_ERROR', message: 'q must be a word', retryable: false },
+          });
+          const posts = refused.posts();
+          await refused.call();
+          expect(refused.posts(), form).toBe(posts + 1);
+          const given = await answered((id, response) => {
+            response.writeHead(status, { 'content-type': type }).end(write(say(id)));
+          });
+          expect([given.calls.length, given.reply.ok, given.reply.text], form).toEqual([1, true, 'hi']);
+        }
+      },
+    );
+
+    it.each([
+      [-32_022, 'Unsupported protocol version'],
+      [-32_020, 'Mismatched header'],
+      [-32_001, 'Session not found'],
+    ])('ends the call with the code %i too, and the next call has a new session', async (code, message) => {
+      let isRefused = true;
+      const { reply, calls, call } = await answered((id, response) => {
+        if (!isRefused) return json(response, say(id));
+        isRefused = false;
+        response.writeHead(400, { 'content-type': 'application/json' });
+        return response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }));
+      });
+      expect(reply).toMatchObject({ failure: { code: 'UPSTREAM_ERROR', message } });
+      expect(calls).toHaveLength(1);
+      expect(await call()).toMatchObject({ ok: true });
+      expect(calls).toHaveLength(2);
+    });
+
+    it('is found whatever its media type says', async () => {
+      const { reply, calls } = await answered((id, response) => {
+        response.writeHead(200, { 'content-type': 'text/plain' }).end(say(id));
+      });
+      expect([reply.ok, reply.text, calls.length]).toEqual([true, 'hi', 1]);
+    });
+
+    it('without the id of the call is none', async () => {
+      const { reply } = await answered((id, response) => {
+        const error = { code: -32_602, message: 'of another' };
+        response.writeHead(500).end(JSON.stringify({ jsonrpc: '2.0', id: id + 1, error }));
+      });
+      expect(reply.failure).toMatchObject({ code: 'NETWORK_ERROR', message: expect.stringContaining('HTTP 500') });
+    });
+
+    const hi = { type: 'text', text: 'hi' };
+    const unread = (what: string) => `[The result has parts that cannot be read: ${what}]`;
+    const named = (what: string) => ({ ok: true, output: 'hi', text: `hi\n${unread(what)}` });
+    it.each<[string, unknown, object]>([
+      [
+        'annotations of a block are null',
+        { content: [{ ...hi, annotations: null, _meta: null }] },
+        { ok: true, text: 'hi' },
+      ],
+      [
+        'annotations of a block are of a new kind',
+        { content: [{ ...hi, annotations: { audience: ['agent'] }, _meta: { k: null } }] },
+        { ok: true, content: [{ ...hi, _meta: { k: null } }] },
+      ],
+      ['isError is null', { content: [hi], isError: null }, { ok: true, text: 'hi' }],
+      [
+        'isError is a text',
+        { content: [hi], isError: 'true' },
+        { ok: false, failure: { code: 'TOOL_ERROR', message: 'hi' } },
+      ],
+      ['structuredContent is null', { content: [hi], structuredContent: null }, { ok: true, output: 'hi' }],
+      ['structuredContent is a list', { content: [hi], structuredContent: [1] }, { ok: true, output: [1] }],
+      ['_meta is null', { content: [hi], _meta: null }, { ok: true, text: 'hi' }],
+      ['_meta is a text', { content: [hi], _meta: 'x' }, { ok: true, text: 'hi' }],
+      ['a member is new', { content: [hi], cost: null, resultType: null }, { ok: true, text: 'hi' }],
+      ['content is null', { content: null }, { ok: true, output: null, text: '' }],
+      [
+        'content is null, next to an output',
+        { content: null, structuredContent: { a: 1 } },
+        { ok: true, output: { a: 1 } },
+      ],
+      ['content is missing', {}, { ok: true, output: null }],
+      ['content is one block', { content: hi }, { ok: true, text: 'hi' }],
+      ['content is a text', { content: 'hi' }, { ok: true, text: 'hi' }],
+      ['a block is a text', { content: ['hi'] }, { ok: true, text: 'hi' }],
+      ['a block is null', { content: [null, hi] }, named('a block that is null')],
+      [
+        'a block is of a new type',
+        { content: [{ type: 'video', data: 'AAAA', mimeType: 'video/mp4' }, hi] },
+        named('a block of type video'),
+      ],
+      [
+        'an image has no type',
+        { content: [hi, { type: 'image', data: PIXEL }] },
+        {
+          ...named('a block of type image (mimeType)'),
+          content: [hi, { text: unread('a block of type image (mimeType)') }],
+        },
+      ],
+      [
+        'a resource has null members',
+        { content: [{ type: 'resource', resource: { uri: 'x://r', text: 'r', mimeType: null } }] },
+        { ok: true, content: [{ type: 'resource', resource: { uri: 'x://r', text: 'r' } }] },
+      ],
+      [
+        'nothing is readable',
+        {
+          content: [
+            { type: 'video', data: 'AAAA' },
+            { type: 'text', text: null },
+          ],
+        },
+        {
+          ok: false,
+          failure: {
+            code: 'RESULT_UNREADABLE',
+            message: 'The tool ran; its result cannot be read: a block of type video; a block of type text (text)',
+            retryable: false,
+          },
+        },
+      ],
+      ['content is a number', { content: 7 }, { ok: false, failure: { code: 'RESULT_UNREADABLE' } }],
+      [
+        'an error is of a new type',
+        { content: [{ type: 'fault' }], isError: true },
+        { ok: false, failure: { code: 'TOOL_ERROR', message: unread('a block of type fault') } },
+      ],
+    ])('is read as far as possible where %s', async (_name, result, expected) => {
+      for (const [form, write] of Object.entries(FORMS)) {
+        const { reply, calls } = await answered((id, response) => {
+          response.writeHead(200, { 'content-type': form === 'json' ? 'application/json' : 'text/event-stream' });
+          response.end(write(JSON.stringify({ jsonrpc: '2.0', id, result })));
+        });
+        expect(reply, form).toMatchObject(expected);
+        expect(calls, form).toHaveLength(1);
+      }
+    });
+
+    it('that cannot be read opens no breaker', async () => {
+      const { call, calls } = await answered((id, response) =>
+        json(response, say(id, { content: [{ type: 'video' }] })),
+      );
+      for (let i = 0; i < 8; i += 1) expect(await call()).toMatchObject({ failure: { code: 'RESULT_UNREADABLE' } });
+      expect(calls).toHaveLength(9);
+    });
+  });
+
+  it.each<[string, object, object]>([
+    ['_meta is null', { result: { content: [{ type: 'text', text: 'hi' }], _meta: null } }, { ok: true, text: 'hi' }],
+    ['a result has a null error', { result: { content: [{ type: 'text', text: 'hi' }] }, error: null }, { ok: true }],
+    [
+      'a block is of a new type',
+      { result: { content: [{ type: 'video' }] } },
+      { failure: { code: 'RESULT_UNREADABLE' } },
+    ],
+    [
+      'an error names a session',
+      { error: { code: -32_001, message: 'No such session' } },
+      { failure: { code: 'UPSTREAM_ERROR', message: 'No such session' } },
+    ],
+  ])('an answer of a local process ends its call where %s', async (_name, answer, expected) => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolfleet-stdio-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const log = join(folder, 'calls');
+    const script = `
+      const { appendFileSync } = require('node:fs');
+      const [log, answer] = process.argv.slice(1);
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+        const { id, method } = JSON.parse(line);
+        if (id === undefined) return;
+        const say = (body) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, ...body }) + '\\n');
+        if (method === 'tools/call') {
+          appendFileSync(log, 'call ');
+          say(JSON.parse(answer));
+        } else if (method === 'initialize')
+          say({ result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } } });
+        else say({ error: { code: -32601, message: 'Method not found' } });
+      });`;
+    const options = {
+      command: process.execPath,
+      args: ['-e', script, log, JSON.stringify(answer)],
+      timeout_seconds: 50,
+    };
+    const { call } = executor({ allowStdio: true });
+    expect(await call({ url: '', transport: 'stdio', options }, 'x', {}, { remainingMs: 50_000 })).toMatchObject(
+      expected,
+    );
+    expect(await readFile(log, 'utf8')).toBe('call ');
   });
 
   it('ends its calls when it closes, with their sockets', async () => {

@@ -6,12 +6,10 @@ import {
   ProtocolErrorCode,
   SdkError,
   SdkErrorCode,
-  specTypeSchemas,
+  type CallToolRequest,
   type CallToolRequestOptions,
   type CallToolRequestParams,
-  type CallToolResult,
   type ClientOptions,
-  type InputRequiredResult,
   type PriorDiscovery,
   type RequestOptions,
   type StandardSchemaV1,
@@ -22,14 +20,15 @@ import {
   StdioClientTransport,
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
-import { isJsonObject, ToolError, type PersonInput, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, ToolError, type Json, type JsonObject, type PersonInput } from '@toolfleet/contracts';
 import type { McpRevision } from '@toolfleet/contracts/tool-definition';
-import { egressFetch, type EgressClient } from '@toolfleet/egress';
+import { egressFetch, type EgressClient, type EgressResponse } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { UserCredentials } from '@toolfleet/service/executor';
 import { Exchange } from './exchange.js';
-import { isPlainResult, ScopedHttpTransport, type PostMessage } from './http-transport.js';
+import { readRequestId, RepairingReadBuffer, toReadable } from './foreign-answer.js';
+import { ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
@@ -74,38 +73,34 @@ const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** In the same folder as this file, both in the source and in the build. */
 const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url));
 
-/** The SDK's schema of results, which plain ones match as they are. */
-const TOOL_RESULT: StandardSchemaV1<unknown, CallToolResult> = {
-  '~standard': {
-    ...specTypeSchemas.CallToolResult['~standard'],
-    validate: (value) =>
-      isPlainResult(value)
-        ? { value: value as CallToolResult }
-        : specTypeSchemas.CallToolResult['~standard'].validate(value),
-  },
-};
-
-/** Any object. */
-const ANY_RESULT: StandardSchemaV1<unknown, object> = {
+/** Any object: `toExecResponse` and `followTask` read what they need of it. */
+const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
   '~standard': {
     version: 1,
     vendor: 'toolfleet',
     validate: (value) =>
-      isJsonObject(value as never) ? { value: value as object } : { issues: [{ message: 'must be an object' }] },
+      isJsonObject(value as Json) ? { value: value as JsonObject } : { issues: [{ message: 'must be an object' }] },
   },
 };
-/** Prefix of methods on their way through the SDK. */
+/** Prefix of methods on their way through the SDK, which applies its schemas and rules by method. */
 const UNGATED = 'toolfleet/';
 
 /** One connection to one server with one credential. */
 export class McpSession {
+  /** The client with results as they arrive: the SDK's schema refuses all of a result of which it refuses one member. */
+  private readonly toolClient: Client;
+
   private constructor(
     readonly client: Client,
     readonly target: McpTarget,
     private readonly connection: WatchedConnection,
     /** Where questions go that come on the stream of the session. */
     private readonly asking: { exchange: Exchange | undefined },
-  ) {}
+  ) {
+    const request = (call: CallToolRequest, options?: RequestOptions) =>
+      client.request({ ...call, method: UNGATED + call.method }, ANY_RESULT, options);
+    this.toolClient = Object.create(client, { request: { value: request } });
+  }
 
   /**
    * Connects. Without a round trip when the server's protocol revision is known from an earlier session; otherwise with
@@ -177,29 +172,25 @@ export class McpSession {
   /**
    * Calls a tool. A server with tasks may answer with one (`readTask`).
    * @param input what the caller can be asked for, and its answers, for servers of 2026-07-28
+   * @returns the result as it arrived, for `toExecResponse`, or what the server asks for
    * @throws whatever the SDK, the egress guard or the network throws
    */
-  callTool(
-    params: CallToolRequestParams,
-    options: CallToolRequestOptions,
-    input?: PersonInput,
-  ): Promise<CallToolResult | InputRequiredResult> {
-    if (this.client.getProtocolEra() === 'modern') {
-      const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
-      if (!input && !extensions) return this.client.callTool(params, options);
-      // With a definition, the SDK does not apply the listed output schema, which a request for input does not match.
-      const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
-      const asking = withInput(params, input ?? { capabilities: {} }, extensions);
-      return this.client.callTool(asking, { ...options, toolDefinition, allowInputRequired: true });
-    }
-    return this.client.request({ method: 'tools/call', params }, TOOL_RESULT, options);
+  callTool(params: CallToolRequestParams, options: CallToolRequestOptions, input?: PersonInput): Promise<object> {
+    if (this.client.getProtocolEra() !== 'modern')
+      return this.client.request({ method: 'tools/call', params }, ANY_RESULT, options);
+    const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
+    // With a definition, the SDK neither applies the listed output schema nor repeats a call whose headers the server refused.
+    const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
+    if (!input && !extensions) return this.toolClient.callTool(params, { ...options, toolDefinition });
+    const asking = withInput(params, input ?? { capabilities: {} }, extensions);
+    return this.toolClient.callTool(asking, { ...options, toolDefinition, allowInputRequired: true });
   }
 
   /** Sends a request about a task of the server. @throws whatever the SDK, the egress guard or the network throws */
   async requestTask(method: TaskMethod, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
     const _meta = { [CLIENT_CAPABILITIES_META_KEY]: { extensions: { [TASKS_EXTENSION]: {} } } };
     const request = { method: UNGATED + method, params: { ...params, _meta } };
-    return (await this.client.request(request, ANY_RESULT, options)) as JsonObject;
+    return this.client.request(request, ANY_RESULT, options);
   }
 
   private get offersTasks(): boolean {
@@ -253,11 +244,18 @@ function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
       if (exchange) exchange.streamError = error;
     };
   };
-  const send = egressFetch(deps.egress, () => ({
+  const readable = (init: RequestInit) => (response: EgressResponse) => {
+    const exchange = Exchange.active;
+    if (exchange && response.status === 404 && new Headers(init.headers).has('mcp-session-id'))
+      exchange.isSessionLost = true;
+    return toReadable(response, () => readRequestId(init.body));
+  };
+  const send = egressFetch(deps.egress, (_url, init) => ({
     // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
     timeouts: { headersMs: null, bodyIdleMs: null, totalMs: MAX_EXCHANGE_MS },
     maxBytes: Exchange.active?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
     onBodyError: noteStreamError(),
+    onResponse: readable(init),
   }));
   const openStream = egressFetch(deps.streamEgress ?? deps.egress, () => ({
     timeouts: { headersMs: CONNECT_TIMEOUT_MS, bodyIdleMs: null, totalMs: null },
@@ -279,7 +277,11 @@ function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransp
       message: `The MCP server ${target.server} is a local process; local processes run in local mode only`,
     });
   }
-  return new StdioClientTransport(guardedCommand(target.stdio, (value) => deps.expand(value, target.registration)));
+  const command = guardedCommand(target.stdio, (value) => deps.expand(value, target.registration));
+  const transport = new StdioClientTransport(command);
+  // The SDK drops a message that it refuses, and its request would wait until its time-out.
+  Reflect.set(transport, '_readBuffer', new RepairingReadBuffer());
+  return transport;
 }
 
 /**
@@ -350,8 +352,10 @@ function relayQuestions(
   });
 }
 
-/** Members that 2026-07-28 requires of results. The SDK rejects results that lack them. */
+/** Members that 2026-07-28 requires of results. The SDK rejects results that lack them, or in which they are null. */
 const OMITTED = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+
+const RESULT_TYPES: ReadonlySet<unknown> = new Set(['complete', 'input_required', 'task']);
 
 /**
  * Adds to results what servers written for earlier revisions omit, with the meaning that earlier revisions give to its absence: the
@@ -359,8 +363,11 @@ const OMITTED = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
  */
 function fillOmitted(transport: Transport, client: Client): void {
   intercept(transport, 'onmessage', (message) => {
-    if ('result' in message && client.getProtocolEra() !== 'legacy')
-      message.result = asInputRequired({ ...OMITTED, ...message.result });
+    if (!('result' in message) || client.getProtocolEra() === 'legacy') return;
+    const given = Object.fromEntries(Object.entries(message.result).filter(([, value]) => value !== null));
+    // A result of a new type is read as far as it has the content of a result.
+    if (given['content'] !== undefined && !RESULT_TYPES.has(given['resultType'])) delete given['resultType'];
+    message.result = asInputRequired({ ...OMITTED, ...given });
   });
 }
 

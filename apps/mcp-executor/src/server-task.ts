@@ -2,7 +2,7 @@
  * Tasks of servers of 2026-07-28 (extension `io.modelcontextprotocol/tasks`): a server may answer a call with a task, which is polled to
  * its end.
  */
-import { ProtocolError, type CallToolResult } from '@modelcontextprotocol/client';
+import { ProtocolError } from '@modelcontextprotocol/client';
 import {
   isJsonObject,
   isToolError,
@@ -200,8 +200,8 @@ function toEnd(
     const error = new ProtocolError(typeof code === 'number' ? code : -32_603, String(message ?? 'The task failed'));
     return failedResponse(classifyMcpError(error, server).error);
   }
-  if (!Array.isArray(result['content'])) return failedResponse(fault('ended its task without a result', server));
-  return toExecResponse(result as unknown as CallToolResult, authority);
+  if (Object.keys(result).length === 0) return failedResponse(fault('ended its task without a result', server));
+  return toExecResponse(result, authority);
 }
 
 const fault = (what: string, server: string): ToolError =>

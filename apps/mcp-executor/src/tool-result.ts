@@ -1,4 +1,4 @@
-import type { CallToolResult } from '@modelcontextprotocol/client';
+import { specTypeSchemas } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
@@ -11,25 +11,51 @@ export const MAX_TEXT = 6_000;
 const EXPIRED_TOKEN =
   /\b(?:invalid_token|token (?:has |is )?expired|expired (?:access )?token|unauthorized|401 unauthorized)\b/i;
 
+/** Blocks of content that clients of MCP know, by type. */
+const BLOCK_SCHEMAS = new Map<unknown, (typeof specTypeSchemas)[BlockSchema]>([
+  ['text', specTypeSchemas.TextContent],
+  ['image', specTypeSchemas.ImageContent],
+  ['audio', specTypeSchemas.AudioContent],
+  ['resource_link', specTypeSchemas.ResourceLink],
+  ['resource', specTypeSchemas.EmbeddedResource],
+]);
+type BlockSchema = 'TextContent' | 'ImageContent' | 'AudioContent' | 'ResourceLink' | 'EmbeddedResource';
+/** Maximum number of unreadable parts that are named, and maximum length of a name. */
+const MAX_NAMED = 5;
+const MAX_NAME = 100;
+
 /**
- * A tool result as the outcome of an attempt, without loss: `structuredContent` becomes the output, and unless the content is
- * a single plain text block, all blocks stay in `content` in their order.
+ * A tool result as the outcome of an attempt: `structuredContent` becomes the output, and unless the content is a single plain text block,
+ * all blocks stay in `content` in their order. The result is read as it arrived, because the tool has run: what can be read is
+ * delivered, a member that is null counts as absent, and other parts are named in a line of text.
  * @param authority of the server in addresses of the fleet
  */
-export function toExecResponse(result: CallToolResult, authority?: string): ExecResponse {
-  if (isNestedTooDeep(result as unknown as Json)) {
+export function toExecResponse(result: JsonObject, authority?: string): ExecResponse {
+  if (isNestedTooDeep(result)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
     return failedResponse(new ToolError('RESULT_TOO_LARGE', { message }));
   }
-  const blocks = ((result.content ?? []) as unknown as ContentBlock[]).map((block) => toFleetBlock(block, authority));
-  const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text'] ?? ''));
+  const { read, unread } = readContent(result['content']);
+  const structured = result['structuredContent'] ?? undefined;
+  const isError = result['isError'] === true || result['isError'] === 'true';
+  const more = unread.length > MAX_NAMED ? [`${unread.length - MAX_NAMED} more`] : [];
+  const names = [...unread.slice(0, MAX_NAMED), ...more].join('; ');
+  if (unread.length > 0 && read.length === 0 && structured === undefined && !isError)
+    return failedResponse(unreadableResult(names));
+  const blocks = read.map((block) => toFleetBlock(block, authority));
+  const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text']));
+  const output = structured ?? readOutput(texts.join('\n'), texts.length);
+  if (unread.length > 0) {
+    const text = `[The result has parts that cannot be read: ${names}]`;
+    blocks.push({ type: 'text', text });
+    texts.push(text);
+  }
   const joined = texts.join('\n');
-  const structured = result.structuredContent as Json | undefined;
   const plain = blocks.every((block) => block['type'] === 'text' && Object.keys(block).length <= 2);
-  const meta = ownMeta(result._meta);
+  const meta = ownMeta(result['_meta']);
   const response: ExecResponse = {
-    ok: result.isError !== true,
-    output: structured === undefined ? readOutput(joined, texts.length) : structured,
+    ok: !isError,
+    output,
     text: joined.slice(0, MAX_TEXT),
     metadata: meta ? { mcp_meta: meta } : {},
     // One plain text block repeats `text` and `output`, unless the text was cut.
@@ -40,6 +66,51 @@ export function toExecResponse(result: CallToolResult, authority?: string): Exec
     response.failure = toFailure(new ToolError('TOOL_ERROR', { message }));
   }
   return response;
+}
+
+/** The failure of a tool that ran, of whose result nothing can be read. It must not invite to a repetition. */
+export function unreadableResult(what: string): ToolError {
+  return new ToolError('RESULT_UNREADABLE', { message: `The tool ran; its result cannot be read: ${what}` });
+}
+
+/** The blocks of a content that can be read, and names of the other parts. */
+function readContent(content: Json | undefined): { read: ContentBlock[]; unread: string[] } {
+  const read: ContentBlock[] = [];
+  const unread: string[] = [];
+  for (const part of Array.isArray(content) ? content : [content ?? []].flat()) {
+    const block = typeof part === 'string' ? { type: 'text', text: part } : part;
+    const found = isJsonObject(block) ? readBlock(block) : `a block that is ${JSON.stringify(block)}`;
+    if (typeof found === 'string') unread.push(found.replaceAll(/\s+/g, ' ').slice(0, MAX_NAME));
+    else read.push(found);
+  }
+  return { read, unread };
+}
+
+/** A block without members that no client could read; its name if it is unreadable without them. */
+function readBlock(block: JsonObject): ContentBlock | string {
+  if (isPlainText(block)) return block;
+  const name = `a block of type ${String(block['type'])}`;
+  const schema = BLOCK_SCHEMAS.get(block['type'])?.['~standard'];
+  if (!schema) return name;
+  const first = schema.validate(block);
+  if (!first.issues) return first.value as ContentBlock;
+  const given = withoutNulls(block);
+  const second = schema.validate(given);
+  if (!second.issues) return second.value as ContentBlock;
+  const wrong = new Set(second.issues.map(({ path }) => path?.[0]));
+  const third = schema.validate(Object.fromEntries(Object.entries(given).filter(([member]) => !wrong.has(member))));
+  return third.issues ? `${name} (${[...wrong].join(', ')})` : (third.value as ContentBlock);
+}
+
+const isPlainText = (block: JsonObject): boolean =>
+  block['type'] === 'text' && typeof block['text'] === 'string' && Object.keys(block).length === 2;
+
+/** An object without members that are null, except those of its metadata, which are the server's own. */
+function withoutNulls(value: JsonObject): JsonObject {
+  const given = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(
+    given.map(([name, member]) => [name, isJsonObject(member) && name !== '_meta' ? withoutNulls(member) : member]),
+  );
 }
 
 /** Whether a failed result reports that the fleet's credential has expired. */

@@ -320,6 +320,12 @@ export const CATALOGUE = {
     { ...NEVER, charge: 'nothing' },
   ),
   TOOL_ERROR: execution('execution_error', false, 'Read the message and correct the request.'),
+  RESULT_UNREADABLE: execution(
+    'execution_error',
+    false,
+    'The tool ran; a further call would have its effect again. Ask the operator of its server about the result.',
+    NEVER,
+  ),
   RESULT_WITHHELD: execution(
     'execution_error',
     false,

@@ -1,0 +1,194 @@
+/**
+ * Answers of servers on their way to the SDK. It refuses a whole message of which its schemas refuse one member, and takes no body of an HTTP
+ * error for an answer; the request would end without its answer, after a tool may have run. What is read here is what this executor needs.
+ */
+import {
+  ReadBuffer,
+  type JSONRPCErrorResponse,
+  type JSONRPCResultResponse,
+  type RequestId,
+} from '@modelcontextprotocol/client';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { EgressResponse, FetchedResponse } from '@toolfleet/egress';
+
+type Answer = JSONRPCResultResponse | JSONRPCErrorResponse;
+
+/**
+ * The answer in a message: its result as an object, or its error with a code and a message. Members that JSON-RPC does not have are left out,
+ * and a null counts as absent.
+ * @param id of the request; without it any answer is read
+ * @returns undefined for other messages, and for answers to other requests
+ */
+export function readAnswer(message: Json, id?: RequestId): Answer | undefined {
+  if (!isJsonObject(message) || 'method' in message || !('result' in message || 'error' in message)) return undefined;
+  const { id: own, result = null, error = null } = message;
+  if (id === undefined ? typeof own !== 'string' && typeof own !== 'number' : String(own) !== String(id))
+    return undefined;
+  const head = { jsonrpc: '2.0', id: id ?? (own as RequestId) } as const;
+  if (error !== null) return { ...head, error: readError(error) };
+  // What a tool returned without the members of a result is its content.
+  if (!isJsonObject(result)) return { ...head, result: { content: result } };
+  const { _meta, ...rest } = result;
+  return { ...head, result: _meta === undefined || isJsonObject(_meta) ? result : rest };
+}
+
+/** Servers may define codes of errors from here on (JSON-RPC 2.0, section 5.1). */
+const SERVER_ERROR = -32_000;
+
+function readError(error: Json): JSONRPCErrorResponse['error'] {
+  const { code, message, data } = isJsonObject(error) ? error : ({ message: error } satisfies JsonObject);
+  return {
+    code: Number.isSafeInteger(code) ? (code as number) : SERVER_ERROR,
+    message: typeof message === 'string' ? message : JSON.stringify(error),
+    data,
+  };
+}
+
+/** The id of the request in a body that the SDK sends; undefined for notifications. */
+export function readRequestId(body: unknown): RequestId | undefined {
+  const message = typeof body === 'string' ? parse(body) : null;
+  return isJsonObject(message) && 'method' in message ? (message['id'] as RequestId | undefined) : undefined;
+}
+
+/** Media type of a response, in lower case and without parameters. */
+export function mediaType({ headers }: Pick<EgressResponse, 'headers'>): string | undefined {
+  const type = headers['content-type'];
+  return typeof type === 'string' ? type.split(';', 1)[0]?.trim().toLowerCase() : undefined;
+}
+
+/**
+ * A response as the SDK can read it. An answer to the request ends the request, whatever its HTTP status and media type are. Exceptions are
+ * 401 and 403 with a challenge: the server has not applied such a request (RFC 9110, section 15.5.2).
+ * @param readId the id of the request; undefined for notifications
+ */
+export async function toReadable(
+  response: EgressResponse,
+  readId: () => RequestId | undefined,
+): Promise<FetchedResponse> {
+  const { status, headers, body } = response;
+  if (status >= 200 && status < 300 && status !== 202) {
+    const type = mediaType(response);
+    if (type === 'text/event-stream') return { ...response, body: repairedStream(body) };
+    if (type === 'application/json') return { ...response, body: bodyOf(repaired(await body.bytes(), WHOLE)) };
+  }
+  const id = status === 401 || 'www-authenticate' in headers ? undefined : readId();
+  if (id === undefined) return response;
+  const text = await body.text().catch(() => '');
+  const answer = findAnswer(text, id);
+  if (!answer) return { ...response, body: bodyOf(Buffer.from(text)) };
+  const asJson = { ...headers, 'content-type': 'application/json' };
+  return { ...response, status: 200, headers: asJson, body: bodyOf(Buffer.from(JSON.stringify(answer))) };
+}
+
+type Body = FetchedResponse['body'];
+
+const bodyOf = (bytes: Uint8Array): Body => ({
+  cancel: () => undefined,
+  async *[Symbol.asyncIterator]() {
+    yield bytes;
+  },
+});
+
+const repairedStream = (body: Body): Body => ({
+  cancel: () => body.cancel(),
+  [Symbol.asyncIterator]() {
+    const chunks = body[Symbol.asyncIterator]();
+    const lines = new LineRepair();
+    // Not a generator: it would add promises to each chunk of each call.
+    return {
+      async next(): Promise<IteratorResult<Uint8Array>> {
+        for (;;) {
+          const { done, value } = await chunks.next();
+          const complete = done ? lines.end() : lines.push(value);
+          if (complete) return { done: false, value: complete };
+          if (done) return { done, value: undefined };
+        }
+      },
+    };
+  },
+});
+
+/** A message in a text: all of it, or a line of a local process or of the data of an event. */
+const WHOLE = /^()([^]+)$/g;
+const LINE = /^(data: ?)?([^\r\n]+)/gm;
+
+/** The answer to a request in the text of a response: JSON, a batch of it, or events. */
+function findAnswer(text: string, id: RequestId): Answer | undefined {
+  for (const json of [text, ...Array.from(text.matchAll(LINE), ([, , line = '']) => line)]) {
+    const value = parse(json);
+    for (const message of Array.isArray(value) ? value : [value]) {
+      const answer = readAnswer(message, id);
+      if (answer) return answer;
+    }
+  }
+  return undefined;
+}
+
+/** What `readAnswer` may have to mend. Looked for in the text, so that an answer without it is parsed once, by the SDK. */
+const SUSPECT = /"(?:_meta|error|result|message)"\s*:\s*null|"_meta"\s*:\s*[^\s{]/;
+
+/** A text with all answers in it as `readAnswer` reads them. */
+function repaired(bytes: Buffer, pattern: RegExp): Buffer {
+  if (!(bytes.includes('null') || bytes.includes('"_meta"')) || !SUSPECT.test(bytes.toString('latin1'))) return bytes;
+  const mended = bytes.toString().replaceAll(pattern, (whole: string, prefix = '', json: string) => {
+    const value = parse(json);
+    if (value === null || typeof value !== 'object') return whole;
+    const mend = (message: Json): Json => (readAnswer(message) as Json | undefined) ?? message;
+    return prefix + JSON.stringify(Array.isArray(value) ? value.map(mend) : mend(value));
+  });
+  return Buffer.from(mended);
+}
+
+/** The value of a JSON text; null if it is none. */
+function parse(json: string): Json {
+  try {
+    return JSON.parse(json) as Json;
+  } catch {
+    return null;
+  }
+}
+
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+/** Bytes of a line that are held back; a longer line is passed on unread. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+
+/** Mends answers in lines that arrive in chunks. Lines are passed on as soon as they are complete. */
+class LineRepair {
+  #held: Uint8Array[] = [];
+  #size = 0;
+
+  /** Adds a chunk. @returns the lines that it completes, if any */
+  push(chunk: Uint8Array): Buffer | undefined {
+    const end = Math.max(chunk.lastIndexOf(LINE_FEED), chunk.lastIndexOf(CARRIAGE_RETURN)) + 1;
+    this.#hold(chunk.subarray(0, end || chunk.length));
+    if (end === 0 && this.#size <= MAX_LINE_BYTES) return undefined;
+    const lines = this.end();
+    if (end > 0 && end < chunk.length) this.#hold(chunk.subarray(end));
+    return lines;
+  }
+
+  /** The rest: a line without an end. */
+  end(): Buffer | undefined {
+    if (this.#size === 0) return undefined;
+    const rest = Buffer.concat(this.#held, this.#size);
+    this.#held = [];
+    this.#size = 0;
+    return repaired(rest, LINE);
+  }
+
+  #hold(chunk: Uint8Array): void {
+    this.#held.push(chunk);
+    this.#size += chunk.length;
+  }
+}
+
+/** Output of a local process, with mended answers. */
+export class RepairingReadBuffer extends ReadBuffer {
+  readonly #lines = new LineRepair();
+
+  override append(chunk: Buffer): void {
+    const complete = this.#lines.push(chunk);
+    if (complete) super.append(complete);
+  }
+}

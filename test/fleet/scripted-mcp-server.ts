@@ -1,0 +1,93 @@
+/**
+ * MCP servers of 2025-11-25 whose answers to calls are scripted: also those that no SDK would send. All are at one origin, and what reached
+ * them is counted.
+ */
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
+
+/** An answer to a call: its JSON-RPC message without the id, which is that of the call. */
+export interface ScriptedAnswer {
+  status?: number;
+  type?: string;
+  /** Annotations of the tool. */
+  annotations?: object;
+  body: object;
+}
+
+export interface ScriptedMcpServer {
+  readonly origin: string;
+  /** Requests by server and method, as `/path method`, and calls, as `/path tool`. */
+  readonly seen: ReadonlyMap<string, number>;
+  /** Ends all sessions. */
+  forget(): void;
+  stop(): Promise<void>;
+}
+
+const JSON_TYPE = 'application/json';
+
+/**
+ * Starts servers on a free loopback port.
+ * @param tools of each path, with the answers to their calls. An `initialize` with `_meta` is refused, as the project's example server does
+ */
+export async function startScriptedMcpServer(
+  tools: Readonly<Record<string, Readonly<Record<string, ScriptedAnswer>>>>,
+): Promise<ScriptedMcpServer> {
+  const seen = new Map<string, number>();
+  let generation = 1;
+  const answer = (path: string, session: string | undefined, response: ServerResponse, body: Request): void => {
+    const { id, method, params = {} } = body;
+    const count = (what: string) => seen.set(`${path} ${what}`, (seen.get(`${path} ${what}`) ?? 0) + 1);
+    count(method);
+    const say = (more: object, status = 200, type = JSON_TYPE) => {
+      const json = JSON.stringify({ jsonrpc: '2.0', id, ...more });
+      const isStream = type === 'text/event-stream';
+      response.writeHead(status, { 'content-type': type, 'mcp-session-id': `session-${generation}` });
+      response.end(isStream ? `event: message\ndata: ${json}\n\n` : json);
+    };
+    if (method === 'server/discover') return say({ error: { code: -32_601, message: 'Method not found' } });
+    if (method === 'initialize') {
+      if (params._meta !== undefined)
+        return say({ error: { code: -32_020, message: 'Missing MCP-Protocol-Version header' } }, 400);
+      const serverInfo = { name: 'scripted', version: '1' };
+      return say({ result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo } });
+    }
+    if (session !== `session-${generation}`) return void response.writeHead(404).end();
+    if (id === undefined) return void response.writeHead(202).end();
+    if (method === 'tools/list') {
+      const listed = Object.entries(tools[path] ?? {}).map(([name, { annotations }]) => ({
+        name,
+        description: 'Is scripted.',
+        inputSchema: { type: 'object' },
+        annotations,
+      }));
+      return say({ result: { tools: listed } });
+    }
+    count(String(params.name));
+    const scripted = tools[path]?.[String(params.name)];
+    return scripted && say(scripted.body, scripted.status, scripted.type);
+  };
+  const server = createServer((request, response) => {
+    if (request.method !== 'POST') return void response.writeHead(405).end();
+    const session = request.headers['mcp-session-id'];
+    return void readText(request).then((text) =>
+      answer(String(request.url), String(session), response, JSON.parse(text) as Request),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    forget: () => void (generation += 1),
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+interface Request {
+  id?: number;
+  method: string;
+  params?: { name?: string; _meta?: object };
+}

@@ -18,7 +18,7 @@ export const VARIANTS = {
   'prod-keda-redis': {
     overlay: 'prod',
     instead: { keda: 'keda-redis' },
-    also: ['gvisor', 'stores-ca', 'result-volume', 'redis-sentinel'],
+    also: ['oidc-client-secret', 'gvisor', 'stores-ca', 'result-volume', 'redis-sentinel'],
   },
 };
 

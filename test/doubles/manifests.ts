@@ -1,6 +1,6 @@
 /**
  * The production manifests without kustomize: its plain files, with what kustomize would make of the components (patches that add
- * to lists, replacements from settings.yaml), labels, digests and ConfigMaps. `npm run check:deploy` renders the same by kustomize.
+ * to lists, replacements from settings.yaml), labels, digests and ConfigMaps. test/deploy-steps.spec.ts renders the same by kustomize.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

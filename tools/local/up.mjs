@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { readDotEnv } from './configuration.mjs';
 import { onInterrupt } from './child-process.mjs';
 import { RunningFleetError, startFleet } from './fleet.mjs';
+import { shellFile } from './shell-file.mjs';
 import { complain, say, step } from './steps.mjs';
 
 // Secrets, logs and the data of brokers and services are for this user only.
@@ -53,7 +54,7 @@ try {
       stop(error.exitCode);
     },
   });
-  writeEnvironment(fleet);
+  writeFileSync(environmentFile, shellFile(environmentFile, fleet), { mode: 0o600 });
   const tookMs = Date.now() - startedAt;
   process.stdout.write(
     `\ntoolfleet is ready (${(tookMs / 1000).toFixed(1)} s). Stop it with Ctrl-C.\n${screen(fleet)}`,
@@ -67,22 +68,6 @@ try {
   if (!stopping) fail(error.message, error.exitCode);
 }
 
-/** Addresses, key and commands for the shell of a user. */
-function writeEnvironment({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl }) {
-  const variables = { TOOLFLEET_URL: url, TOOLFLEET_API_KEY: key, NATS_URL: natsUrl, REDIS_URL: redisUrl };
-  const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'`);
-  const text = `# Addresses and key of the running fleet: . ${environmentFile}
-${lines.join('\n')}
-# tool <name> <arguments as JSON>: calls a tool
-tool() {
-  curl -s "$TOOLFLEET_URL/api/v1/tools/$1/execute" -H "Authorization: Bearer $TOOLFLEET_API_KEY" \\
-    -H 'Content-Type: application/json' -d "{\\"arguments\\": $2}"
-  echo
-}
-`;
-  writeFileSync(environmentFile, text, { mode: 0o600 });
-}
-
 function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, services }) {
   const config = process.env.TOOLFLEET_CONFIG ?? join(stateDir, 'fleet.yaml');
   const metrics = services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`);
@@ -90,7 +75,7 @@ function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, ser
   Console    ${url}/console
   API key    KEY=${key}
   HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
-  NATS       NATS_URL=${natsUrl}        Redis  ${redisUrl}
+  NATS       ${natsUrl}        Redis  ${redisUrl}
   Files      ${config}  .env  ${join(stateDir, 'logs')}
   Metrics    ${metrics.join('\n             ')}
 

@@ -26,6 +26,7 @@ describe('API keys', () => {
       tools: ['web_*'],
       via: 'api_key',
       keyId: key.id,
+      root: { tenantId: 'acme', userId: 'u1', kind: 'operator' },
       tier: 'pro',
     });
   });
@@ -178,6 +179,46 @@ describe('the role operator', () => {
     const { store, clock } = setUp();
     const local = new ApiKeys(store, { ...SETTINGS, localTenant: true }, clock);
     await expect(local.issue({ tenantId: 'local', client: 'a' }, 'root')).resolves.toBeDefined();
+  });
+});
+
+describe('a key of an earlier release', () => {
+  const older = (id: string, more: Partial<ApiKeyRecord>): ApiKeyRecord => ({
+    ...{ id, secretHash: '', tenantId: 'acme', userId: id, client: id, roles: [], tools: ['*'] },
+    ...{ createdAt: 1, createdBy: 'root', ...more },
+  });
+  const stored = async () => {
+    const { keys, store, clock } = setUp();
+    for (const key of [
+      older('ops', { tenantId: 'operator', roles: ['operator'], parentId: 'operator' }),
+      older('boss', { parentId: 'ops', createdBy: 'ops' }),
+      older('first', { parentId: 'operator', createdBy: 'operator' }),
+      older('nell', { parentId: 'boss', createdBy: 'boss' }),
+      older('pat', { parentId: 'nell', createdBy: 'nell' }),
+      older('signed', { createdBy: 'alice' }),
+    ])
+      expect(await store.create(key, clock.now())).toBe('created');
+    return { store, keys, who: async (id: string) => (await keys.personOf(id, 'acme'))?.userId };
+  };
+
+  it('counts as the person at the beginning of its parents, or as its maker', async () => {
+    const { keys, who } = await stored();
+    expect(await Promise.all(['boss', 'first', 'nell', 'pat'].map(who))).toEqual(['boss', 'first', 'boss', 'boss']);
+    expect(await keys.personOf('signed', 'acme')).toEqual({ tenantId: 'acme', userId: 'alice', kind: 'creator' });
+    expect(await keys.personOf('ops', 'operator')).toMatchObject({ userId: 'ops', kind: 'operator' });
+    expect(await who('unknown')).toBeUndefined();
+  });
+
+  it('does so when its parents are revoked or erased, and as its maker where they went before', async () => {
+    const { keys, store, who } = await stored();
+    await keys.revoke('boss');
+    await keys.erase(['nell']);
+    await keys.erase(['boss']);
+    expect([await who('nell'), await who('pat')]).toEqual([undefined, 'boss']);
+    await store.erase('ops');
+    await store.create(older('lost', { createdBy: 'boss' }), 1);
+    await store.change(older('lost', { createdBy: 'boss', parentId: 'ops' }));
+    expect(await keys.personOf('lost', 'acme')).toEqual({ tenantId: 'acme', userId: 'boss', kind: 'creator' });
   });
 });
 

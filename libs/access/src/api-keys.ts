@@ -5,6 +5,7 @@ import {
   type McpMode,
   OPERATOR_ROLE,
   OPERATOR_TENANT,
+  type Person,
   type Principal,
   TENANT_ID_PATTERN,
   ToolError,
@@ -13,7 +14,7 @@ import { parseToolsetRef, type ToolsetRef } from '@toolfleet/contracts/toolset';
 import type { Clock } from '@toolfleet/resilience';
 import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
-import { effectiveRoles } from './roles.js';
+import { effectiveRoles, OPERATOR_KEY_ID } from './roles.js';
 import { unauthenticated } from './credential.js';
 
 /** One API key as stored: never the secret, only its HMAC. */
@@ -39,6 +40,8 @@ export interface ApiKeyRecord {
   mcpMode?: McpMode;
   /** Id of the key that made it; absent if none did. It has no right that its parent lacked (key-rights.ts). */
   parentId?: string;
+  /** The person at the beginning of its chain of makers. `ApiKeys` finds it for keys of earlier releases, which have none. */
+  root?: Person;
   createdAt: EpochMs;
   /** User that made it. */
   createdBy: string;
@@ -99,6 +102,8 @@ export interface KeySpec {
   mcpMode?: McpMode;
   expiresAt?: EpochMs;
   parentId?: string;
+  /** Default: the user of the key, for whom an operator vouches. */
+  root?: Person;
 }
 
 /** A key as shown to administrators: no secret, no hash. */
@@ -177,6 +182,7 @@ export class ApiKeys {
         tier: spec.tier,
         mcpMode: spec.mcpMode,
         parentId: spec.parentId,
+        root: spec.root ?? { tenantId: spec.tenantId, userId: spec.userId ?? spec.client, kind: 'operator' },
         createdAt: now,
         createdBy,
         expiresAt: spec.expiresAt,
@@ -223,6 +229,7 @@ export class ApiKeys {
         toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
         via: 'api_key',
         keyId: record.id,
+        root: await this.#rootOf(record),
         tier: record.tier,
         mcpMode: record.mcpMode,
         expiresAt: record.expiresAt,
@@ -238,6 +245,27 @@ export class ApiKeys {
   async isLive(id: string, tenantId: string): Promise<boolean> {
     const record = await this.find(id);
     return record?.tenantId === tenantId && isLive(record, this.clock.now());
+  }
+
+  /**
+   * The person that a key counts as; undefined if there is no such key of the tenant.
+   * @throws ToolError SERVICE_UNAVAILABLE when the store is unavailable
+   */
+  async personOf(id: string, tenantId: string): Promise<Person | undefined> {
+    const record = await this.find(id);
+    return record?.tenantId === tenantId ? this.#rootOf(record) : undefined;
+  }
+
+  /**
+   * The person at the beginning of a chain of keys. A key of an earlier release has that of its parent, or is of its own user if an operator
+   * made it. Where the parent is gone or there was none, it counts as the user that made it.
+   */
+  async #rootOf({ tenantId, userId, root, parentId, createdBy }: ApiKeyRecord): Promise<Person> {
+    if (root) return root;
+    const parent = parentId === undefined ? null : await this.find(parentId);
+    const isByOperator = parent && effectiveRoles(parent.tenantId, parent.roles).includes(OPERATOR_ROLE);
+    if (isByOperator || parentId === OPERATOR_KEY_ID) return { tenantId, userId, kind: 'operator' };
+    return parent ? this.#rootOf(parent) : { tenantId, userId: createdBy, kind: 'creator' };
   }
 
   /** Keys of a tenant, or of all tenants, without secrets. */
@@ -294,6 +322,10 @@ export class ApiKeys {
 
   /** Deletes keys and what is known of them; they stop working as revoked keys do. Returns how many there were. */
   async erase(ids: readonly string[]): Promise<number> {
+    // Without its parent, the root of a key of an earlier release is not found any more.
+    for (const key of await this.store.list())
+      if (!key.root && ids.includes(key.parentId ?? ''))
+        await this.store.change({ ...key, root: await this.#rootOf(key) });
     const erased = await Promise.all(ids.map((id) => this.store.erase(id)));
     return erased.filter(Boolean).length;
   }

@@ -46,6 +46,7 @@ export const LOCAL_OPERATOR: Principal = {
   tools: ['*'],
   projects: ['*'],
   via: 'local',
+  root: { tenantId: LOCAL_TENANT, userId: 'dev', kind: 'operator' },
 };
 
 const MIN_DEV_KEY_LENGTH = 16;

@@ -19,6 +19,7 @@ const maker: Required<Omit<Principal, `parent${string}` | 'authenticated'>> = {
   via: 'api_key',
   sessionId: 's1',
   keyId: 'maker',
+  root: { tenantId: 'acme', userId: 'zoe', kind: 'sign_in' },
   expiresAt: END,
   [PRESENTED_TOKEN]: 'a token',
 };
@@ -73,6 +74,7 @@ describe('a key', () => {
     const change = (rights: KeyRequest | object, by: Principal = maker) =>
       keys.change(key.id, 'acme', (known) => toChangedKeySpec(by, known, rights));
     expect(await change({ tools: ['calc*'] })).toMatchObject({
+      root: { tenantId: 'acme', userId: 'bot', kind: 'operator' },
       ...{ id: key.id, roles: [], tools: ['calc*'], toolset: 'sup@3', tier: 'basic', expiresAt: END },
     });
     await expect(change({ tools: ['*'] })).rejects.toThrow('Your key may not call *.');
@@ -87,8 +89,40 @@ describe('a key', () => {
     expect(spec).toThrow('only a key that lives as long can change its rights');
   });
 
-  it('has no other parent than its maker', () => {
-    expect(toKeySpec(maker, { client: 'c', parentId: 'other' } as KeyRequest).parentId).toBe('maker');
+  it('has no other parent than its maker, and no other root', () => {
+    const wanted = { client: 'c', parentId: 'other', root: { tenantId: 'acme', userId: 'c', kind: 'operator' } };
+    expect(toKeySpec(maker, wanted as KeyRequest)).toMatchObject({ parentId: 'maker', root: maker.root });
+  });
+
+  it.each<[string, Partial<Principal>, Principal['root']]>([
+    ['of a key', {}, maker.root],
+    [
+      'of a session',
+      { via: 'session', keyId: undefined, root: undefined },
+      { tenantId: 'acme', userId: 'ada', kind: 'sign_in' },
+    ],
+    [
+      'of a token',
+      { via: 'jwt', keyId: undefined, root: undefined },
+      { tenantId: 'acme', userId: 'ada', kind: 'sign_in' },
+    ],
+    ['of an operator', { roles: ['operator'] }, { tenantId: 'acme', userId: 'bob', kind: 'operator' }],
+  ])('made by the holder %s counts as the person at its root', async (_what, by, root) => {
+    const keys = new ApiKeys(
+      new MemoryKeyStore(),
+      { pepper: 'a-pepper-for-tests-0123', environment: 'test' },
+      new FakeClock(1_000),
+    );
+    const { parentId: _notStored, ...spec } = toKeySpec({ ...maker, ...by }, { client: 'c', userId: 'bob' });
+    const { token, key } = await keys.issue(spec, 'ada');
+    expect([(await keys.verify(token)).principal.root, await keys.personOf(key.id, 'acme')]).toEqual([root, root]);
+    expect(await keys.personOf(key.id, 'globex')).toBeUndefined();
+  });
+
+  it('is made by no credential without a person', () => {
+    const ofService = (['nats_subject', 'local'] as const).map((via) => ({ via, keyId: undefined }));
+    for (const by of [...ofService, {}])
+      expect(() => toKeySpec({ ...maker, root: undefined, ...by }, { client: 'c' })).toThrow('Only a person');
   });
 
   it('of an administrator without projects has none', () => {

@@ -1,10 +1,10 @@
-import { OPERATOR_ROLE, PRESENTED_TOKEN, ToolError, type Principal } from '@toolfleet/contracts';
+import { OPERATOR_ROLE, personOf, PRESENTED_TOKEN, ToolError, type Principal } from '@toolfleet/contracts';
 import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import type { KeySpec } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
 
 /** A request for a new key. Rights that it does not name are those of its maker. */
-export type KeyRequest = Omit<KeySpec, 'tenantId' | 'parentId'> & { tenantId?: string | undefined };
+export type KeyRequest = Omit<KeySpec, 'tenantId' | 'parentId' | 'root'> & { tenantId?: string | undefined };
 
 /** A field of a key by the wish of its maker, who cannot grant more than it holds. @throws ToolError PERMISSION_DENIED */
 type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F] | undefined) => KeySpec[F];
@@ -73,6 +73,11 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
     return wanted;
   },
   parentId: ({ keyId }) => keyId,
+  // A key counts as its maker, whatever user it names. Operators vouch for the users that they name.
+  root: (maker) =>
+    hasRight(maker, 'operate_fleet')
+      ? undefined
+      : (personOf(maker) ?? deny('user_id', 'Only a person can create keys.')),
 };
 
 /**
@@ -92,6 +97,7 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
   mcpMode: 'mcpMode',
   expiresAt: 'expiresAt',
   keyId: 'parentId',
+  root: 'root',
   // A key of a signed-in user lives on; it is a row of its own that people see and revoke.
   sessionId: null,
   via: null,
@@ -122,7 +128,7 @@ export function toKeySpec(maker: Principal, request: KeyRequest): KeySpec {
  */
 export function toChangedKeySpec(
   maker: Principal,
-  key: Omit<KeySpec, 'parentId'>,
+  key: Omit<KeySpec, 'parentId' | 'root'>,
   { tier, ...rights }: Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>,
 ): KeySpec {
   const { tenantId, client, userId, expiresAt } = key;

@@ -28,7 +28,8 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
     });
 
     it('gives back what was stored, and null for an unknown id', async () => {
-      const full = key('aaaaaaaa', { tier: 'pro', parentId: 'operator', expiresAt: NOW + 1_000 });
+      const root = { tenantId: 'acme', userId: 'ann', kind: 'operator' as const };
+      const full = key('aaaaaaaa', { tier: 'pro', parentId: 'operator', root, expiresAt: NOW + 1_000 });
       expect(await store.create(full, NOW)).toBe('created');
       expect(await store.find('aaaaaaaa')).toEqual(full);
       expect(await store.find('bbbbbbbb')).toBeNull();

@@ -77,4 +77,5 @@ export const OPERATOR: Principal = {
   tools: ['*'],
   via: 'api_key',
   keyId: OPERATOR_KEY_ID,
+  root: { tenantId: OPERATOR_TENANT, userId: 'operator', kind: 'operator' },
 };

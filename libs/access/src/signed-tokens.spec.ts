@@ -10,6 +10,8 @@ const principal: Principal = {
   roles: ['dev'],
   tools: ['web_*'],
   via: 'api_key',
+  keyId: 'k1',
+  root: { tenantId: 'acme', userId: 'boss', kind: 'operator' },
   tier: 'pro',
 };
 
@@ -96,6 +98,8 @@ describe('delegation token', () => {
       parentProject: { id: 'shop', create: false },
       parentSpends: { requestId: 'r1', taskId: 't1' },
       expiresAt: clock.now() + 1_000,
+      keyId: 'k1',
+      root: principal.root,
       tier: 'pro',
     });
   });

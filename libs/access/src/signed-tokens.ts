@@ -11,6 +11,7 @@ import {
   type EpochMs,
   type JsonObject,
   type Origin,
+  type Person,
   type Principal,
   type SpendingScopes,
   isJsonObject,
@@ -185,6 +186,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     l: principal.tier,
     a: isAuthenticated(principal) || undefined,
     k: principal.keyId,
+    p: principal.root && { ...principal.root },
     i: principal.sessionId,
     j: grant.project && [grant.project.id, grant.project.create],
   };
@@ -221,6 +223,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     parentOrigin: payload['o'] as Origin | undefined,
     tier: payload['l'] as string | undefined,
     keyId: payload['k'] as string | undefined,
+    root: payload['p'] as Person | undefined,
     sessionId: payload['i'] as string | undefined,
   };
 }

@@ -16,10 +16,12 @@ export {
   LOCAL_TENANT,
   MCP_MODES,
   OPERATOR_TENANT,
+  personOf,
   PRESENTED_TOKEN,
   TENANT_ID_PATTERN,
   type McpMode,
   type Origin,
+  type Person,
   type Principal,
   type SpendingScopes,
 } from './principal.js';

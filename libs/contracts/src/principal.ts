@@ -8,6 +8,17 @@ import type { EpochMs } from './units.js';
  */
 export const PRESENTED_TOKEN = Symbol('presented token');
 
+/** Who is behind a credential. Tenant and user identify a person, whatever the kind. */
+export interface Person {
+  tenantId: string;
+  userId: string;
+  /**
+   * How the fleet knows the person: by a sign-in or a token of the tenant's issuer; by an operator, who made a key for the user or is the
+   * person; by `createdBy` of a key of an earlier release.
+   */
+  kind: 'sign_in' | 'operator' | 'creator';
+}
+
 /** The authenticated caller. Its tenant always comes from the credential, never from the request. */
 export interface Principal {
   tenantId: string;
@@ -33,6 +44,8 @@ export interface Principal {
   authenticated?: boolean;
   /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
+  /** The person at the beginning of the chain of keys that made this one; absent where its own user signed in. See `personOf`. */
+  root?: Person;
   /** Sign-in session of a user: `via` is `session` or `oauth`, or work runs on behalf of such a caller. */
   sessionId?: string;
   /** When the credential expires; absent when it does not. */
@@ -81,4 +94,13 @@ export const TENANT_ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 /** True for tenants of the fleet itself, which no token, key or subject of a customer may claim. */
 export function isReservedTenant(tenantId: string): boolean {
   return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;
+}
+
+/**
+ * The person that a credential counts as where people decide. Undefined for services that call over NATS without a credential, and for work
+ * that an earlier release accepted from a key.
+ */
+export function personOf({ via, keyId, root, tenantId, userId }: Principal): Person | undefined {
+  if (root || keyId !== undefined || via === 'nats_subject' || via === 'local') return root;
+  return { tenantId, userId, kind: 'sign_in' };
 }

@@ -1,6 +1,7 @@
 /** Keys, sessions and OAuth clients of a running fleet with two gateways: none outgrows its maker, and each can be revoked, also while Redis is full. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,14 +23,26 @@ const SELDOM = { everyMs: 250 };
 /** Claims of a user of the company, whose user id here is the address. */
 const addressed = (name: string) => ({ email: `${name}@example.com`, email_verified: true });
 
+/** Refunds wait for people. */
+const RULES = `package tools
+deny contains "never" if input.tool == "none"
+refund := object.get(input.arguments, "expression", "") if input.tool == "calculator"
+ask contains {"question": "Refund it?", "on_approval": "park", "quorum": 2, "not_requester": true} if refund == "1000000"
+ask contains {"question": "Refund it?", "on_approval": "park", "quorum": 2} if refund == "2000000"
+ask contains {"question": "Refund it?", "on_approval": "park", "grant": {"max_hours": 1, "for": "Refunds"}} if refund == "3000000"
+`;
+
 let fleet: TestFleet;
 let company: OpenIdProvider;
+const policies = mkdtempSync(join(tmpdir(), 'toolfleet-policies-'));
 beforeAll(async () => {
+  writeFileSync(join(policies, 'tools.rego'), RULES);
   company = await OpenIdProvider.start({
     alice: { ...addressed('alice'), groups: ['platform'] },
     bob: addressed('bob'),
     carol: addressed('carol'),
     dave: addressed('dave'),
+    erin: { ...addressed('erin'), groups: ['platform'] },
     // As Cognito and Apple write it.
     mallory: { email: 'alice@example.com', email_verified: 'false', groups: ['platform'] },
   });
@@ -53,13 +66,17 @@ beforeAll(async () => {
       tool_settings: { calculator: { requires_auth: true } },
       toolsets: { 'sums@acme': { include: { tools: ['calculator'] } } },
     },
-    envOf: { identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer } },
+    envOf: {
+      gateway: { POLICY_DIR: policies },
+      identity: { OIDC_CLIENT_SECRET: CLIENT_SECRET, EGRESS_ALLOWED_ENDPOINTS: company.issuer },
+    },
   });
   await company.serve(fleet.url());
 });
 afterAll(async () => {
   await fleet?.stop();
   await company?.stop();
+  rmSync(policies, { recursive: true });
 });
 
 interface MadeKey {
@@ -82,6 +99,31 @@ const statusOf = async (key: string, gateway?: number): Promise<number> =>
 
 const revoke = (id: string, key = fleet.adminKey, query = ''): Promise<Answer> =>
   fleet.ask({ method: 'DELETE', path: `/api/v1/keys/${id}${query}`, key });
+
+const SESSION = /^__Host-toolfleet-session$/;
+
+const signIn = async (user: string): Promise<BrowserDouble> => {
+  company.user = user;
+  const browser = new BrowserDouble();
+  const { url } = await browser.open(`${fleet.url()}/auth/sign-in`, { stopsAt: /\/auth\/callback/ });
+  await browser.open(url, { from: company.issuer, stopsAt: /\/console$/ });
+  expect(browser.cookie(SESSION)).toMatch(/^[\w-]{43}$/);
+  return browser;
+};
+/** A request as the console sends it; `headers` replace its own. */
+const askAs = (
+  browser: BrowserDouble,
+  ask: { path: string; body?: unknown; gateway?: number; method?: string },
+  headers: Record<string, string> = {},
+) => {
+  const cookie = `__Host-toolfleet-session=${browser.cookie(SESSION)}`;
+  const own = { cookie, 'x-toolfleet-session': '1', 'sec-fetch-site': 'same-origin', ...headers };
+  return fleet.ask({
+    ...ask,
+    key: null,
+    headers: Object.fromEntries(Object.entries(own).filter(([, value]) => value !== '')),
+  });
+};
 
 describe('a key', () => {
   it('ends with the key that made it', async () => {
@@ -344,31 +386,126 @@ describe('while Redis refuses writes', () => {
   });
 });
 
-describe('a session', () => {
-  const SESSION = /^__Host-toolfleet-session$/;
-
-  const signIn = async (user: string): Promise<BrowserDouble> => {
-    company.user = user;
-    const browser = new BrowserDouble();
-    const { url } = await browser.open(`${fleet.url()}/auth/sign-in`, { stopsAt: /\/auth\/callback/ });
-    await browser.open(url, { from: company.issuer, stopsAt: /\/console$/ });
-    expect(browser.cookie(SESSION)).toMatch(/^[\w-]{43}$/);
-    return browser;
+describe('a decision on a call', () => {
+  /** The token of a key, or the browser of a signed-in user. */
+  type By = string | BrowserDouble;
+  const as = (by: By, ask: { path: string; body?: unknown }) =>
+    typeof by === 'string' ? fleet.ask({ ...ask, key: by }) : askAs(by, ask);
+  const PAIR = '1000000';
+  const PAIR_WITH_REQUESTER = '2000000';
+  const ONE = '3000000';
+  const ask = async (by: By, expression = PAIR): Promise<string> => {
+    const parked = await as(by, { path: '/api/v1/tools/calculator/execute', body: { arguments: { expression } } });
+    expect(parked, parked.text).toMatchObject({ status: 202, body: { status: 'awaiting_approval' } });
+    return parked.body.call_id;
   };
-  /** A request as the console sends it; `headers` replace its own. */
-  const asked = (
-    browser: BrowserDouble,
-    ask: { path: string; body?: unknown; gateway?: number; method?: string },
-    headers: Record<string, string> = {},
-  ) => {
-    const cookie = `__Host-toolfleet-session=${browser.cookie(SESSION)}`;
-    const own = { cookie, 'x-toolfleet-session': '1', 'sec-fetch-site': 'same-origin', ...headers };
-    return fleet.ask({
-      ...ask,
-      key: null,
-      headers: Object.fromEntries(Object.entries(own).filter(([, value]) => value !== '')),
+  const approve = (id: string, by: By, grant?: object) =>
+    as(by, { path: `/api/v1/approvals/${id}/approve`, body: { grant } });
+  const approved = async (id: string, by: By) => {
+    const { status, text, body } = await approve(id, by);
+    expect(status, text).toBe(200);
+    return body as { state: string; votes: { user_id: string; person: { user_id: string; kind: string } }[] };
+  };
+  const refused = async (id: string, by: By): Promise<string> => {
+    const { status, text, body } = await approve(id, by);
+    expect([status, body?.code], text).toEqual([403, 'PERMISSION_DENIED']);
+    return body.error;
+  };
+  const runs = (id: string) =>
+    eventually('it ran', async () => {
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${id}` });
+      return body.status === 'succeeded';
     });
-  };
+  const stateOf = async (id: string) => (await fleet.ask({ path: `/api/v1/approvals/${id}` })).body.state;
+  /** A key that an operator made for a user. */
+  const given = (user_id: string, roles: string[]) => make({ tenant_id: 'acme', user_id, roles }, fleet.operatorKey);
+  /** A key that an administrator made, with the name of another user. */
+  const minted = (user_id: string, roles: string[], by: string) => make({ user_id, roles }, by);
+
+  it('counts as one of the administrator whose keys give it, through all generations', async () => {
+    const boss = await given('boss', ['admin']);
+    const nell = await minted('nell', ['approver', 'admin'], boss.token);
+    const olga = await minted('olga', ['approver', 'admin'], boss.token);
+    const pat = await minted('pat', ['approver'], olga.token);
+    expect(pat).toMatchObject({ user_id: 'pat', person: { tenant_id: 'acme', user_id: 'boss', kind: 'operator' } });
+    const own = await ask(boss.token);
+    const ofBot = await ask((await minted('bot', [], boss.token)).token);
+    for (const id of [own, ofBot])
+      for (const { token } of [nell, olga, pat, boss])
+        expect(await refused(id, token)).toMatch(/boss(, who)? made this call; another person has to decide/);
+
+    const other = await ask((await given('frank', [])).token);
+    const vote = { person: { user_id: 'boss', kind: 'operator' } };
+    for (const { token } of [boss, nell, nell, pat])
+      expect(await approved(other, token)).toMatchObject({ state: 'pending', votes: [vote] });
+    // Neither other rights nor the end of its parent make a key another person's.
+    const changed = await fleet.ask({
+      ...{ method: 'PUT', path: `/api/v1/keys/${pat.id}`, body: { roles: ['approver', 'admin'] } },
+      key: fleet.operatorKey,
+    });
+    expect(changed.body, changed.text).toMatchObject({ roles: ['approver', 'admin'], person: { user_id: 'boss' } });
+    const purge = { tenant_id: 'acme', user_id: 'olga', confirm: 'acme/olga' };
+    const { body: started } = await fleet.ask({ path: '/api/v1/purges', body: purge });
+    await eventually('the key of olga is erased', async () => {
+      const { body } = await fleet.ask({ path: `/api/v1/purges/${started.id}` });
+      return body.state === 'done';
+    });
+    expect(await approved(other, pat.token)).toMatchObject({ state: 'pending', votes: [vote] });
+    expect(await refused(own, pat.token)).toContain('Keys that boss created count as boss');
+    expect([await stateOf(own), await stateOf(ofBot)]).toEqual(['pending', 'pending']);
+
+    const gina = await given('gina', ['approver']);
+    expect(await approved(other, gina.token)).toMatchObject({ state: 'approved' });
+    await runs(other);
+    expect(await approved(other, gina.token)).toMatchObject({ votes: [vote, { person: { user_id: 'gina' } }] });
+  });
+
+  it('is one of a signed-in user, and not of the user that its key names', async () => {
+    const [alice, erin] = [await signIn('alice'), await signIn('erin')];
+    const asErin = await askAs(alice, {
+      path: '/api/v1/keys',
+      body: { client: 'as-erin', user_id: 'erin@example.com', roles: ['approver'] },
+    });
+    const id = await ask((await given('frank', [])).token);
+    const ofAlice = [{ person: { user_id: 'alice@example.com', kind: 'sign_in' } }];
+    for (const by of [asErin.body.token, alice]) expect(await approved(id, by)).toMatchObject({ votes: ofAlice });
+    expect(await approved(id, erin)).toMatchObject({ state: 'approved' });
+    await runs(id);
+
+    const own = await ask(alice);
+    expect(await refused(own, asErin.body.token)).toContain(
+      'Keys that alice@example.com created count as alice@example.com',
+    );
+    expect(await refused(own, alice)).toContain('alice@example.com made this call');
+    expect(await approved(own, erin)).toMatchObject({ state: 'pending' });
+    expect(await approved(own, (await given('gina', ['approver'])).token)).toMatchObject({ state: 'approved' });
+    await runs(own);
+  });
+
+  it('is never one of the person that made the call, also under a rule without not_requester', async () => {
+    const [one, two] = [await given('hugo', ['approver']), await given('hugo', ['approver'])];
+    const id = await ask(one.token, PAIR_WITH_REQUESTER);
+    for (const { token } of [one, two]) expect(await refused(id, token)).toContain('hugo made this call');
+    // An operator decides as itself, by whichever of its keys.
+    for (const key of [fleet.operatorKey, fleet.operatorKey])
+      expect(await approved(id, key)).toMatchObject({ state: 'pending', votes: [{ person: { user_id: 'ops' } }] });
+    expect(await approved(id, fleet.adminKey)).toMatchObject({ state: 'approved' });
+    await runs(id);
+  });
+
+  it('gives no grant to the person that gave it', async () => {
+    const [ivan, jane] = [await given('ivan', []), await given('jane', ['admin'])];
+    const id = await ask(ivan.token, ONE);
+    expect((await approve(id, jane.token, { hours: 1 })).body).toMatchObject({ grant_id: expect.any(String) });
+    await runs(id);
+    const call = (key: string) => fleet.call('calculator', { expression: ONE }, { key });
+    expect((await call(ivan.token)).status).toBe(200);
+    const asIvan = await minted('ivan', [], jane.token);
+    expect(await call(asIvan.token)).toMatchObject({ status: 202, body: { status: 'awaiting_approval' } });
+  });
+});
+
+describe('a session', () => {
   /** Where an OAuth client sends the browser of its user. */
   const authorizationUrl = async () => {
     const app = new OAuthClientDouble();
@@ -376,7 +513,7 @@ describe('a session', () => {
     await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
     return app.authorizationUrl!.href;
   };
-  const me = (browser: BrowserDouble, gateway?: number) => asked(browser, { path: '/api/v1/me', gateway });
+  const me = (browser: BrowserDouble, gateway?: number) => askAs(browser, { path: '/api/v1/me', gateway });
 
   it('shows its user at every gateway, with the roles of its groups', async () => {
     expect((await fleet.ask({ path: '/api/v1/sign-in', key: null })).body).toEqual({
@@ -394,10 +531,10 @@ describe('a session', () => {
     expect((await me(bob)).body).toMatchObject({ user_id: 'bob@example.com', roles: [], rights: [], key_id: null });
     expect(Date.parse((await me(bob)).body.expires_at)).toBeGreaterThan(Date.now());
     const call = { path: '/api/v1/tools/calculator/execute', body: { arguments: { expression: '6*7' } } };
-    expect((await asked(bob, call)).body).toMatchObject({ success: true });
-    const made = await asked(alice, { path: '/api/v1/keys', body: { client: 'lasting' } });
+    expect((await askAs(bob, call)).body).toMatchObject({ success: true });
+    const made = await askAs(alice, { path: '/api/v1/keys', body: { client: 'lasting' } });
     expect(made, made.text).toMatchObject({ status: 201, body: { expires_at: null } });
-    expect((await asked(bob, { path: '/api/v1/keys', body: { client: 'none' } })).status).toBe(403);
+    expect((await askAs(bob, { path: '/api/v1/keys', body: { client: 'none' } })).status).toBe(403);
   });
 
   it('is not opened for an address that its owner has not verified', async () => {
@@ -414,21 +551,21 @@ describe('a session', () => {
 
   it('is seen and ended by its user, and by who manages keys of the tenant', async () => {
     const [alice, bob] = [await signIn('alice'), await signIn('bob')];
-    const own = (await asked(bob, { path: '/api/v1/sessions' })).body as {
+    const own = (await askAs(bob, { path: '/api/v1/sessions' })).body as {
       id: string;
       user_id: string;
       current: boolean;
     }[];
     expect([...new Set(own.map(({ user_id: user }) => user))]).toEqual(['bob@example.com']);
-    const all = (await asked(alice, { path: '/api/v1/sessions' })).body as typeof own;
+    const all = (await askAs(alice, { path: '/api/v1/sessions' })).body as typeof own;
     expect(all.map(({ user_id: user }) => user)).toEqual(
       expect.arrayContaining(['alice@example.com', 'bob@example.com']),
     );
     const current = (sessions: typeof own) => sessions.find((session) => session.current)!.id;
     const end = (browser: BrowserDouble, id: string) =>
-      asked(browser, { path: `/api/v1/sessions/${id}`, method: 'DELETE' });
+      askAs(browser, { path: `/api/v1/sessions/${id}`, method: 'DELETE' });
     expect((await end(bob, current(all))).status).toBe(404);
-    expect((await asked(bob, { path: '/api/v1/sessions?tenant_id=globex' })).status).toBe(403);
+    expect((await askAs(bob, { path: '/api/v1/sessions?tenant_id=globex' })).status).toBe(403);
     const shown = await fleetctl(fleet, ['sessions']);
     expect(String(shown.out)).toMatch(new RegExp(`${current(own)} +bob@example.com +browser`));
     expect((await end(alice, current(own))).status).toBe(204);
@@ -448,13 +585,13 @@ describe('a session', () => {
     ];
     for (const headers of forged) {
       const answers = [
-        await asked(alice, { path: '/api/v1/me' }, headers),
-        await asked(alice, { path: '/api/v1/keys', body: { client: 'forged' } }, headers),
-        await asked(alice, { path: '/api/v1/sign-out', body: {} }, headers),
+        await askAs(alice, { path: '/api/v1/me' }, headers),
+        await askAs(alice, { path: '/api/v1/keys', body: { client: 'forged' } }, headers),
+        await askAs(alice, { path: '/api/v1/sign-out', body: {} }, headers),
       ];
       expect([headers, ...answers.map(({ status }) => status)]).toEqual([headers, 401, 401, 401]);
     }
-    expect((await asked(alice, { path: '/api/v1/me' }, { 'sec-fetch-site': '', origin: fleet.url() })).status).toBe(
+    expect((await askAs(alice, { path: '/api/v1/me' }, { 'sec-fetch-site': '', origin: fleet.url() })).status).toBe(
       200,
     );
     // No page of another origin gets the permission to send the header.
@@ -468,9 +605,9 @@ describe('a session', () => {
     });
     expect(preflight.headers.get('access-control-allow-origin')).toBeNull();
     const mcp = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
-    expect((await asked(alice, { path: '/mcp', body: mcp })).status).toBe(401);
+    expect((await askAs(alice, { path: '/mcp', body: mcp })).status).toBe(401);
     // A key in a header wins: the way in when the provider is down.
-    const withKey = await asked(alice, { path: '/api/v1/me' }, { authorization: `Bearer ${fleet.operatorKey}` });
+    const withKey = await askAs(alice, { path: '/api/v1/me' }, { authorization: `Bearer ${fleet.operatorKey}` });
     expect(withKey.body).toMatchObject({ tenant_id: 'operator', via: 'api_key' });
   });
 
@@ -480,7 +617,7 @@ describe('a session', () => {
       headers: { cookie: `__Host-toolfleet-session=${bob.cookie(SESSION)}`, 'x-toolfleet-session': '1' },
     });
     expect([events.status, (await me(bob, 1)).status, (await me(alice, 1)).status]).toEqual([200, 200, 200]);
-    const out = await asked(alice, { path: '/api/v1/sign-out', body: {} });
+    const out = await askAs(alice, { path: '/api/v1/sign-out', body: {} });
     expect(out.body.url).toBe(`${fleet.url()}/auth/sign-out`);
     const [ended, sealed] = out.headers.getSetCookie();
     expect(ended).toMatch(/^__Host-toolfleet-session=; .*Max-Age=0$/);

@@ -35,7 +35,11 @@ const asked = (callId: string, more: Partial<ApprovalAsk> = {}): ApprovalAsk => 
 });
 const parked = (callId: string, more: Partial<ApprovalAsk> = {}) =>
   asked(callId, { request: { callId, toolName: 'crm_delete' }, ...more });
-const person = (user: string): ApprovalPerson => ({ tenant_id: 'acme', user_id: user, key_id: `k-${user}` });
+/** A key of a user, whom an operator named. */
+const person = (user: string, root = user): ApprovalPerson => ({
+  ...{ tenant_id: 'acme', user_id: user, key_id: `k-${user}` },
+  person: { tenant_id: 'acme', user_id: root, kind: 'operator' },
+});
 
 /** @param newDatabase gives the connections of an empty database; undefined where one process owns it */
 function conformance(name: string, newDatabase: () => Promise<{ connect: () => Dialect; isShared?: boolean }>): void {
@@ -142,6 +146,39 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       const both = await decide(approvals, 'c1', 'approve', 'eve');
       expect(both).toMatchObject({ approval: { state: 'approved' }, changed: true, due: true });
       expect(both.approval?.votes.map((vote) => vote.user_id).toSorted()).toEqual(['bob', 'eve']);
+    });
+
+    it('need different persons, whichever users their keys name', async () => {
+      const approvals = await open();
+      const boss: ApprovalPerson['person'] = { tenant_id: 'acme', user_id: 'boss', kind: 'sign_in' };
+      const vote = async (by: ApprovalPerson) => {
+        const decided = await approvals.decide({ call_id: 'c1', decision: 'approve', by }, NOON + 1);
+        return [decided.approval?.state, decided.approval?.votes.length];
+      };
+      await approvals.ask(parked('c1', { requester: person('ann', 'amy'), rule: { quorum: 2 } }), NOON);
+      for (const user of ['nell', 'olga']) expect(await vote(person(user, 'boss'))).toEqual(['pending', 1]);
+      expect(await vote({ tenant_id: 'acme', user_id: 'boss', person: boss })).toEqual(['pending', 1]);
+      const { approval } = await approvals.show('c1', false);
+      expect(approval).toMatchObject({ requester: person('ann', 'amy'), votes: [{ user_id: 'boss', person: boss }] });
+      expect(await vote(person('boss', 'eve'))).toEqual(['approved', 2]);
+    });
+
+    it('do not add up votes of keys through gateways that do not name their persons', async () => {
+      const approvals = await open();
+      const older = ({ person: _none, ...by }: ApprovalPerson): ApprovalPerson => by;
+      const vote = async (call_id: string, by: ApprovalPerson) =>
+        (await approvals.decide({ call_id, decision: 'approve', by }, NOON + 1)).approval?.state;
+      await approvals.ask(parked('c1', { requester: older(person('ann')), rule: { quorum: 2 } }), NOON);
+      await approvals.ask(parked('c2', { rule: { quorum: 2 } }), NOON);
+      await approvals.ask(parked('c3'), NOON);
+      const [bob, eve] = [older(person('bob')), older(person('eve'))];
+      expect([await vote('c1', bob), await vote('c1', eve), await vote('c1', person('bob'))]).toEqual(
+        Array.from({ length: 3 }, () => 'pending'),
+      );
+      expect(await vote('c1', person('joe'))).toBe('approved');
+      const signedIn = (user_id: string) => ({ tenant_id: 'acme', user_id });
+      expect([await vote('c2', signedIn('bob')), await vote('c2', signedIn('eve'))]).toEqual(['pending', 'approved']);
+      expect(await vote('c3', bob)).toBe('approved');
     });
 
     it('expire, and are woken until their call has ended', async () => {
@@ -275,6 +312,8 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
           { arguments: { ...args, more: 1 } },
           { arguments: { note: SECRET, size: 1 } },
           { requester },
+          // Those that gave it, with the name of the user on another key.
+          { requester: person('ann', 'bob') },
           { requester: { tenant_id: 'globex', user_id: 'ann' } },
           { acting_user_id: 'joe' },
           { tool: 'crm_find' },
@@ -360,6 +399,10 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
         await grants().eraseBefore(NOON + HOUR + 1, { only: tenant_id });
         expect((await grants().list({ tenant_id, limit: 9 }, NOON)).grants).toEqual([]);
         await give(approvals, `${tenant_id}-c5`, wanted, of('ann'));
+        const boss = { call_id: `${tenant_id}-c6`, decision: 'approve' as const, by: person('nell', 'boss') };
+        await approvals.ask(parked(boss.call_id, { rule, arguments: args, ...of('ann') }), NOON);
+        expect((await approvals.decide({ ...boss, grant: wanted }, NOON)).approval).toHaveProperty('grant_id');
+        expect(await grants().eraseOwner({ tenantId: 'acme', userId: 'boss' }, false)).toBe(1);
         expect(await grants().eraseOwner({ tenantId: 'acme', userId: 'bob' }, false)).toBeGreaterThanOrEqual(1);
         expect((await grants().list({ tenant_id, limit: 9 }, NOON)).grants).toEqual([]);
       });
@@ -376,6 +419,18 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       await Promise.all([ask('1', 'ann'), ask('2', 'ann'), ask('3', 'bob'), ask('4', 'bob')]);
       expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'ann' }, true)).toBe(2);
       expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'ann' }, false)).toBe(2);
+      const by = {
+        ...person('nell', 'boss'),
+        tenant_id,
+        person: { tenant_id, user_id: 'boss', kind: 'creator' as const },
+      };
+      const requester = { ...by, user_id: 'joe' };
+      await approvals.ask(asked(`${tenant_id}-5`, { requester, rule: { quorum: 2 } }), NOON + 2 * HOUR - 1);
+      await approvals.decide({ call_id: `${tenant_id}-5`, decision: 'approve', by }, NOON + 1);
+      expect(JSON.stringify(await approvals.show(`${tenant_id}-5`, false))).toContain('boss');
+      expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'boss' }, false)).toBe(0);
+      expect(JSON.stringify(await approvals.show(`${tenant_id}-5`, false))).not.toContain('boss');
+      expect(await approvals.eraseOwner({ tenantId: tenant_id, userId: 'joe' }, false)).toBe(1);
       await decide(approvals, `${tenant_id}-3`, 'reject', 'eve');
       await approvals.eraseBefore(NOON + HOUR, { only: tenant_id });
       const left = await approvals.list({ tenant_id, limit: 10 });

@@ -7,6 +7,7 @@ import {
 } from '@toolfleet/contracts';
 import type { EpochMs, ErrorCode, JsonObject } from '@toolfleet/contracts';
 import {
+  countsAs,
   MAX_PENDING_APPROVALS,
   type ApprovalAsk,
   type ApprovalAskReply,
@@ -30,7 +31,7 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 import type { BodyStore } from './body-store.js';
 import { inParts, type Owner, type Tenants } from './erasure.js';
 import type { EventStore } from './event-store.js';
-import type { GrantStore } from './grant-store.js';
+import { toPerson, type GrantStore } from './grant-store.js';
 
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface ApprovalTable {
@@ -60,12 +61,16 @@ interface ApprovalTable {
   ended_at: number | null;
   code: ErrorCode | null;
   grant_id: string | null;
+  /** The person that asked, as `voter`. Null: it is not known. */
+  asker: string | null;
+  asker_kind: string | null;
   seal_key_id: string;
   sealed: Buffer;
 }
 
 interface VoteTable {
   call_id: string;
+  /** `personId` of the voter. */
   voter: string;
   decision: 'approve' | 'reject';
   tenant_id: string;
@@ -75,6 +80,8 @@ interface VoteTable {
   at: number;
   /** JSON of `VotedGrant`. */
   granted: string | null;
+  /** `kind` of the person. Null: `voter` is the user of the credential, through a gateway of an earlier release. */
+  voter_kind: string | null;
 }
 
 interface Tables {
@@ -237,6 +244,8 @@ export class ApprovalStore {
         tenant_id: requester.tenant_id,
         user_id: requester.user_id,
         key_id: requester.key_id ?? null,
+        asker: requester.person ? personId(requester) : null,
+        asker_kind: requester.person?.kind ?? null,
         acting_user_id: asked.acting_user_id,
         tool: asked.tool,
         revision: asked.revision,
@@ -304,9 +313,9 @@ export class ApprovalStore {
   }
 
   /**
-   * Stores the decision of a user, and moves the approval when enough have agreed, one has rejected it, or its requester cancels. A user
-   * has one vote. A decision that comes too late changes nothing. The id of a program means its approval if it has asked once: a
-   * decision on the newest of several could be one on a question that its user has not seen.
+   * Stores the decision of a person, and moves the approval when enough have agreed, one has rejected it, or its requester cancels. A
+   * person has one vote, whatever credentials it uses. A decision that comes too late changes nothing. The id of a program means its
+   * approval if it has asked once: a decision on the newest of several could be one on a question that its user has not seen.
    */
   decide(decided: ApprovalDecide, now: EpochMs): Promise<ApprovalDecideReply> {
     return this.#transact(now, async (tx) => {
@@ -342,16 +351,16 @@ export class ApprovalStore {
       note: note ?? null,
       at: now,
       granted: grant ? JSON.stringify(grant) : null,
+      voter_kind: by.person?.kind ?? null,
     };
     await tx
       .insertInto('approval_vote')
-      .values({ call_id: row.call_id, voter: voterOf(by), ...vote })
+      .values({ call_id: row.call_id, voter: personId(by), ...vote })
       .onConflict((conflict) => conflict.columns(['call_id', 'voter']).doUpdateSet(vote))
       .execute();
     if (decision === 'reject') return this.#move(tx, row, 'reject', now);
     const { quorum = 1 } = JSON.parse(row.rule) as ApprovalRule;
-    const votes = await this.#votes(tx, row.call_id);
-    if (votes.length < quorum) return false;
+    if (personsOf(await this.#votes(tx, row.call_id)) < quorum) return false;
     await this.#grant(tx, row, now);
     return this.#move(tx, row, 'approve', now);
   }
@@ -439,7 +448,8 @@ export class ApprovalStore {
   }
 
   /**
-   * Deletes the approvals that a tenant, or a user with its keys, asked for, and the votes of the user; counts them in a dry run.
+   * Deletes the approvals that a tenant, or a user with its keys, asked for, and the votes of the user and its keys; counts the approvals
+   * in a dry run.
    * @returns the number of approvals
    */
   async eraseOwner({ tenantId, userId, keyIds = [] }: Owner, dryRun: boolean): Promise<number> {
@@ -456,7 +466,13 @@ export class ApprovalStore {
     if (dryRun) return ids.length;
     await this.#delete(ids);
     let votes = this.#db.deleteFrom('approval_vote').where('tenant_id', '=', tenantId);
-    if (userId !== undefined) votes = votes.where('user_id', '=', userId);
+    if (userId !== undefined) {
+      const person = personId({ tenant_id: tenantId, user_id: userId });
+      votes = votes.where((where) => where.or([where('user_id', '=', userId), where('voter', '=', person)]));
+      // Calls of other users that count as made by this one. Their keys still tell whose they are.
+      const asked = this.#db.updateTable('call_approval').where('asker', '=', person);
+      await asked.set({ asker: null, asker_kind: null }).execute();
+    }
     await votes.execute();
     return ids.length;
   }
@@ -494,7 +510,7 @@ export class ApprovalStore {
       .execute();
     if (state !== 'pending' && state !== 'executing' && state !== 'done') {
       const votes = await this.#votes(tx, row.call_id);
-      const decided_by = votes.map(({ user_id }) => user_id);
+      const decided_by = votes.map((vote) => countsAs(vote).user_id);
       const data = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id ?? undefined };
       tx.events.push(approvalEvent('approval.decided', row, data, { state, at: now }));
     }
@@ -512,10 +528,8 @@ export class ApprovalStore {
 
   async #votes(db: Kysely<Tables>, callId: string): Promise<ApprovalVote[]> {
     const rows = await db.selectFrom('approval_vote').selectAll().where('call_id', '=', callId).orderBy('at').execute();
-    return rows.map(({ tenant_id, user_id, key_id, decision, note, at, granted }) => ({
-      tenant_id,
-      user_id,
-      ...(key_id !== null && { key_id }),
+    return rows.map(({ voter, voter_kind, decision, note, at, granted, ...by }) => ({
+      ...toPerson(by, voter, voter_kind),
       decision,
       ...(note !== null && { note }),
       ...(granted !== null && { grant: JSON.parse(granted) as VotedGrant }),
@@ -530,11 +544,11 @@ export class ApprovalStore {
   }
 
   async #shown(db: Kysely<Tables>, row: ApprovalTable): Promise<StoredApproval> {
-    const { call_id, tenant_id, user_id, key_id, ended_at, code, grant_id } = row;
+    const { call_id, ended_at, code, grant_id } = row;
     return {
       call_id,
       ...(row.program_id !== null && { program_id: row.program_id }),
-      requester: { tenant_id, user_id, ...(key_id !== null && { key_id }) },
+      requester: toPerson(row, row.asker, row.asker_kind),
       acting_user_id: row.acting_user_id,
       tool: row.tool,
       revision: row.revision,
@@ -580,8 +594,20 @@ function approvalEvent<K extends 'approval.asked' | 'approval.decided'>(
 
 const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;
 
-/** A user has one vote, whatever key it uses. */
-const voterOf = ({ tenant_id, user_id }: ApprovalPerson): string => JSON.stringify([tenant_id, user_id]);
+/** Identifies the person that a credential counts as, in columns. */
+function personId(by: ApprovalPerson): string {
+  const { tenant_id, user_id } = countsAs(by);
+  return JSON.stringify([tenant_id, user_id]);
+}
+
+/**
+ * The number of different persons among one or more votes. Gateways of earlier releases do not name the person behind a key, who may have
+ * given any other vote: such votes are enough where one is, and do not add up.
+ */
+function personsOf(votes: readonly ApprovalVote[]): number {
+  const known = votes.filter(({ person, key_id }) => person !== undefined || key_id === undefined);
+  return Math.max(known.length, 1);
+}
 
 function readCursor(cursor: string): { at: number; id: string } {
   const dot = cursor.indexOf('.');

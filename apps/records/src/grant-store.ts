@@ -10,7 +10,7 @@ import type {
   GrantUseReply,
   StoredGrant,
 } from '@toolfleet/contracts/approval-grants';
-import type { ApprovalPerson, VotedGrant } from '@toolfleet/contracts/approvals';
+import { countsAs, isSamePerson, type ApprovalPerson, type VotedGrant } from '@toolfleet/contracts/approvals';
 import { canonicalJson } from '@toolfleet/schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
@@ -48,18 +48,23 @@ interface GrantTable {
   digest: string;
 }
 
+/** A credential that asked or voted. */
+interface CredentialColumns {
+  tenant_id: string;
+  user_id: string;
+  key_id: string | null;
+}
+
 interface Tables {
   call_approval: { call_id: string; tenant_id: string; ask_key: string | null; state: string; until: number };
   approval_grant: GrantTable;
   /** One row per call that a grant let through. */
   approval_grant_use: { grant_id: string; use_key: string; call_id: string; used_at: number };
   /** `granted` is the JSON of `VotedGrant`. */
-  approval_vote: {
+  approval_vote: CredentialColumns & {
     call_id: string;
-    tenant_id: string;
-    user_id: string;
-    key_id: string | null;
-    decision: string;
+    voter: string;
+    voter_kind: string | null;
     granted: string | null;
   };
 }
@@ -116,7 +121,7 @@ export class GrantStore {
     const grant_id = randomUUID();
     const { id: seal_key_id, key } = await this.bodies.sealingKey(tx as never, tenant_id, now);
     const pinned = pinnedText(args, fields);
-    const people = votes.map((vote) => toPerson(vote.tenant_id, vote.user_id, vote.key_id));
+    const people = votes.map((vote) => toPerson(vote, vote.voter, vote.voter_kind));
     await tx
       .insertInto('approval_grant')
       .values({
@@ -137,7 +142,9 @@ export class GrantStore {
     const { tenant_id, user_id } = requester;
     const key_id = user_id === '' ? (requester.key_id ?? null) : null;
     const owner = { tenant_id, user_id, key_id, acting_user_id, tool, revision };
-    const active = await this.#active(this.#db, owner, now);
+    const given = await this.#active(this.#db, owner, now);
+    // With the name of the user on a key, those that gave a grant could decide on calls of their own.
+    const active = given.filter((grant) => !peopleOf(grant).some((one) => isSamePerson(one, requester)));
     if (active.length === 0 || (await this.#isApproved(asked, now))) return {};
     const keys = new Map<string, Buffer | undefined>();
     for (const grant of active) {
@@ -267,10 +274,11 @@ export class GrantStore {
     const select = this.#db
       .selectFrom('approval_grant')
       .select(['grant_id', 'tenant_id', 'user_id', 'key_id', 'acting_user_id', 'granted_by']);
-    const isUser = (one: ApprovalPerson) => one.tenant_id === tenantId && (userId ?? one.user_id) === one.user_id;
+    const isUser = (one: ApprovalPerson) =>
+      [one, countsAs(one)].some((by) => by.tenant_id === tenantId && (userId ?? by.user_id) === by.user_id);
     const ids = (await select.execute())
       .filter((row) => {
-        if ((JSON.parse(row.granted_by) as ApprovalPerson[]).some(isUser)) return true;
+        if (peopleOf(row).some(isUser)) return true;
         if (row.tenant_id !== tenantId || userId === undefined) return row.tenant_id === tenantId;
         return row.user_id === userId || row.acting_user_id === userId || keyIds.includes(row.key_id ?? '');
       })
@@ -312,22 +320,30 @@ const digest = (key: Buffer, text: string): string => createHmac('sha256', key).
 
 const place = (tenantId: string, grantId: string): string => `${tenantId}/grant/${grantId}`;
 
-const toPerson = (tenant_id: string, user_id: string, key_id: string | null): ApprovalPerson => ({
-  tenant_id,
-  user_id,
-  ...(key_id !== null && { key_id }),
-});
+/** @param person JSON of its tenant and user */
+export function toPerson(
+  { tenant_id, user_id, key_id }: CredentialColumns,
+  person: string | null = null,
+  kind: string | null = null,
+): ApprovalPerson {
+  const by = { tenant_id, user_id, ...(key_id !== null && { key_id }) };
+  if (person === null || kind === null) return by;
+  const [tenantId, userId] = JSON.parse(person) as [string, string];
+  return { ...by, person: { tenant_id: tenantId, user_id: userId, kind } };
+}
+
+const peopleOf = ({ granted_by }: Pick<GrantTable, 'granted_by'>) => JSON.parse(granted_by) as ApprovalPerson[];
 
 function toGrant(row: GrantTable): StoredGrant {
   const { grant_id, call_id, acting_user_id, tool, revision, max_uses, last_used_at, revoked_at, revoked_by } = row;
   return {
     ...{ grant_id, call_id, acting_user_id, tool, revision },
-    requester: toPerson(row.tenant_id, row.user_id, row.key_id),
+    requester: toPerson(row),
     rule: JSON.parse(row.rule) as ApprovalRule,
     fields: JSON.parse(row.fields) as string[],
     granted_at: Number(row.granted_at),
     until: Number(row.until),
-    granted_by: JSON.parse(row.granted_by) as ApprovalPerson[],
+    granted_by: peopleOf(row),
     uses: Number(row.uses),
     ...(max_uses !== null && { max_uses: Number(max_uses) }),
     ...(last_used_at !== null && { last_used_at: Number(last_used_at) }),

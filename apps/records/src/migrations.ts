@@ -319,6 +319,18 @@ const decisions: Migration = {
   },
 };
 
+/**
+ * The persons behind the credentials that asked and voted. `asker` has the form of `voter`, which names the person where its kind is known.
+ * Null in rows of earlier releases.
+ */
+const persons: Migration = {
+  async up(db) {
+    await db.schema.alterTable('call_approval').addColumn('asker', 'text').execute();
+    await db.schema.alterTable('call_approval').addColumn('asker_kind', 'text').execute();
+    await db.schema.alterTable('approval_vote').addColumn('voter_kind', 'text').execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -333,5 +345,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0007-calls-of-users': callsOfUsers,
     '0008-programs': programs,
     '0009-decisions': decisions,
+    '0010-persons': persons,
   },
 };

@@ -16,11 +16,11 @@ export interface Approval {
 export interface ApprovalRule {
   /** Parks the call even if its caller did not say that it can wait. */
   parks?: boolean;
-  /** Number of different users that must agree; default 1. */
+  /** Number of different persons that must agree; default 1. */
   quorum?: number;
   /** A decider needs one role of each list, in place of the right `decide_calls`. */
   roles?: readonly (readonly string[])[];
-  /** No credential of the user that made the call decides on it, not only the one that made it. */
+  /** No credential with the name of the user that made the call, or for which it was made, decides on it. The person that made it never does. */
   not_requester?: boolean;
   /** Time for the decision; never longer than the gateway allows. */
   expires_in_s?: number;

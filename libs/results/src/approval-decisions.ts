@@ -1,10 +1,23 @@
 import { ToolError, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
-import type { ApprovalList, ApprovalShowReply, StoredApproval, VotedGrant } from '@toolfleet/contracts/approvals';
+import {
+  isSamePerson,
+  type ApprovalList,
+  type ApprovalShowReply,
+  type StoredApproval,
+  type VotedGrant,
+} from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
-import { hasRight, toMaker } from '@toolfleet/access';
+import { hasRight, toMaker, type ApiKeys } from '@toolfleet/access';
 import type { Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
-import { isCallId, toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
+import {
+  isCallId,
+  toApprovalPerson,
+  toDecision,
+  toStoredPerson,
+  type ApprovalRecords,
+  type ParkedCalls,
+} from './parked-calls.js';
 
 /** An approval as a caller sees it. */
 export interface SeenApproval {
@@ -28,6 +41,7 @@ interface ApprovalDecisionsDeps {
   /** Absent: calls are not recorded, and none wait. */
   records: ApprovalRecords | undefined;
   calls: Pick<ParkedCalls, 'wake'> | undefined;
+  keys: Pick<ApiKeys, 'personOf'>;
   clock: Pick<Clock, 'now'>;
   logger: Pick<Logger, 'info'>;
   /** Where clients reach the gateway, without a trailing slash; absent: its address is not known. */
@@ -79,7 +93,7 @@ export class ApprovalDecisions {
     if (!asked || !sees(caller, asked)) throw unknownApproval(callId);
     const refusal = findRefusal(caller, asked);
     if (refusal) throw refusal;
-    const by = { tenant_id: caller.tenantId, user_id: caller.userId, key_id: caller.keyId };
+    const by = toApprovalPerson(caller);
     const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
     const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note, grant: voted });
     if (!approval)
@@ -88,7 +102,9 @@ export class ApprovalDecisions {
         : new ToolError('NOT_FOUND', {
             message: `No approval '${callId}'. The program with this id has asked several times; it waits for '${asked.call_id}'`,
           });
-    const isKnown = approval.votes.some((vote) => vote.user_id === by.user_id && vote.decision === decision);
+    const isKnown = approval.votes.some(
+      (vote) => vote.decision === decision && (vote.person ? isSamePerson(vote, by) : vote.user_id === by.user_id),
+    );
     if (!changed && !isKnown)
       throw new ToolError('APPROVAL_DECIDED', {
         message: `The call '${callId}' is ${approval.state} already`,
@@ -106,10 +122,14 @@ export class ApprovalDecisions {
     return this.#seen(caller, approval);
   }
 
-  /** An id that no call can have is not looked up. */
+  /** An id that no call can have is not looked up. Where a gateway of an earlier release asked, the key tells the person. */
   async #find(callId: string, withArguments = false): Promise<ApprovalShowReply> {
     if (!isCallId(callId)) return {};
-    return (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};
+    const found = (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};
+    const { requester } = found.approval ?? {};
+    if (requester?.key_id !== undefined)
+      requester.person ??= toStoredPerson(await this.deps.keys.personOf(requester.key_id, requester.tenant_id));
+    return found;
   }
 
   #seen(caller: Principal, approval: StoredApproval): SeenApproval {
@@ -119,9 +139,9 @@ export class ApprovalDecisions {
   }
 
   #audit(caller: Principal, { call_id, requester, tool, state, grant_id }: StoredApproval, what: string): void {
-    const { tenantId: tenant_id, userId: user_id, keyId: key_id } = caller;
+    const { person, ...by } = toApprovalPerson(caller);
     const call = { approval: call_id, approval_tenant: requester.tenant_id, tool_name: tool, state, grant_id };
-    this.deps.logger.info({ audit: CHAINED, tenant_id, user_id, key_id, ...call }, what);
+    this.deps.logger.info({ audit: CHAINED, ...by, person: person?.user_id, ...call }, what);
   }
 }
 
@@ -155,11 +175,17 @@ function findRefusal(caller: Principal, approval: StoredApproval): ToolError | u
         ? `Deciding on this call needs ${rule.roles.map((names) => `the role ${names.join(' or ')}`).join(' and ')}`
         : 'Deciding on this call needs the right decide_calls, for example by the role approver',
     );
-  if (isMaker(caller, approval))
-    return denied(
-      'The credential that made a call does not decide on it; use another one that may, such as a key with the role approver',
-    );
-  const isUser = caller.tenantId === requester.tenant_id && [requester.user_id, acting].includes(caller.userId);
+  const by = toApprovalPerson(caller);
+  if (!by.person) return denied('Only a person decides on a call: sign in, or use a key');
+  const { user_id: name } = by.person;
+  if (isMaker(caller, approval) || isSamePerson(by, requester)) {
+    const isOwn = by.user_id === name && requester.user_id === name;
+    const why = isOwn ? `${name} made this call` : `Keys that ${name} created count as ${name}, who made this call`;
+    return denied(`${why}; another person has to decide, who signs in or has a key that an operator made`);
+  }
+  const isUser = [by, by.person].some(
+    (one) => one.tenant_id === requester.tenant_id && [requester.user_id, acting].includes(one.user_id),
+  );
   if (rule.not_requester === true && isUser)
     return denied('The policy lets no credential of the user that made the call decide on it');
   return undefined;

@@ -4,7 +4,7 @@ import { hasRight } from '@toolfleet/access';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import type { Clock } from '@toolfleet/resilience';
 import { mayDecide } from './approval-decisions.js';
-import { isCallId, type ApprovalRecords } from './parked-calls.js';
+import { isCallId, toApprovalPerson, type ApprovalRecords } from './parked-calls.js';
 
 /** A grant as a caller sees it. */
 export interface SeenGrant {
@@ -54,7 +54,7 @@ export class ApprovalGrants {
   async revoke(caller: Principal, id: string): Promise<SeenGrant> {
     const found = isCallId(id) ? await this.deps.records?.showGrant({ grant_id: id }) : undefined;
     if (!found?.grant || !sees(caller, found.grant)) throw unknownGrant(id);
-    const by = { tenant_id: caller.tenantId, user_id: caller.userId, key_id: caller.keyId };
+    const by = toApprovalPerson(caller);
     const { grant = found.grant, changed } = await this.deps.records!.revokeGrant({ grant_id: id, by });
     if (changed) this.#audit(caller, grant, 'grant revoked');
     return this.#seen(grant);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   isToolError,
   joinRules,
+  personOf,
   ToolError,
   type Approval,
   type ApprovalRule,
@@ -11,6 +12,7 @@ import {
   type ErrorCode,
   type Milliseconds,
   type JsonObject,
+  type Person,
   type Principal,
   type ProgramState,
   type RequiredApproval,
@@ -29,6 +31,7 @@ import {
   type ApprovalEndReply,
   type ApprovalList,
   type ApprovalListReply,
+  type ApprovalPerson,
   type ApprovalShow,
   type ApprovalShowReply,
   type StoredApproval,
@@ -135,7 +138,7 @@ export class ParkedCalls extends ApprovalPort {
       call_id: callId,
       use_key: key,
       ask_key: askKey(call, false),
-      requester: { tenant_id: principal.tenantId, user_id: principal.userId, key_id: principal.keyId },
+      requester: toApprovalPerson(principal),
       acting_user_id: actingUserId(request),
       tool: tool.name,
       revision: tool.revision,
@@ -259,11 +262,21 @@ export class ParkedCalls extends ApprovalPort {
   }
 }
 
+/** A caller that asks or decides, as it is stored. */
+export const toApprovalPerson = (caller: Principal): ApprovalPerson => ({
+  tenant_id: caller.tenantId,
+  user_id: caller.userId,
+  key_id: caller.keyId,
+  person: toStoredPerson(personOf(caller)),
+});
+
+export const toStoredPerson = (person: Person | undefined): ApprovalPerson['person'] =>
+  person && { tenant_id: person.tenantId, user_id: person.userId, kind: person.kind };
+
 /** What every question says of the call that asks. */
 function askedBy({ request, tool }: Call) {
-  const { tenantId: tenant_id, userId: user_id, keyId: key_id } = request.principal;
   return {
-    requester: { tenant_id, user_id, key_id },
+    requester: toApprovalPerson(request.principal),
     acting_user_id: actingUserId(request),
     tool: tool.name,
     revision: tool.revision,
@@ -401,8 +414,8 @@ export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 
       });
       return approval?.parked && OPEN.includes(approval.state) ? parkedCall(approval) : undefined;
     },
-    async cancel({ callId, jobId = callId }: StoredCall, { tenantId, userId, keyId }: Principal): Promise<boolean> {
-      const by = { tenant_id: tenantId, user_id: userId, key_id: keyId };
+    async cancel({ callId, jobId = callId }: StoredCall, caller: Principal): Promise<boolean> {
+      const by = toApprovalPerson(caller);
       const { approval, changed } = await records.decide({ call_id: jobId, decision: 'cancel', by });
       // The record was lost, and with it what could wake the call.
       if (!approval) return true;

@@ -146,6 +146,7 @@ describe('tasks', () => {
     const path = `/api/v1/approvals/${asked!.id}`;
     const { body: shown } = await fleet.ask({ path });
     expect(shown).toMatchObject({ tool: 'sample_save_note', arguments: { text: 'ask an agent' }, parked: false });
+    expect(shown.person).toEqual({ tenant_id: 'acme', user_id: 'app', kind: 'operator' });
     // The key of the agent's caller does not decide.
     const own = await fleet.ask({ path: `${path}/approve`, body: {}, key: fleet.keys['acme']! });
     expect(own.status, own.text).toBe(403);

@@ -106,7 +106,7 @@ function State({ call: { state, may_decide: mayDecide } }: { call: CallApproval 
 /** Who decides, in words. */
 function deciders({ decision: { quorum, roles, right } }: CallApproval): string {
   const who = roles?.map((names) => names.join(' or ')).join(' and ') ?? `right ${right ?? ''}`;
-  return quorum > 1 ? `${quorum} users with ${who}` : who;
+  return quorum > 1 ? `${quorum} people with ${who}` : who;
 }
 
 function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => void }) {
@@ -147,8 +147,9 @@ function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => vo
         ]}
       />
       {call.votes.map((vote) => (
-        <p key={vote.user_id} className="small wrap">
-          {vote.decision === 'approve' ? 'Approved' : 'Rejected'} by {vote.user_id} on {dateTime(vote.at)}
+        <p key={vote.key_id ?? vote.user_id} className="small wrap">
+          {vote.decision === 'approve' ? 'Approved' : 'Rejected'} by {(vote.person ?? vote).user_id} on{' '}
+          {dateTime(vote.at)}
           {vote.note === undefined ? '' : `: ${vote.note}`}
           {vote.grant && `, with others like it until ${dateTime(vote.grant.until)}`}
         </p>

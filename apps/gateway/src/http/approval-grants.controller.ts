@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
+import { countsAs } from '@toolfleet/contracts/approvals';
 import type { ApprovalGrant, RouteInput } from '@toolfleet/contracts/resources';
 import { markHidden } from '@toolfleet/contracts/text';
 import { ApprovalGrants, type SeenGrant } from '@toolfleet/results';
@@ -45,7 +46,7 @@ function shown({ grant, end, arguments: args }: SeenGrant): ApprovalGrant {
     ...requester,
     acting_user_id: grant.acting_user_id,
     fields: grant.fields,
-    granted_by: grant.granted_by.map(({ user_id }) => user_id),
+    granted_by: grant.granted_by.map((by) => countsAs(by).user_id),
     granted_at: toInstant(grant.granted_at),
     until: toInstant(grant.until),
     uses: grant.uses,

@@ -71,7 +71,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const own = randomUUID().slice(0, 8);
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
-  const results = wireResults(settings, host, brokers, catalog.access, holders, () => watch.count('records') > 0);
+  const results = wireResults(settings, host, brokers, auth, catalog.access, holders, () => watch.count('records') > 0);
   const links = new ConnectLinks(auth.tokens, host.clock, consoleAddress(settings));
   const engine = wireEngine(settings, host, {
     links,

@@ -23,6 +23,7 @@ import {
 } from '@toolfleet/results';
 import type { ServiceHost } from '@toolfleet/service';
 import type { GatewayConfig } from '../gateway.config.js';
+import type { Auth } from './wire-auth.js';
 import { knownBase } from '../server/public-origin.js';
 import { queueOptions, type Brokers } from './brokers.js';
 
@@ -34,6 +35,7 @@ export function wireResults(
   settings: GatewayConfig,
   host: ServiceHost,
   brokers: Brokers,
+  { keys }: Pick<Auth, 'keys'>,
   access: CallAccess,
   holders: KeyHolders,
   hasRecords: () => boolean,
@@ -101,6 +103,7 @@ export function wireResults(
     decisions: new ApprovalDecisions({
       records: approvals,
       calls: parked,
+      keys,
       clock,
       logger,
       gatewayUrl,

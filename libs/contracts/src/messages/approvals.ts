@@ -7,8 +7,26 @@ import type { EpochMs, MicroUsd } from '../units.js';
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 const USER = text(undefined, { maxLength: 300 });
 /** A credential that asks or decides. */
-export const APPROVAL_PERSON = record({ tenant_id: ID, user_id: USER, key_id: maybe(ID) });
+export const APPROVAL_PERSON = record({
+  tenant_id: ID,
+  user_id: USER,
+  key_id: maybe(ID),
+  /** `personOf` it. Absent also from gateways of earlier releases. */
+  person: maybe(record({ tenant_id: ID, user_id: USER, kind: ID })),
+});
 export type ApprovalPerson = Value<typeof APPROVAL_PERSON>;
+
+/** The person that a credential counts as; where that is not known, its user. */
+export const countsAs = ({
+  tenant_id,
+  user_id,
+  person,
+}: ApprovalPerson): Pick<ApprovalPerson, 'tenant_id' | 'user_id'> => person ?? { tenant_id, user_id };
+
+export function isSamePerson(one: ApprovalPerson, other: ApprovalPerson): boolean {
+  const [a, b] = [countsAs(one), countsAs(other)];
+  return a.tenant_id === b.tenant_id && a.user_id === b.user_id;
+}
 
 /** What a decider allows besides the call, within the offer of the rule. */
 const VOTED_GRANT = record({
@@ -63,7 +81,7 @@ export interface ApprovalAskReply {
   granted?: true;
 }
 
-/** A decision of one user. */
+/** A decision of one person. */
 export interface ApprovalVote extends ApprovalPerson {
   decision: 'approve' | 'reject';
   note?: string;

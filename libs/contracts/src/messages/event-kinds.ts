@@ -54,7 +54,7 @@ export const EVENTS = {
     data: record({
       ...APPROVAL,
       decision: choice(['approved', 'rejected', 'cancelled', 'expired', 'invalidated']),
-      decided_by: list(text(), 'Users who voted'),
+      decided_by: list(text(), 'People who voted'),
       note: maybe(text('Note of the last vote')),
       grant_id: maybe(text('Grant for other calls that was given with it')),
     }),

@@ -16,6 +16,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { PENDING_DECISION } from './calls.js';
+import { PERSON } from './credentials.js';
 import { answer, type Routes } from './route.js';
 
 const APPROVAL = named(
@@ -31,6 +32,7 @@ const APPROVAL = named(
       tenant_id: text(),
       user_id: text('That made the call'),
       key_id: maybe(text()),
+      person: maybe(PERSON),
       acting_user_id: text('For which the call is made'),
       door: text('Entry point of the call'),
       parked: flag('The call runs when it is approved; otherwise its caller makes it again'),
@@ -44,6 +46,7 @@ const APPROVAL = named(
           tenant_id: text(),
           user_id: text(),
           key_id: maybe(text()),
+          person: maybe(PERSON),
           decision: choice(['approve', 'reject']),
           note: maybe(text()),
           grant: maybe(
@@ -54,7 +57,7 @@ const APPROVAL = named(
           ),
           at: instant(),
         }),
-        'One per user',
+        'One per person',
       ),
       may_decide: flag('Whether the caller may decide now'),
       why_not: maybe(text('Why it may not')),
@@ -85,7 +88,7 @@ const APPROVE = closed({
         ),
         max_uses: maybe(integer('Max number of calls', { minimum: 1, maximum: 1_000_000 })),
       },
-      'Also allows calls like this one. Where several users decide, all of them have to; the narrowest holds',
+      'Also allows calls like this one. Where several people decide, all of them have to; the narrowest holds',
     ),
   ),
 });
@@ -105,7 +108,7 @@ const GRANT = named(
       key_id: maybe(text('The credential whose calls it covers, where it has no user')),
       acting_user_id: text('For which the calls are made'),
       fields: list(text(), 'Arguments that may differ; all others are those of the approved call'),
-      granted_by: list(text(), 'Users that agreed'),
+      granted_by: list(text(), 'Persons that agreed'),
       granted_at: instant(),
       until: instant(),
       uses: integer('Calls that it let through'),
@@ -154,7 +157,7 @@ export const APPROVAL_ROUTES = {
   'POST /api/v1/approvals/{id}/approve': {
     id: 'approveCall',
     tag: 'approvals',
-    summary: 'Approves a call; it runs once enough users have approved it',
+    summary: 'Approves a call; it runs once enough people have approved it',
     body: APPROVE,
     example: { note: 'Agreed with finance', grant: { hours: 8, fields: ['amount'] } },
     answers: DECIDED,

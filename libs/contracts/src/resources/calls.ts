@@ -114,10 +114,12 @@ export const PENDING_DECISION = named(
       id: text('Id of the approval'),
       questions: list(text(), 'What the policy asks'),
       until: instant('When it expires'),
-      quorum: integer('Number of users that must agree'),
+      quorum: integer('Number of people that must agree'),
       right: maybe(choice(['decide_calls'], 'Right that decides')),
       roles: maybe(list(list(text()), 'Who decides has one role of each list')),
-      not_requester: flag('No credential of the user that made the call decides, not only the one that made it'),
+      not_requester: flag(
+        'No credential with the name of the user that made the call decides, nor of that for which it was made',
+      ),
       grant: maybe(GRANT_OFFER),
       url: text(
         'Page of the console; a path below the address of the gateway where that is not known (GATEWAY_PUBLIC_URL)',

@@ -18,6 +18,19 @@ import { answer, empty, type Routes } from './route.js';
 
 const ID = { minLength: 1, maxLength: 200 };
 
+export const PERSON = named(
+  'Person',
+  record(
+    {
+      tenant_id: text(),
+      user_id: text(),
+      kind: text(
+        'How it is known: `sign_in`, also by a JWT; `operator`, which made a key for it; `creator` of a key of an earlier release',
+      ),
+    },
+    'The person that a credential counts as where people decide',
+  ),
+);
 const ROLE = named(
   'Role',
   record({
@@ -87,6 +100,10 @@ const KEY = {
     'What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says',
   ),
   parent_id: nullable(text(), 'Id of the key that it was created with'),
+  person: nullable(
+    PERSON,
+    'As whom it decides; null: a key of an earlier release, which counts as the person that made it',
+  ),
   created_by: text('User that created it'),
   created_at: instant(),
   expires_at: nullable(instant()),

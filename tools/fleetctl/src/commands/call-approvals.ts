@@ -55,13 +55,13 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
     ],
     ['over', call.door],
     ['costs at most', `$${call.max_cost_usd}`],
-    ['decided by', decision.quorum > 1 ? `${decision.quorum} users with ${who}` : who],
+    ['decided by', decision.quorum > 1 ? `${decision.quorum} people with ${who}` : who],
     ['until', decision.until],
     ['then', call.parked ? 'it runs' : 'its caller makes it again'],
     ...offered(decision.grant),
     ...call.votes.map((vote): [string, string] => [
       vote.decision,
-      `${vote.user_id} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`,
+      `${(vote.person ?? vote).user_id} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`,
     ]),
   ];
   terminal.out(facts(rows));
@@ -98,7 +98,7 @@ export async function decideCall(
   const call = await gateway().request(`POST /api/v1/approvals/{id}/${decision}`, { path: { id }, body });
   if (json) terminal.out(`${jsonText(call, 2)}\n`);
   else if (call.state === 'pending')
-    terminal.out(`Approved; ${call.votes.length} of ${call.decision.quorum} users have\n`);
+    terminal.out(`Approved; ${call.votes.length} of ${call.decision.quorum} people have\n`);
   else terminal.out(`${decision === 'approve' ? 'Approved' : 'Rejected'} ${call.tool} ${id}\n`);
   if (!json && call.grant_id !== undefined)
     terminal.out(`Grant ${call.grant_id}   # fleetctl approvals grants revoke\n`);

@@ -80,6 +80,11 @@ export interface SpendingScopes {
   taskId?: string;
 }
 
+/** The maker of a call, as it is stored with the call: its API key, else its user. */
+export function toMaker({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
+  return keyId === undefined ? `user:${userId}` : `key:${keyId}`;
+}
+
 /** `public` callers can never call dangerous tools; `internal` ones can if the policy allows it. */
 export type Origin = 'public' | 'internal';
 
@@ -87,6 +92,9 @@ export type Origin = 'public' | 'internal';
 export const OPERATOR_TENANT = 'operator';
 /** The tenant of local mode. */
 export const LOCAL_TENANT = 'local';
+
+/** The user of messages that are sent on a tenant's own subjects without a key: all NATS users of the tenant are this one. */
+export const natsUserId = (tenantId: string): string => (tenantId === LOCAL_TENANT ? 'nats' : `nats:${tenantId}`);
 
 /** Ids of tenants: one token of a NATS subject and a part of Redis keys and paths, so without wildcards and separators. */
 export const TENANT_ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,4 +1,4 @@
-import type { Principal } from '@toolfleet/contracts';
+import { toMaker, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /**
@@ -54,6 +54,24 @@ export function narrowGlobs(held: readonly string[], wanted: readonly string[]):
     ...held.filter((glob) => toolAllowed(wanted, glob)),
   ];
   return [...new Set(kept)];
+}
+
+/** The properties of a call that decide whose it is. */
+export interface MadeCall {
+  tenantId: string;
+  /** `toMaker` the principal that made it; absent where that was not recorded. */
+  maker?: string | undefined;
+  /** The user it was made for. */
+  userId?: string | undefined;
+}
+
+/**
+ * True when a call is the caller's own: the same key made it, or it was made for the user who calls in person, without a key. A key that
+ * names a user is not that user, because administrators make keys that name others. A tool acts as the caller that it was called by.
+ */
+export function ownsCall(caller: Principal, { tenantId, maker, userId }: MadeCall): boolean {
+  if (tenantId !== caller.tenantId) return false;
+  return maker === toMaker(caller) || (caller.keyId === undefined && userId === caller.userId);
 }
 
 /** Takes the first occurrence of each part between two stars: linear in the name, for any pattern. */

@@ -131,6 +131,7 @@ export function toExecMessage(call: Call, delegationToken?: string, grantToken?:
     journalled: call.journalled,
     entry: call.entry && {
       user_id: call.entry.userId ?? '',
+      maker: call.entry.maker,
       remaining_ms: call.entry.remainingMs,
       deadline_at: call.entry.deadlineAt,
     },

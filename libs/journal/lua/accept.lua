@@ -1,12 +1,12 @@
 -- Enters a call, or reopens it for its next attempt.
 -- KEYS[1] call. ARGV: 1 an earlier run may have begun (1/0): without a record the outcome of a call that is not repeatable is unknown,
--- 2 to 8 those of `enter`.
+-- 2 to 9 those of `enter`.
 -- @returns {'accepted', fence} or {state}
 -- Continues prelude.lua.
 
 local record = load()
 if not record then
-  if ARGV[1] == '1' and ARGV[7] ~= '1' then
+  if ARGV[1] == '1' and ARGV[8] ~= '1' then
     enter(2, 'outcome_unknown', 'ended_at', string.format('%d', now))
     return {'outcome_unknown'}
   end

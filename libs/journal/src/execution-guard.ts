@@ -103,8 +103,8 @@ export class JournalGuard extends ExecutionGuard {
 
 function toEntry({ context, tool, entry }: ExecMessage): JournalEntry | undefined {
   if (!entry) return undefined;
-  const { user_id: userId, remaining_ms: remainingMs, deadline_at: deadlineAt } = entry;
-  return { tenantId: context.tenant_id, userId, tool, remainingMs, deadlineAt };
+  const { user_id: userId, maker, remaining_ms: remainingMs, deadline_at: deadlineAt } = entry;
+  return { tenantId: context.tenant_id, userId, maker, tool, remainingMs, deadlineAt };
 }
 
 /**

@@ -68,7 +68,9 @@ export interface JournalRequest {
   callId: string;
   tenantId: string;
   /** The user it is made for; stored so that the data of a user can be found. */
-  userId?: string;
+  userId?: string | undefined;
+  /** `toMaker` the caller, who may read the outcome. */
+  maker?: string | undefined;
   tool: string;
   /** On the gateway's clock; the store measures the remaining time on its own. */
   deadlineAt: EpochMs;
@@ -88,7 +90,8 @@ export interface JournalRequest {
 export interface JournalEntry {
   tenantId: string;
   /** As in `JournalRequest`. */
-  userId?: string;
+  userId?: string | undefined;
+  maker?: string | undefined;
   tool: string;
   /** Until the deadline, when the call was sent. */
   remainingMs: Milliseconds;
@@ -110,7 +113,7 @@ export type Acceptance =
 export type KeyedCall =
   | { kind: 'unknown' }
   /** The first call with this key has ended; its outcome is replayed. */
-  | { kind: 'finished'; callId: string; outcome: CallResult }
+  | ({ kind: 'finished'; callId: string; outcome: CallResult } & Pick<JournalRecord, 'userId' | 'maker'>)
   | { kind: 'running'; callId: string; retryAfterMs: Milliseconds }
   /** The key was used with another tool, other arguments or another context. */
   | { kind: 'mismatch'; callId: string };
@@ -119,6 +122,9 @@ export type KeyedCall =
 export interface JournalRecord {
   readonly callId: string;
   readonly tenantId: string;
+  /** As in `JournalRequest`; the maker is absent in records of older releases. */
+  readonly userId?: string | undefined;
+  readonly maker?: string | undefined;
   readonly tool: string;
   readonly repeatable: boolean;
   readonly state: CallState;
@@ -195,7 +201,8 @@ export function resolveKey(
   if (record?.state === 'cancelled' || record?.state === 'expired') return { kind: 'unknown' };
   if (entry.fingerprint !== fingerprint) return { kind: 'mismatch', callId };
   if (record && isFinal(record.state)) {
-    return { kind: 'finished', callId, outcome: record.outcome ?? unknownOutcome(callId, record.tool) };
+    const { userId, maker, outcome = unknownOutcome(callId, record.tool) } = record;
+    return { kind: 'finished', callId, outcome, userId, maker };
   }
   const until = record ? record.deadlineAt + GRACE_MS : entry.until;
   if (now > until) return { kind: 'finished', callId, outcome: unknownOutcome(callId, record?.tool) };

@@ -219,6 +219,8 @@ function toRecord(callId: string, state: CallState, fields: ReadonlyMap<string, 
   return {
     callId,
     tenantId: fields.get('tenant') ?? '',
+    userId: fields.get('user') || undefined,
+    maker: fields.get('maker') || undefined,
     tool: fields.get('tool') ?? '',
     repeatable: fields.get('repeatable') === '1',
     state,
@@ -238,10 +240,10 @@ function parseKeyEntry(text: string): KeyEntry {
 }
 
 function entryArguments(
-  { remainingMs, tenantId, tool, userId = '' }: Omit<JournalEntry, 'deadlineAt'>,
+  { remainingMs, tenantId, tool, userId = '', maker = '' }: Omit<JournalEntry, 'deadlineAt'>,
   keepMs: Milliseconds,
 ): (string | number)[] {
-  return [Math.ceil(remainingMs), keepMs, tenantId, tool, userId];
+  return [Math.ceil(remainingMs), keepMs, tenantId, tool, userId, maker];
 }
 
 function callKey(callId: string): string {

@@ -164,17 +164,17 @@ export type Move = { ok: true; record: JournalRecord } | { ok: false; state: Cal
 
 /** A call enters. One that may have begun before has lost its record: unless it is repeatable, its outcome is unknown. */
 export function opened(
-  request: Pick<JournalRecord, 'callId' | 'tenantId' | 'tool' | 'repeatable' | 'deadlineAt'> & {
+  request: Pick<JournalRecord, 'callId' | 'tenantId' | 'userId' | 'maker' | 'tool' | 'repeatable' | 'deadlineAt'> & {
     mayHaveBegun?: boolean;
   },
   now: EpochMs,
 ): JournalRecord {
-  const { callId, tenantId, tool, repeatable, deadlineAt, mayHaveBegun = false } = request;
+  const { callId, tenantId, userId, maker, tool, repeatable, deadlineAt, mayHaveBegun = false } = request;
   const isLost = mayHaveBegun && !repeatable;
   const state = isLost ? 'outcome_unknown' : 'accepted';
   const endedAt = isLost ? now : 0;
   const instants = { acceptedAt: now, claimedAt: 0, endedAt, deadlineAt };
-  return { callId, tenantId, tool, repeatable, state, fence: 1, attempt: 0, ...instants };
+  return { callId, tenantId, userId, maker, tool, repeatable, state, fence: 1, attempt: 0, ...instants };
 }
 
 /** The record at `now`: an overdue call ends without a write. */

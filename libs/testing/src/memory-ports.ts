@@ -170,7 +170,10 @@ export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'a
       if (ask.tenantId !== tenantId || ask.idempotencyKey !== idempotencyKey) continue;
       if (state === 'cancelled' || state === 'expired') continue;
       if (ask.fingerprint !== fingerprint) return { kind: 'mismatch', callId };
-      return outcome ? { kind: 'finished', callId, outcome } : { kind: 'running', callId, retryAfterMs: 1_000 };
+      const { userId, maker } = ask;
+      return outcome
+        ? { kind: 'finished', callId, outcome, userId, maker }
+        : { kind: 'running', callId, retryAfterMs: 1_000 };
     }
     return { kind: 'unknown' };
   }

@@ -65,7 +65,7 @@ export interface ExecMessage extends ToolInput {
   /** The executor must claim the call: it is not idempotent or has an idempotency key. */
   journalled: boolean;
   /** Present: the call is not in the journal yet, and the claim enters it. */
-  entry?: { user_id: string; remaining_ms: Milliseconds; deadline_at: EpochMs };
+  entry?: { user_id: string; maker?: string | undefined; remaining_ms: Milliseconds; deadline_at: EpochMs };
   binding: Binding;
   context: ExecContext;
   /** Input of a person for a tool that asks for it. */
@@ -86,7 +86,14 @@ export const EXEC_MESSAGE = record({
   attempt: integer(),
   fence: integer(),
   journalled: flag(),
-  entry: maybe(record({ user_id: textSchema(), remaining_ms: numberSchema(), deadline_at: numberSchema() })),
+  entry: maybe(
+    record({
+      user_id: textSchema(),
+      maker: maybe(textSchema()),
+      remaining_ms: numberSchema(),
+      deadline_at: numberSchema(),
+    }),
+  ),
   binding: record({ kind: textSchema() }),
   context: record({ tenant_id: textSchema() }),
 });

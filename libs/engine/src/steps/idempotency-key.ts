@@ -1,5 +1,6 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
 import type { KeyedCall } from '@toolfleet/journal';
+import { ownsCall } from '../access.js';
 import type { Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import { withCharge } from '../charge.js';
@@ -67,6 +68,7 @@ export async function answerDuplicate(
   }
   switch (known.kind) {
     case 'finished':
+      requireOwn(call, known);
       return toReplay(call, known.outcome, known.callId);
     case 'mismatch':
       throw new ToolError('IDEMPOTENCY_MISMATCH', {
@@ -81,6 +83,23 @@ export async function answerDuplicate(
     case 'unknown':
       return undefined;
   }
+}
+
+/**
+ * Keys of one user share its idempotency keys, so that a call is not repeated with the next key of a client; the outcome is for the key
+ * that made the first call, and for the user in person.
+ * @throws ToolError IDEMPOTENCY_MISMATCH
+ */
+function requireOwn(
+  { request: { principal } }: Call,
+  { callId, maker, userId }: Extract<KeyedCall, { kind: 'finished' }>,
+): void {
+  // Records of older releases name no maker.
+  if (maker === undefined || ownsCall(principal, { tenantId: principal.tenantId, maker, userId })) return;
+  throw new ToolError('IDEMPOTENCY_MISMATCH', {
+    message: 'Another key of this user made the first call with this idempotency key; its result is for that key',
+    details: { first_call_id: callId },
+  });
 }
 
 /** The outcome of the first call, with its charge, marked as such. An outcome that its executor stored has no charge yet. */

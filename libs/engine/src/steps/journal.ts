@@ -3,6 +3,7 @@ import {
   ToolError,
   type CallResult,
   type CallState,
+  toMaker,
   type ExecutionFailure,
   type JsonObject,
 } from '@toolfleet/contracts';
@@ -67,7 +68,8 @@ function toEntry({ request, tool, deadline }: Call): JournalEntry {
   const { principal, limits } = request;
   const remainingMs = deadline.remainingMs();
   const { deadlineAt } = limits;
-  return { tenantId: principal.tenantId, userId: actingUserId(request), tool: tool.name, remainingMs, deadlineAt };
+  const by = { userId: actingUserId(request), maker: toMaker(principal) };
+  return { tenantId: principal.tenantId, ...by, tool: tool.name, remainingMs, deadlineAt };
 }
 
 async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallResult> {
@@ -122,6 +124,7 @@ async function accept(
       callId: request.callId,
       tenantId: request.principal.tenantId,
       userId: actingUserId(request),
+      maker: toMaker(request.principal),
       tool: tool.name,
       deadlineAt: request.limits.deadlineAt,
       repeatable: plan.idempotent,

@@ -93,8 +93,14 @@ export class BodyStore {
 
   /**
    * The body of a call, of its last record that has one, and who read it before. A reading by another than its maker is stored first.
+   * @param question `is_note`: only stores the reading, of a call without a body at its last record
    */
-  async read({ tenant_id, call_id, reader }: RecordsBody, now: EpochMs): Promise<RecordsBodyReply> {
+  async read({ tenant_id, call_id, reader, is_note }: RecordsBody, now: EpochMs): Promise<RecordsBodyReply> {
+    if (is_note) {
+      const place = reader && (await this.#position(tenant_id, call_id));
+      if (place !== undefined) await this.#note(place, tenant_id, reader!, now);
+      return { readings: [] };
+    }
     const found = await this.#db
       .selectFrom('call_record')
       .innerJoin('call_body', 'call_body.position', 'call_record.position')
@@ -112,6 +118,20 @@ export class BodyStore {
     const readings = await this.#readings(position);
     if (reader) await this.#note(position, tenant_id, reader, now);
     return { body: JSON.parse(openBytes(key, found.sealed, place(tenant_id, position))) as KeptBody, readings };
+  }
+
+  /** Where readings of a call are kept: with its last body, else with its last record. */
+  async #position(tenant_id: string, call_id: string): Promise<number | undefined> {
+    const found = await this.#db
+      .selectFrom('call_record')
+      .leftJoin('call_body', 'call_body.position', 'call_record.position')
+      .select(['call_record.position', 'call_body.position as body'])
+      .where('call_record.tenant_id', '=', tenant_id)
+      .where('call_record.call_id', '=', call_id)
+      .orderBy('call_record.position', 'desc')
+      .execute();
+    const last = found.find(({ body }) => body !== null) ?? found[0];
+    return last && Number(last.position);
   }
 
   async #readings(position: number): Promise<BodyReading[]> {

@@ -1,8 +1,8 @@
-import type { Principal } from '@toolfleet/contracts';
+import { toMaker, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
-import { CallAccess, toMaker, type OwnedCall } from './call-access.js';
+import { CallAccess, type OwnedCall } from './call-access.js';
 
 const tool = (name: string, more: Partial<RegisteredTool> = {}) => ({ name, ...more }) as RegisteredTool;
 const TOOLS = [

@@ -1,20 +1,19 @@
-import type { Principal } from '@toolfleet/contracts';
+import { toMaker, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { hasRequiredRole, isAuthenticated, mayUse, narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
+import {
+  hasRequiredRole,
+  isAuthenticated,
+  mayUse,
+  narrowGlobs,
+  toolAllowed,
+  type MadeCall,
+} from '@toolfleet/engine/access';
 import { hasRight } from './roles.js';
 
-/** The properties of a call that decide who has access to it. */
-export interface OwnedCall {
-  tenantId: string;
+/** The properties of a call that decide who sees it. */
+export interface OwnedCall extends MadeCall {
   /** Name or alias of the tool, as it was called. */
   tool: string;
-  /** `toMaker` the principal that made it; absent where that was not recorded. */
-  maker?: string;
-}
-
-/** The maker of a call: its API key, else its user. */
-export function toMaker({ keyId, userId }: Pick<Principal, 'keyId' | 'userId'>): string {
-  return keyId === undefined ? `user:${userId}` : `key:${keyId}`;
 }
 
 /** The definitions of the tools of a tenant, which decide who could have made a call. */
@@ -39,10 +38,10 @@ export function seesTenantTotals(caller: Principal): boolean {
 }
 
 /**
- * Decides which calls a caller has access to, for every view of calls and every operation on them (state, results, events,
- * cancellation, tasks, finished calls, usage): calls it made, calls it could have made by its tool globs and roles, and with
- * the right to all calls those of its tenant, or of every tenant. A caller with a toolset has access to its own calls only. A delegated caller has no access to a call just because the same key
- * made it.
+ * Decides which calls a caller sees, for every view of calls and every operation on them (state, events, cancellation, tasks, finished
+ * calls, usage): calls it made, calls it could have made by its tool globs and roles, and with the right to all calls those of its
+ * tenant, or of every tenant. `contentAccess` decides whose arguments and results it reads. A caller with a toolset sees its own calls
+ * only. A delegated caller does not see a call just because the same key made it.
  */
 export class CallAccess {
   readonly #byName = new WeakMap<readonly RegisteredTool[], ReadonlyMap<string, RegisteredTool>>();
@@ -84,12 +83,12 @@ export class CallAccess {
 }
 
 /** Whether the caller itself made a call. */
-export function isMaker(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
+function isMaker(caller: Principal, { tenantId, maker }: OwnedCall): boolean {
   return tenantId === caller.tenantId && caller.via !== 'delegation' && maker === toMaker(caller);
 }
 
 /** Whether the caller made a call, or has the right to all calls of the tenant that did. */
-export function isOwnCall(caller: Principal, call: OwnedCall): boolean {
+function isOwnCall(caller: Principal, call: OwnedCall): boolean {
   return hasRight(caller, 'all_calls', call.tenantId) || isMaker(caller, call);
 }
 

@@ -25,7 +25,16 @@ export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { type KeyAllowance, KeyLimits, RequestLimits, type ShowAllowance, type Tier, withTiers } from './key-limits.js';
 export { toChangedKeySpec, toKeySpec } from './key-rights.js';
-export { type AccessRule, CallAccess, isMaker, isOwnCall, seesTenantTotals, toMaker } from './call-access.js';
+export { type AccessRule, CallAccess, seesTenantTotals } from './call-access.js';
+export {
+  bodyAccess,
+  type ContentAccess,
+  contentAccess,
+  contentRefusal,
+  requireCancel,
+  resultOmitted,
+} from './content-access.js';
+export { toMaker } from '@toolfleet/contracts';
 export {
   type Authenticate,
   authenticateRequest,

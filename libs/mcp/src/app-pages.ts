@@ -3,7 +3,8 @@ import { ProtocolError } from '@modelcontextprotocol/server';
 import type { JsonObject } from '@toolfleet/contracts';
 import { appPage, pageDigest, pinnedPage } from '@toolfleet/contracts/app-page';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { SERVER_ERROR, type FeatureCaller } from './features.js';
+import type { FeatureCaller } from './features.js';
+import { SERVER_ERROR } from './rpc-errors.js';
 import type { FoundResource } from './resource-subscriptions.js';
 
 /**

@@ -22,14 +22,13 @@ import { runAsking, toAsking, type AskedClient } from './input-request.js';
 import type { McpServerDeps } from './server-deps.js';
 import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
+import { SERVER_ERROR } from './rpc-errors.js';
 import { clientCallRequest, notifyProgress, readMetaFields } from './tool-call.js';
 
 /** Items per page of a list. */
 const PAGE_ITEMS = 1_000;
 /** Members of results that no client may reuse: only the server knows how long they are valid. */
 export const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const };
-/** JSON-RPC code of failures that the protocol has no code for. */
-export const SERVER_ERROR = -32_000;
 /** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
 const NOT_FOUND = -32_002;
 

@@ -148,6 +148,21 @@ describe('tasks over the queue', () => {
     expect(sent).toHaveLength(1);
   });
 
+  it('of another caller have a status, and say whom their result is for', async () => {
+    const { calls, tasks } = await setUp();
+    const colleague = { ...alice, userId: 'b' };
+    calls.ask('c1', { one: { method: 'elicitation/create', params: { message: 'How many?' } } });
+    expect(await tasks.get(colleague, 'c1')).toMatchObject({ status: 'input_required', inputRequests: {} });
+    calls.run('c1', 'succeeded');
+    calls.stored.set('c1', { ...calls.stored.get('c1')!, task: undefined, withheld: 'denied' });
+    const text = expect.stringMatching(/^Arguments and results are for the key or user/);
+    expect(await tasks.get(colleague, 'c1')).toMatchObject({
+      status: 'completed',
+      statusMessage: text,
+      result: { isError: true, content: [{ type: 'text', text }] },
+    });
+  });
+
   it('fail with the error of the protocol with which the server of the tool ended them', async () => {
     const { calls, tasks } = await setUp();
     calls.run('c1', 'failed', body({ success: false, error: 'broken' }));

@@ -1,11 +1,12 @@
 import {
   isToolError,
+  type CallBody,
   type CallRequest,
   type JsonObject,
   type Principal,
   type ResultReading,
 } from '@toolfleet/contracts';
-import { isOwnCall } from '@toolfleet/access';
+import { contentAccess, resultOmitted } from '@toolfleet/access';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '@toolfleet/results';
 import { withAskers } from './input-request.js';
@@ -53,12 +54,13 @@ export class QueueTasks implements TaskStore {
       ...request,
       personInput: request.personInput && { ...request.personInput, tasks: 'follow' },
     });
-    return this.toTask(await this.asyncCalls.get(request.principal, call_id), request.resultReading);
+    const { principal, resultReading } = request;
+    return this.toTask(principal, await this.asyncCalls.get(principal, call_id), resultReading);
   }
 
   async get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined> {
     const call = await this.find(principal, taskId);
-    return call && this.toTask(call, reading);
+    return call && this.toTask(principal, call, reading);
   }
 
   async cancel(principal: Principal, taskId: string): Promise<boolean> {
@@ -70,7 +72,7 @@ export class QueueTasks implements TaskStore {
   /** Only the caller of a task answers for it. What it was not asked, or has answered, is acknowledged and dropped. */
   async update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean> {
     const call = await this.find(principal, taskId);
-    if (!call || !isOwnCall(principal, call)) return false;
+    if (!call || contentAccess(principal, call) !== 'own') return false;
     const { task, finishedAt } = call;
     const asked = Object.entries(responses).filter(([key]) => task?.requests[key] !== undefined);
     if (finishedAt !== undefined || asked.length === 0) return true;
@@ -82,12 +84,16 @@ export class QueueTasks implements TaskStore {
     return true;
   }
 
-  private toTask(call: StoredCall, reading?: ResultReading): Task {
-    const { callId, tool, result, finishedAt = 0 } = call;
+  private toTask(principal: Principal, call: StoredCall, reading?: ResultReading): Task {
+    const task = toTask({ ...call, result: this.shown(call, reading) });
+    // Questions are for those who may answer them.
+    return contentAccess(principal, call) === 'own' ? task : { ...task, inputRequests: task.inputRequests && {} };
+  }
+
+  private shown({ callId, tool, result, finishedAt = 0 }: StoredCall, reading?: ResultReading): CallBody | undefined {
     const document = result?.success ? oversizeDocument(result, this.inlineBytes) : undefined;
-    if (result === undefined || document === undefined) return toTask(call);
-    const kept = { handle: callId, expiresAt: finishedAt + this.ttlMs };
-    return toTask({ ...call, result: withHandle(tool, result, document, kept, reading) });
+    if (result === undefined || document === undefined) return result;
+    return withHandle(tool, result, document, { handle: callId, expiresAt: finishedAt + this.ttlMs }, reading);
   }
 
   private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {
@@ -110,20 +116,28 @@ function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus 
 }
 
 function toTask(call: StoredCall): Task {
-  const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode } = call;
+  const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode, withheld } = call;
   const status = statusOf(call);
+  const omitted = withheld && resultOmitted(withheld).message;
   return {
     taskId: callId,
     tool,
     status,
-    statusMessage: (status === 'cancelled' && result?.error) || (state === 'awaiting_approval' ? WAITS : undefined),
+    statusMessage:
+      omitted || (status === 'cancelled' && result?.error) || (state === 'awaiting_approval' ? WAITS : undefined),
     createdAt: new Date(acceptedAt).toISOString(),
     lastUpdatedAt: new Date(finishedAt ?? acceptedAt).toISOString(),
-    result: status === 'completed' && result ? (renderStoredResult(result) as JsonObject) : undefined,
+    result: status === 'completed' ? toToolResult(result, omitted) : undefined,
     error:
       status === 'failed'
         ? { code: rpcCode ?? INTERNAL_ERROR, message: result?.error ?? `The call is ${state}` }
         : undefined,
     inputRequests: status === 'input_required' && task ? withAskers(task.requests, task.server) : undefined,
   };
+}
+
+/** The result of a completed task; that of another caller is an error of this reading, which says whom the result is for. */
+function toToolResult(result: CallBody | undefined, omitted: string | undefined): JsonObject | undefined {
+  if (omitted !== undefined) return { isError: true, content: [{ type: 'text', text: omitted }] };
+  return result && (renderStoredResult(result) as JsonObject);
 }

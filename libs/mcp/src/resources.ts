@@ -1,11 +1,12 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from '@modelcontextprotocol/server';
-import { isJsonObject, isToolError, toToolError } from '@toolfleet/contracts';
+import { isJsonObject, isToolError } from '@toolfleet/contracts';
 import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
 import { requireApprovedPage } from './app-pages.js';
-import { callFeature, openFeatures, pageOf, SERVER_ERROR, UNCACHED, type FeatureCaller } from './features.js';
+import { callFeature, openFeatures, pageOf, UNCACHED, type FeatureCaller } from './features.js';
 import { findSubscribable } from './listen.js';
 import type { McpSession } from './redis-session-subscriptions.js';
+import { orRpcError, toRpcRefusal } from './rpc-errors.js';
 import { ownSession } from './session.js';
 import type { SessionStreams } from './session-streams.js';
 import { requireApprovedFile } from './skills.js';
@@ -80,19 +81,13 @@ export function installSubscriptions(server: Server, caller: FeatureCaller, sess
   });
 }
 
-function orRpcError<T>(done: Promise<T>): Promise<T> {
-  return done.catch((error: unknown) => {
-    const { code, message } = toToolError(error);
-    throw new ProtocolError(SERVER_ERROR, message, { code });
-  });
-}
-
 /** @throws ResourceNotFoundError, ProtocolError -32602 */
 async function readKeptResult(read: ReadResult, caller: Parameters<ReadResult>[0], uri: string) {
   const { handle, part } = readUri(uri);
   const found = await read(caller, handle, part).catch((error: unknown) => {
     if (!isToolError(error)) throw error;
     if (error.code === 'NOT_FOUND') throw new ResourceNotFoundError(uri);
+    if (error.code === 'PERMISSION_DENIED') throw toRpcRefusal(error);
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, error.message);
   });
   const { text, output, ...facts } = found;

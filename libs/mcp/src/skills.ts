@@ -8,7 +8,8 @@ import {
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { readFleetAddress } from '@toolfleet/contracts/resource-address';
 import { isFileOf, skillFolder } from '@toolfleet/contracts/skill';
-import { callFeature, openFeatures, pageOf, SERVER_ERROR, UNCACHED, type FeatureCaller } from './features.js';
+import { callFeature, openFeatures, pageOf, UNCACHED, type FeatureCaller } from './features.js';
+import { SERVER_ERROR } from './rpc-errors.js';
 import type { FoundResource } from './resource-subscriptions.js';
 
 /** Installs the methods of the extension. */

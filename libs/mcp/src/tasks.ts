@@ -15,6 +15,7 @@ import {
   type ResultReading,
 } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { orRpcError } from './rpc-errors.js';
 import { readClientCapabilities, readFeatures, TASKS_EXTENSION } from './client-features.js';
 
 /** Interval at which a client should poll. */
@@ -51,7 +52,7 @@ export interface TaskStore {
    * @returns undefined for unknown tasks and for tasks the caller may not access
    */
   get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined>;
-  /** Stops a task; a finished one does not change. @returns false when there is no such task */
+  /** Stops a task; a finished one does not change. @throws ToolError PERMISSION_DENIED @returns false when there is no such task */
   cancel(principal: Principal, taskId: string): Promise<boolean>;
   /** Passes answers to a task in `input_required`. @returns false when there is no such task */
   update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean>;
@@ -89,19 +90,20 @@ export function installTasks(server: Server, tasks: TaskStore, principal: Princi
   };
   server.setRequestHandler('tasks/get', params, async ({ taskId }, context) => {
     requireTasksExtension(context);
-    const task = await tasks.get(principal, taskId, reading);
+    const task = await orRpcError(tasks.get(principal, taskId, reading));
     if (!task) throw unknownTask(taskId);
     return renderTask(task, tasks);
   });
   server.setRequestHandler('tasks/cancel', params, async ({ taskId }, context) => {
     requireTasksExtension(context);
-    return acknowledge(await tasks.cancel(principal, taskId), taskId);
+    return acknowledge(await orRpcError(tasks.cancel(principal, taskId)), taskId);
   });
   server.setRequestHandler('tasks/update', params, async ({ taskId, inputResponses }, context) => {
     requireTasksExtension(context);
     // The SDK moves input responses out of the parameters, as it does for every method that may carry them.
     const responses: unknown = context.mcpReq.inputResponses ?? inputResponses;
-    return acknowledge(await tasks.update(principal, taskId, isJsonObject(responses) ? responses : {}), taskId);
+    const update = tasks.update(principal, taskId, isJsonObject(responses) ? responses : {});
+    return acknowledge(await orRpcError(update), taskId);
   });
 }
 

@@ -1,7 +1,7 @@
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { toMaker, ToolError, type Principal } from '@toolfleet/contracts';
 import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
 import type { Clock } from '@toolfleet/resilience';
-import { EVERY_TENANT, hasRight, requireRight, toMaker, type AccessRule, type CallAccess } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight, requireRight, type AccessRule, type CallAccess } from '@toolfleet/access';
 import type { CallRecords } from './call-records.js';
 
 /** Interval in which an open stream looks for new calls; people read it. */

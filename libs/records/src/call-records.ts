@@ -1,4 +1,4 @@
-import { ToolError } from '@toolfleet/contracts';
+import { isToolError, ToolError } from '@toolfleet/contracts';
 import type {
   RecordsAppend,
   RecordsAppendReply,
@@ -21,6 +21,11 @@ export abstract class CallRecords {
   abstract list(query: RecordsList): Promise<RecordsListReply>;
   /** @throws ToolError SERVICE_UNAVAILABLE */
   abstract body(question: RecordsBody): Promise<RecordsBodyReply>;
+  /**
+   * Stores that the content of a call was read elsewhere, with the record of the call. Does nothing where no call is recorded.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  abstract noteReading(reading: Required<Pick<RecordsBody, 'tenant_id' | 'call_id' | 'reader'>>): Promise<void>;
   /** @throws ToolError SERVICE_UNAVAILABLE */
   abstract facts(query: RecordsFacts): Promise<RecordsFactsReply>;
 }
@@ -45,6 +50,13 @@ export class NatsCallRecords extends CallRecords {
 
   override body(question: RecordsBody) {
     return this.#ask(SUBJECTS.recordsBody, question);
+  }
+
+  override async noteReading(reading: Required<Pick<RecordsBody, 'tenant_id' | 'call_id' | 'reader'>>) {
+    await this.#ask(SUBJECTS.recordsBody, { ...reading, is_note: true }).catch((error: unknown) => {
+      const { cause } = error as ToolError;
+      if (!isToolError(cause) || !cause.facts?.noResponders) throw error;
+    });
   }
 
   override facts(query: RecordsFacts) {

@@ -1,6 +1,7 @@
 export { NatsApprovalRecords } from './approval-records.js';
 export { CallBodies, type BodySettings } from './call-bodies.js';
-export { bodyAccess, CallBodyReader } from './call-body-reader.js';
+export { CallBodyReader } from './call-body-reader.js';
+export { ContentReadings } from './content-readings.js';
 export { REDACTED } from './bounded-copy.js';
 export { jsonChanges } from './json-changes.js';
 export { CallFeed } from './call-feed.js';

@@ -21,7 +21,7 @@ import { CostlyTurns, Semaphore, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { hasRight, isMaker, toMaker, type CallAccess } from '@toolfleet/access';
+import { contentAccess, hasRight, requireCancel, toMaker, type CallAccess } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { isFinal, type AsyncCallJob, type CallStore, type StoredCall } from './call-store.js';
 import type { LostCalls } from './lost-calls.js';
@@ -30,6 +30,14 @@ import type { LostCalls } from './lost-calls.js';
 export interface CallerSession {
   id: string;
   userId: string;
+}
+
+/** How a caller reads a call. */
+interface CallReading {
+  /** The caller's session, for results that are bound to one. */
+  session?: CallerSession | undefined;
+  /** Withholds the content of the calls of others, whose reading would be recorded. */
+  ownOnly?: boolean;
 }
 
 const STORE = 'The store of calls';
@@ -61,6 +69,8 @@ interface AsyncCallsDeps {
   /** Ends a call whose worker is gone when it is looked at. */
   lost: Pick<LostCalls, 'settle'>;
   access: CallAccess;
+  /** Records that a caller reads the content of the call of another. */
+  readings: { note(caller: Principal, call: StoredCall): Promise<void> };
   /** Calls that wait for an approval, also those that the store does not know. Absent: none wait. */
   parked?: ParkedLookup | undefined;
   clock: Clock;
@@ -77,8 +87,8 @@ interface ParkedLookup {
 }
 
 /**
- * Calls that run without a waiting connection. They are durable once accepted; callers that `CallAccess` admits can read, follow
- * and cancel them until their retention ends.
+ * Calls that run without a waiting connection. They are durable once accepted. Callers that `CallAccess` admits can follow them until
+ * their retention ends, those that `contentAccess` admits read them, and those that `requireCancel` admits cancel them.
  */
 export class AsyncCalls {
   /** Turns at reading results, by tenant. */
@@ -170,14 +180,14 @@ export class AsyncCalls {
   }
 
   /**
-   * The call with its result, and with its arguments for the caller that made it.
-   * @param session the caller's session, for results that are bound to one
-   * @throws ToolError NOT_FOUND, also for calls the caller has no access to; SERVICE_UNAVAILABLE
+   * The call with its result, and with its arguments for the caller that made it. Without access to its content it is withheld; reading
+   * that of another is recorded first, or withheld as well.
+   * @throws ToolError NOT_FOUND, also for calls that the caller does not see; SERVICE_UNAVAILABLE
    */
-  get(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+  get(caller: Principal, callId: string, reading: CallReading = {}): Promise<StoredCall> {
     return orUnavailable(
       STORE,
-      this.findWithResult(caller, callId, (id) => this.deps.store.get(id), session),
+      this.findWithResult(caller, callId, (id) => this.deps.store.get(id), reading),
     );
   }
 
@@ -185,10 +195,10 @@ export class AsyncCalls {
    * Like `get`, but a large result stays JSON text.
    * @throws ToolError as `get`
    */
-  getText(caller: Principal, callId: string): Promise<StoredCall> {
+  getText(caller: Principal, callId: string, reading: CallReading): Promise<StoredCall> {
     return orUnavailable(
       STORE,
-      this.findWithResult(caller, callId, (id) => this.deps.store.getText(id)),
+      this.findWithResult(caller, callId, (id) => this.deps.store.getText(id), reading),
     );
   }
 
@@ -204,11 +214,16 @@ export class AsyncCalls {
     caller: Principal,
     callId: string,
     read: ReadCall,
-    session?: CallerSession,
+    { session, ownOnly }: CallReading,
   ): Promise<StoredCall> {
     const call = await this.find(caller, callId, session);
+    const access = contentAccess(caller, call);
+    if (access === 'denied' || (access === 'recorded' && ownOnly))
+      return { ...call, result: undefined, withheld: access };
     const stored = (await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) ?? call;
-    return isMaker(caller, stored) ? stored : { ...stored, arguments: undefined };
+    if (access === 'own') return stored;
+    if (stored.result ?? stored.resultText) await this.deps.readings.note(caller, stored);
+    return { ...stored, arguments: undefined };
   }
 
   /**
@@ -240,6 +255,7 @@ export class AsyncCalls {
 
   /**
    * Cancels a waiting or running call; a finished call does not change.
+   * @throws ToolError NOT_FOUND, PERMISSION_DENIED, SERVICE_UNAVAILABLE
    * @returns the state in which the call ended, or `claimed` if a running call has not stopped after two seconds
    */
   cancel(caller: Principal, callId: string): Promise<CallState> {
@@ -248,6 +264,7 @@ export class AsyncCalls {
 
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
+    requireCancel(caller, call);
     const { jobId = callId } = call;
     if (isFinal(call.state)) return call.state;
     if (call.state === 'awaiting_approval' && (await this.deps.parked?.cancel(call, caller))) {
@@ -276,6 +293,18 @@ export class AsyncCalls {
     return orUnavailable(STORE, this.deps.store.noteAnswers(callId, keys));
   }
 
+  /**
+   * Whether a caller that follows a call gets its events without what they carry. Reading that of another is recorded first.
+   * @throws ToolError SERVICE_UNAVAILABLE
+   */
+  async withheldFrom(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<StoredCall['withheld']> {
+    const access = contentAccess(caller, call);
+    if (access === 'own') return undefined;
+    if (access === 'denied' || ownOnly) return access;
+    await this.deps.readings.note(caller, call);
+    return undefined;
+  }
+
   /** Events after `afterId`; the last one of a finished call is `done`. */
   events(callId: string, afterId?: string): Promise<CallEvent[]> {
     return this.deps.store.events(callId, afterId);
@@ -285,10 +314,12 @@ export class AsyncCalls {
   private async journalled(callId: string): Promise<StoredCall | undefined> {
     const record = await this.deps.journal.read(callId);
     if (!record) return undefined;
-    const { tenantId, tool, state, acceptedAt, endedAt, outcome } = record;
+    const { tenantId, userId, maker, tool, state, acceptedAt, endedAt, outcome } = record;
     return {
       callId,
       tenantId,
+      userId,
+      maker,
       tool,
       state,
       acceptedAt,
@@ -314,7 +345,7 @@ function hasShortJson(args: JsonObject): boolean {
   return left >= 0 && JSON.stringify(args).length <= MAX_KEPT_ARGUMENTS;
 }
 
-/** Administrators of the tenant read the results of all users, in the session that they name. */
+/** Administrators of the tenant see the results of all users, in the session that they name. */
 function isOfSession(call: StoredCall, caller: Principal, named: CallerSession | undefined): boolean {
   if (call.session === undefined) return true;
   return call.session === named?.id && (call.userId === named.userId || hasRight(caller, 'all_calls', call.tenantId));

@@ -1,20 +1,41 @@
-import { isToolError, type CallBody, type CallResult, type CallState } from '@toolfleet/contracts';
+import {
+  isToolError,
+  natsUserId,
+  toMaker,
+  type CallBody,
+  type CallResult,
+  type CallState,
+  type JsonObject,
+} from '@toolfleet/contracts';
+import { resultOmitted } from '@toolfleet/access';
 import { resultSubject } from '@toolfleet/contracts/subjects';
 import type { CallStore, StoredCall } from './call-store.js';
 
 /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
 export type PublishBody = (subject: string, body: CallBody) => void;
 
-/** Ends asynchronous calls, each once, and publishes their results. */
+/**
+ * Ends asynchronous calls, each once, and publishes their ends. Every NATS user of a tenant reads them, so only a call that a NATS user made
+ * without a key is published with its result; of all others callers learn that they have ended.
+ */
 export class CallEnds {
   constructor(
     private readonly store: Pick<CallStore, 'finish'>,
     private readonly publish: PublishBody,
   ) {}
 
-  /** Stores the end of a call, and publishes it if it is the first. */
-  async end({ callId, tenantId }: Pick<StoredCall, 'callId' | 'tenantId'>, state: CallState, body: CallBody) {
-    if (await this.store.finish(callId, state, body)) this.#announce(resultSubject(tenantId, callId), body);
+  /**
+   * Stores the end of a call, and publishes it if it is the first.
+   * @param call without a maker where that is not known
+   */
+  async end(
+    { callId, tenantId, maker }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker'>,
+    state: CallState,
+    body: CallBody,
+  ): Promise<void> {
+    if (!(await this.store.finish(callId, state, body))) return;
+    const isShared = maker === toMaker({ userId: natsUserId(tenantId) });
+    this.#announce(resultSubject(tenantId, callId), isShared ? body : withoutContent(body, state));
   }
 
   /** A result that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
@@ -32,6 +53,18 @@ export class CallEnds {
       });
     }
   }
+}
+
+/** How a call ended, without anything that its tool or its caller wrote. */
+function withoutContent(
+  { success, execution_time_ms, usage, call_id, metadata }: CallBody,
+  state: CallState,
+): CallBody {
+  const shown: JsonObject = { status: state, result_omitted: resultOmitted('denied') };
+  // Of a success, these names are the tool's own.
+  if (!success) for (const name of ['code', 'error_type', 'retryable']) shown[name] = metadata[name] ?? null;
+  const error = success ? null : `The call ended: ${state}`;
+  return { success, output: null, text: '', error, metadata: shown, execution_time_ms, usage, call_id };
 }
 
 /** The state in which a call with this result ends, unless it was cancelled. */

@@ -1,3 +1,4 @@
+import type { ContentAccess } from '@toolfleet/access';
 import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
 /** What is known of an asynchronous call. */
@@ -7,8 +8,10 @@ export interface StoredCall {
   tool: string;
   /** The user it is made for. */
   userId?: string;
-  /** `toMaker` of its caller; absent for calls that only the journal knows. */
+  /** `toMaker` of its caller; absent for calls of older releases that only the journal knows. */
   maker?: string;
+  /** Why a reader gets it without its arguments and result. */
+  withheld?: Exclude<ContentAccess, 'own'>;
   /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
   session?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */

@@ -47,8 +47,9 @@ async function run(
   callId: string,
   executeCall: (request: CallRequest) => Promise<CallResult>,
   accept: (body: CallBody) => void = () => undefined,
+  userId = 'nats:acme',
 ) {
-  const principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' };
+  const principal = { tenantId: 'acme', userId, roles: [], tools: ['*'], via: 'nats_subject' };
   await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
   const published: CallBody[] = [];
   const work = callWorker({
@@ -81,6 +82,31 @@ it('shows pictures and links of a call in its record, its last event and what is
   expect(events.at(-1)).toMatchObject({ type: 'done', result: { text: 'words', content } });
   const stored = await redis.client().xrange('{call:rich}:events', '-', '+');
   expect(JSON.stringify([stored, kept])).not.toContain(PICTURE.data);
+});
+
+it('publishes of a call that no NATS user made only how it ended', async () => {
+  const metadata = { code: 'secret' };
+  const work = async () => done({ content: [PICTURE], metadata });
+  const { published, record } = await run('own', work, undefined, 'ann');
+  expect(record?.result).toMatchObject({ text: 'words', metadata });
+  expect(published).toEqual([
+    {
+      call_id: 'own',
+      success: true,
+      output: null,
+      text: '',
+      error: null,
+      execution_time_ms: expect.any(Number),
+      usage: { tokens: 100, cost_usd: 0 },
+      metadata: { status: 'succeeded', result_omitted: { reason: 'permission', message: expect.any(String) } },
+    },
+  ]);
+  const error = new ToolError('UPSTREAM_ERROR', { message: 'secret' });
+  const failure = await run('own-failure', async () => Promise.reject(error), undefined, 'ann');
+  expect(JSON.stringify(failure.published)).not.toContain('secret');
+  expect(failure.published).toMatchObject([
+    { success: false, error: 'The call ended: failed', metadata: { status: 'failed', code: 'UPSTREAM_ERROR' } },
+  ]);
 });
 
 it('notes content that is larger than the limit as omitted', async () => {

@@ -36,7 +36,18 @@ async function aGateway(name: string) {
   const lost = new LostCalls({ queue, store, journal, ends: new CallEnds(store, publish), clock });
   const access = { may: async () => true } as unknown as CallAccess;
   const results = { admit: async () => undefined };
-  const calls = new AsyncCalls({ queue, store, generation, journal, results, lost, access, clock, maxCallMs: 60_000 });
+  const calls = new AsyncCalls({
+    queue,
+    store,
+    generation,
+    journal,
+    results,
+    lost,
+    access,
+    readings: { note: async () => undefined },
+    clock,
+    maxCallMs: 60_000,
+  });
   const accept = async (timeoutMs: number, rawArguments = {}): Promise<string> => {
     const callId = randomUUID();
     await calls.accept(aRequest(clock, { callId, toolName: 'x', principal: ANN, timeoutMs, rawArguments }));

@@ -222,6 +222,7 @@ it('an asynchronous call is refused before it is accepted when the quota is full
     results,
     lost: { settle: async () => undefined },
     access,
+    readings: { note: async () => undefined },
     clock,
     maxCallMs: 60_000,
   });

@@ -6,6 +6,7 @@ import {
   type JsonObject,
   type Principal,
 } from '@toolfleet/contracts';
+import { contentRefusal } from '@toolfleet/access';
 import { parseSelect, showValue, toDocument, withDisclaimer, type ResultSelector } from '@toolfleet/engine';
 import { type AsyncCalls, type CallerSession } from './async-calls.js';
 import { isFinal } from './call-store.js';
@@ -47,7 +48,7 @@ export class ResultReader {
   ) {}
 
   /**
-   * @throws ToolError NOT_FOUND, also for results the caller has no access to; REQUEST_INVALID for an invalid expression; TOOL_ERROR
+   * @throws ToolError NOT_FOUND, also for results of calls that the caller does not see; PERMISSION_DENIED; REQUEST_INVALID for an invalid expression; TOOL_ERROR
    *   for a selection that fails or is too large
    */
   async read(caller: ResultCaller, handle: string, part: PartRequest): Promise<ResultPart> {
@@ -84,9 +85,12 @@ export class ResultReader {
     { principal, session }: ResultCaller,
     handle: string,
   ): Promise<{ tool: string; document: string; marks: JsonObject }> {
-    const { tool, state, result } = await this.calls.get(principal, handle, session).catch((error: unknown) => {
-      throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
-    });
+    const { tool, state, result, withheld } = await this.calls
+      .get(principal, handle, { session })
+      .catch((error: unknown) => {
+        throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
+      });
+    if (withheld) throw contentRefusal();
     if (result && payloadOmitted(result) === undefined)
       return { tool, document: toDocument(result), marks: disclaimerOf(result) };
     throw result || isFinal(state)

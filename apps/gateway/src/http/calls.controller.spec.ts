@@ -6,7 +6,7 @@ import { Clock, SystemClock } from '@toolfleet/resilience';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import type { CallEvent } from '@toolfleet/contracts';
+import type { CallBody, CallEvent } from '@toolfleet/contracts';
 import { AsyncCalls, type StoredCall } from '@toolfleet/results';
 import { CallsController } from './calls.controller.js';
 import { MemoryAccount } from '../server/memory-account.js';
@@ -34,6 +34,15 @@ const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
   large: { call: { ...ended, callId: 'large', resultText: Buffer.from('{"output":"é"}') }, events: [] },
   // A synchronous call of the journal: it went through no queue.
   journalled: { call: { ...ended, callId: 'journalled' }, events: [] },
+  // A call that the caller sees and may not read.
+  foreign: {
+    call: { ...ended, callId: 'foreign', withheld: 'denied' },
+    events: [
+      { id: '1-0', type: 'accepted' },
+      { id: '2-0', type: 'progress', message: 'secret', progress: 1, total: 2 },
+      { id: '3-0', type: 'done', state: 'failed', result: { error: 'secret' } as CallBody },
+    ],
+  },
   // Ends while the stream is open, without an event: its worker was lost.
   lost: { call: { ...ended, callId: 'lost', state: 'claimed' }, events: [{ id: '1-0', type: 'accepted' }] },
 };
@@ -41,6 +50,7 @@ const store = {
   get: async (_caller: unknown, id: string) => calls[id]!.call,
   getText: async (_caller: unknown, id: string) => calls[id]!.call,
   getState: async (_caller: unknown, id: string) => calls[id]!.call,
+  withheldFrom: async (_caller: unknown, { withheld }: StoredCall) => withheld,
   events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
 } as unknown as AsyncCalls;
 
@@ -104,6 +114,13 @@ test('a result that is text becomes part of the body unparsed', async () => {
     finished_at: '1970-01-01T00:00:00.007Z',
     result: { output: 'é' },
   });
+});
+
+test('a stream of a call that is not for its reader has states only', async () => {
+  const text = await (await follow('foreign')).text();
+  expect(types(text)).toEqual(['accepted', 'progress', 'done']);
+  expect(text).toContain('"state":"failed","result_omitted":{"reason":"permission"');
+  expect(text).not.toContain('secret');
 });
 
 test('after the last event it answers 204, on which browsers stop reconnecting', async () => {

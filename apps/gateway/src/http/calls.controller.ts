@@ -1,13 +1,15 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { payloadOmitted, ToolError, type CallBody, type CallEvent, type Principal } from '@toolfleet/contracts';
+import type { RouteInput } from '@toolfleet/contracts/resources';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
+import { contentRefusal, resultOmitted } from '@toolfleet/access';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 import { AsyncCalls, isFinal, type StoredCall } from '@toolfleet/results';
-import { Serves } from '../server/routes.js';
+import { Input, Serves } from '../server/routes.js';
 import { sendFile } from '../server/send-file.js';
 
 /** Interval in which an open stream looks for new events. */
@@ -19,7 +21,7 @@ const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
 const MAX_STREAM_MS = 3_600_000;
 
-/** State, result and events of the calls that the caller has access to (`CallAccess`). */
+/** State, result and events of the calls that the caller sees; results only of those that it may read (`contentAccess`). */
 @Controller()
 export class CallsController {
   constructor(
@@ -30,8 +32,12 @@ export class CallsController {
   ) {}
 
   @Serves('GET /api/v1/calls/{id}')
-  async one(@Caller() caller: Principal, @Param('id') id: string, @Res({ passthrough: true }) reply: FastifyReply) {
-    const { resultText, ...call } = await this.calls.getText(caller, id);
+  async one(
+    @Caller() caller: Principal,
+    @Input() { path: { id }, query }: RouteInput<'GET /api/v1/calls/{id}'>,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const { resultText, ...call } = await this.calls.getText(caller, id, { ownOnly: query.content === 'own' });
     const body = toCallBody(call);
     if (!resultText) return body;
     reply.header('Content-Type', 'application/json; charset=utf-8');
@@ -69,9 +75,13 @@ export class CallsController {
     throw new ToolError('NOT_FOUND', { message });
   }
 
-  /** An ended call with its result. @throws ToolError NOT_FOUND if it has not ended, has no result or its result was omitted */
+  /**
+   * An ended call with its result.
+   * @throws ToolError PERMISSION_DENIED; NOT_FOUND if it has not ended, has no result or its result was omitted
+   */
   private async ended(caller: Principal, id: string): Promise<{ tool: string; result: CallBody }> {
-    const { tool, state, result } = await this.calls.get(caller, id);
+    const { tool, state, result, withheld } = await this.calls.get(caller, id);
+    if (withheld) throw contentRefusal();
     const omitted = result && payloadOmitted(result);
     if (result && !omitted) return { tool, result };
     const reason = isFinal(state) ? 'has no result' : 'has not ended yet';
@@ -93,7 +103,7 @@ export class CallsController {
   @Serves('GET /api/v1/calls/{id}/events')
   async events(
     @Caller() caller: Principal,
-    @Param('id') id: string,
+    @Input() { path: { id }, query }: RouteInput<'GET /api/v1/calls/{id}/events'>,
     @Headers('last-event-id') lastId: string | undefined,
     @Res() reply: FastifyReply,
   ) {
@@ -102,11 +112,13 @@ export class CallsController {
     // 204 makes browsers stop reconnecting (HTML, section 9.2 Server-sent events).
     const isResumed = from !== undefined && isFinal(call.state);
     if (isResumed && (await this.calls.events(id, from)).length === 0) return reply.status(204).send();
-    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, call, from));
+    const withheld = await this.calls.withheldFrom(caller, call, { ownOnly: query.content === 'own' });
+    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, { ...call, withheld }, from));
   }
 
   private async follow(stream: EventStream, caller: Principal, call: StoredCall, from: string | undefined) {
-    const id = call.callId;
+    const { callId: id, withheld } = call;
+    const toFrame = (event: CallEvent) => eventFrame(toServerEvent(withheld ? stateOf(event, withheld) : event));
     const until = this.clock.monotonic() + MAX_STREAM_MS;
     let after = from;
     let wroteAt = this.clock.monotonic();
@@ -121,7 +133,7 @@ export class CallsController {
       if (events.at(-1)?.type === 'done') break;
       if (events.length === 0 && this.clock.monotonic() - lookedAt > CHECK_MS) {
         // `get` ends a call whose worker was lost. A call that did not go through the queue has only this event.
-        const now = await this.calls.get(caller, id).catch(() => undefined);
+        const now = await this.calls.get(caller, id, { ownOnly: withheld !== undefined }).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
           await stream.send(toFrame(toDoneEvent(now)));
           break;
@@ -147,8 +159,12 @@ function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): Cal
   return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, result };
 }
 
-function toFrame({ id, type, ...data }: CallEvent): string {
-  return eventFrame({ id, type, data });
+const toServerEvent = ({ id, type, ...data }: CallEvent) => ({ id, type, data });
+
+/** That something happened, without what the tool reported. */
+function stateOf(event: CallEvent, withheld: NonNullable<StoredCall['withheld']>): CallEvent {
+  const { id, type } = event;
+  return type === 'done' ? { id, type, state: event.state, result_omitted: resultOmitted(withheld) } : { id, type };
 }
 
 function toCallBody(call: StoredCall) {
@@ -160,5 +176,6 @@ function toCallBody(call: StoredCall) {
     accepted_at: new Date(call.acceptedAt).toISOString(),
     finished_at: call.finishedAt === undefined ? undefined : new Date(call.finishedAt).toISOString(),
     result: call.result,
+    result_omitted: call.withheld && resultOmitted(call.withheld),
   };
 }

@@ -6,6 +6,7 @@ import {
   type Principal,
   isReservedTenant,
   LOCAL_TENANT,
+  natsUserId,
   type ToolError,
 } from '@toolfleet/contracts';
 import { callRequest } from '@toolfleet/contracts/call-fields';
@@ -133,10 +134,10 @@ export async function natsPrincipal(caller: NatsCaller, trust: Omit<NatsTrust, '
   }
   if (tenantId !== undefined) {
     if (!trust.trustTenantSubjects || isReservedTenant(tenantId)) throw refused(trust);
-    return { tenantId, userId: `nats:${tenantId}`, roles: [], tools: ['*'], via: 'nats_subject' };
+    return { tenantId, userId: natsUserId(tenantId), roles: [], tools: ['*'], via: 'nats_subject' };
   }
   if (!trust.local) throw refused(trust);
-  return { tenantId: LOCAL_TENANT, userId: 'nats', roles: [], tools: ['*'], via: 'local' };
+  return { tenantId: LOCAL_TENANT, userId: natsUserId(LOCAL_TENANT), roles: [], tools: ['*'], via: 'local' };
 }
 
 /** The tenant in `tool.<verb>.<tenant>`; undefined for the bare subject. @throws ToolError UNAUTHENTICATED for other subjects */

@@ -54,7 +54,7 @@ import { NatsCalls } from '../nats/nats-calls.js';
 import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import { CallBodyReader, CallFeed, NatsCallRecords, type Purges } from '@toolfleet/records';
+import { CallBodyReader, CallFeed, ContentReadings, NatsCallRecords, type Purges } from '@toolfleet/records';
 import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**
@@ -263,7 +263,7 @@ function wireFleetState(
     new RedisState(redis, metrics, clock),
   ];
   const finishedCalls = new CallFeed(engine.callRecords, catalog.access, clock);
-  const bodies = new CallBodyReader(engine.callRecords, logger);
+  const bodies = new CallBodyReader(engine.callRecords, new ContentReadings(engine.callRecords, logger));
   const { definitions, toolsets } = catalog;
   return {
     view: new FleetView(watch, queues, catalog.list),

@@ -3,7 +3,7 @@ import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { DEFAULT_RETENTION, RedisJournal, type KeyHolders } from '@toolfleet/journal';
 import { JobQueue, StoreGeneration } from '@toolfleet/queue';
-import { NatsApprovalRecords } from '@toolfleet/records';
+import { ContentReadings, NatsApprovalRecords, NatsCallRecords } from '@toolfleet/records';
 import {
   ApprovalDecisions,
   ApprovalGrants,
@@ -60,7 +60,8 @@ export function wireResults(
     nats.connected
       ? nats.publish(subject, body)
       : logger.warn({ subject }, 'result not published: NATS is disconnected');
-  const approvals = settings.GATEWAY_CALL_SPOOL > 0 ? new NatsApprovalRecords(nats) : undefined;
+  const isRecorded = settings.GATEWAY_CALL_SPOOL > 0;
+  const approvals = isRecorded ? new NatsApprovalRecords(nats) : undefined;
   const lost = new LostCalls({ queue, store, journal, ends: new CallEnds(store, publish), clock });
   const asyncCalls = new AsyncCalls({
     queue,
@@ -70,6 +71,7 @@ export function wireResults(
     results: kept,
     lost,
     access,
+    readings: new ContentReadings(isRecorded ? new NatsCallRecords(nats) : undefined, logger),
     parked: approvals && parkedLookup(approvals),
     clock,
     maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,

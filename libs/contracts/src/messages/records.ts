@@ -62,6 +62,8 @@ export const RECORDS_BODY = record({
   call_id: ID,
   /** Absent: the maker of the call reads. */
   reader: maybe(record({ tenant_id: ID, user_id: text(undefined, { maxLength: 255 }), key_id: maybe(ID) })),
+  /** The reader has the result from elsewhere: the reading is stored, also without a kept body, and the answer is empty. */
+  is_note: maybe(flag()),
 });
 export type RecordsBody = Value<typeof RECORDS_BODY>;
 export interface RecordsBodyReply {

@@ -174,6 +174,22 @@ const STATE = choice([
 /** States of an asynchronous or journalled call. */
 export type CallState = Value<typeof STATE>;
 
+const RESULT_OMITTED = named(
+  'ResultOmitted',
+  record(
+    {
+      reason: choice(
+        ['permission', 'recorded'],
+        'permission: it is not for the caller; recorded: the caller may read it without content=own, which is recorded',
+      ),
+      message: text(),
+    },
+    'Why the state of a call is shown without its content',
+  ),
+);
+/** Why the state of a call is shown without its content. */
+export type ResultOmitted = Value<typeof RESULT_OMITTED>;
+
 const CALL = named(
   'Call',
   record({
@@ -184,19 +200,20 @@ const CALL = named(
     accepted_at: maybe(instant()),
     finished_at: maybe(instant()),
     result: maybe(CALL_RESULT),
+    result_omitted: maybe(RESULT_OMITTED),
   }),
 );
-/** An asynchronous call. `result` is present once the status is final. */
+/** An asynchronous call. `result` is present once the status is final, unless `result_omitted` says that it is for others. */
 export type CallStatus = Value<typeof CALL>;
 
 /**
  * One event of an asynchronous call, in order; `Last-Event-ID` resumes after its `id`. `done` is the last and has the whole result, unless
- * the call ended without one.
+ * the call ended without one. Without access to the content of the call, `progress` has nothing but its type.
  */
 export type CallEvent<Result = CallBody> =
   | { id: string; type: 'accepted' | 'started' }
   | ({ id: string; type: 'progress' } & Omit<CallProgress, 'task'>)
-  | { id: string; type: 'done'; state: CallState; result?: Result };
+  | { id: string; type: 'done'; state: CallState; result?: Result; result_omitted?: ResultOmitted };
 
 const EXECUTE = named('Execute', {
   type: 'object',
@@ -300,6 +317,9 @@ const RESULT_EXAMPLE: JsonObject = {
 };
 const RAN = 'The tool ran; `success` says whether it succeeded';
 const ENDED = { 200: file };
+const CONTENT_OF = {
+  content: maybe(choice(['own'], 'Leaves out what only the right read_bodies shows, so that no reading is recorded')),
+};
 
 export const CALL_ROUTES = {
   'GET /api/v1/tools': {
@@ -381,7 +401,8 @@ export const CALL_ROUTES = {
     id: 'getCall',
     tag: 'calls',
     summary: 'An asynchronous call',
-    answers: { 200: answer('State, and the result once it has ended', CALL) },
+    query: record(CONTENT_OF),
+    answers: { 200: answer('State, and the result once it has ended, for those who may read it', CALL) },
   },
   'DELETE /api/v1/calls/{id}': {
     id: 'cancelCall',
@@ -395,12 +416,14 @@ export const CALL_ROUTES = {
       ),
       202: answer('It is being stopped and has not ended yet', record({ call_id: text(), status: STATE })),
     },
+    errors: ['PERMISSION_DENIED'],
   },
   'GET /api/v1/calls/{id}/result': {
     id: 'downloadResult',
     tag: 'results',
     summary: 'The output of an ended call as a file: binary output as its bytes, text, or else JSON',
     answers: ENDED,
+    errors: ['PERMISSION_DENIED'],
   },
   'GET /api/v1/calls/{id}/content/{index}': {
     id: 'downloadContent',
@@ -408,11 +431,13 @@ export const CALL_ROUTES = {
     summary: 'One picture, sound, text or embedded resource of an ended call as a file',
     path: { index: text('Position in `content` of the result, from 0') },
     answers: ENDED,
+    errors: ['PERMISSION_DENIED'],
   },
   'GET /api/v1/calls/{id}/events': {
     id: 'followCall',
     tag: 'calls',
     summary: 'Server-sent events: accepted, started, progress, done',
+    query: record(CONTENT_OF),
     headers: record({ 'Last-Event-ID': maybe(text('Events after this one')) }),
     answers: {
       200: events('Event stream; resumes after Last-Event-ID'),
@@ -446,7 +471,7 @@ export const CALL_ROUTES = {
         }),
       ),
     },
-    errors: ['TOOL_ERROR'],
+    errors: ['PERMISSION_DENIED', 'TOOL_ERROR'],
   },
   'GET /tools/list': {
     id: 'listToolNames',

@@ -201,7 +201,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     }
   }
 
-  /** State of an asynchronous call, with its result once finished. */
+  /** State of an asynchronous call, with its result once finished; `result_omitted` says why the result is for others only. */
   status(callId: string): Promise<CallStatus> {
     return this.request('GET /api/v1/calls/{id}', { path: { id: callId } });
   }

@@ -86,7 +86,10 @@ export class ToolfleetNatsClient<Tools extends ToolTypes<Tools> = AnyTools> {
     return this.#request<CallRecord[]>('batch', body, { timeoutMs, signal, toolset });
   }
 
-  /** Starts an asynchronous call. Its result is published on `tool.result.<tenant>.<call_id>` and available over HTTP. */
+  /**
+   * Starts an asynchronous call. Its end is published on `tool.result.<tenant>.<call_id>`: with the result if the client has no `apiKey`,
+   * because every NATS user of the tenant reads it. With a key, `call('read_result', { handle: call_id })` reads the result, as HTTP does.
+   */
   callAsync<K extends keyof Tools & string>(
     name: K,
     args: Tools[K]['arguments'],

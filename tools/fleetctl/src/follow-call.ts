@@ -1,6 +1,6 @@
 import { FINAL_STATUSES, type CallProgress, type CallStatus as AsyncCall } from '@toolfleet/client';
 import type { CallBody, CallState } from '@toolfleet/contracts';
-import { CliError } from './cli-error.js';
+import { CliError, EXIT } from './cli-error.js';
 import type { Gateway } from './gateway.js';
 import { shellWord, type Terminal } from './terminal.js';
 
@@ -25,7 +25,7 @@ const NEWS_LAG_MS = 50;
  * Follows a call until it has ended, by its event stream and by polling at growing intervals. While it waits for an
  * approval, its progress has the command that shows the approval.
  * @returns its result, and its tool where the gateway names it
- * @throws CliError when it ended without a result, or was interrupted
+ * @throws CliError when it ended without a result, its result is for others, or it was interrupted
  */
 export async function waitForCall(
   gateway: Gateway,
@@ -58,6 +58,8 @@ async function pollUntilEnded(
     if (body.result) return { tool: body.tool, result: body.result };
     if (typeof body.success === 'boolean') return { result: body as CallBody };
     const state = body.state ?? body.status;
+    if (body.result_omitted?.reason === 'permission' && state !== undefined && hasEnded(state))
+      throw new CliError(`The call ended: ${state} (call_id ${callId}). ${body.result_omitted.message}`, EXIT.refused);
     if (state === undefined || hasEnded(state))
       throw new CliError(`The call ended without a result: ${state ?? 'unknown'} (call_id ${callId})`);
     if (body.progress) onProgress(body.progress);

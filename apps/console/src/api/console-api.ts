@@ -178,12 +178,17 @@ export class ConsoleApi {
       signal,
       timeoutMs: CALL_TIMEOUT_MS,
     });
-  asyncCall = (id: string, signal?: AbortSignal) =>
-    this.#client.request('GET /api/v1/calls/{id}', { path: { id }, signal });
+  /** A call that the fleet keeps. @param isRead also with the result of another caller's, whose reading is recorded */
+  asyncCall = (id: string, signal?: AbortSignal, isRead = false) =>
+    this.#client.request('GET /api/v1/calls/{id}', {
+      path: { id },
+      query: isRead ? undefined : { content: 'own' },
+      signal,
+    });
   cancelCall = (id: string) => this.#client.cancel(id);
   /** Events of a call until it has ended. */
   callEvents = (id: string, signal: AbortSignal) =>
-    this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, signal });
+    this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, query: { content: 'own' }, signal });
   /** Finished calls after a cursor, as they end. */
   finishedCallEvents = (signal: AbortSignal, lastId?: string) =>
     this.#client.events('GET /api/v1/calls/events', { signal, lastId });

@@ -33,6 +33,13 @@ export function CallOutcome({
         </div>
       )}
       {state.phase === 'refused' && <ErrorNotice error={state.error} />}
+      {state.phase === 'withheld' && (
+        <div className="notice">
+          <strong>The call ended: {state.status}</strong>
+          <span>{state.why}</span>
+          {state.show && <button onClick={state.show}>Show the result</button>}
+        </div>
+      )}
       {state.phase === 'ended' && <Ended ended={state} tool={tool} withTiming={withTiming} isPage={isPage} />}
     </div>
   );

@@ -8,6 +8,7 @@ export type CallState =
   | { phase: 'idle' }
   | { phase: 'running'; callId?: string; progress: readonly string[] }
   | { phase: 'refused'; error: ToolCallError }
+  | { phase: 'withheld'; status: string; why: string; show: (() => void) | undefined }
   | { phase: 'ended'; body: CallBody; tookMs?: number };
 
 /** The known state of a call that the fleet keeps. */
@@ -17,6 +18,8 @@ interface FollowedCall {
   /** Its last progress reports. */
   progress: readonly string[];
   error: ToolCallError | undefined;
+  /** Reads the result of another caller's call, which is recorded; absent where there is none to read. */
+  show?: () => void;
 }
 
 const NOTHING: FollowedCall = { call: undefined, progress: [], error: undefined };
@@ -44,7 +47,8 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
           for await (const event of api.callEvents(id, signal)) {
             if (event.type === 'done') break;
             if (event.type !== 'progress') continue;
-            progress.push(progressText(event.data));
+            const text = progressText(event.data);
+            if (text !== '') progress.push(text);
             show({ progress: progress.slice(-MOST_PROGRESS) });
           }
         } catch (thrown) {
@@ -57,15 +61,22 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
     })();
     return () => controller.abort();
   }, [api, id]);
-  return followed;
+  const read = () => {
+    const shown = api.asyncCall(id!, undefined, true).then((call) => ({ call }));
+    void shown
+      .catch((error: unknown) => ({ error: asToolError(error) }))
+      .then((news) => setFollowed({ ...NOTHING, ...news }));
+  };
+  return followed.call?.result_omitted?.reason === 'recorded' ? { ...followed, show: read } : followed;
 }
 
 /** The state of a followed call as `CallOutcome` shows it. */
-export function toCallState({ call, progress, error }: FollowedCall): CallState {
+export function toCallState({ call, progress, error, show }: FollowedCall): CallState {
   if (!call) return error ? { phase: 'refused', error } : { phase: 'idle' };
-  const { call_id: callId, status, result } = call;
+  const { call_id: callId, status, result, result_omitted: omitted } = call;
   if (result) return { phase: 'ended', body: result };
   if (!FINAL_STATUSES.has(status)) return { phase: 'running', callId, progress };
+  if (omitted) return { phase: 'withheld', status, why: omitted.message, show };
   return { phase: 'refused', error: new ToolCallError('NOT_FOUND', `The call ended without a result: ${status}`) };
 }
 

@@ -114,7 +114,7 @@ Result: TypeAlias = Union[Succeeded[Output], Failed]
 
 
 class CallStatus(BaseModel):
-    """State of an asynchronous call, with its result once it has ended."""
+    """State of an asynchronous call, with its result once it has ended; `result_omitted` says why the result is for others only."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -125,6 +125,7 @@ class CallStatus(BaseModel):
     accepted_at: str | None = None
     finished_at: str | None = None
     result: Annotated[Union[Succeeded[Any], Failed], Field(discriminator="success")] | None = None
+    result_omitted: dict[str, Any] | None = None
 
     @property
     def is_final(self) -> bool:

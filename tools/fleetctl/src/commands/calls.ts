@@ -149,8 +149,11 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
     const { tool, result } = await ended.finally(() => progress.stop());
     return showResult(terminal, result, { stem: tool ?? id, json, output });
   }
+  const isAsked = output !== undefined || hasSwitch(line, 'show-body');
   const [state, record] = await Promise.all([
-    orAbsent<CallStatus>(fleet.request('GET /api/v1/calls/{id}', { path: { id } })),
+    orAbsent<CallStatus>(
+      fleet.request('GET /api/v1/calls/{id}', { path: { id }, query: isAsked ? undefined : { content: 'own' } }),
+    ),
     orAbsent(fleet.request('GET /api/v1/calls/{id}/record', { path: { id } })),
   ]);
   if (state instanceof Refused && record instanceof Refused) throw record;
@@ -159,6 +162,8 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   const kept = isRead ? await orAbsent(fleet.request('GET /api/v1/calls/{id}/body', { path: { id } })) : undefined;
   const found = { state: unlessRefused(state), record: read, kept: kept && unlessRefused(kept) };
   const result = found.state?.result;
+  const omitted = found.state?.result_omitted;
+  if (output && omitted) throw new CliError(omitted.message, EXIT.refused);
   if (output && !result)
     throw new CliError(`The call has no result to write (${stateOf(found.state)}); --watch waits until it ends`);
   if (output) return showResult(terminal, result!, { stem: found.state?.tool ?? id, json, output });
@@ -174,6 +179,7 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   const { progress } = found.state ?? {};
   if (!found.record)
     terminal.out(`${id}  ${stateOf(found.state)}${progress ? `  ${describeProgress(progress)}` : ''}\n`);
+  if (omitted) terminal.error(`${omitted.message}${omitted.reason === 'recorded' ? ' --show-body shows it.' : ''}\n`);
   return EXIT.ok;
 }
 

@@ -662,7 +662,12 @@ describe('reference pages', () => {
     channels.toolResult = {
       address: `${SUBJECTS.toolResult}.{tenant}.{call_id}`,
       parameters: { tenant: {}, call_id: {} },
-      messages: { result: { payload: result } },
+      messages: {
+        result: {
+          summary: 'with the result if the call was sent without a key; metadata.result_omitted says why there is none',
+          payload: result,
+        },
+      },
     };
     operations.toolResult = { action: 'send', channel: { $ref: '#/channels/toolResult' } };
     channels.event = {

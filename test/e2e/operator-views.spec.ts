@@ -148,7 +148,7 @@ describe('finished calls', () => {
     expect(logs).toEqual({ log_search: `grep ${shown.trace_id} logs` });
   });
 
-  it('have the arguments of a background call, for its caller', async () => {
+  it('have the arguments and result of a background call, for its caller', async () => {
     const body = { arguments: { expression: '5+5' }, mode: 'async' };
     const accepted = await fleet.ask({ path: '/api/v1/tools/calculator/execute', body, key: memberKey() });
     const path = `/api/v1/calls/${accepted.body.call_id}`;
@@ -160,11 +160,11 @@ describe('finished calls', () => {
       body: { client: 'colleague', tenant_id: 'globex' },
       key: fleet.operatorKey,
     });
-    await eventually('another key of the tenant sees the result', async () => {
-      const { result, arguments: args } = await shown(other.body.token);
-      expect(args).toBeUndefined();
-      return result?.output?.result === 10;
-    });
+    await eventually('it has ended', async () => (await shown(memberKey())).result?.output?.result === 10);
+    for (const key of [other.body.token, fleet.operatorKey]) {
+      const { status, result, arguments: args, result_omitted: omitted } = await shown(key);
+      expect([status, args, result, omitted.reason]).toEqual(['succeeded', undefined, undefined, 'permission']);
+    }
   });
 
   describe('with arguments and results', () => {

@@ -116,7 +116,7 @@ async function ended(tool: string, args: object): Promise<{ id: string; result: 
 }
 
 it.each([{ fails: false }, { fails: true }])(
-  'pictures and files of an asynchronous call reach polls, events, NATS and MCP tasks (%o)',
+  'pictures and files of an asynchronous call reach polls, events and MCP tasks, and its end reaches NATS (%o)',
   async (args) => {
     const published = new Map<string, unknown>();
     const subscription = nats.subscribe('tool.result.acme.*', ({ subject, body }) =>
@@ -131,8 +131,12 @@ it.each([{ fails: false }, { fails: true }])(
       status: 'completed',
       result: { isError: args.fails, content: RICH },
     });
-    await eventually('the result is published', () => published.has(id));
-    expect(published.get(id)).toMatchObject({ success: !args.fails, content: RICH });
+    await eventually('its end is published', () => published.has(id));
+    expect(published.get(id)).toMatchObject({
+      success: !args.fails,
+      metadata: { result_omitted: { reason: 'permission' } },
+    });
+    expect(published.get(id)).not.toHaveProperty('content');
     subscription.unsubscribe();
   },
 );

@@ -10,6 +10,7 @@ import { ToolfleetClient } from '@toolfleet/client';
 import { ToolfleetNatsClient } from '@toolfleet/client/nats';
 import { ROUTES } from '@toolfleet/contracts/resources';
 import { eventually } from '@toolfleet/testing';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
@@ -31,6 +32,8 @@ const WHOAMI = `export default ({ defineTool, ok }) => defineTool({
   inputSchema: { type: 'object', properties: {} }, contextKeys: ['user_id'],
   handler: (_args, run) => ok({ user: run.context.user_id }, 'a user'),
 });`;
+/** Signs in a user of acme, at an issuer of the fleet. */
+let signIn: (user: string) => Promise<string>;
 /** NATS users of the two tenants. */
 const nats: Record<string, NatsConnection> = {};
 /** A finished asynchronous call and an own tool of each tenant. */
@@ -44,12 +47,19 @@ beforeAll(async () => {
   changing = await startChangingMcpServer('Finds a book');
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'whoami.tool.mjs'), WHOAMI);
+  const jwks = join(plugins, 'jwks.json');
+  signIn = await openIssuer(jwks);
   fleet = await TestFleet.start({
     together: true,
     services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,
+    config: { call_bodies: { keep: 'all' } },
     env: {
+      JWT_ISSUER: ISSUER,
+      JWT_AUDIENCE: 'toolfleet',
+      JWT_JWKS_FILE: jwks,
+      GATEWAY_PUBLIC_URL: 'https://fleet.test',
       EGRESS_ALLOWED_ENDPOINTS: `${server.origin},${changing.origin}`,
       BUILTIN_TOOLSETS: 'compute,files',
       BUILTIN_PLUGINS_DIR: plugins,
@@ -87,6 +97,23 @@ afterAll(async () => {
   await changing?.stop();
   if (plugins) await rm(plugins, { recursive: true, force: true });
 });
+
+const ISSUER = 'https://issuer.test';
+
+/** Writes the key set of an issuer. @returns access tokens of its users */
+async function openIssuer(path: string): Promise<(user: string) => Promise<string>> {
+  const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+  await writeFile(path, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'ES256' }] }));
+  return (user) =>
+    new SignJWT({ tenant: 'acme' })
+      .setProtectedHeader({ alg: 'ES256', kid: 'k1', typ: 'at+jwt' })
+      .setIssuer(ISSUER)
+      .setAudience('toolfleet')
+      .setSubject(user)
+      .setIssuedAt()
+      .setExpirationTime('1h')
+      .sign(privateKey);
+}
 
 async function overNats(
   tenant: string,
@@ -139,7 +166,7 @@ describe.each(TENANTS)('data of other tenants, for %s', (tenant) => {
   });
 
   it('answers a cancellation over NATS as if the call did not exist', async () => {
-    const own = await overNats(tenant, 'cancel', { call_id: callOf[tenant] });
+    const own = await overNats(tenant, 'cancel', { call_id: callOf[tenant] }, key());
     expect(own.body).toMatchObject({ state: 'succeeded' });
     const foreign = await overNats(tenant, 'cancel', { call_id: callOf[otherOf(tenant)] });
     const missing = await overNats(tenant, 'cancel', { call_id: randomUUID() });
@@ -287,14 +314,16 @@ describe('a key narrowed by globs', () => {
     expect((await askTask(fleet, 'tasks/get', waiting, { key: wide })).text).toContain('"completed"');
   });
 
-  it('reads and cancels what it could have made, and what it made', async () => {
+  it('sees what it could have made, and cancels what it made', async () => {
     const text = { text: 'one two', operation: 'count' };
-    for (const maker of [fleet.keys['acme']!, narrow]) {
+    for (const [maker, status] of [
+      [fleet.keys['acme']!, 403],
+      [narrow, 200],
+    ] as const) {
       const id = await accept('text_process', text, maker);
       expect((await fleet.ask({ path: `/api/v1/calls/${id}`, key: narrow })).status).toBe(200);
-      expect((await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${id}`, key: narrow })).status).toBeLessThan(
-        300,
-      );
+      const cancelled = await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${id}`, key: narrow });
+      expect(cancelled.status === 202 ? 200 : cancelled.status).toBe(status);
     }
   });
 
@@ -330,6 +359,169 @@ describe('a key narrowed by globs', () => {
     );
     expect(await tenants('tenant&tenant_id=globex', fleet.operatorKey)).toEqual(new Set(['globex']));
     expect(await tenants('tenant&tenant_id=globex', fleet.adminKey)).toEqual(new Set(['acme']));
+  });
+});
+
+describe('the content of a call', () => {
+  const SECRET = 'ONLY FOR ANN';
+  const args = { text: 'only for ann. '.repeat(200), operation: 'case', to: 'upper' };
+  let ann: string;
+  /** Made by an administrator, in the name of the same user. */
+  let twin: string;
+  let bob: string;
+  let auditor: string;
+  /** Calls of ann: an asynchronous one, one with a handle, one of the journal. */
+  const made: Record<string, string> = {};
+
+  const newKey = async (spec: object, key = fleet.adminKey): Promise<string> => {
+    const { body, text } = await fleet.ask({ path: '/api/v1/keys', body: spec, key });
+    expect(body?.token, text).toBeTypeOf('string');
+    return body.token;
+  };
+  const accept = async (key: string): Promise<string> => {
+    const { body } = await fleet.call('text_process', args, { key, fields: { mode: 'async' } });
+    await eventually('it has ended', async () => {
+      const { body: call } = await fleet.ask({ path: `/api/v1/calls/${body.call_id}`, key });
+      return call.status === 'succeeded';
+    });
+    return body.call_id;
+  };
+  beforeAll(async () => {
+    ann = await newKey({ client: 'ann-app', user_id: 'ann' });
+    twin = await newKey({ client: 'twin', user_id: 'ann' });
+    bob = await newKey({ client: 'bob' });
+    auditor = await newKey({ client: 'audrey', tenant_id: 'acme', roles: ['auditor'] }, fleet.operatorKey);
+    made['async'] = await accept(ann);
+    const kept = await fleet.call('text_process', args, { key: ann, fields: { max_result_kb: 1 } });
+    expect(kept.body.metadata.result_handle.handle).toBe(kept.body.call_id);
+    made['kept'] = kept.body.call_id;
+    const keyed = await fleet.call('text_process', args, { key: ann, headers: { 'idempotency-key': 'ann' } });
+    made['journal'] = keyed.body.call_id;
+  });
+
+  /** What each way to the content of a call answers: `read`, the code of a refusal, or `state`. */
+  async function ways(id: string, key: string): Promise<Record<string, string>> {
+    const get = (path: string) => fleet.ask({ path: `/api/v1/${path}`, key });
+    const found: Record<string, string> = {};
+    const note = (way: string, text: string) => {
+      const code = /"code":"([A-Z_]+)"/.exec(text)?.[1];
+      found[way] = text.includes(SECRET) || text.includes('only for ann') ? 'read' : (code ?? 'state');
+    };
+    note('call', (await get(`calls/${id}`)).text);
+    note('events', (await get(`calls/${id}/events`)).text);
+    note('file', (await get(`calls/${id}/result`)).text);
+    note('page', (await get(`results/${id}`)).text);
+    note('tool', (await fleet.call('read_result', { handle: id }, { key })).text);
+    const reading = { name: 'read_result', arguments: { handle: id } };
+    note('NATS', JSON.stringify((await overNats('acme', 'call', reading, key)).body));
+    note('resource', (await mcp('resources/read', { uri: `toolfleet://results/${id}` }, key)).text);
+    note('MCP tool', (await mcp('tools/call', { name: 'read_result', arguments: { handle: id } }, key)).text);
+    note('task', (await askTask(fleet, 'tasks/get', id, { key })).text);
+    return found;
+  }
+  const every = (of: Record<string, string>, answer: string) =>
+    Object.fromEntries(Object.keys(of).map((way) => [way, answer]));
+
+  it('is for the key that made it and for its user in person; others with the same tools get its state', async () => {
+    const user = await signIn('ann');
+    for (const [kind, id] of Object.entries(made)) {
+      const own = await ways(id, ann);
+      expect(own, kind).toEqual(every(own, 'read'));
+      expect(await ways(id, user), kind).toEqual(own);
+      for (const other of [twin, bob, fleet.adminKey, await signIn('bob')])
+        expect(await ways(id, other), kind).toEqual({
+          ...every(own, 'PERMISSION_DENIED'),
+          call: 'state',
+          events: 'state',
+          task: 'state',
+        });
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${id}`, key: bob });
+      expect(body).toEqual({
+        call_id: id,
+        tool: 'text_process',
+        status: 'succeeded',
+        accepted_at: expect.any(String),
+        finished_at: expect.any(String),
+        result_omitted: { reason: 'permission', message: expect.stringContaining('role auditor') },
+      });
+    }
+    const lines = fleet.logs().split('\n');
+    expect(lines.filter((line) => line.includes('result of a call read') && line.includes(made['async']!))).toEqual([]);
+    const shown = await fleetctl(fleet, ['calls', 'show', made['async']!, '--watch'], bob);
+    expect([shown.code, shown.out.toString()]).toEqual([4, '']);
+    expect(shown.error).toContain('The call ended: succeeded');
+  });
+
+  it('is read with the right read_bodies, and each reading is in the audit log and with the call', async () => {
+    const id = made['async']!;
+    const withheld = await fleet.ask({ path: `/api/v1/calls/${id}?content=own`, key: auditor });
+    expect(withheld.body.result_omitted).toMatchObject({ reason: 'recorded' });
+    const readings = async (): Promise<{ user_id: string }[]> =>
+      (await fleet.ask({ path: `/api/v1/calls/${id}/body`, key: ann })).body.readings;
+    await eventually(
+      'it is recorded',
+      async () => (await fleet.ask({ path: `/api/v1/calls/${id}/body`, key: ann })).status === 200,
+    );
+    expect(await readings()).toEqual([]);
+    const seen = await ways(id, auditor);
+    expect(seen).toEqual(every(seen, 'read'));
+    const noted = await readings();
+    expect(noted).toHaveLength(Object.keys(seen).length);
+    expect(new Set(noted.map(({ user_id: user }) => user))).toEqual(new Set(['audrey']));
+    const audited = () =>
+      fleet
+        .logs()
+        .split('\n')
+        .filter((line) => line.includes('"audit"') && line.includes(`"read_call":"${id}"`));
+    await eventually('each is in the audit log', () => audited().length === noted.length);
+  });
+
+  it('is published on NATS only for a call of a NATS user without a key', async () => {
+    const published = new Map<string, any>();
+    const subscription = nats['acme']!.subscribe('tool.result.acme.*', {
+      callback: (_error, message) => published.set(message.subject.split('.').at(-1)!, message.json()),
+    });
+    const call = { name: 'text_process', arguments: args, mode: 'async' };
+    const shared = (await overNats('acme', 'call', call)).body.call_id;
+    const own = (await overNats('acme', 'call', call, ann)).body.call_id;
+    const ofHttp = await accept(ann);
+    await eventually('their ends are published', () => [shared, own, ofHttp].every((id) => published.has(id)));
+    subscription.unsubscribe();
+    expect(JSON.stringify(published.get(shared))).toContain(SECRET);
+    for (const id of [own, ofHttp]) {
+      const omitted = { status: 'succeeded', result_omitted: { reason: 'permission' } };
+      expect(published.get(id)).toMatchObject({ call_id: id, success: true, output: null, metadata: omitted });
+      expect(JSON.stringify(published.get(id))).not.toContain(SECRET);
+    }
+    const read = async (handle: string, key?: string) =>
+      JSON.stringify((await overNats('acme', 'call', { name: 'read_result', arguments: { handle } }, key)).body);
+    expect(await read(own)).toContain('PERMISSION_DENIED');
+    expect(await read(shared)).toContain(SECRET);
+    expect(await read(own, ann)).toContain(SECRET);
+    expect(await read(shared, ann)).toContain('PERMISSION_DENIED');
+  });
+
+  it('has a call that its maker cancels, and an administrator; others are refused', async () => {
+    const id = made['async']!;
+    const ends = async (key: string) => {
+      const http = await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${id}`, key });
+      const task = await askTask(fleet, 'tasks/cancel', id, { key });
+      const overNatsToo = await overNats('acme', 'cancel', { call_id: id }, key);
+      return [http.body.code ?? http.status, task.body.error?.data.code ?? 'ok', overNatsToo.body.code ?? 'ok'];
+    };
+    for (const key of [ann, await signIn('ann'), fleet.adminKey]) expect(await ends(key)).toEqual([200, 'ok', 'ok']);
+    for (const key of [twin, bob]) expect(await ends(key)).toEqual(Array(3).fill('PERMISSION_DENIED'));
+    expect((await overNats('acme', 'cancel', { call_id: id })).body).toMatchObject({ code: 'PERMISSION_DENIED' });
+  });
+
+  it('is not replayed to another key of its user by the same idempotency key', async () => {
+    const repeat = (key: string) => fleet.call('text_process', args, { key, headers: { 'idempotency-key': 'ann' } });
+    expect((await repeat(ann)).body.metadata).toMatchObject({ idempotent_replay: true });
+    expect((await repeat(await signIn('ann'))).body.metadata).toMatchObject({ idempotent_replay: true });
+    const refused = await repeat(twin);
+    expect([refused.status, refused.body.code]).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
+    expect(refused.text).not.toContain(SECRET);
+    expect((await repeat(bob)).body.metadata).not.toHaveProperty('idempotent_replay');
   });
 });
 
@@ -389,7 +581,9 @@ describe('a revoked key', () => {
     await fleet.ask({ method: 'DELETE', path: `/api/v1/calls/${blocking.body.call_id}` });
     const path = `/api/v1/calls/${accepted.body.call_id}`;
     await eventually('it ended', async () => (await fleet.ask({ path })).body.status === 'failed');
-    expect((await fleet.ask({ path })).body.result).toMatchObject({
+    const auditor = { client: 'reviewer', tenant_id: 'acme', roles: ['auditor'] };
+    const { token } = (await fleet.ask({ path: '/api/v1/keys', body: auditor, key: fleet.operatorKey })).body;
+    expect((await fleet.ask({ path, key: token })).body.result).toMatchObject({
       success: false,
       metadata: { code: 'UNAUTHENTICATED' },
       usage: { tokens: 0, cost_usd: 0 },

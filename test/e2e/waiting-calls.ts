@@ -157,7 +157,7 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       expect((await decide(id, 'approve', bob)).body.state).toBe('pending');
       expect((await decide(id, 'approve', bob, { gateway: 1 })).body.votes).toHaveLength(1);
       await decide(id, 'approve', eve);
-      await eventually('it ran', async () => (await call(id)).result?.output?.runs === 1);
+      await eventually('it ran', async () => (await call(id, { key: own })).result?.output?.runs === 1);
 
       const prefers = await post('pay it', { headers: { prefer: 'respond-async' } });
       expect(prefers.status).toBe(202);
@@ -193,7 +193,7 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       await changeTool('Finds a person');
     });
 
-    it('wait over NATS, and their result is published once they ran', async () => {
+    it('wait over NATS, and their end is published once they ran', async () => {
       const nats = await NatsClient.connect({ url: fleet().nats.url, name: 'service' });
       try {
         const results: { subject: string; body: any }[] = [];
@@ -216,9 +216,12 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
         });
         expect(await send('two over NATS')).toMatchObject({ status: 'awaiting_approval', approval: { quorum: 2 } });
         expect((await decide(id, 'approve', bob)).status).toBe(200);
-        await eventually('its result is published', async () => results.length > 0);
+        await eventually('its end is published', async () => results.length > 0);
         expect(results).toMatchObject([
-          { subject: `tool.result.globex.${id}`, body: { call_id: id, success: true, output: { runs: 1 } } },
+          {
+            subject: `tool.result.globex.${id}`,
+            body: { call_id: id, success: true, metadata: { status: 'succeeded' } },
+          },
         ]);
         const open = (await fleet().ask({ path: '/api/v1/approvals?state=pending', key: bob })).body.approvals;
         for (const one of open)

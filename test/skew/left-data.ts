@@ -71,12 +71,16 @@ async function accept(fleet: TestFleet, tool: string, args: object): Promise<str
   return body.call_id as string;
 }
 
-async function untilEnded(fleet: TestFleet, callId: string): Promise<{ status: string; result: { output: unknown } }> {
+async function untilEnded(
+  fleet: TestFleet,
+  callId: string,
+  key = fleet.adminKey,
+): Promise<{ status: string; result: { output: unknown } }> {
   let call = { status: '', result: { output: undefined as unknown } };
   await eventually(
     `call ${callId} has ended`,
     async () => {
-      call = (await fleet.ask({ path: `/api/v1/calls/${callId}` })).body;
+      call = (await fleet.ask({ path: `/api/v1/calls/${callId}`, key })).body;
       return !['accepted', 'claimed'].includes(call.status);
     },
     { timeoutMs: 60_000, everyMs: 100 },
@@ -172,6 +176,10 @@ export async function seenData(host: DataHost, left: LeftData) {
   const { fleet } = host;
   const { name } = left;
   const bodyOf = async (path: string) => (await fleet.ask({ path: `/api/v1/${path}` })).body;
+  // The key that made the calls may be that of another fleet, so their results are read with the right to read those of others.
+  const auditor = { client: randomUUID(), tenant_id: 'acme', roles: ['auditor'] };
+  const reader = (await fleet.ask({ path: '/api/v1/keys', body: auditor, key: fleet.operatorKey })).body
+    .token as string;
   const again = await note(host, left);
   const keys = (await bodyOf('keys')) as { client: string; revoked_at: string | null; tier: string }[];
   const sources = JSON.stringify(await bodyOf('sources'));
@@ -183,7 +191,7 @@ export async function seenData(host: DataHost, left: LeftData) {
     sources: [`${name}-orders`, `${name}-mcp`].filter((source) => sources.includes(source)),
     toolset: [toolset.version, sum.body.output?.result],
     note: [again.body.call_id === left.noteId, again.body.metadata?.idempotent_replay],
-    large: JSON.stringify((await untilEnded(fleet, left.largeId)).result?.output).length > 4_096,
+    large: JSON.stringify((await untilEnded(fleet, left.largeId, reader)).result?.output).length > 4_096,
     queued: (await untilEnded(fleet, left.queuedId)).status,
     session: (await ofSession(host, name, 'execute_python', { code: 'result = x' })).output['value'],
     file: (await ofSession(host, name, 'file_read', { path: 'plan.txt' })).output['content'],

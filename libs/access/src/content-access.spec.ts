@@ -1,4 +1,4 @@
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { ToolError, type Person, type Principal } from '@toolfleet/contracts';
 import type { StoredCall } from '@toolfleet/contracts/records';
 import { aPrincipal } from '@toolfleet/testing/engine-fixture';
 import { describe, expect, it } from 'vitest';
@@ -8,12 +8,17 @@ import { bodyAccess, contentAccess, requireCancel, type ContentAccess } from './
 /** Of the key of ann. */
 const CALL = { tenantId: 'acme', maker: 'key:k1', userId: 'ann' };
 const key = (keyId: string, more: Partial<Principal> = {}) => aPrincipal({ userId: 'ann', keyId, ...more });
+const root = (userId: string, kind: Person['kind'] = 'creator') => ({ tenantId: 'acme', userId, kind });
 const person = (userId: string, more: Partial<Principal> = {}) =>
   aPrincipal({ via: 'session', userId, keyId: undefined, ...more });
 
 const CALLERS: [string, Principal, ContentAccess, canCancel: boolean][] = [
   ['the key that made it', key('k1'), 'own', true],
-  ['another key of its user', key('k2'), 'denied', false],
+  ['a key with the name of its user, made by an unknown person', key('k2'), 'denied', false],
+  ['another key of its user, made by an operator', key('k2', { root: root('ann', 'operator') }), 'own', true],
+  ['another key of its user, made by the user', key('k2', { root: root('ann', 'creator') }), 'own', true],
+  ['a key with the name of its user, made by an administrator', key('k2', { root: root('boss') }), 'denied', false],
+  ['a tool that such a key called', key('k2', { root: root('boss'), via: 'delegation' }), 'denied', false],
   ['its user, signed in', person('ann'), 'own', true],
   ['its user, with a JWT', person('ann', { via: 'jwt' }), 'own', true],
   ['its user, of an OAuth client', person('ann', { via: 'oauth' }), 'own', true],

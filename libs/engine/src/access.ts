@@ -1,4 +1,4 @@
-import { toMaker, type Principal } from '@toolfleet/contracts';
+import { personOf, toMaker, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /**
@@ -66,12 +66,15 @@ export interface MadeCall {
 }
 
 /**
- * True when a call is the caller's own: the same key made it, or it was made for the user who calls in person, without a key. A key that
- * names a user is not that user, because administrators make keys that name others. A tool acts as the caller that it was called by.
+ * True when a call is the caller's own: the same key made it, or it was made for the user who calls: signed in, with a token, or with a key
+ * that the user or an operator made. A key that an administrator made counts as the administrator, whatever user it names. A tool acts as
+ * the caller that it was called by.
  */
 export function ownsCall(caller: Principal, { tenantId, maker, userId }: MadeCall): boolean {
   if (tenantId !== caller.tenantId) return false;
-  return maker === toMaker(caller) || (caller.keyId === undefined && userId === caller.userId);
+  if (maker === toMaker(caller)) return true;
+  const person = personOf(caller);
+  return userId === caller.userId && person?.userId === userId && person.tenantId === tenantId;
 }
 
 /** Takes the first occurrence of each part between two stars: linear in the name, for any pattern. */

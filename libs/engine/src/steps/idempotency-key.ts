@@ -87,7 +87,7 @@ export async function answerDuplicate(
 
 /**
  * Keys of one user share its idempotency keys, so that a call is not repeated with the next key of a client; the outcome is for the key
- * that made the first call, and for the user in person.
+ * that made the first call, and for the user (`ownsCall`).
  * @throws ToolError IDEMPOTENCY_MISMATCH
  */
 function requireOwn(

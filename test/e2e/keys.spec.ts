@@ -427,7 +427,7 @@ describe('a decision on a call', () => {
     const nell = await minted('nell', ['approver', 'admin'], boss.token);
     const olga = await minted('olga', ['approver', 'admin'], boss.token);
     const pat = await minted('pat', ['approver'], olga.token);
-    expect(pat).toMatchObject({ user_id: 'pat', person: { tenant_id: 'acme', user_id: 'boss', kind: 'operator' } });
+    expect(pat).toMatchObject({ user_id: 'pat', person: { tenant_id: 'acme', user_id: 'boss', kind: 'creator' } });
     const own = await ask(boss.token);
     const ofBot = await ask((await minted('bot', [], boss.token)).token);
     for (const id of [own, ofBot])
@@ -435,7 +435,7 @@ describe('a decision on a call', () => {
         expect(await refused(id, token)).toMatch(/boss(, who)? made this call; another person has to decide/);
 
     const other = await ask((await given('frank', [])).token);
-    const vote = { person: { user_id: 'boss', kind: 'operator' } };
+    const vote = { person: { user_id: 'boss' } };
     for (const { token } of [boss, nell, nell, pat])
       expect(await approved(other, token)).toMatchObject({ state: 'pending', votes: [vote] });
     // Neither other rights nor the end of its parent make a key another person's.
@@ -467,7 +467,7 @@ describe('a decision on a call', () => {
       body: { client: 'as-erin', user_id: 'erin@example.com', roles: ['approver'] },
     });
     const id = await ask((await given('frank', [])).token);
-    const ofAlice = [{ person: { user_id: 'alice@example.com', kind: 'sign_in' } }];
+    const ofAlice = [{ person: { user_id: 'alice@example.com' } }];
     for (const by of [asErin.body.token, alice]) expect(await approved(id, by)).toMatchObject({ votes: ofAlice });
     expect(await approved(id, erin)).toMatchObject({ state: 'approved' });
     await runs(id);
@@ -482,18 +482,26 @@ describe('a decision on a call', () => {
     await runs(own);
   });
 
-  it('is never one of the person that made the call, also under a rule without not_requester', async () => {
-    const [one, two] = [await given('hugo', ['approver']), await given('hugo', ['approver'])];
+  it('is one of the person that made the call in person only, where the rule allows it', async () => {
+    const [one, two] = [await given('hugo', ['admin']), await given('hugo', ['approver'])];
     const id = await ask(one.token, PAIR_WITH_REQUESTER);
-    for (const { token } of [one, two]) expect(await refused(id, token)).toContain('hugo made this call');
+    for (const { token } of [one, await minted('hugo', ['approver'], one.token)])
+      expect(await refused(id, token)).toContain('hugo made this call; sign in, or use another key');
+    expect(await approved(id, two.token)).toMatchObject({ state: 'pending', votes: [{ person: { user_id: 'hugo' } }] });
     // An operator decides as itself, by whichever of its keys.
-    for (const key of [fleet.operatorKey, fleet.operatorKey])
-      expect(await approved(id, key)).toMatchObject({ state: 'pending', votes: [{ person: { user_id: 'ops' } }] });
-    expect(await approved(id, fleet.adminKey)).toMatchObject({ state: 'approved' });
+    expect(await approved(id, fleet.operatorKey)).toMatchObject({ state: 'approved' });
     await runs(id);
+
+    const alice = await signIn('alice');
+    const agent = await askAs(alice, { path: '/api/v1/keys', body: { client: 'agent', user_id: 'agent' } });
+    const ofAgent = await ask(agent.body.token, ONE);
+    const granted = await askAs(alice, { path: `/api/v1/approvals/${ofAgent}/approve`, body: { grant: { hours: 1 } } });
+    expect(granted.body, granted.text).toMatchObject({ state: 'approved', grant_id: expect.any(String) });
+    await runs(ofAgent);
+    expect((await fleet.call('calculator', { expression: ONE }, { key: agent.body.token })).status).toBe(200);
   });
 
-  it('gives no grant to the person that gave it', async () => {
+  it('gives no grant of another person to the one that gave it', async () => {
     const [ivan, jane] = [await given('ivan', []), await given('jane', ['admin'])];
     const id = await ask(ivan.token, ONE);
     expect((await approve(id, jane.token, { hours: 1 })).body).toMatchObject({ grant_id: expect.any(String) });

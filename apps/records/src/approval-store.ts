@@ -31,7 +31,7 @@ import { sql, type Kysely, type Transaction } from 'kysely';
 import type { BodyStore } from './body-store.js';
 import { inParts, type Owner, type Tenants } from './erasure.js';
 import type { EventStore } from './event-store.js';
-import { toPerson, type GrantStore } from './grant-store.js';
+import { personId, toPerson, type GrantStore } from './grant-store.js';
 
 /** PostgreSQL returns bigint as text, so values are converted where they are read. */
 interface ApprovalTable {
@@ -593,12 +593,6 @@ function approvalEvent<K extends 'approval.asked' | 'approval.decided'>(
 }
 
 const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;
-
-/** Identifies the person that a credential counts as, in columns. */
-function personId(by: ApprovalPerson): string {
-  const { tenant_id, user_id } = countsAs(by);
-  return JSON.stringify([tenant_id, user_id]);
-}
 
 /**
  * The number of different persons among one or more votes. Gateways of earlier releases do not name the person behind a key, who may have

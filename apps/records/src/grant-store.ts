@@ -10,7 +10,7 @@ import type {
   GrantUseReply,
   StoredGrant,
 } from '@toolfleet/contracts/approval-grants';
-import { countsAs, isSamePerson, type ApprovalPerson, type VotedGrant } from '@toolfleet/contracts/approvals';
+import { countsAs, type ApprovalPerson, type VotedGrant } from '@toolfleet/contracts/approvals';
 import { canonicalJson } from '@toolfleet/schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
@@ -25,6 +25,8 @@ interface GrantTable {
   user_id: string;
   /** Of a requester without a user; null: all credentials of the user are covered. */
   key_id: string | null;
+  /** `personId` of the person that asked for the call. Null: it is not known. */
+  asker: string | null;
   acting_user_id: string;
   tool: string;
   revision: string;
@@ -72,7 +74,7 @@ interface Tables {
 /** The call whose approval gives a grant. */
 type GrantedCall = Pick<
   GrantTable,
-  'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
+  'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'asker' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
 >;
 
 /** Active grants of one user for one revision of a tool: all of them may have to be compared with a call. */
@@ -125,7 +127,7 @@ export class GrantStore {
     await tx
       .insertInto('approval_grant')
       .values({
-        ...{ grant_id, call_id: call.call_id, ...owner, rule: call.rule },
+        ...{ grant_id, call_id: call.call_id, ...owner, asker: call.asker, rule: call.rule },
         ...{ fields: JSON.stringify(fields), granted_at: now, until, granted_by: JSON.stringify(people) },
         ...{ max_uses: maxUses === Infinity ? null : maxUses, uses: 0, last_used_at: null },
         ...{ revoked_at: null, revoked_by: null, seal_key_id },
@@ -143,8 +145,11 @@ export class GrantStore {
     const key_id = user_id === '' ? (requester.key_id ?? null) : null;
     const owner = { tenant_id, user_id, key_id, acting_user_id, tool, revision };
     const given = await this.#active(this.#db, owner, now);
-    // With the name of the user on a key, those that gave a grant could decide on calls of their own.
-    const active = given.filter((grant) => !peopleOf(grant).some((one) => isSamePerson(one, requester)));
+    // With the name of the user on a key, those that gave a grant to another person could decide on calls of their own.
+    const person = personId(requester);
+    const active = given.filter(
+      (grant) => grant.asker === person || !peopleOf(grant).some((one) => personId(one) === person),
+    );
     if (active.length === 0 || (await this.#isApproved(asked, now))) return {};
     const keys = new Map<string, Buffer | undefined>();
     for (const grant of active) {
@@ -273,13 +278,14 @@ export class GrantStore {
   async eraseOwner({ tenantId, userId, keyIds = [] }: Owner, dryRun: boolean): Promise<number> {
     const select = this.#db
       .selectFrom('approval_grant')
-      .select(['grant_id', 'tenant_id', 'user_id', 'key_id', 'acting_user_id', 'granted_by']);
+      .select(['grant_id', 'tenant_id', 'user_id', 'key_id', 'asker', 'acting_user_id', 'granted_by']);
     const isUser = (one: ApprovalPerson) =>
       [one, countsAs(one)].some((by) => by.tenant_id === tenantId && (userId ?? by.user_id) === by.user_id);
     const ids = (await select.execute())
       .filter((row) => {
         if (peopleOf(row).some(isUser)) return true;
         if (row.tenant_id !== tenantId || userId === undefined) return row.tenant_id === tenantId;
+        if (row.asker === personId({ tenant_id: tenantId, user_id: userId })) return true;
         return row.user_id === userId || row.acting_user_id === userId || keyIds.includes(row.key_id ?? '');
       })
       .map(({ grant_id }) => grant_id);
@@ -320,7 +326,13 @@ const digest = (key: Buffer, text: string): string => createHmac('sha256', key).
 
 const place = (tenantId: string, grantId: string): string => `${tenantId}/grant/${grantId}`;
 
-/** @param person JSON of its tenant and user */
+/** Identifies the person that a credential counts as, in columns. */
+export function personId(by: ApprovalPerson): string {
+  const { tenant_id, user_id } = countsAs(by);
+  return JSON.stringify([tenant_id, user_id]);
+}
+
+/** @param person `personId` of it */
 export function toPerson(
   { tenant_id, user_id, key_id }: CredentialColumns,
   person: string | null = null,

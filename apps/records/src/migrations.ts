@@ -328,6 +328,7 @@ const persons: Migration = {
     await db.schema.alterTable('call_approval').addColumn('asker', 'text').execute();
     await db.schema.alterTable('call_approval').addColumn('asker_kind', 'text').execute();
     await db.schema.alterTable('approval_vote').addColumn('voter_kind', 'text').execute();
+    await db.schema.alterTable('approval_grant').addColumn('asker', 'text').execute();
   },
 };
 

@@ -265,7 +265,8 @@ export class ApiKeys {
     const parent = parentId === undefined ? null : await this.find(parentId);
     const isByOperator = parent && effectiveRoles(parent.tenantId, parent.roles).includes(OPERATOR_ROLE);
     if (isByOperator || parentId === OPERATOR_KEY_ID) return { tenantId, userId, kind: 'operator' };
-    return parent ? this.#rootOf(parent) : { tenantId, userId: createdBy, kind: 'creator' };
+    const maker = parent ? await this.#rootOf(parent) : { tenantId, userId: createdBy };
+    return { ...maker, kind: 'creator' };
   }
 
   /** Keys of a tenant, or of all tenants, without secrets. */

@@ -33,7 +33,7 @@ describe('a key', () => {
     const request = { client: 'c', userId: root.userId, roles: [...root.roles], mcpMode: root.mcpMode };
     const { key, token } = await keys.issue(toKeySpec(root, request), 'ada');
     const { principal } = await keys.verify(token);
-    expect(principal).toEqual({ ...root, keyId: key.id });
+    expect(principal).toEqual({ ...root, keyId: key.id, root: { ...root.root, kind: 'creator' } });
     const passedOn = Object.entries(PASSED_ON).flatMap(([field, by]) => (by === null ? [] : [field]));
     expect([...Object.keys(principal), 'rights'].toSorted()).toEqual([...passedOn, 'via'].toSorted());
   });
@@ -91,20 +91,23 @@ describe('a key', () => {
 
   it('has no other parent than its maker, and no other root', () => {
     const wanted = { client: 'c', parentId: 'other', root: { tenantId: 'acme', userId: 'c', kind: 'operator' } };
-    expect(toKeySpec(maker, wanted as KeyRequest)).toMatchObject({ parentId: 'maker', root: maker.root });
+    expect(toKeySpec(maker, wanted as KeyRequest)).toMatchObject({
+      parentId: 'maker',
+      root: { ...maker.root, kind: 'creator' },
+    });
   });
 
   it.each<[string, Partial<Principal>, Principal['root']]>([
-    ['of a key', {}, maker.root],
+    ['of a key', {}, { ...maker.root!, kind: 'creator' }],
     [
       'of a session',
       { via: 'session', keyId: undefined, root: undefined },
-      { tenantId: 'acme', userId: 'ada', kind: 'sign_in' },
+      { tenantId: 'acme', userId: 'ada', kind: 'creator' },
     ],
     [
       'of a token',
       { via: 'jwt', keyId: undefined, root: undefined },
-      { tenantId: 'acme', userId: 'ada', kind: 'sign_in' },
+      { tenantId: 'acme', userId: 'ada', kind: 'creator' },
     ],
     ['of an operator', { roles: ['operator'] }, { tenantId: 'acme', userId: 'bob', kind: 'operator' }],
   ])('made by the holder %s counts as the person at its root', async (_what, by, root) => {

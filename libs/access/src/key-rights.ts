@@ -74,10 +74,11 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
   },
   parentId: ({ keyId }) => keyId,
   // A key counts as its maker, whatever user it names. Operators vouch for the users that they name.
-  root: (maker) =>
-    hasRight(maker, 'operate_fleet')
-      ? undefined
-      : (personOf(maker) ?? deny('user_id', 'Only a person can create keys.')),
+  root(maker) {
+    if (hasRight(maker, 'operate_fleet')) return undefined;
+    const person = personOf(maker) ?? deny('user_id', 'Only a person can create keys.');
+    return { ...person, kind: 'creator' };
+  },
 };
 
 /**

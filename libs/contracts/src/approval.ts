@@ -20,7 +20,7 @@ export interface ApprovalRule {
   quorum?: number;
   /** A decider needs one role of each list, in place of the right `decide_calls`. */
   roles?: readonly (readonly string[])[];
-  /** No credential with the name of the user that made the call, or for which it was made, decides on it. The person that made it never does. */
+  /** Neither the person that made the call decides on it, nor a credential with the name of its user. */
   not_requester?: boolean;
   /** Time for the decision; never longer than the gateway allows. */
   expires_in_s?: number;

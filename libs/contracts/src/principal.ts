@@ -13,8 +13,8 @@ export interface Person {
   tenantId: string;
   userId: string;
   /**
-   * How the fleet knows the person: by a sign-in or a token of the tenant's issuer; by an operator, who made a key for the user or is the
-   * person; by `createdBy` of a key of an earlier release.
+   * How the credential leads to the person. `sign_in`: a sign-in, or a token of the tenant's issuer; `operator`: an operator made the key
+   * for its user, or is the person; `creator`: the person made the key, itself or with other keys.
    */
   kind: 'sign_in' | 'operator' | 'creator';
 }

@@ -178,16 +178,19 @@ function findRefusal(caller: Principal, approval: StoredApproval): ToolError | u
   const by = toApprovalPerson(caller);
   if (!by.person) return denied('Only a person decides on a call: sign in, or use a key');
   const { user_id: name } = by.person;
-  if (isMaker(caller, approval) || isSamePerson(by, requester)) {
+  const isOther = rule.not_requester === true;
+  // People may decide on calls of their agents, but in person: an agent that may make keys could make one for itself.
+  const isInPerson = by.person.kind !== 'creator' && !isMaker(caller, approval);
+  if ((isMaker(caller, approval) || isSamePerson(by, requester)) && (isOther || !isInPerson)) {
     const isOwn = by.user_id === name && requester.user_id === name;
     const why = isOwn ? `${name} made this call` : `Keys that ${name} created count as ${name}, who made this call`;
-    return denied(`${why}; another person has to decide, who signs in or has a key that an operator made`);
+    const how = isOther ? 'another person has to decide, who signs in or has a key' : 'sign in, or use another key';
+    return denied(`${why}; ${how} that an operator made`);
   }
   const isUser = [by, by.person].some(
     (one) => one.tenant_id === requester.tenant_id && [requester.user_id, acting].includes(one.user_id),
   );
-  if (rule.not_requester === true && isUser)
-    return denied('The policy lets no credential of the user that made the call decide on it');
+  if (isOther && isUser) return denied('The policy lets no credential of the user that made the call decide on it');
   return undefined;
 }
 

@@ -18,7 +18,6 @@ import {
   type ApprovalEndReply,
   type ApprovalList,
   type ApprovalListReply,
-  type ApprovalPerson,
   type ApprovalShowReply,
   type ApprovalVote,
   type StoredApproval,

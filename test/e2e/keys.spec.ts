@@ -281,7 +281,9 @@ describe('a result in a session', () => {
     expect(await read(bob.token)).toBe(404);
     const overTool = await fleet.call('read_result', { handle }, { fields: { session_id: 's1' }, key: bob.token });
     expect(overTool.body.code ?? overTool.body.metadata.code).toBe('NOT_FOUND');
-    const second = await make({ user_id: 'ann' });
+    // An administrator's key in the name of the user is not the user; one that an operator made is.
+    expect(await read((await make({ user_id: 'ann' })).token)).toBe(403);
+    const second = await make({ tenant_id: 'acme', user_id: 'ann' }, fleet.operatorKey);
     expect(await read(second.token)).toBe(200);
   });
 });

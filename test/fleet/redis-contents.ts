@@ -23,9 +23,9 @@ export async function redisContents(redis: Redis): Promise<RedisContents> {
   return Object.fromEntries(await Promise.all((await redis.keys('*')).map(read)));
 }
 
-/** Without keys that have expired. */
+/** Without keys that have expired, also those that did while they were read (expiry -2). */
 export const unexpired = (contents: RedisContents, now: number): RedisContents =>
-  Object.fromEntries(Object.entries(contents).filter(([, { expiresAt }]) => expiresAt < 0 || expiresAt > now));
+  Object.fromEntries(Object.entries(contents).filter(([, { expiresAt }]) => expiresAt === -1 || expiresAt > now));
 
 async function contentOf(redis: Redis, key: string): Promise<unknown> {
   const type = await redis.type(key);

@@ -59,6 +59,7 @@ beforeAll(async () => {
         scopes: ['offline_access'],
         keep_tokens: true,
       },
+      roles: { minter: ['manage_keys', 'mint_for_users'] },
       mcp_servers: {
         accounts: {
           url: `${upstream.origin}/mcp`,
@@ -160,6 +161,34 @@ describe.each([
     const cached = await call(ann);
     expect(accountIn(cached)).toBe('ann@accounts');
     expect(cached.body.metadata).toMatchObject({ provenance: 'cache' });
+  });
+
+  it('never act as a user for a key that someone else made in the name of the user', async () => {
+    const mint = async ({ client, ...body }: { client: string; [field: string]: string | string[] }, key: string) => {
+      const made = { client: `${client}-${tool}`, ...body };
+      return (await fleet.ask({ path: '/api/v1/keys', body: made, key })).body.token as string;
+    };
+    const minter = await mint({ client: 'minter', tenant_id: 'acme', roles: ['minter'] }, fleet.operatorKey);
+    const asAnn = await mint({ client: 'as-ann', user_id: 'app' }, minter);
+    const heir = await mint({ client: 'heir' }, asAnn);
+    for (const key of [asAnn, heir]) {
+      const refusal = {
+        code: 'PERMISSION_DENIED',
+        error: expect.stringContaining(`created by minter-${tool}`) as string,
+      };
+      expect(await call(key)).toMatchObject({ status: 403, body: refusal });
+      const routes = [
+        fleet.ask({ path: '/api/v1/connections', key }),
+        connect(source, BOB, key),
+        disconnect(source, key, '?user_id=app'),
+      ];
+      for (const answer of await Promise.all(routes)) expect(answer).toMatchObject({ status: 403, body: refusal });
+    }
+    // The user makes keys for its agents; a service account has connections of its own.
+    const agent = await mint({ client: 'agent' }, ann);
+    expect(accountIn(await call(agent))).toBe('ann@accounts');
+    const service = await mint({ client: 'bot', service_account: 'bot' }, fleet.adminKey);
+    expect(await call(service)).toMatchObject({ status: 403, body: { code: 'AUTHORIZATION_REQUIRED' } });
   });
 
   it('do not show the credential that the upstream echoes', async () => {

@@ -123,6 +123,8 @@ describe('JWT', () => {
     ['a control character in a role', (c) => sign({ ...claims(c), realm_access: { roles: ['dev', 'a\tb'] } })],
     ['a control character in a tool', (c) => sign({ ...claims(c), tools: 'calc*\u0007' })],
     ['a control character in the tier', (c) => sign({ ...claims(c), tier: 'pro\r' })],
+    ['the sub of a service account', (c) => sign({ ...claims(c), sub: 'service:bot' })],
+    ['the sub of a NATS subject', (c) => sign({ ...claims(c), sub: 'nats:acme' })],
     ['no sub', (c) => sign({ ...claims(c), sub: undefined })],
     [
       'a payload that is not JSON',

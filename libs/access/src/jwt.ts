@@ -2,6 +2,7 @@ import { decodeProtectedHeader, jwtVerify, type JWTPayload } from 'jose';
 import {
   type EpochMs,
   isReservedTenant,
+  isReservedUser,
   PRESENTED_TOKEN,
   type Principal,
   TENANT_ID_PATTERN,
@@ -110,7 +111,7 @@ export class JwtVerifier {
     const tools = claims.tools === undefined ? ['*'] : toWords(claimAt(payload, claims.tools));
     // They become parts of store keys, log lines and ledger rows.
     const names = typeof tier === 'string' ? [...roles, ...tools, tier] : [...roles, ...tools];
-    if (!isPlainId(payload.sub) || !names.every(isPlainId)) throw unauthenticated();
+    if (!isPlainId(payload.sub) || isReservedUser(payload.sub) || !names.every(isPlainId)) throw unauthenticated();
     return {
       tenantId,
       userId: payload.sub,

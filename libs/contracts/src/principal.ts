@@ -14,7 +14,7 @@ export interface Person {
   userId: string;
   /**
    * How the credential leads to the person. `sign_in`: a sign-in, or a token of the tenant's issuer; `operator`: an operator made the key
-   * for its user, or is the person; `creator`: the person made the key, itself or with other keys.
+   * for its user, or is the person; `creator`: the person made the key, signed in or with another key.
    */
   kind: 'sign_in' | 'operator' | 'creator';
 }
@@ -44,7 +44,7 @@ export interface Principal {
   authenticated?: boolean;
   /** Public id of the API key when `via` is `api_key`. */
   keyId?: string;
-  /** The person at the beginning of the chain of keys that made this one; absent where its own user signed in. See `personOf`. */
+  /** The person at the beginning of the chain of credentials that led to this one; absent where its own user signed in. See `personOf`. */
   root?: Person;
   /** Sign-in session of a user: `via` is `session` or `oauth`, or work runs on behalf of such a caller. */
   sessionId?: string;
@@ -104,11 +104,35 @@ export function isReservedTenant(tenantId: string): boolean {
   return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;
 }
 
+/** Users that are services. No sign-in, token or key of a person can have such an id. */
+const SERVICE_PREFIX = 'service:';
+
+/** The user of the service account of this name. */
+export const serviceUserId = (name: string): string => `${SERVICE_PREFIX}${name}`;
+
+export const isServiceAccount = (userId: string): boolean => userId.startsWith(SERVICE_PREFIX);
+
+/** True for services: service accounts, and the users of NATS subjects. No issuer or provider may claim their ids. */
+export const isReservedUser = (userId: string): boolean => isServiceAccount(userId) || userId.startsWith('nats:');
+
 /**
- * The person that a credential counts as where people decide. Undefined for services that call over NATS without a credential, and for work
- * that an earlier release accepted from a key.
+ * The person that a credential counts as where people decide. Undefined for services that call over NATS without a credential, also in the
+ * tools that they call, and for work that an earlier release accepted from a key.
  */
 export function personOf({ via, keyId, root, tenantId, userId }: Principal): Person | undefined {
-  if (root || keyId !== undefined || via === 'nats_subject' || via === 'local') return root;
+  const isService = via === 'nats_subject' || via === 'local' || userId === natsUserId(tenantId);
+  if (root || keyId !== undefined || isService) return root;
   return { tenantId, userId, kind: 'sign_in' };
+}
+
+/**
+ * Whether a credential acts for its user with what is personal: accounts at sources, and approvals given in advance. True for a sign-in, for
+ * keys that the user or an operator made, and for service accounts. A key that anyone else made names the user only.
+ */
+export function actsInPerson(caller: Principal): boolean {
+  if (isServiceAccount(caller.userId)) return true;
+  const person = personOf(caller);
+  // Without a key: a message on the subjects of a tenant, whose user no credential can claim.
+  if (!person) return caller.keyId === undefined;
+  return person.tenantId === caller.tenantId && person.userId === caller.userId;
 }

@@ -11,7 +11,8 @@ export const RIGHTS = {
   decide_calls: 'see calls that wait for a person with their arguments, approve and reject them; each look is logged',
   manage_sources: 'register, refresh and remove sources of tools; see hidden tools',
   manage_toolsets: 'change toolsets',
-  manage_keys: 'create, list and revoke API keys',
+  manage_keys: 'create, list and revoke the API keys of the tenant, also of service accounts',
+  mint_for_users: 'create API keys that name another user; they never reach what is personal to that user',
   manage_budgets: 'set and remove budgets of users and keys',
   manage_webhooks: 'change the endpoints that events of the tenant are posted to, and see deliveries',
   purge_users: 'delete the data of a user',
@@ -47,7 +48,7 @@ export const ROLES: Readonly<Record<string, readonly Right[]>> = {
   approver: ['approve_tools', 'decide_calls'],
   auditor: ['all_calls', 'read_bodies'],
   admin: ADMIN,
-  operator: [...ADMIN, ...FLEET_RIGHTS],
+  operator: [...ADMIN, 'mint_for_users', ...FLEET_RIGHTS],
 };
 
 /** Administers one tenant: its keys, tool sources and approvals. Of calls it reads the arguments of those that wait for a decision only. */

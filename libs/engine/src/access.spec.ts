@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isAuthenticated, narrowGlobs, toolAllowed } from './access.js';
+import type { Principal } from '@toolfleet/contracts';
+import { isAuthenticated, narrowGlobs, requireInPerson, toolAllowed } from './access.js';
 
 const name = fc.stringMatching(/^[ab_]{0,6}$/);
 const glob = fc.stringMatching(/^[ab_*]{1,5}$/);
@@ -18,6 +19,32 @@ it.each([
   ['delegation', true, true],
 ] as const)('a caller of kind %s, recorded as authenticated: %s -> %s', (via, authenticated, expected) => {
   expect(isAuthenticated({ via, authenticated })).toBe(expected);
+});
+
+const madeBy = (userId: string, kind: 'operator' | 'creator') => ({
+  ...{ via: 'api_key' as const, keyId: 'k1' },
+  root: { tenantId: 'acme', userId, kind },
+});
+
+it.each<[string, Partial<Principal>, boolean]>([
+  ['a sign-in', { via: 'session' }, true],
+  ['a token of the issuer', { via: 'jwt' }, true],
+  ['an OAuth client', { via: 'oauth' }, true],
+  ['a tool that such a user called', { via: 'delegation', sessionId: 's1' }, true],
+  ['a key that the user made', madeBy('ann', 'creator'), true],
+  ['a key that an operator made', madeBy('ann', 'operator'), true],
+  ['a tool that such a key called', { ...madeBy('ann', 'creator'), via: 'delegation' }, true],
+  ['a key that an administrator made', madeBy('boss', 'creator'), false],
+  ['a tool that such a key called', { ...madeBy('boss', 'creator'), via: 'delegation' }, false],
+  ['a user of the same name elsewhere', { ...madeBy('ann', 'creator'), tenantId: 'globex' }, false],
+  ['work of a key of an earlier release', { via: 'api_key', keyId: 'k1' }, false],
+  ['a service account', { ...madeBy('boss', 'creator'), userId: 'service:bot' }, true],
+  ['a message on the subjects of the tenant', { via: 'nats_subject', userId: 'nats:acme' }, true],
+])('%s acts as its user in person', (_, more, isInPerson) => {
+  const caller: Principal = { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key', ...more };
+  const act = () => requireInPerson(caller);
+  if (isInPerson) expect(act).not.toThrow();
+  else expect(act).toThrow(/^This needs ann in person, and the key was created by (boss|ann|another user)\./);
 });
 
 describe('tool globs', () => {

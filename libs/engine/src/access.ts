@@ -1,4 +1,4 @@
-import { personOf, toMaker, type Principal } from '@toolfleet/contracts';
+import { actsInPerson, personOf, toMaker, ToolError, type Principal } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /**
@@ -75,6 +75,20 @@ export function ownsCall(caller: Principal, { tenantId, maker, userId }: MadeCal
   if (maker === toMaker(caller)) return true;
   const person = personOf(caller);
   return userId === caller.userId && person?.userId === userId && person.tenantId === tenantId;
+}
+
+/**
+ * Refuses a key that anyone else made in the name of its user, wherever something is personal to the user: its accounts at sources.
+ * Delegated callers are who called their tool.
+ * @throws ToolError PERMISSION_DENIED
+ */
+export function requireInPerson(caller: Principal): void {
+  if (actsInPerson(caller)) return;
+  const { userId } = caller;
+  const maker = personOf(caller)?.userId ?? 'another user';
+  throw new ToolError('PERMISSION_DENIED', {
+    message: `This needs ${userId} in person, and the key was created by ${maker}. ${userId} signs in, or uses a key that ${userId} or an operator created; services use the key of a service account.`,
+  });
 }
 
 /** Takes the first occurrence of each part between two stars: linear in the name, for any pattern. */

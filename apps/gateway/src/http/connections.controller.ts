@@ -7,6 +7,7 @@ import type { Connection, RouteInput } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { userAuthOf } from '@toolfleet/contracts/tool-definition';
 import { sourceId, type UserAuth } from '@toolfleet/contracts/user-auth';
+import { requireInPerson } from '@toolfleet/engine/access';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyRequest } from 'fastify';
 import { Caller } from '../server/guards.js';
@@ -162,11 +163,15 @@ function asRefusal(error: ToolError): ToolError {
 
 const ofUser = (caller: Principal) => ({ tenant_id: caller.tenantId, user_id: userOf(caller) });
 
-/** The user whose accounts are meant. @throws ToolError PERMISSION_DENIED for another one without the right, no user, or a call */
+/**
+ * The user whose accounts are meant.
+ * @throws ToolError PERMISSION_DENIED for another one without the right, a key that someone else made for the user, no user, or a call
+ */
 function userOf(caller: Principal, named?: string): string {
   refuseDelegated(caller);
   if (named !== undefined && named !== caller.userId)
     requireRight(caller, 'manage_keys', `User ${named}`, caller.tenantId);
+  else requireInPerson(caller);
   const user = named ?? caller.userId;
   if (user === '') throw new ToolError('PERMISSION_DENIED', { message: 'This credential names no user' });
   return user;

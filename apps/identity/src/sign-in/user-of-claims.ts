@@ -1,4 +1,11 @@
-import { isReservedTenant, OPERATOR_TENANT, TENANT_ID_PATTERN, ToolError, type JsonObject } from '@toolfleet/contracts';
+import {
+  isReservedTenant,
+  isReservedUser,
+  OPERATOR_TENANT,
+  TENANT_ID_PATTERN,
+  ToolError,
+  type JsonObject,
+} from '@toolfleet/contracts';
 import { OPERATOR_ROLE } from '@toolfleet/contracts/roles';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { SignInSettings } from '@toolfleet/fleet-file';
@@ -21,7 +28,7 @@ export interface SignedInUser {
 export function userOfClaims(claims: JsonObject, settings: SignInSettings): SignedInUser {
   const { user_claim: userClaim = 'sub', tenant_claim: tenantClaim, groups_claim: groupsClaim = 'groups' } = settings;
   const userId = readClaim(claims, userClaim);
-  if (!isPlainId(userId)) throw invalid(userClaim, 'the name of the user');
+  if (!isPlainId(userId) || isReservedUser(userId)) throw invalid(userClaim, 'the name of the user');
   if (userClaim === 'email') requireVerified(claims, settings);
   const groups = toNames(readClaim(claims, groupsClaim));
   if (settings.groups && !settings.groups.some((group) => groups.includes(group)))

@@ -1,5 +1,6 @@
 import { isJsonObject, type CallRequest, type CallResult } from '@toolfleet/contracts';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import { requireInPerson } from '../access.js';
 import { withGrant, type Call } from '../call.js';
 import type { EnginePorts, GrantOwner } from '../ports.js';
 import { step, type Next, type Step } from '../step.js';
@@ -8,7 +9,7 @@ import { step, type Next, type Step } from '../step.js';
  * Finds the credential of the caller for a tool that acts upstream as its user. The id of the grant becomes part of what the tool
  * observes: caches, single flight and the idempotency key then share nothing between users, and nothing between two accounts of one user.
  * The user is that of the credential, never one that the call names.
- * @throws ToolError as `UserGrants.find`; also after an attempt, when the upstream no longer takes the credential
+ * @throws ToolError PERMISSION_DENIED for a key that anyone else made in the name of the user; as `UserGrants.find`; also after an attempt, when the upstream no longer takes the credential
  */
 export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
   return step('user grant', (call, next) => {
@@ -18,6 +19,7 @@ export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
 
   async function asUser(call: Call, auth: UserAuth, next: Next): Promise<CallResult> {
     const { principal } = call.request;
+    requireInPerson(principal);
     const { tenantId, userId } = principal;
     const owner: GrantOwner = { tenantId, userId, source: call.tool.source };
     const grant = await grants.find(owner, auth, principal);

@@ -3,6 +3,7 @@ import {
   type ApiKeyRecord,
   type CreateOutcome,
   isLive,
+  isPersonal,
   KeyStore,
   MAX_LIVE_KEYS,
   MAX_TENANT_KEYS,
@@ -18,7 +19,8 @@ export class MemoryKeyStore extends KeyStore {
     const parent = key.parentId === undefined ? undefined : this.keys.get(key.parentId);
     if (key.parentId !== undefined && key.parentId !== OPERATOR_KEY_ID && !(parent && isLive(parent, now)))
       return 'parent_ended';
-    const ofClient = [...this.keys.values()].filter((k) => k.tenantId === key.tenantId && k.client === key.client);
+    const clientOf = (k: ApiKeyRecord) => JSON.stringify([k.tenantId, isPersonal(k) && k.userId, k.client]);
+    const ofClient = [...this.keys.values()].filter((k) => clientOf(k) === clientOf(key));
     if (ofClient.filter((k) => isLive(k, now)).length >= MAX_LIVE_KEYS) return 'too_many';
     if (this.isFull(key.tenantId, now)) return 'tenant_full';
     this.keys.set(key.id, structuredClone(key));

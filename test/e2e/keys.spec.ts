@@ -51,7 +51,7 @@ beforeAll(async () => {
     together: true,
     tools: ['calculator', 'text_process'],
     config: {
-      roles: { support: ['all_calls', 'all_tenants'], finance: [] },
+      roles: { support: ['all_calls', 'all_tenants'], finance: [], minter: ['manage_keys', 'mint_for_users'] },
       sign_in: {
         issuer: company.issuer,
         client_id: CLIENT_ID,
@@ -161,7 +161,7 @@ describe('a key', () => {
     const approver = await make({ roles: ['approver'] });
     expect(await rightsOf(approver)).toEqual(['approve_tools', 'decide_calls']);
     expect((await fleet.ask({ path: '/api/v1/quarantine', key: approver.token })).status).toBe(200);
-    const refused = await fleet.ask({ path: '/api/v1/keys', key: approver.token });
+    const refused = await fleet.ask({ path: '/api/v1/roles', key: approver.token });
     expect(refused).toMatchObject({ status: 403, body: { details: { role: 'admin', right: 'manage_keys' } } });
     // Neither an administrator nor the name of a role in a tenant gives more.
     for (const roles of [['auditor'], ['support']]) expect((await create({ roles })).status).toBe(403);
@@ -232,6 +232,92 @@ describe('a key', () => {
     expect((await create({ toolset: 'sup@1' })).status).toBe(201);
   });
 
+  it('is made, listed and revoked by a member, for itself and within its own rights', async () => {
+    const [alice, bob] = [await signIn('alice'), await signIn('bob')];
+    const mint = (body: object, by: BrowserDouble | string) => {
+      const ask = { path: '/api/v1/keys', body: { client: `c${(clients += 1)}`, ...body } };
+      return typeof by === 'string' ? fleet.ask({ ...ask, key: by }) : askAs(by, ask);
+    };
+    const { body: own, text } = await mint({ user_id: 'bob@example.com', tools: ['calc*'] }, bob);
+    const person = { tenant_id: 'acme', user_id: 'bob@example.com', kind: 'creator' };
+    expect(own, text).toMatchObject({ user_id: 'bob@example.com', is_service_account: false, roles: [], person });
+    const agent = await mint({}, own.token);
+    expect(agent.body).toMatchObject({ parent_id: own.id, tools: ['calc*'], user_id: 'bob@example.com', person });
+    const { body: second } = await mint({}, bob);
+    const refused: [object, BrowserDouble | string, string][] = [
+      [{ roles: ['admin'] }, bob, 'roles'],
+      [{ tools: ['*'] }, own.token, 'tools'],
+      [{ tier: 'wide' }, bob, 'tier'],
+      [{ projects: ['shop'] }, bob, 'projects'],
+      [{ tenant_id: 'globex' }, bob, 'tenant_id'],
+      [{ user_id: 'alice@example.com' }, bob, 'user_id'],
+      [{ user_id: 'bob@example.com' }, alice, 'user_id'],
+      [{ service_account: 'bot' }, bob, 'service_account'],
+    ];
+    for (const [body, by, field] of refused)
+      expect((await mint(body, by)).body).toMatchObject({ code: 'PERMISSION_DENIED', details: { fields: [field] } });
+    for (const body of [{ user_id: 'service:bot' }, { user_id: 'nats:acme' }])
+      expect((await mint(body, fleet.operatorKey)).body).toMatchObject({ details: { fields: ['user_id'] } });
+
+    const listed = async (by: BrowserDouble | string) => {
+      const path = '/api/v1/keys';
+      const { body } = typeof by === 'string' ? await fleet.ask({ path, key: by }) : await askAs(by, { path });
+      return (body as MadeKey[]).map(({ id }) => id);
+    };
+    expect(await listed(bob)).toEqual([own.id, agent.body.id, second.id]);
+    // A key ends itself and those made with it, and no others of its user.
+    expect(await listed(own.token)).toEqual([own.id, agent.body.id]);
+    expect(await listed(agent.body.token)).toEqual([agent.body.id]);
+    expect(await listed(alice)).toEqual(expect.arrayContaining([own.id, agent.body.id, second.id]));
+    const { body: ofAlice } = await mint({}, alice);
+    for (const id of [ofAlice.id, second.id]) expect((await revoke(id, own.token)).status).toBe(404);
+    const change = { method: 'PUT', path: `/api/v1/keys/${ofAlice.id}`, body: { tools: ['none'] } };
+    expect((await askAs(bob, change)).status).toBe(404);
+    expect((await fleetctl(fleet, ['keys'], own.token)).out.toString()).toMatch(/ bob@example.com +bob@example.com /);
+    expect((await askAs(bob, { method: 'DELETE', path: `/api/v1/keys/${own.id}?children=true` })).body).toEqual({
+      revoked: [own.id, agent.body.id],
+    });
+    await eventually('the key is refused', async () => (await statusOf(agent.body.token)) === 401);
+    expect(await statusOf(second.token)).toBe(200);
+  });
+
+  it('is one of at most 20 of a user who manages no keys', async () => {
+    const first = await make({ tenant_id: 'acme', user_id: 'many', tier: 'wide' }, fleet.operatorKey);
+    for (let count = 1; count < 20; count += 1) await make({}, first.token);
+    const refused = await create({}, first.token);
+    expect(refused, refused.text).toMatchObject({
+      status: 400,
+      body: { error: expect.stringContaining('20 live keys') },
+    });
+    expect((await make({ service_account: 'many' }))['is_service_account']).toBe(true);
+    expect((await revoke(first.id, first.token, '?children=true')).body.revoked).toHaveLength(20);
+  });
+
+  it('loses the rights that the key that made it loses', async () => {
+    const maker = await make(
+      { roles: ['admin', 'finance'], tools: ['calculator', 'text_*'], tenant_id: 'acme' },
+      fleet.operatorKey,
+    );
+    const agent = await make({ service_account: 'agent', roles: ['finance'] }, maker.token);
+    const tool = await make({ roles: ['finance'] }, agent.token);
+    const me = async ({ token }: MadeKey) => (await fleet.ask({ path: '/api/v1/me', key: token })).body;
+    expect(await me(tool)).toMatchObject({
+      user_id: 'service:agent',
+      roles: ['finance'],
+      tools: ['calculator', 'text_*'],
+    });
+    const narrowed = { method: 'PUT', path: `/api/v1/keys/${maker.id}`, body: { roles: [], tools: ['calc*'] } };
+    expect((await fleet.ask({ ...narrowed, key: fleet.operatorKey })).status).toBe(200);
+    for (const key of [agent, tool])
+      await eventually('it has less', async () => {
+        const { roles, tools } = await me(key);
+        return roles.length === 0 && tools.join() === 'calculator';
+      });
+    expect(
+      (await fleet.call('text_process', { text: 'a', operation: 'case', to: 'upper' }, { key: tool.token })).status,
+    ).toBe(403);
+  });
+
   it('is made with a warning for tools and a toolset that its tenant does not have', async () => {
     const made = await make({ tools: ['calculater', 'crm_*', 'text_*', '*'], toolset: 'nowhere@2' });
     expect(made['warnings']).toEqual([
@@ -270,7 +356,8 @@ describe('a key', () => {
 
 describe('a result in a session', () => {
   it('belongs to the user of its call', async () => {
-    const [ann, bob] = await Promise.all([make({ user_id: 'ann' }), make({ user_id: 'bob' })]);
+    const ofUser = (user_id: string) => make({ tenant_id: 'acme', user_id }, fleet.operatorKey);
+    const [ann, bob] = await Promise.all([ofUser('ann'), ofUser('bob')]);
     const fields = { max_result_kb: 1, session_id: 's1' };
     const args = { text: 'word '.repeat(2_000), operation: 'case', to: 'upper' };
     const kept = await fleet.call('text_process', args, { fields, key: ann.token });
@@ -282,9 +369,9 @@ describe('a result in a session', () => {
     const overTool = await fleet.call('read_result', { handle }, { fields: { session_id: 's1' }, key: bob.token });
     expect(overTool.body.code ?? overTool.body.metadata.code).toBe('NOT_FOUND');
     // An administrator's key in the name of the user is not the user; one that an operator made is.
-    expect(await read((await make({ user_id: 'ann' })).token)).toBe(403);
-    const second = await make({ tenant_id: 'acme', user_id: 'ann' }, fleet.operatorKey);
-    expect(await read(second.token)).toBe(200);
+    const minter = await make({ tenant_id: 'acme', roles: ['minter'] }, fleet.operatorKey);
+    expect(await read((await make({ user_id: 'ann' }, minter.token)).token)).toBe(403);
+    expect(await read((await ofUser('ann')).token)).toBe(200);
   });
 });
 
@@ -421,15 +508,19 @@ describe('a decision on a call', () => {
   const stateOf = async (id: string) => (await fleet.ask({ path: `/api/v1/approvals/${id}` })).body.state;
   /** A key that an operator made for a user. */
   const given = (user_id: string, roles: string[]) => make({ tenant_id: 'acme', user_id, roles }, fleet.operatorKey);
-  /** A key that an administrator made, with the name of another user. */
-  const minted = (user_id: string, roles: string[], by: string) => make({ user_id, roles }, by);
+  /** A key that an administrator made for a service account. */
+  const minted = (service_account: string, roles: string[], by: string) => make({ service_account, roles }, by);
 
   it('counts as one of the administrator whose keys give it, through all generations', async () => {
     const boss = await given('boss', ['admin']);
     const nell = await minted('nell', ['approver', 'admin'], boss.token);
     const olga = await minted('olga', ['approver', 'admin'], boss.token);
     const pat = await minted('pat', ['approver'], olga.token);
-    expect(pat).toMatchObject({ user_id: 'pat', person: { tenant_id: 'acme', user_id: 'boss', kind: 'creator' } });
+    expect(pat).toMatchObject({
+      user_id: 'service:pat',
+      is_service_account: true,
+      person: { tenant_id: 'acme', user_id: 'boss', kind: 'creator' },
+    });
     const own = await ask(boss.token);
     const ofBot = await ask((await minted('bot', [], boss.token)).token);
     for (const id of [own, ofBot])
@@ -446,7 +537,7 @@ describe('a decision on a call', () => {
       key: fleet.operatorKey,
     });
     expect(changed.body, changed.text).toMatchObject({ roles: ['approver', 'admin'], person: { user_id: 'boss' } });
-    const purge = { tenant_id: 'acme', user_id: 'olga', confirm: 'acme/olga' };
+    const purge = { tenant_id: 'acme', user_id: 'service:olga', confirm: 'acme/service:olga' };
     expect((await fleet.ask({ path: '/api/v1/purges', body: purge })).status).toBe(202);
     await eventually('the key of olga is erased', async () => {
       const { body } = await fleet.ask({ path: '/api/v1/keys' });
@@ -462,20 +553,27 @@ describe('a decision on a call', () => {
     expect(await approved(other, gina.token)).toMatchObject({ votes: [vote, { person: { user_id: 'gina' } }] });
   });
 
-  it('is one of a signed-in user, and not of the user that its key names', async () => {
+  it('is one of a signed-in user, who makes no keys of others, and whose services count as the user', async () => {
     const [alice, erin] = [await signIn('alice'), await signIn('erin')];
-    const asErin = await askAs(alice, {
-      path: '/api/v1/keys',
-      body: { client: 'as-erin', user_id: 'erin@example.com', roles: ['approver'] },
+    const body = { client: 'deputy', roles: ['approver'] };
+    const named = { path: '/api/v1/keys', body: { ...body, user_id: 'erin@example.com' } };
+    expect((await askAs(alice, named)).body).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      error: expect.stringMatching(/mint_for_users\. erin@example\.com signs in .* name a service_account/),
     });
+    const deputy = await askAs(alice, { path: '/api/v1/keys', body: { ...body, service_account: 'deputy' } });
     const id = await ask((await given('frank', [])).token);
     const ofAlice = [{ person: { user_id: 'alice@example.com' } }];
-    for (const by of [asErin.body.token, alice]) expect(await approved(id, by)).toMatchObject({ votes: ofAlice });
+    const [byKey] = (await approved(id, deputy.body.token)).votes;
+    const credential = { via: 'api_key', key_id: deputy.body.id, user_id: 'service:deputy' };
+    expect(byKey).toMatchObject({ ...ofAlice[0], ...credential });
+    const { votes } = await approved(id, alice);
+    expect(votes).toMatchObject([{ ...ofAlice[0], via: 'session', session_id: expect.any(String) }]);
     expect(await approved(id, erin)).toMatchObject({ state: 'approved' });
     await runs(id);
 
     const own = await ask(alice);
-    expect(await refused(own, asErin.body.token)).toContain(
+    expect(await refused(own, deputy.body.token)).toContain(
       'Keys that alice@example.com created count as alice@example.com',
     );
     expect(await refused(own, alice)).toContain('alice@example.com made this call');
@@ -486,16 +584,24 @@ describe('a decision on a call', () => {
 
   it('is one of the person that made the call in person only, where the rule allows it', async () => {
     const [one, two] = [await given('hugo', ['admin']), await given('hugo', ['approver'])];
+    const own = await make({ roles: ['approver'] }, one.token);
     const id = await ask(one.token, PAIR_WITH_REQUESTER);
-    for (const { token } of [one, await minted('hugo', ['approver'], one.token)])
+    for (const { token } of [one, own])
       expect(await refused(id, token)).toContain('hugo made this call; sign in, or use another key');
     expect(await approved(id, two.token)).toMatchObject({ state: 'pending', votes: [{ person: { user_id: 'hugo' } }] });
+    // The key of an agent could make keys when it meets the question.
+    const kim = await given('kim', ['approver']);
+    const late = await make({ roles: ['approver'] }, kim.token);
+    expect(late).toMatchObject({ user_id: 'kim', person: { user_id: 'kim', kind: 'creator' } });
+    expect(await refused(id, late.token)).toContain('created after the question was asked');
+    const later = await ask(one.token);
+    expect(await approved(later, late.token)).toMatchObject({ votes: [{ person: { user_id: 'kim' } }] });
     // An operator decides as itself, by whichever of its keys.
     expect(await approved(id, fleet.operatorKey)).toMatchObject({ state: 'approved' });
     await runs(id);
 
     const alice = await signIn('alice');
-    const agent = await askAs(alice, { path: '/api/v1/keys', body: { client: 'agent', user_id: 'agent' } });
+    const agent = await askAs(alice, { path: '/api/v1/keys', body: { client: 'agent', service_account: 'agent' } });
     const ofAgent = await ask(agent.body.token, ONE);
     const granted = await askAs(alice, { path: `/api/v1/approvals/${ofAgent}/approve`, body: { grant: { hours: 1 } } });
     expect(granted.body, granted.text).toMatchObject({ state: 'approved', grant_id: expect.any(String) });
@@ -504,13 +610,13 @@ describe('a decision on a call', () => {
   });
 
   it('gives no grant of another person to the one that gave it', async () => {
-    const [ivan, jane] = [await given('ivan', []), await given('jane', ['admin'])];
+    const [ivan, jane] = [await given('ivan', []), await given('jane', ['admin', 'minter'])];
     const id = await ask(ivan.token, ONE);
     expect((await approve(id, jane.token, { hours: 1 })).body).toMatchObject({ grant_id: expect.any(String) });
     await runs(id);
     const call = (key: string) => fleet.call('calculator', { expression: ONE }, { key });
     expect((await call(ivan.token)).status).toBe(200);
-    const asIvan = await minted('ivan', [], jane.token);
+    const asIvan = await make({ user_id: 'ivan' }, jane.token);
     expect(await call(asIvan.token)).toMatchObject({ status: 202, body: { status: 'awaiting_approval' } });
   });
 });
@@ -544,7 +650,6 @@ describe('a session', () => {
     expect((await askAs(bob, call)).body).toMatchObject({ success: true });
     const made = await askAs(alice, { path: '/api/v1/keys', body: { client: 'lasting' } });
     expect(made, made.text).toMatchObject({ status: 201, body: { expires_at: null } });
-    expect((await askAs(bob, { path: '/api/v1/keys', body: { client: 'none' } })).status).toBe(403);
   });
 
   it('is not opened for an address that its owner has not verified', async () => {

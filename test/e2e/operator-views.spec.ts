@@ -546,7 +546,7 @@ describe('the state of the fleet', () => {
   });
 
   it('tells members apart from administrators', async () => {
-    for (const path of ['/api/v1/fleet', '/api/v1/quarantine', '/api/v1/keys'])
+    for (const path of ['/api/v1/fleet', '/api/v1/quarantine', '/api/v1/roles'])
       expect((await fleet.ask({ path, key: memberKey() })).status, path).toBe(403);
     expect((await fleet.ask({ path: '/api/v1/me', key: memberKey() })).body).toMatchObject({
       tenant_id: 'globex',

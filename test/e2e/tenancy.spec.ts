@@ -54,7 +54,7 @@ beforeAll(async () => {
     services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'mcp-executor': 1 },
     tools: ['calculator', 'file_read', 'whoami'],
     natsTenants: TENANTS,
-    config: { call_bodies: { keep: 'all' } },
+    config: { call_bodies: { keep: 'all' }, roles: { minter: ['manage_keys', 'mint_for_users'] } },
     env: {
       JWT_ISSUER: ISSUER,
       JWT_AUDIENCE: 'toolfleet',
@@ -244,9 +244,8 @@ describe.each(TENANTS)('data of other tenants, for %s', (tenant) => {
 
   it('refuses the endpoints of administrators', async () => {
     for (const ask of [
-      { path: '/api/v1/keys' },
-      { path: '/api/v1/keys', body: { client: 'x' } },
-      { method: 'DELETE', path: '/api/v1/keys/abcdefgh' },
+      { path: '/api/v1/roles' },
+      { path: '/api/v1/keys', body: { client: 'x', service_account: 'x' } },
       { path: '/api/v1/quarantine' },
       { path: '/api/v1/sources/mcp', body: { name: 'x', url: 'https://example.com' } },
       { method: 'DELETE', path: '/api/v1/sources/mcp/private' },
@@ -387,8 +386,9 @@ describe('the content of a call', () => {
     return body.call_id;
   };
   beforeAll(async () => {
-    ann = await newKey({ client: 'ann-app', user_id: 'ann' });
-    twin = await newKey({ client: 'twin', user_id: 'ann' });
+    const minting = { client: 'minter', tenant_id: 'acme', roles: ['minter'] };
+    ann = await newKey({ client: 'ann-app', tenant_id: 'acme', user_id: 'ann' }, fleet.operatorKey);
+    twin = await newKey({ client: 'twin', user_id: 'ann' }, await newKey(minting, fleet.operatorKey));
     bob = await newKey({ client: 'bob' });
     auditor = await newKey({ client: 'audrey', tenant_id: 'acme', roles: ['auditor'] }, fleet.operatorKey);
     made['async'] = await accept(ann);

@@ -336,7 +336,7 @@ class People {
   async #newKey(client: string): Promise<Pick<User, 'key' | 'keyId'>> {
     const { body } = await this.fleet.ask({
       path: '/api/v1/keys',
-      body: { client, tier: 'wide' },
+      body: { client, service_account: client, tier: 'wide' },
       gateway: this.#gateway,
     });
     if (typeof body?.token !== 'string') throw new Error(JSON.stringify(body));

@@ -119,7 +119,10 @@ export async function leaveData(host: DataHost, name: string): Promise<LeftData>
     expect(answer.status, answer.text).toBeLessThan(300);
     return answer.body;
   };
-  const issue = (client: string) => admin('keys', { tenant_id: 'acme', client, roles: [], tier: 'wide' });
+  const issue = async (client: string) => {
+    const body = { tenant_id: 'acme', client, roles: [], tier: 'wide' };
+    return (await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey })).body;
+  };
   const key = (await issue(`${name}-app`)).token as string;
   const revoked = await issue(`${name}-revoked`);
   await fleet.ask({ path: `/api/v1/keys/${revoked.id}`, method: 'DELETE' });

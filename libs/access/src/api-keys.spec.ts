@@ -198,14 +198,14 @@ describe('a key of an earlier release', () => {
       older('signed', { createdBy: 'alice' }),
     ])
       expect(await store.create(key, clock.now())).toBe('created');
-    return { store, keys, who: async (id: string) => (await keys.personOf(id, 'acme'))?.userId };
+    return { store, keys, who: async (id: string) => (await keys.show(id, 'acme'))?.root?.userId };
   };
 
   it('counts as the person at the beginning of its parents, or as its maker', async () => {
     const { keys, who } = await stored();
     expect(await Promise.all(['boss', 'first', 'nell', 'pat'].map(who))).toEqual(['boss', 'first', 'boss', 'boss']);
-    expect(await keys.personOf('signed', 'acme')).toEqual({ tenantId: 'acme', userId: 'alice', kind: 'creator' });
-    expect(await keys.personOf('ops', 'operator')).toMatchObject({ userId: 'ops', kind: 'operator' });
+    expect((await keys.show('signed', 'acme'))?.root).toEqual({ tenantId: 'acme', userId: 'alice', kind: 'creator' });
+    expect((await keys.show('ops', 'operator'))?.root).toMatchObject({ userId: 'ops', kind: 'operator' });
     expect(await who('unknown')).toBeUndefined();
   });
 
@@ -218,7 +218,7 @@ describe('a key of an earlier release', () => {
     await store.erase('ops');
     await store.create(older('lost', { createdBy: 'boss' }), 1);
     await store.change(older('lost', { createdBy: 'boss', parentId: 'ops' }));
-    expect(await keys.personOf('lost', 'acme')).toEqual({ tenantId: 'acme', userId: 'boss', kind: 'creator' });
+    expect((await keys.show('lost', 'acme'))?.root).toEqual({ tenantId: 'acme', userId: 'boss', kind: 'creator' });
   });
 });
 

@@ -1,12 +1,14 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
   type EpochMs,
+  isReservedUser,
   LOCAL_TENANT,
   type McpMode,
   OPERATOR_ROLE,
   OPERATOR_TENANT,
   type Person,
   type Principal,
+  serviceUserId,
   TENANT_ID_PATTERN,
   ToolError,
 } from '@toolfleet/contracts';
@@ -14,7 +16,8 @@ import { parseToolsetRef, type ToolsetRef } from '@toolfleet/contracts/toolset';
 import type { Clock } from '@toolfleet/resilience';
 import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
-import { effectiveRoles, OPERATOR_KEY_ID } from './roles.js';
+import { narrowedBy } from './key-chain.js';
+import { effectiveRoles, OPERATOR_KEY_ID, type OwnRoles, withOwnRights } from './roles.js';
 import { unauthenticated } from './credential.js';
 
 /** One API key as stored: never the secret, only its HMAC. */
@@ -25,7 +28,10 @@ export interface ApiKeyRecord {
   secretHash: string;
   tenantId: string;
   userId: string;
-  /** The client that holds the key. It has at most `MAX_LIVE_KEYS` live keys in its tenant: enough to rotate one. */
+  /**
+   * The client that holds the key. It has at most `MAX_LIVE_KEYS` live keys in its tenant: enough to rotate one. Users name the clients of
+   * their own keys as they like, apart from those of others.
+   */
   client: string;
   roles: string[];
   /** Tool globs. */
@@ -38,7 +44,7 @@ export interface ApiKeyRecord {
   tier?: string;
   /** The tools that its MCP requests see (`Principal.mcpMode`). */
   mcpMode?: McpMode;
-  /** Id of the key that made it; absent if none did. It has no right that its parent lacked (key-rights.ts). */
+  /** Id of the key that made it; absent if none did. It has no right that its parent lacks, then and now (key-rights.ts). */
   parentId?: string;
   /** The person at the beginning of its chain of makers. `ApiKeys` finds it for keys of earlier releases, which have none. */
   root?: Person;
@@ -51,8 +57,14 @@ export interface ApiKeyRecord {
   lastUsedAt?: EpochMs;
 }
 
+/** Whether the user of a key made it for itself. */
+export const isPersonal = ({ tenantId, userId, root }: Pick<ApiKeyRecord, 'tenantId' | 'userId' | 'root'>): boolean =>
+  root?.kind === 'creator' && root.tenantId === tenantId && root.userId === userId;
+
 /** Live keys per client: the old and the new one during a rotation. */
 export const MAX_LIVE_KEYS = 2;
+/** Live keys that a user without the right to the keys of its tenant can have. */
+export const MAX_OWN_KEYS = 20;
 /** Keys of a tenant, ended ones included as long as there is room. */
 export const MAX_TENANT_KEYS = 1_000;
 
@@ -122,6 +134,8 @@ interface ApiKeysSettings {
   environment: string;
   /** Local mode: the reserved tenant `local` may have keys. */
   localTenant?: boolean;
+  /** Roles of the configuration file. */
+  roles?: OwnRoles;
 }
 
 /** Names are parts of Redis keys; none may contain a wildcard or separator. */
@@ -219,23 +233,34 @@ export class ApiKeys {
     if (!record || !matches) throw unauthenticated();
     if (!isLive(record, now)) throw unauthenticated(record.revokedAt === undefined ? 'expired' : 'revoked');
     this.noteUse(record.id, now);
-    return {
-      principal: {
-        tenantId: record.tenantId,
-        userId: record.userId,
-        roles: effectiveRoles(record.tenantId, record.roles),
-        tools: record.tools,
-        projects: record.projects,
-        toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
-        via: 'api_key',
-        keyId: record.id,
-        root: await this.#rootOf(record),
-        tier: record.tier,
-        mcpMode: record.mcpMode,
-        expiresAt: record.expiresAt,
-      },
+    return { principal: await this.#principalOf(record), expiresAt: record.expiresAt };
+  }
+
+  /**
+   * The holder of a key with the rights that the keys before it in its chain have now as well. One of them that has ended counts with its
+   * last rights: administrators rotate their keys, and revoke those made with them where they mean it.
+   */
+  async #principalOf(record: ApiKeyRecord): Promise<Principal> {
+    const root = await this.#rootOf(record);
+    const principal: Principal = {
+      tenantId: record.tenantId,
+      userId: record.userId,
+      roles: effectiveRoles(record.tenantId, record.roles),
+      tools: record.tools,
+      projects: record.projects,
+      toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
+      via: 'api_key',
+      keyId: record.id,
+      root,
+      tier: record.tier,
+      mcpMode: record.mcpMode,
       expiresAt: record.expiresAt,
     };
+    // Operators pass on what they do not hold.
+    const isNarrowed = root.kind === 'creator' && record.parentId !== undefined;
+    const parent = isNarrowed ? await this.find(record.parentId!) : null;
+    if (!parent) return principal;
+    return narrowedBy(withOwnRights(await this.#principalOf(parent), this.settings.roles ?? {}), principal);
   }
 
   /**
@@ -248,12 +273,13 @@ export class ApiKeys {
   }
 
   /**
-   * The person that a key counts as; undefined if there is no such key of the tenant.
+   * A key with the person that it counts as; undefined if there is no such key of the tenant.
    * @throws ToolError SERVICE_UNAVAILABLE when the store is unavailable
    */
-  async personOf(id: string, tenantId: string): Promise<Person | undefined> {
+  async show(id: string, tenantId: string): Promise<KeyView | undefined> {
     const record = await this.find(id);
-    return record?.tenantId === tenantId ? this.#rootOf(record) : undefined;
+    if (record?.tenantId !== tenantId) return undefined;
+    return { ...toKeyView(record), root: await this.#rootOf(record) };
   }
 
   /**
@@ -371,6 +397,9 @@ function isValidList(items: readonly string[], pattern: RegExp, least: number): 
 
 const NAME = 'needs 1 to 64 letters, digits, "_" and "-"';
 
+const isServiceUser = (userId: string): boolean =>
+  NAME_PATTERN.test(userId.slice(serviceUserId('').length)) && userId.startsWith(serviceUserId(''));
+
 function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   const faults = new Map<string, string>();
   if (!TENANT_ID_PATTERN.test(spec.tenantId)) faults.set('tenant_id', NAME);
@@ -381,6 +410,8 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   if (!NAME_PATTERN.test(spec.client)) faults.set('client', NAME);
   if (spec.userId !== undefined && !/^[\x21-\x29\x2b-\x7e]{1,128}$/.test(spec.userId))
     faults.set('user_id', 'needs 1 to 128 visible ASCII characters without "*"');
+  else if (spec.userId !== undefined && isReservedUser(spec.userId) && !isServiceUser(spec.userId))
+    faults.set('user_id', `must not begin with "nats:", and the name of a service account ${NAME}`);
   if (spec.roles && !isValidList(spec.roles, NAME_PATTERN, 0))
     faults.set('roles', `needs at most ${MAX_LIST} names; each ${NAME}`);
   if (spec.tools && !isValidList(spec.tools, GLOB_PATTERN, 1))

@@ -1,4 +1,4 @@
-export { ApiKeys, type KeyView } from './api-keys.js';
+export { ApiKeys, isLive, MAX_OWN_KEYS, type KeyView } from './api-keys.js';
 export { CredentialStatus, CredentialWatch } from './credential-status.js';
 export { HeldRevocations } from './held-revocations.js';
 export { JWT_ALGORITHMS, JwtVerifier } from './jwt.js';
@@ -24,7 +24,7 @@ export { delegationIssuer, grantIssuer, type TokenIssuer } from './delegation-is
 export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { type KeyAllowance, KeyLimits, RequestLimits, type ShowAllowance, type Tier, withTiers } from './key-limits.js';
-export { toChangedKeySpec, toKeySpec } from './key-rights.js';
+export { ownKeys, toChangedKeySpec, toKeySpec } from './key-rights.js';
 export { type AccessRule, CallAccess, seesTenantTotals } from './call-access.js';
 export {
   bodyAccess,

@@ -53,6 +53,21 @@ describe('a key', () => {
     );
   });
 
+  it.each<[string, Partial<Principal>, Omit<KeyRequest, 'client'>, string | undefined]>([
+    ['its maker', {}, {}, 'ada'],
+    ['its maker by name', { roles: [] }, { userId: 'ada' }, 'ada'],
+    ['no other user for an administrator', {}, { userId: 'bob' }, undefined],
+    ['another user with the right to it', { rights: ['mint_for_users'] }, { userId: 'bob' }, 'bob'],
+    ['no user of another tenant', { rights: ['all_tenants'], tenantId: 'operator' }, { tenantId: 'acme' }, undefined],
+    ['the client for operators', { roles: ['operator'] }, {}, 'c'],
+    ['a service account for an administrator', {}, { serviceAccount: 'bot' }, 'service:bot'],
+    ['no service account for a member', { roles: [] }, { serviceAccount: 'bot' }, undefined],
+  ])('is for %s', (_whom, by, request, userId) => {
+    const make = () => toKeySpec({ ...maker, ...by }, { client: 'c', roles: [], ...request }).userId;
+    if (userId !== undefined) expect(make()).toBe(userId);
+    else expect(make).toThrow(expect.objectContaining({ code: 'PERMISSION_DENIED' }));
+  });
+
   it('has a built-in role only if its maker has all rights of the role', () => {
     const { rights: _none, ...admin } = maker;
     expect(toKeySpec(admin, { client: 'c', roles: ['member', 'approver', 'admin'] }).roles).toHaveLength(3);
@@ -116,10 +131,11 @@ describe('a key', () => {
       { pepper: 'a-pepper-for-tests-0123', environment: 'test' },
       new FakeClock(1_000),
     );
-    const { parentId: _notStored, ...spec } = toKeySpec({ ...maker, ...by }, { client: 'c', userId: 'bob' });
+    const userId = by.roles?.includes('operator') ? 'bob' : undefined;
+    const { parentId: _notStored, ...spec } = toKeySpec({ ...maker, ...by }, { client: 'c', userId });
     const { token, key } = await keys.issue(spec, 'ada');
-    expect([(await keys.verify(token)).principal.root, await keys.personOf(key.id, 'acme')]).toEqual([root, root]);
-    expect(await keys.personOf(key.id, 'globex')).toBeUndefined();
+    expect([(await keys.verify(token)).principal.root, (await keys.show(key.id, 'acme'))?.root]).toEqual([root, root]);
+    expect(await keys.show(key.id, 'globex')).toBeUndefined();
   });
 
   it('is made by no credential without a person', () => {

@@ -1,30 +1,39 @@
-import { OPERATOR_ROLE, personOf, PRESENTED_TOKEN, ToolError, type Principal } from '@toolfleet/contracts';
+import {
+  isReservedUser,
+  OPERATOR_ROLE,
+  personOf,
+  PRESENTED_TOKEN,
+  serviceUserId,
+  ToolError,
+  type Person,
+  type Principal,
+} from '@toolfleet/contracts';
 import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
-import type { KeySpec } from './api-keys.js';
+import type { KeySpec, KeyView } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
 
+/** What a key can do; the rest of a `KeySpec` says whose it is. */
+type KeyRights = Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>;
+
 /** A request for a new key. Rights that it does not name are those of its maker. */
-export type KeyRequest = Omit<KeySpec, 'tenantId' | 'parentId' | 'root'> & { tenantId?: string | undefined };
+export interface KeyRequest extends KeyRights {
+  client: string;
+  tenantId?: string | undefined;
+  /** Default: the maker; for operators the client. */
+  userId?: string | undefined;
+  /** In place of a user: the name of a service account. */
+  serviceAccount?: string | undefined;
+  expiresAt?: KeySpec['expiresAt'];
+}
 
-/** A field of a key by the wish of its maker, who cannot grant more than it holds. @throws ToolError PERMISSION_DENIED */
-type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F] | undefined) => KeySpec[F];
-
-/** For fields that grant nothing. */
-const asWanted = <T>(_maker: Principal, wanted: T): T => wanted;
+/** A right of a key by the wish of its maker, who cannot grant more than it holds. @throws ToolError PERMISSION_DENIED */
+type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F]) => KeySpec[F];
 
 /**
- * What a key can pass on, field by field. Only operators grant what they do not hold themselves: tenants, roles and tiers, and
- * projects unless their own are limited.
+ * What a key can pass on, field by field. Only operators grant what they do not hold themselves: roles and tiers, and projects unless
+ * their own are limited.
  */
-const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
-  tenantId(maker, wanted = maker.tenantId) {
-    if (!hasRight(maker, 'manage_keys', wanted))
-      deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
-    return wanted;
-  },
-  client: (_maker, wanted = '') => wanted,
-  // An administrator acts for the users of its tenant: it sees and cancels their calls, and purges their data.
-  userId: asWanted,
+const RULES: { readonly [F in keyof KeyRights | 'expiresAt']-?: Rule<F> } = {
   roles(maker, wanted = []) {
     if (hasRight(maker, 'operate_fleet')) return wanted;
     // A name that tools or policies ask for is held, or not; of a built-in role the rights count.
@@ -60,7 +69,7 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
     return maker.tier;
   },
   // Hides tools from MCP clients; which ones can be called is decided by `tools` and `toolset`.
-  mcpMode: asWanted,
+  mcpMode: (_maker, wanted) => wanted,
   expiresAt({ via, expiresAt: end }, wanted) {
     // A session ends with the working day; its user, and the right to make keys, do not.
     const expiresAt = via === 'session' ? undefined : end;
@@ -72,14 +81,44 @@ const RULES: { readonly [F in keyof Required<KeySpec>]: Rule<F> } = {
       );
     return wanted;
   },
-  parentId: ({ keyId }) => keyId,
-  // A key counts as its maker, whatever user it names. Operators vouch for the users that they name.
-  root(maker) {
-    if (hasRight(maker, 'operate_fleet')) return undefined;
-    const person = personOf(maker) ?? deny('user_id', 'Only a person can create keys.');
-    return { ...person, kind: 'creator' };
-  },
 };
+
+/** @throws ToolError PERMISSION_DENIED */
+function tenantOf(maker: Principal, wanted = maker.tenantId): string {
+  if (wanted !== maker.tenantId && !hasRight(maker, 'manage_keys', wanted))
+    deny('tenant_id', 'Creating keys of another tenant needs the role operator.');
+  return wanted;
+}
+
+/**
+ * The user that a key acts for: its maker, unless the maker may name another one. Operators vouch for the users that they name.
+ * @throws ToolError PERMISSION_DENIED; REQUEST_INVALID
+ */
+function userOf(maker: Principal, tenantId: string, { userId, serviceAccount, client }: KeyRequest): string {
+  if (serviceAccount !== undefined) {
+    if (userId !== undefined) invalid('service_account', 'Name either user_id or service_account.');
+    if (!hasRight(maker, 'manage_keys', tenantId))
+      deny('service_account', 'Keys of service accounts need the right manage_keys, for example by the role admin.');
+    return serviceUserId(serviceAccount);
+  }
+  if (userId !== undefined && isReservedUser(userId))
+    invalid('user_id', `'${userId}' is not a person; name a service account in service_account, without "service:".`);
+  if (hasRight(maker, 'operate_fleet')) return userId ?? client;
+  const isOwn = tenantId === maker.tenantId && (userId ?? maker.userId) === maker.userId;
+  if (isOwn) return maker.userId;
+  if (userId !== undefined && hasRight(maker, 'mint_for_users', tenantId)) return userId;
+  return deny(
+    'user_id',
+    `A key for another user needs the right mint_for_users. ${userId === undefined ? 'Each user' : userId} signs in and creates it, or an operator does; for a service, name a service_account.`,
+  );
+}
+
+/** The person that a key counts as: its maker, whatever user it names. Undefined: its user, for whom an operator vouches. */
+function rootOf(maker: Principal): Person | undefined {
+  if (hasRight(maker, 'operate_fleet')) return undefined;
+  const person = personOf(maker) ?? deny('user_id', 'Only a person can create keys.');
+  return { ...person, kind: 'creator' };
+}
 
 /**
  * By which field of a key each right of a principal is passed on; null for what no key carries. A new field of `Principal` needs an
@@ -111,34 +150,70 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
   parentSpends: null,
 };
 
-/**
- * Completes the request for a key by the rights of its maker.
- * @throws ToolError PERMISSION_DENIED naming the field, if the request exceeds them
- */
-export function toKeySpec(maker: Principal, request: KeyRequest): KeySpec {
-  const decide = <F extends keyof KeySpec>(field: F) =>
-    RULES[field](maker, (request as Partial<KeySpec>)[field]) as KeySpec[F];
-  const fields = Object.keys(RULES) as (keyof KeySpec)[];
-  return Object.fromEntries(fields.map((field) => [field, decide(field)])) as unknown as KeySpec;
+/** Each right of a key by its rule. @throws ToolError PERMISSION_DENIED naming the field */
+function rightsFor(maker: Principal, wanted: KeyRights & Pick<KeySpec, 'expiresAt'>) {
+  return {
+    roles: RULES.roles(maker, wanted.roles),
+    tools: RULES.tools(maker, wanted.tools),
+    projects: RULES.projects(maker, wanted.projects),
+    toolset: RULES.toolset(maker, wanted.toolset),
+    tier: RULES.tier(maker, wanted.tier),
+    mcpMode: RULES.mcpMode(maker, wanted.mcpMode),
+    expiresAt: RULES.expiresAt(maker, wanted.expiresAt),
+  } satisfies Record<keyof typeof RULES, unknown>;
 }
 
 /**
- * The rights that a caller grants to an existing key, all of which the caller must hold. A key keeps its tier unless the request names one,
- * and its end, so a caller cannot pass rights on to a key that outlives its own.
+ * Completes the request for a key by the rights of its maker.
+ * @throws ToolError PERMISSION_DENIED naming the field, if the request exceeds them; REQUEST_INVALID for a user that is not a person
+ */
+export function toKeySpec(maker: Principal, request: KeyRequest): KeySpec {
+  const tenantId = tenantOf(maker, request.tenantId);
+  const { client } = request;
+  const of = { tenantId, client, userId: userOf(maker, tenantId, request), parentId: maker.keyId, root: rootOf(maker) };
+  return { ...of, ...rightsFor(maker, request) };
+}
+
+/**
+ * The rights that a caller grants to an existing key, all of which the caller must hold. A key keeps its user, its tier unless the request
+ * names one, and its end, so a caller cannot pass rights on to a key that outlives its own.
  * @throws ToolError PERMISSION_DENIED naming the field
  */
 export function toChangedKeySpec(
   maker: Principal,
-  key: Omit<KeySpec, 'parentId' | 'root'>,
-  { tier, ...rights }: Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>,
+  {
+    tenantId,
+    client,
+    userId,
+    expiresAt,
+    tier: oldTier,
+  }: Pick<KeyView, 'tenantId' | 'client' | 'userId' | 'expiresAt' | 'tier'>,
+  rights: KeyRights,
 ): KeySpec {
-  const { tenantId, client, userId, expiresAt } = key;
-  const spec = toKeySpec(maker, { tenantId, client, userId, expiresAt, ...rights, tier });
-  if (spec.expiresAt !== expiresAt)
+  const granted = rightsFor(maker, { ...rights, expiresAt });
+  if (granted.expiresAt !== expiresAt)
     deny('id', `Your key ends before ${client}; only a key that lives as long can change its rights.`);
-  return { ...spec, tier: tier === undefined ? key.tier : spec.tier };
+  return { tenantId, client, userId, ...granted, tier: rights.tier === undefined ? oldTier : granted.tier };
+}
+
+/**
+ * The keys that a caller lists, changes and revokes without the right to those of its tenant: signed in, all that act for its user; with a
+ * key, this key and those made with it, so that the key of an agent does not end the others of its user.
+ */
+export function ownKeys(caller: Principal, keys: readonly KeyView[]): KeyView[] {
+  const ofUser = keys.filter(({ tenantId, userId }) => tenantId === caller.tenantId && userId === caller.userId);
+  const { keyId } = caller;
+  if (keyId === undefined) return ofUser;
+  const family = new Set([keyId]);
+  // Parents come first: a key is younger than the one that made it.
+  for (const { id, parentId } of ofUser) if (parentId !== undefined && family.has(parentId)) family.add(id);
+  return ofUser.filter(({ id }) => family.has(id));
 }
 
 function deny(field: string, message: string): never {
   throw new ToolError('PERMISSION_DENIED', { message, details: { fields: [field] } });
+}
+
+function invalid(field: string, message: string): never {
+  throw new ToolError('REQUEST_INVALID', { message, details: { fields: [field] } });
 }

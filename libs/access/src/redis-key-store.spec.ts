@@ -59,6 +59,17 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
       expect(await store.create(key('c1', { client: 'other' }), NOW)).toBe('created');
     });
 
+    it('counts the keys that users made for themselves apart, under clients of any name', async () => {
+      const personal = (userId: string): Partial<ApiKeyRecord> => {
+        const root = { tenantId: 'acme', userId, kind: 'creator' as const };
+        return { userId, root, client: 'shared' };
+      };
+      for (const [n, more] of [personal('ann'), personal('bob'), { client: 'shared' }].entries()) {
+        const outcomes = ['a', 'b', 'c'].map((id) => store.create(key(`${id}${n}`, more), NOW));
+        expect(await Promise.all(outcomes)).toEqual(['created', 'created', 'too_many']);
+      }
+    });
+
     it('counts neither revoked nor expired keys as live', async () => {
       await store.create(key('a1', { expiresAt: NOW + 10 }), NOW);
       await store.create(key('a2'), NOW);

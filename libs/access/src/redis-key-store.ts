@@ -1,13 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import type { EpochMs } from '@toolfleet/contracts';
-import { type ApiKeyRecord, type CreateOutcome, KeyStore, MAX_LIVE_KEYS, MAX_TENANT_KEYS } from './api-keys.js';
+import {
+  type ApiKeyRecord,
+  type CreateOutcome,
+  isPersonal,
+  KeyStore,
+  MAX_LIVE_KEYS,
+  MAX_TENANT_KEYS,
+} from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
 
 /**
  * Keys in Redis under the hash tag `{auth}`, one slot, so that every script runs on Redis Cluster:
- * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` and
- * `{auth}:tenant:<tenant>` ids.
+ * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` (of a
+ * personal key `<tenant>:<user>:<client>`) and `{auth}:tenant:<tenant>` ids.
  * Revocation and last use are separate fields: a late `touch` can never write an old record over a revocation.
  */
 const KEYS = '{auth}:keys';
@@ -82,8 +89,8 @@ export class RedisKeyStore extends KeyStore {
 const recordText = (key: ApiKeyRecord): string =>
   JSON.stringify({ ...key, revokedAt: undefined, lastUsedAt: undefined });
 
-const clientKey = ({ tenantId, client }: Pick<ApiKeyRecord, 'tenantId' | 'client'>): string =>
-  `{auth}:client:${tenantId}:${client}`;
+const clientKey = (key: ApiKeyRecord): string =>
+  ['{auth}:client', key.tenantId, ...(isPersonal(key) ? [key.userId] : []), key.client].join(':');
 
 const tenantKey = ({ tenantId }: Pick<ApiKeyRecord, 'tenantId'>): string => `{auth}:tenant:${tenantId}`;
 

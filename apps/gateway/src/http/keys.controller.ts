@@ -1,5 +1,13 @@
 import { Controller, Res } from '@nestjs/common';
-import { ADMIN_ROLE, isToolError, OPERATOR_ROLE, ToolError, type Principal } from '@toolfleet/contracts';
+import {
+  ADMIN_ROLE,
+  isServiceAccount,
+  isToolError,
+  OPERATOR_ROLE,
+  ToolError,
+  type EpochMs,
+  type Principal,
+} from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { ToolInventory, Toolsets } from '@toolfleet/catalog';
@@ -8,12 +16,16 @@ import { VERSION } from '@toolfleet/service';
 import type { FastifyReply } from 'fastify';
 import {
   ApiKeys,
-  type KeyView,
-  toChangedKeySpec,
-  toKeySpec,
   coversRole,
   EVERY_TENANT,
   hasRight,
+  isLive,
+  type KeyView,
+  MAX_OWN_KEYS,
+  ownKeys,
+  refuseDelegated,
+  toChangedKeySpec,
+  toKeySpec,
   RequestLimits,
   rightsOf,
 } from '@toolfleet/access';
@@ -24,7 +36,10 @@ import { instantOrNull, toInstant } from './instants.js';
 
 const STORE = 'The store of keys';
 
-/** API keys of an administrator's tenant, for operators of all tenants. The token of a key is shown once, when it is created. */
+/**
+ * API keys: everyone makes, lists and revokes its own, an administrator those of its tenant, an operator those of all tenants. The token of a
+ * key is shown once, when it is created.
+ */
 @Controller()
 export class KeysController {
   constructor(
@@ -37,44 +52,56 @@ export class KeysController {
 
   @Serves('GET /api/v1/keys')
   async list(@Caller() caller: Principal) {
-    return (await orUnavailable(STORE, this.keys.list(tenantScope(caller)))).map(toKeyBody);
+    return (await this.#managed(caller)).map(toKeyBody);
   }
 
   @Serves('POST /api/v1/keys')
   async create(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/keys'>) {
+    refuseDelegated(caller);
     requireTier(this.limits, body.tier);
-    const { token, key } = await orUnavailable(
-      STORE,
-      this.keys.issue(
-        toKeySpec(caller, {
-          tenantId: body.tenant_id,
-          client: body.client,
-          userId: body.user_id,
-          roles: body.roles,
-          tools: body.tools,
-          projects: body.projects,
-          toolset: body.toolset,
-          tier: body.tier,
-          mcpMode: body.mcp_mode,
-          expiresAt:
-            body.expires_in_seconds === undefined ? undefined : this.clock.now() + body.expires_in_seconds * 1_000,
-        }),
-        caller.userId,
-      ),
-    );
+    const now = this.clock.now();
+    const { tenant_id: tenantId, user_id: userId, service_account: serviceAccount, mcp_mode: mcpMode } = body;
+    const { expires_in_seconds: seconds, ...rights } = body;
+    const expiresAt = seconds === undefined ? undefined : now + seconds * 1_000;
+    const spec = toKeySpec(caller, { ...rights, tenantId, userId, serviceAccount, mcpMode, expiresAt });
+    if (!hasRight(caller, 'manage_keys')) await this.#requireRoom(caller, now);
+    const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
     return { ...toKeyBody(key), token, warnings: await this.unknownNames(key.tenantId, body) };
   }
 
   @Serves('PUT /api/v1/keys/{id}')
   async change(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'PUT /api/v1/keys/{id}'>) {
     requireTier(this.limits, body.tier);
+    await this.#requireManaged(caller, path.id);
     const { mcp_mode: mcpMode, ...rights } = body;
     const changing = this.keys.change(path.id, tenantScope(caller), (key) =>
       toChangedKeySpec(caller, key, { ...rights, mcpMode }),
     );
     const key = await orUnavailable(STORE, changing);
-    if (!key) throw new ToolError('NOT_FOUND', { message: `No valid key '${path.id}'` });
+    if (!key) throw noKey(path.id);
     return toKeyBody(key);
+  }
+
+  /** The keys that the caller lists, changes and revokes. @throws ToolError PERMISSION_DENIED for a call */
+  async #managed(caller: Principal): Promise<KeyView[]> {
+    refuseDelegated(caller);
+    const keys = await orUnavailable(STORE, this.keys.list(tenantScope(caller)));
+    return hasRight(caller, 'manage_keys') ? keys : ownKeys(caller, keys);
+  }
+
+  /** @throws ToolError NOT_FOUND, also for a key of another user */
+  async #requireManaged(caller: Principal, id: string): Promise<void> {
+    if (hasRight(caller, 'manage_keys')) return;
+    if (!(await this.#managed(caller)).some((key) => key.id === id)) throw noKey(id);
+  }
+
+  /** Keys have limits of their own, so a user must not have any number. @throws ToolError REQUEST_INVALID */
+  async #requireRoom({ tenantId, userId }: Principal, now: EpochMs): Promise<void> {
+    const keys = await orUnavailable(STORE, this.keys.list(tenantId));
+    if (keys.filter((key) => key.userId === userId && isLive(key, now)).length < MAX_OWN_KEYS) return;
+    throw new ToolError('REQUEST_INVALID', {
+      message: `You have ${MAX_OWN_KEYS} live keys already; revoke one first.`,
+    });
   }
 
   /** Sources and toolsets may come after their keys, so unknown names are not refused. Without the registry none is known. */
@@ -101,19 +128,22 @@ export class KeysController {
     @Input() { path: { id }, query: { children: withChildren } }: RouteInput<'DELETE /api/v1/keys/{id}'>,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
+    await this.#requireManaged(caller, id);
     const scope = tenantScope(caller);
     const revoking: Promise<string[] | boolean | undefined> = withChildren
       ? this.keys.revokeWithChildren(id, scope)
       : this.keys.revoke(id, scope);
     const revoked = await orUnavailable(STORE, revoking);
-    if (!revoked) throw new ToolError('NOT_FOUND', { message: `No key '${id}'` });
+    if (!revoked) throw noKey(id);
     if (Array.isArray(revoked)) return { revoked };
     void reply.status(204);
     return undefined;
   }
 }
 
-/** The tenant whose keys the caller administers; undefined for all tenants. */
+const noKey = (id: string): ToolError => new ToolError('NOT_FOUND', { message: `You manage no valid key '${id}'` });
+
+/** The tenant whose keys the caller sees; undefined for all tenants. */
 const tenantScope = (caller: Principal): string | undefined =>
   hasRight(caller, 'manage_keys', EVERY_TENANT) ? undefined : caller.tenantId;
 
@@ -132,6 +162,7 @@ export function toKeyBody(key: KeyView) {
     tenant_id: key.tenantId,
     client: key.client,
     user_id: key.userId,
+    is_service_account: isServiceAccount(key.userId),
     roles: key.roles,
     tools: key.tools,
     projects: key.projects ?? [],

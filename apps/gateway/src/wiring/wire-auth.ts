@@ -44,6 +44,7 @@ export function wireAuth(
       pepper: settings.API_KEY_PEPPER,
       environment: keyEnvironment(settings.ENVIRONMENT),
       localTenant: settings.TOOLFLEET_LOCAL,
+      roles: file.roles,
     },
     clock,
   );

@@ -25,7 +25,7 @@ export const PERSON = named(
       tenant_id: text(),
       user_id: text(),
       kind: text(
-        'How it is known: `sign_in`, also by a JWT; `operator`, which made a key for it; `creator` of a key of an earlier release',
+        'How the credential leads to it: `sign_in`, also by a JWT; `operator`, who made the key for it; `creator`, who made the key, also with other keys',
       ),
     },
     'The person that a credential counts as where people decide',
@@ -89,7 +89,8 @@ const KEY = {
   id: text(),
   tenant_id: text(),
   client: text(),
-  user_id: text(),
+  user_id: text('For which it makes calls'),
+  is_service_account: flag('The user is a service, not a person'),
   roles: list(text()),
   tools: list(text()),
   projects: list(text(), "Projects it may use; empty: its tenant's default project"),
@@ -99,7 +100,7 @@ const KEY = {
     choice(MCP_MODES),
     'What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says',
   ),
-  parent_id: nullable(text(), 'Id of the key that it was created with'),
+  parent_id: nullable(text(), 'Id of the key that it was created with; null: its maker was signed in'),
   person: nullable(
     PERSON,
     'As whom it decides; null: a key of an earlier release, which counts as the person that made it',
@@ -134,7 +135,18 @@ const NEW_KEY = named(
     tenant_id: maybe(
       text("Default: the caller's tenant; only operators may name another", { minLength: 1, maxLength: 64 }),
     ),
-    user_id: maybe(text(undefined, { minLength: 1, maxLength: 128 })),
+    user_id: maybe(
+      text('Default: the caller; for operators the client. Another user needs the right mint_for_users', {
+        minLength: 1,
+        maxLength: 128,
+      }),
+    ),
+    service_account: maybe(
+      text('In place of a user: a service, as user `service:<name>`; needs the right manage_keys', {
+        minLength: 1,
+        maxLength: 64,
+      }),
+    ),
     ...KEY_RIGHTS,
     expires_in_seconds: maybe(
       integer("Default: until revoked, or until the caller's credential expires", { minimum: 60 }),
@@ -199,18 +211,22 @@ export const CREDENTIAL_ROUTES = {
   'GET /api/v1/keys': {
     id: 'listKeys',
     tag: 'keys',
-    access: 'manage_keys',
-    summary: 'API keys of the tenant, for operators of all tenants; without secrets',
+    summary:
+      'API keys without secrets: of the caller, with the right manage_keys of the tenant, for operators of all tenants. A key sees itself and those made with it',
     answers: { 200: answer('Keys', list(API_KEY)) },
   },
   'POST /api/v1/keys': {
     id: 'createKey',
     tag: 'keys',
-    access: 'manage_keys',
-    summary: 'Creates a key; its token is in this answer only',
+    summary: 'Creates a key for the caller, or for a service account; its token is in this answer only',
     body: NEW_KEY,
-    example: { client: 'support-bot', tools: ['calculator', 'crm_*'], expires_in_seconds: 86_400 },
-    audit: ['client', 'tenant_id', 'user_id', ...Object.keys(KEY_RIGHTS), 'expires_in_seconds'],
+    example: {
+      client: 'support-bot',
+      service_account: 'support-bot',
+      tools: ['calculator', 'crm_*'],
+      expires_in_seconds: 86_400,
+    },
+    audit: ['client', 'tenant_id', 'user_id', 'service_account', ...Object.keys(KEY_RIGHTS), 'expires_in_seconds'],
     answers: {
       201: answer(
         'The key with its token',
@@ -225,7 +241,6 @@ export const CREDENTIAL_ROUTES = {
   'PUT /api/v1/keys/{id}': {
     id: 'changeKey',
     tag: 'keys',
-    access: 'manage_keys',
     summary:
       'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier stays',
     body: CHANGED_KEY,
@@ -237,8 +252,7 @@ export const CREDENTIAL_ROUTES = {
   'DELETE /api/v1/keys/{id}': {
     id: 'revokeKey',
     tag: 'keys',
-    access: 'manage_keys',
-    summary: 'Revokes a key within 5 s',
+    summary: 'Revokes a key within 5 s: one that `GET /api/v1/keys` lists',
     query: record({ children: maybe(flag('Revokes all keys created with it, directly or through others')) }),
     answers: {
       204: empty('Revoked'),

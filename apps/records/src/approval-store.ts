@@ -81,6 +81,9 @@ interface VoteTable {
   granted: string | null;
   /** `kind` of the person. Null: `voter` is the user of the credential, through a gateway of an earlier release. */
   voter_kind: string | null;
+  /** Kind of the credential, and its session. Null: unknown, or none. */
+  via: string | null;
+  session_id: string | null;
 }
 
 interface Tables {
@@ -351,6 +354,8 @@ export class ApprovalStore {
       at: now,
       granted: grant ? JSON.stringify(grant) : null,
       voter_kind: by.person?.kind ?? null,
+      via: by.via ?? null,
+      session_id: by.session_id ?? null,
     };
     await tx
       .insertInto('approval_vote')
@@ -527,8 +532,10 @@ export class ApprovalStore {
 
   async #votes(db: Kysely<Tables>, callId: string): Promise<ApprovalVote[]> {
     const rows = await db.selectFrom('approval_vote').selectAll().where('call_id', '=', callId).orderBy('at').execute();
-    return rows.map(({ voter, voter_kind, decision, note, at, granted, ...by }) => ({
+    return rows.map(({ voter, voter_kind, via, session_id, decision, note, at, granted, ...by }) => ({
       ...toPerson(by, voter, voter_kind),
+      via: via ?? undefined,
+      session_id: session_id ?? undefined,
       decision,
       ...(note !== null && { note }),
       ...(granted !== null && { grant: JSON.parse(granted) as VotedGrant }),

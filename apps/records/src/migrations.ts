@@ -332,6 +332,14 @@ const persons: Migration = {
   },
 };
 
+/** The credentials with which people voted. */
+const credentials: Migration = {
+  async up(db) {
+    await db.schema.alterTable('approval_vote').addColumn('via', 'text').execute();
+    await db.schema.alterTable('approval_vote').addColumn('session_id', 'text').execute();
+  },
+};
+
 /** The migrations of the records of calls. */
 export const RECORDS_MIGRATIONS: Migrations = {
   name: 'the store of calls',
@@ -347,5 +355,6 @@ export const RECORDS_MIGRATIONS: Migrations = {
     '0008-programs': programs,
     '0009-decisions': decisions,
     '0010-persons': persons,
+    '0011-credentials': credentials,
   },
 };

@@ -41,7 +41,7 @@ interface ApprovalDecisionsDeps {
   /** Absent: calls are not recorded, and none wait. */
   records: ApprovalRecords | undefined;
   calls: Pick<ParkedCalls, 'wake'> | undefined;
-  keys: Pick<ApiKeys, 'personOf'>;
+  keys: Pick<ApiKeys, 'show'>;
   clock: Pick<Clock, 'now'>;
   logger: Pick<Logger, 'info'>;
   /** Where clients reach the gateway, without a trailing slash; absent: its address is not known. */
@@ -64,16 +64,21 @@ export class ApprovalDecisions {
     const everywhere = hasRight(caller, 'decide_calls') && hasRight(caller, 'all_tenants');
     const tenant_id = everywhere ? undefined : caller.tenantId;
     const { approvals, next } = await this.deps.records.list({ ...query, tenant_id });
-    return { approvals: approvals.filter((one) => sees(caller, one)).map((one) => this.#seen(caller, one)), next };
+    const since = await this.#keySince(caller);
+    return {
+      approvals: approvals.filter((one) => sees(caller, one)).map((one) => this.#seen(caller, one, since)),
+      next,
+    };
   }
 
   /** @throws ToolError NOT_FOUND, also for one that the caller does not see; SERVICE_UNAVAILABLE */
   async show(caller: Principal, callId: string): Promise<SeenApproval> {
     const { approval, arguments: args } = await this.#find(callId, true);
     if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
-    if (!mayDecide(caller, approval)) return this.#seen(caller, approval);
+    const seen = this.#seen(caller, approval, await this.#keySince(caller));
+    if (!mayDecide(caller, approval)) return seen;
     if (toMaker(caller) !== makerOf(approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
-    return { ...this.#seen(caller, approval), ...(args && { arguments: args }) };
+    return { ...seen, ...(args && { arguments: args }) };
   }
 
   /**
@@ -91,7 +96,8 @@ export class ApprovalDecisions {
     const { records, calls } = this.deps;
     const { approval: asked } = await this.#find(callId);
     if (!asked || !sees(caller, asked)) throw unknownApproval(callId);
-    const refusal = findRefusal(caller, asked);
+    const since = await this.#keySince(caller);
+    const refusal = findRefusal(caller, asked, since);
     if (refusal) throw refusal;
     const by = toApprovalPerson(caller);
     const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
@@ -119,7 +125,13 @@ export class ApprovalDecisions {
         message: `The decision on call '${callId}' came too late`,
         details: { state: approval.state },
       });
-    return this.#seen(caller, approval);
+    return this.#seen(caller, approval, since);
+  }
+
+  /** When the key of the caller was made, if anyone but an operator made it. @throws ToolError SERVICE_UNAVAILABLE */
+  async #keySince({ keyId, root, tenantId }: Principal): Promise<EpochMs | undefined> {
+    if (keyId === undefined || root?.kind !== 'creator') return undefined;
+    return (await this.deps.keys.show(keyId, tenantId))?.createdAt;
   }
 
   /** An id that no call can have is not looked up. Where a gateway of an earlier release asked, the key tells the person. */
@@ -128,12 +140,12 @@ export class ApprovalDecisions {
     const found = (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};
     const { requester } = found.approval ?? {};
     if (requester?.key_id !== undefined)
-      requester.person ??= toStoredPerson(await this.deps.keys.personOf(requester.key_id, requester.tenant_id));
+      requester.person ??= toStoredPerson((await this.deps.keys.show(requester.key_id, requester.tenant_id))?.root);
     return found;
   }
 
-  #seen(caller: Principal, approval: StoredApproval): SeenApproval {
-    const refusal = findRefusal(caller, approval)?.message;
+  #seen(caller: Principal, approval: StoredApproval, since: EpochMs | undefined): SeenApproval {
+    const refusal = findRefusal(caller, approval, since)?.message;
     const decision = toDecision(approval, this.deps.gatewayUrl);
     return { approval, decision, ...(refusal !== undefined && { refusal }) };
   }
@@ -165,8 +177,11 @@ export function mayDecide(caller: Principal, { requester, rule }: Pick<StoredApp
   );
 }
 
-/** Why the caller may not decide on a call that it sees. */
-function findRefusal(caller: Principal, approval: StoredApproval): ToolError | undefined {
+/**
+ * Why the caller may not decide on a call that it sees.
+ * @param since when its key was made, unless an operator made it
+ */
+function findRefusal(caller: Principal, approval: StoredApproval, since: EpochMs | undefined): ToolError | undefined {
   const { requester, acting_user_id: acting, rule } = approval;
   const denied = (message: string) => new ToolError('PERMISSION_DENIED', { message });
   if (!mayDecide(caller, approval))
@@ -177,6 +192,8 @@ function findRefusal(caller: Principal, approval: StoredApproval): ToolError | u
     );
   const by = toApprovalPerson(caller);
   if (!by.person) return denied('Only a person decides on a call: sign in, or use a key');
+  if (since !== undefined && since >= approval.asked_at)
+    return denied('This key was created after the question was asked; sign in, or use a key that is older');
   const { user_id: name } = by.person;
   const isOther = rule.not_requester === true;
   // People may decide on calls of their agents, but in person: an agent that may make keys could make one for itself.

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  actsInPerson,
   isToolError,
   joinRules,
   personOf,
@@ -133,6 +134,7 @@ export class ParkedCalls extends ApprovalPort {
   override async useGrant({ call, required }: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined> {
     const { request, tool, identity } = call;
     const { principal, callId } = request;
+    if (!actsInPerson(principal)) return undefined;
     const key = keepsItsKey(request) ? sha256(identity.idempotencyKey) : callId;
     const used = this.deps.records.useGrant({
       call_id: callId,
@@ -268,6 +270,8 @@ export const toApprovalPerson = (caller: Principal): ApprovalPerson => ({
   user_id: caller.userId,
   key_id: caller.keyId,
   person: toStoredPerson(personOf(caller)),
+  via: caller.via,
+  session_id: caller.sessionId,
 });
 
 export const toStoredPerson = (person: Person | undefined): ApprovalPerson['person'] =>

@@ -13,6 +13,9 @@ export const APPROVAL_PERSON = record({
   key_id: maybe(ID),
   /** `personOf` it. Absent also from gateways of earlier releases. */
   person: maybe(record({ tenant_id: ID, user_id: USER, kind: ID })),
+  /** `Principal.via`, and the session where the person is signed in. Kept of those that decide. */
+  via: maybe(ID),
+  session_id: maybe(ID),
 });
 export type ApprovalPerson = Value<typeof APPROVAL_PERSON>;
 

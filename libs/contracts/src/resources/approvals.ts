@@ -47,6 +47,8 @@ const APPROVAL = named(
           user_id: text(),
           key_id: maybe(text()),
           person: maybe(PERSON),
+          via: maybe(text('Kind of the credential: session, jwt, api_key')),
+          session_id: maybe(text('Of a person that was signed in')),
           decision: choice(['approve', 'reject']),
           note: maybe(text()),
           grant: maybe(

@@ -440,10 +440,13 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
       'Breakers and limits',
       'Budgets and cost',
       'Connections',
+      'Users and keys',
     ]);
     expect(await page.getByRole('link', { name: /^file_write/ }).count()).toBe(0);
-    await page.goto(`${fleet.url()}/console#/keys`);
-    await page.getByText('Users and keys needs the right manage_keys').waitFor();
+    await page.goto(`${fleet.url()}/console#/webhooks`);
+    await page.getByText('Webhooks needs the right manage_webhooks').waitFor();
+    await tab.go('keys', 'Users and keys');
+    expect(await page.getByRole('heading', { name: 'Roles' }).count()).toBe(0);
     await tab.go('calls', 'Calls');
     await page.getByText('live', { exact: true }).waitFor();
     expect(await page.getByRole('columnheader', { name: 'Tenant' }).count()).toBe(0);

@@ -87,10 +87,13 @@ export function describeDeclaredFleet({
       const shown = await apply('--diff');
       expect(shown).toMatchObject({ code: 1, error: '' });
       expect(shown.out).toBe(
-        `+ openapi_tools.shop\n+ mcp_servers.desk\n+ toolsets.support\n+ webhooks.on-call\n+ budgets of user support-bot month\n+ keys.support-bot\n    support-bot has no valid key; make one: fleetctl keys create support-bot\n6 to change of 6 declared or owned; 1 policy checked\n`,
+        `+ openapi_tools.shop\n+ mcp_servers.desk\n+ toolsets.support\n+ webhooks.on-call\n+ budgets of user service:support-bot month\n+ keys.support-bot\n    support-bot has no valid key; make one: fleetctl keys create support-bot --service support-bot\n6 to change of 6 declared or owned; 1 policy checked\n`,
       );
       expect(await get('/api/v1/declarations')).toEqual([]);
-      await fleet().ask({ path: '/api/v1/keys', body: { client: 'support-bot', roles: [] } });
+      await fleet().ask({
+        path: '/api/v1/keys',
+        body: { client: 'support-bot', service_account: 'support-bot', roles: [] },
+      });
       const applied = await apply();
       expect(applied).toMatchObject({ code: 0, error: '' });
       expect(applied.out).toContain(
@@ -109,7 +112,7 @@ export function describeDeclaredFleet({
       edit('fleet.yaml', (text) => text.replace('limit_usd: 50', 'limit_usd: 55'));
       await runStep('pull_request');
       expect(readFileSync(join(folder, 'summary'), 'utf8')).toContain(
-        '~ budgets of user support-bot month\n    limit_usd: 50 → 55\n',
+        '~ budgets of user service:support-bot month\n    limit_usd: 50 → 55\n',
       );
       expect((await runStep('push')).stdout).toContain('limit_usd: 50 → 55');
       edit('fleet.yaml', (text) => text.replace('limit_usd: 55', 'limit_usd: 50'));
@@ -118,7 +121,7 @@ export function describeDeclaredFleet({
 
     it('shows what changed elsewhere, secrets without their values, and repairs it', async () => {
       await fleet().ask({ method: 'PUT', path: '/api/v1/toolsets/support', body: { include: { tools: ['*'] } } });
-      const budget = { subject: 'user', id: 'support-bot', limit_usd: 5000 };
+      const budget = { subject: 'user', id: 'service:support-bot', limit_usd: 5000 };
       await fleet().ask({ method: 'PUT', path: '/api/v1/budgets', body: budget });
       secret = 'desk-token-rotated';
       edit('sources.yaml', (text) => text.replace('category: support', 'category: desk'));
@@ -279,7 +282,7 @@ export function describeDeclaredFleet({
       expect((await change(fleet().adminKey, { roles: ['operator'] })).body).toMatchObject({
         code: 'PERMISSION_DENIED',
       });
-      expect((await change(fleet().keys['acme']!, {})).status).toBe(403);
+      expect((await change(fleet().keys['acme']!, {})).status).toBe(404);
     });
   });
 }

@@ -95,8 +95,6 @@ const VIEWS: readonly View[] = [
     name: 'keys',
     title: 'Users and keys',
     Component: KeysView,
-    needs: 'manage_keys',
-    why: 'It creates and revokes the keys of the tenant and ends sign-ins.',
   },
   {
     name: 'webhooks',

@@ -1,4 +1,4 @@
-import type { ApiKey } from '@toolfleet/client';
+import type { ApiKey, Me } from '@toolfleet/client';
 import { useSigned } from '../session.js';
 import { dateTime } from '../format.js';
 import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
@@ -8,7 +8,7 @@ import { NewKeyForm } from './new-key-form.js';
 import { Roles } from './roles.js';
 import { Sessions } from './sessions.js';
 
-/** Who has access: keys, signed-in users and roles of the caller's tenant; for operators, keys of every tenant. */
+/** Who has access: the caller's keys and sign-ins; with rights, those of its tenant with its roles; for operators, keys of every tenant. */
 export function KeysView() {
   const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);
@@ -17,7 +17,7 @@ export function KeysView() {
     <>
       <Head
         title="Users and keys"
-        about={`Of ${me.operator ? 'every tenant' : me.tenant_id}. A revoked key or an ended sign-in is refused within 5 seconds.`}
+        about={`${me.operator ? 'Of every tenant' : managesKeys(me) ? `Of ${me.tenant_id}` : 'Your own'}. A revoked key or an ended sign-in is refused within 5 seconds.`}
       >
         <button onClick={query.refresh}>Refresh</button>
       </Head>
@@ -31,7 +31,7 @@ export function KeysView() {
               <Empty>No keys yet.</Empty>
             ) : (
               <table className="table">
-                <Columns names={['Client', 'Tenant', 'Roles', 'Tools', 'Last used', 'State']} actions />
+                <Columns names={['Client', 'Tenant', 'User', 'Roles', 'Tools', 'Last used', 'State']} actions />
                 <tbody>
                   {keys.toSorted(newestFirst).map((key) => (
                     <KeyRow key={key.id} apiKey={key} onRevoke={() => void act(() => api.revokeKey(key.id))} />
@@ -43,10 +43,13 @@ export function KeysView() {
         </Loaded>
       </section>
       <Sessions />
-      <Roles />
+      {managesKeys(me) && <Roles />}
     </>
   );
 }
+
+/** Whether a caller manages the keys of its tenant, not only its own. */
+const managesKeys = ({ rights }: Me): boolean => rights.includes('manage_keys');
 
 const newestFirst = (a: ApiKey, b: ApiKey): number => (a.created_at < b.created_at ? 1 : -1);
 
@@ -62,6 +65,12 @@ function KeyRow({ apiKey: key, onRevoke }: { apiKey: ApiKey; onRevoke: () => voi
         </span>
       </td>
       <td data-label="Tenant">{key.tenant_id}</td>
+      <td data-label="User">
+        {key.user_id} {key.is_service_account && <Badge>service</Badge>}
+        {key.person !== null && key.person.user_id !== key.user_id && (
+          <span className="small soft"> made by {key.person.user_id}</span>
+        )}
+      </td>
       <td data-label="Roles">{key.roles.join(', ') || 'none'}</td>
       <td data-label="Tools">
         <code>{key.tools.join(' ')}</code>

@@ -6,7 +6,7 @@ import { CopyButton } from '../ui/copy-button.js';
 import { asToolError } from '../use-query.js';
 
 const DAY_SECONDS = 86_400;
-const EMPTY = { client: '', tenant: '', user: '', roles: '', tools: '', tier: '', mode: '', days: '90' };
+const EMPTY = { client: '', tenant: '', user: '', service: '', roles: '', tools: '', tier: '', mode: '', days: '90' };
 
 /** The tools that MCP requests of a key see. */
 const MODES = [
@@ -46,6 +46,7 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
         client: texts.client.trim(),
         tenant_id: texts.tenant.trim() || undefined,
         user_id: texts.user.trim() || undefined,
+        service_account: texts.service.trim() || undefined,
         roles: splitList(texts.roles),
         tools: splitList(texts.tools),
         tier: texts.tier || undefined,
@@ -82,7 +83,8 @@ export function NewKeyForm({ onCreated }: { onCreated: () => void }) {
         <div className="cards">
           {text('client', 'Client', 'what will use it')}
           {me.operator && text('tenant', 'Tenant', me.tenant_id)}
-          {text('user', 'User', 'as the client')}
+          {me.rights.includes('manage_keys') && text('service', 'Service account', 'none: for yourself')}
+          {me.rights.includes('mint_for_users') && text('user', 'User', me.operator ? 'as the client' : me.user_id)}
           {text('roles', 'Roles', 'none')}
           {text('tools', 'Tools', '* for all, or names with *')}
           {me.operator && text('tier', 'Rate class', 'free, pro, max, enterprise')}

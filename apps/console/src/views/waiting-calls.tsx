@@ -148,7 +148,10 @@ function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => vo
       />
       {call.votes.map((vote) => (
         <p key={vote.key_id ?? vote.user_id} className="small wrap">
-          {vote.decision === 'approve' ? 'Approved' : 'Rejected'} by {(vote.person ?? vote).user_id} on{' '}
+          {vote.decision === 'approve' ? 'Approved' : 'Rejected'} by {(vote.person ?? vote).user_id}
+          {vote.key_id === undefined
+            ? vote.via && ` (${vote.via})`
+            : ` (key ${vote.key_id} of ${vote.user_id})`} on{' '}
           {dateTime(vote.at)}
           {vote.note === undefined ? '' : `: ${vote.note}`}
           {vote.grant && `, with others like it until ${dateTime(vote.grant.until)}`}

@@ -61,7 +61,7 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
     ...offered(decision.grant),
     ...call.votes.map((vote): [string, string] => [
       vote.decision,
-      `${(vote.person ?? vote).user_id} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`,
+      `${(vote.person ?? vote).user_id}${credentialOf(vote)} ${vote.at}${vote.note ? `: ${vote.note}` : ''}`,
     ]),
   ];
   terminal.out(facts(rows));
@@ -71,6 +71,12 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
   if (call.may_decide) terminal.out(`\nfleetctl approvals approve ${call.id}   # or reject\n`);
   else if (call.why_not !== undefined && call.state === 'pending') terminal.out(`\n${plain(call.why_not)}\n`);
   return EXIT.ok;
+}
+
+/** How a person voted: with which key, which names which user, or signed in. */
+function credentialOf({ via, key_id: key, user_id: user, person }: CallApproval['votes'][number]): string {
+  if (key === undefined) return via === undefined ? '' : `, ${via}`;
+  return `, key ${key}${(person?.user_id ?? user) === user ? '' : ` of ${user}`}`;
 }
 
 /** What a yes can allow besides the call. */

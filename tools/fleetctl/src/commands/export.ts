@@ -3,7 +3,7 @@ import { formatDeclaration, KEPT } from '@toolfleet/fleet-file';
 import { EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { optionValue } from '../command-line.js';
-import { isValid, toFilters, toLimits, toRights } from '../declared/kinds.js';
+import { isPersonal, isValid, toFilters, toLimits, toRights } from '../declared/kinds.js';
 import { jsonText } from '../terminal.js';
 
 /** `fleetctl export`: what the HTTP API has made, as files that `apply` reads. */
@@ -51,7 +51,9 @@ export const exportFleet: Command = {
         await gateway.request('GET /api/v1/toolsets/{name}', { path: { name: id }, query })
       ).spec as JsonObject;
     for (const key of await gateway.request('GET /api/v1/keys'))
-      if (key.tenant_id === tenant && isValid(key)) sections['keys']![key.client] = toRights({ ...key, tier: null }); // operators set tiers
+      // Operators set tiers.
+      if (key.tenant_id === tenant && isValid(key) && !isPersonal(key))
+        sections['keys']![key.client] = toRights({ ...key, tier: null });
     const { budgets: listed } = await gateway.request('GET /api/v1/budgets');
     const budgets = listed
       .filter(({ subject }) => subject !== undefined)

@@ -9,6 +9,10 @@ describe('keys and usage', () => {
       id: 'k1',
       tenant_id: 'acme',
       client: 'ci',
+      user_id: 'service:ci',
+      parent_id: 'k0',
+      person: { tenant_id: 'acme', user_id: 'ann', kind: 'creator' },
+      created_by: 'ann',
       tools: ['*'],
       roles: [],
       expires_at: null,
@@ -18,7 +22,7 @@ describe('keys and usage', () => {
     routes.set('GET /api/v1/keys', () => ({ status: 200, body: [key] }));
     routes.set('POST /api/v1/keys', () => ({ status: 201, body: { ...key, token: 'tf_dev_token' } }));
     routes.set('DELETE /api/v1/keys/k1', () => ({ status: 204 }));
-    expect((await run(['keys'])).out).toMatch(/k1\s+ci\s+acme\s+\*\s+-?\s+valid\s+never/);
+    expect((await run(['keys'])).out).toMatch(/k1\s+ci\s+acme\s+service:ci\s+ann, k0\s+\*\s+-?\s+valid\s+never/);
     expect((await run(['keys', 'create', 'ci', '--tools', 'calc*, web_*', '--expires', '2d', '--admin'])).out).toBe(
       'tf_dev_token\n',
     );
@@ -30,6 +34,10 @@ describe('keys and usage', () => {
     });
     await run(['keys', 'create', 'ci', '--projects', 'shop, blog-*']);
     expect(seen.at(-1)?.body).toEqual({ client: 'ci', projects: ['shop', 'blog-*'] });
+    await run(['keys', 'create', 'ci', '--service', 'ci']);
+    expect(seen.at(-1)?.body).toEqual({ client: 'ci', service_account: 'ci' });
+    await run(['keys', 'create', 'ci', '--user', 'ann']);
+    expect(seen.at(-1)?.body).toEqual({ client: 'ci', user_id: 'ann' });
     await run(['keys', 'create', 'ops', '--operator', '--admin']);
     expect(seen.at(-1)?.body).toEqual({ client: 'ops', tenant_id: 'operator', roles: ['admin', 'operator'] });
     expect((await run(['keys', 'revoke', 'k1'])).out).toBe('Revoked k1\n');

@@ -6,14 +6,16 @@ import { showOnce } from '../shown-once.js';
 import { table, jsonText } from '../terminal.js';
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
-const OPTIONS = ['tenant', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'roles'];
+const OPTIONS = ['tenant', 'user', 'service', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'roles'];
 
 /** `fleetctl keys`. */
 export const keys: Command = {
   usage: 'keys [list] | keys create <client> | keys revoke <id> [--children] | keys roles',
-  summary: 'Manage API keys: administrators of their tenant, operators of all',
+  summary: 'Manage API keys: your own; administrators those of their tenant, operators all',
   options: [
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
+    ['--service <name>', 'create: for a service account, user service:<name> (administrators); default: for yourself'],
+    ['--user <id>', 'create: for another user (operators, or the right mint_for_users)'],
     ['--tools <globs>', 'create: globs of the tools it may call, separated by commas'],
     ['--projects <ids>', 'create: projects whose files it may use, separated by commas; the first is its default'],
     ['--toolset <name>', 'create: binds the key to a toolset; name@version: to one version'],
@@ -47,6 +49,8 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
       key.id,
       key.client,
       key.tenant_id,
+      key.user_id,
+      describeMaker(key),
       key.tools.join(','),
       key.toolset ?? '',
       key.roles.join(','),
@@ -54,7 +58,11 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
       key.last_used_at ?? 'never',
     ]);
     terminal.out(
-      table(['ID', 'CLIENT', 'TENANT', 'TOOLS', 'TOOLSET', 'ROLES', 'STATE', 'LAST USED'], rows, terminal.width),
+      table(
+        ['ID', 'CLIENT', 'TENANT', 'USER', 'MADE BY', 'TOOLS', 'TOOLSET', 'ROLES', 'STATE', 'LAST USED'],
+        rows,
+        terminal.width,
+      ),
     );
   }
   return EXIT.ok;
@@ -62,10 +70,12 @@ async function list({ gateway, json, terminal }: CommandContext): Promise<number
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
   const request: NewKey = { client };
-  const [tenant, tools, projects, toolset, tier, mcpMode, expires, named] = OPTIONS.map((option) =>
+  const [tenant, user, service, tools, projects, toolset, tier, mcpMode, expires, named] = OPTIONS.map((option) =>
     optionValue(line, option),
   );
   if (tenant) request.tenant_id = tenant;
+  if (user) request.user_id = user;
+  if (service) request.service_account = service;
   if (tools) request.tools = tools.split(',').map((glob) => glob.trim());
   if (projects) request.projects = projects.split(',').map((project) => project.trim());
   if (toolset) request.toolset = toolset;
@@ -96,6 +106,12 @@ async function revoke({ gateway, json, terminal, line }: CommandContext, id: str
   for (const revoked of body?.revoked ?? [id])
     terminal.out(json ? `${jsonText({ id: revoked, revoked: true })}\n` : `Revoked ${revoked}\n`);
   return EXIT.ok;
+}
+
+/** The chain to the key: the person, and the key with which it was made. */
+function describeMaker({ person, created_by: maker, parent_id: parent }: ApiKey): string {
+  const who = person?.kind === 'operator' ? 'an operator' : (person?.user_id ?? maker);
+  return parent === null ? who : `${who}, ${parent}`;
 }
 
 function describeState(key: ApiKey): string {

@@ -235,7 +235,7 @@ async function keys(target: Target): Promise<Kind> {
   const { files, gateway, tenant } = target;
   const entries = Object.entries(files.keys);
   const listed = await listFor(target, ['keys/'], entries.length, () => gateway.request('GET /api/v1/keys'));
-  const mine = listed.filter((key) => key.tenant_id === tenant && isValid(key));
+  const mine = listed.filter((key) => key.tenant_id === tenant && isValid(key) && !isPersonal(key));
   const valid = new Map(mine.map(({ client }) => [client, mine.filter((key) => key.client === client)]));
   const wanted = entries.map(([client, rights]): Wanted => {
     const value = toRights(rights);
@@ -244,7 +244,9 @@ async function keys(target: Target): Promise<Kind> {
       path: `keys.${client}`,
       value,
       obstacle: (current) =>
-        current ? undefined : `${client} has no valid key; make one: fleetctl keys create ${client}`,
+        current
+          ? undefined
+          : `${client} has no valid key; make one: fleetctl keys create ${client} --service ${client}`,
       put: async () => {
         for (const { id } of valid.get(client) ?? [])
           await gateway.request('PUT /api/v1/keys/{id}', { path: { id }, body: rights });
@@ -265,6 +267,10 @@ async function keys(target: Target): Promise<Kind> {
 
 export const isValid = ({ revoked_at: revoked, expires_at: end }: ApiKey): boolean =>
   revoked === null && (end === null || Date.parse(end) > Date.now());
+
+/** A key that its user made for itself, under a client of any name. Files give rights to keys of services and of operators. */
+export const isPersonal = ({ person, user_id: user }: ApiKey): boolean =>
+  person?.kind === 'creator' && person.user_id === user;
 
 /** Rights with the defaults of a new key. */
 export function toRights(key: KeyRights | ApiKey): JsonObject {

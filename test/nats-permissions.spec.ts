@@ -181,6 +181,7 @@ const RIGHTS: Record<string, Rights> = {
       'mcp.updated',
       'key.revoked',
       'identity.grant.changed',
+      'identity.user.changed',
     ],
   },
   registry: {
@@ -244,7 +245,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   identity: {
-    publish: ['identity.grant.changed', 'fleet.status'],
+    publish: ['identity.grant.changed', 'identity.user.changed', 'fleet.status'],
     read: [
       'identity.http',
       'identity.client.get',

@@ -17,6 +17,15 @@ export class OpenIdProvider {
   user = 'alice';
   /** Sent back without any code, as if the user declined. */
   declines = false;
+  /** Gives no refresh tokens. */
+  givesAccessOnly = false;
+  /** Answers 503. */
+  isDown = false;
+  /** Users who left the company. */
+  readonly disabled = new Set<string>();
+  /** Refreshes that succeeded, and families of tokens that ended because an old one was used again. */
+  refreshes = 0;
+  revokedFamilies = 0;
   /** Claims that ID tokens have; those of the user are in the answer of userinfo. */
   idTokenClaims: Users[string] = {};
   #provider: Provider | undefined;
@@ -30,7 +39,7 @@ export class OpenIdProvider {
 
   static async start(users: Users): Promise<OpenIdProvider> {
     const server = createServer((request, response) => {
-      if (!started.#provider) return void response.writeHead(503).end();
+      if (!started.#provider || started.isDown) return void response.writeHead(503).end();
       if (request.url?.startsWith('/login/')) return void started.#login(request, response);
       return void started.#provider.callback()(request, response);
     });
@@ -49,6 +58,7 @@ export class OpenIdProvider {
         {
           client_id: CLIENT_ID,
           client_secret: CLIENT_SECRET,
+          grant_types: ['authorization_code', 'refresh_token'],
           redirect_uris: [`${origin}/auth/callback`],
           post_logout_redirect_uris: [`${origin}/console`],
           backchannel_logout_uri: `${origin}/auth/backchannel-logout`,
@@ -72,10 +82,16 @@ export class OpenIdProvider {
         },
       },
       interactions: { url: (_context, { uid }) => `/login/${uid}` },
-      findAccount: (_context, id) => ({
-        accountId: id,
-        claims: (use) => ({ ...(use === 'id_token' ? this.idTokenClaims : this.users[id]), sub: id }),
-      }),
+      issueRefreshToken: () => !this.givesAccessOnly,
+      rotateRefreshToken: true,
+      expiresWithSession: () => false,
+      findAccount: (_context, id) =>
+        this.disabled.has(id)
+          ? undefined
+          : {
+              accountId: id,
+              claims: (use) => ({ ...(use === 'id_token' ? this.idTokenClaims : this.users[id]), sub: id }),
+            },
       // The company has consented for everyone.
       async loadExistingGrant(context) {
         const { client, session, params } = context.oidc;
@@ -86,6 +102,10 @@ export class OpenIdProvider {
       },
     };
     this.#provider = new Provider(this.issuer, configuration);
+    this.#provider.on('grant.success', ({ oidc }) => {
+      if (oidc.params?.['grant_type'] === 'refresh_token') this.refreshes += 1;
+    });
+    this.#provider.on('grant.revoked', () => (this.revokedFamilies += 1));
   }
 
   /** A logout token as the provider signs it. @param claims override or, if undefined, remove those of a valid one */

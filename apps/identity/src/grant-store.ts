@@ -3,7 +3,7 @@ import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { GrantsChanged, UserGrant } from '@toolfleet/contracts/identity';
 import type { UserAuth, UserAuthMode } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
-import type { Kysely, Selectable } from 'kysely';
+import { sql, type Kysely, type Selectable } from 'kysely';
 import { bindingOf, grantedAs, toUserGrant, valuesOf } from './grant-columns.js';
 import type { GrantTable, IdentityTables } from './identity-tables.js';
 
@@ -26,8 +26,10 @@ interface Credential {
   expiresAt?: EpochMs;
 }
 
-/** Source of the grants with the tokens of sign-ins (`SignInTokens`). */
+/** Sources of the grants with the tokens of sign-ins begin with it (`SignInTokens`). No source of tools does. */
 export const SIGN_IN = 'sign_in';
+/** Pattern of SQL for them. */
+const SIGN_INS = `${SIGN_IN}%`;
 
 /** Whose grant, and for which source. */
 export interface GrantOwner {
@@ -152,6 +154,32 @@ export class GrantStore {
   async ofOwner(owner: GrantOwner, auth: UserAuth): Promise<OpenGrant | undefined> {
     const row = await this.#ofOwner(owner).selectAll().executeTakeFirst();
     return row?.binding === bindingOf(auth) ? this.#toOpen(row) : undefined;
+  }
+
+  /** The tokens of the newest sign-in of a user, rather of one that the provider has not refused. */
+  async newestSignIn(owner: Omit<GrantOwner, 'source'>, auth: UserAuth): Promise<OpenGrant | undefined> {
+    const row = await this.db
+      .selectFrom('user_grant')
+      .where('tenant_id', '=', owner.tenant_id)
+      .where('user_id', '=', owner.user_id)
+      .where('source', 'like', SIGN_INS)
+      .where('binding', '=', bindingOf(auth))
+      .selectAll()
+      .orderBy((order) => order.case().when('reason', 'is', null).then(0).else(1).end())
+      .orderBy('created_at', 'desc')
+      .limit(1)
+      .executeTakeFirst();
+    return row && this.#toOpen(row);
+  }
+
+  /** Deletes the tokens of all sign-ins of a user. */
+  async forgetSignIns({ tenant_id, user_id }: Omit<GrantOwner, 'source'>): Promise<void> {
+    await this.db
+      .deleteFrom('user_grant')
+      .where('tenant_id', '=', tenant_id)
+      .where('user_id', '=', user_id)
+      .where('source', 'like', SIGN_INS)
+      .execute();
   }
 
   #ofOwner({ tenant_id, user_id, source }: GrantOwner) {
@@ -292,7 +320,7 @@ export class GrantStore {
       .selectFrom('user_grant')
       .selectAll()
       .where('tenant_id', '=', tenantId)
-      .where('source', '!=', SIGN_IN)
+      .where('source', 'not like', SIGN_INS)
       .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
       .orderBy('user_id')
       .orderBy('source')
@@ -307,7 +335,7 @@ export class GrantStore {
       .deleteFrom('user_grant')
       .where('tenant_id', '=', tenantId)
       .where('user_id', '=', userId)
-      .$if(source !== undefined, (query) => query.where('source', '=', source!))
+      .where('source', ...(source === undefined ? (['not like', SIGN_INS] as const) : (['=', source] as const)))
       .returningAll()
       .execute();
     return rows.map((row) => {
@@ -351,11 +379,11 @@ export class GrantStore {
       .execute();
   }
 
-  /** Deletes the tokens of the sign-ins of users whose last session ended before an instant. */
+  /** Deletes the tokens of sign-ins whose session ended before an instant, or was never opened. */
   async forgetSignedOut(before: EpochMs): Promise<void> {
     await this.db
       .deleteFrom('user_grant')
-      .where('source', '=', SIGN_IN)
+      .where('source', 'like', SIGN_INS)
       .where('updated_at', '<', before)
       .where((row) =>
         row.not(
@@ -365,6 +393,10 @@ export class GrantStore {
               .select('session_id')
               .whereRef('sign_in_session.tenant_id', '=', 'user_grant.tenant_id')
               .whereRef('sign_in_session.user_id', '=', 'user_grant.user_id')
+              .where('user_grant.source', 'in', [
+                SIGN_IN,
+                sql<string>`${sql.lit(`${SIGN_IN}/`)} || sign_in_session.session_id`,
+              ])
               .where('revoked_at', 'is', null)
               .where('sign_in_session.expires_at', '>', before),
           ),

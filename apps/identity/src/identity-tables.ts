@@ -23,7 +23,11 @@ export interface SessionTable {
   /** The OAuth client of the session; null for browsers. */
   client_id: string | null;
   client_name: string | null;
-  /** JSON of the provider's tokens, sealed for the session. */
+  /** When the provider last confirmed the user; null: at the sign-in. */
+  asked_at: number | null;
+  /** When it is asked next; null: it cannot be asked. */
+  ask_at: number | null;
+  /** JSON of the ID token of the sign-in, sealed for the session. */
   sealed: string | null;
 }
 

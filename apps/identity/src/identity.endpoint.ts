@@ -17,6 +17,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
 import { Grants } from './grants.js';
+import { SignInTokens } from './sign-in-tokens.js';
 import { SessionStore } from './session-store.js';
 import { KeyChange } from './reseal.js';
 import { StoreLimit } from './store-limit.js';
@@ -30,6 +31,7 @@ export class IdentityEndpoint {
     private readonly grants: Grants,
     private readonly limit: StoreLimit,
     private readonly keys: KeyChange,
+    private readonly signIns: SignInTokens,
   ) {}
 
   @Endpoint(SUBJECTS.sessionGet, { schema: SESSION_GET })
@@ -44,7 +46,13 @@ export class IdentityEndpoint {
 
   @Endpoint(SUBJECTS.sessionRevoke, { schema: SESSION_REVOKE })
   revokeSessions(scope: SessionRevoke): Promise<SessionRevokeReply> {
-    return this.limit.run(() => this.sessions.revoke(scope, this.clock.now()));
+    const { tenant_id, user_id, session_id } = scope;
+    return this.limit.run(async () => {
+      // First, so that a consent that is under way opens no session afterwards.
+      if (tenant_id !== undefined && user_id !== undefined && session_id === undefined)
+        await this.signIns.forgetUser({ tenant_id, user_id });
+      return this.sessions.revoke(scope, this.clock.now());
+    });
   }
 
   @Endpoint(SUBJECTS.identityReseal, { schema: IDENTITY_RESEAL })

@@ -87,6 +87,15 @@ const refreshGrace: Migration = {
   },
 };
 
+/** The provider is asked again about users who are signed in. Its tokens belong to a session, so that each refreshes its own. */
+const asks: Migration = {
+  async up(db) {
+    for (const column of ['asked_at', 'ask_at'])
+      await db.schema.alterTable('sign_in_session').addColumn(column, 'bigint').execute();
+    await db.schema.createIndex('sign_in_session_ask').on('sign_in_session').column('ask_at').execute();
+  },
+};
+
 /** The migrations of the service. */
 export const IDENTITY_MIGRATIONS: Migrations = {
   name: 'the store of sessions and grants',
@@ -98,5 +107,6 @@ export const IDENTITY_MIGRATIONS: Migrations = {
     '0004-grants': grants,
     '0005-attempts': attempts,
     '0006-refresh-grace': refreshGrace,
+    '0007-asks': asks,
   },
 };

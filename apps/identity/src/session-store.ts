@@ -1,23 +1,33 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import type { KeyRing } from '@toolfleet/service';
 import type { Kysely, Selectable } from 'kysely';
 import type { IdentityTables, SessionTable } from './identity-tables.js';
 
 /** A user signed in. */
-export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_at'> {
+export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_at' | 'asked_at'> {
+  /** Default: a new one. */
+  session_id?: string;
+  /** When the provider is asked about the user; absent: it cannot be asked. */
+  ask_at?: EpochMs;
   /** SHA-256 of the secret in the cookie, base64url. */
   digest: string;
-  /** Tokens of the provider; they are sealed. */
-  tokens?: { id_token?: string; access_token?: string; refresh_token?: string };
+  /** Sealed, for the logout at the provider. */
+  tokens?: { id_token: string };
 }
 
 /** Longest list. */
 const MAX_LISTED = 1_000;
 
-/** Sign-in sessions. Rows are inserted, revoked once, and deleted when they have ended. */
+/** What the provider says of a user. */
+type UserRights = Pick<SignInSession, 'tenant_id' | 'user_id' | 'roles' | 'groups'>;
+
+/** Sign-in sessions. Rows are inserted, get the roles that the provider's answers give, are revoked once, and deleted when they have ended. */
 export class SessionStore {
+  /** Whether a session that was found still counts (`ProviderAsks`). @throws ToolError SERVICE_UNAVAILABLE */
+  confirm = async (session: SignInSession): Promise<SignInSession | undefined> => session;
+
   constructor(
     private readonly db: Kysely<IdentityTables>,
     private readonly keys: KeyRing,
@@ -25,8 +35,7 @@ export class SessionStore {
 
   /** Stores a session. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
   async create(session: NewSession, now: EpochMs): Promise<string> {
-    const session_id = randomUUID();
-    const { provider, tokens } = session;
+    const { session_id = randomUUID(), provider, tokens } = session;
     const { numInsertedOrUpdatedRows: inserted } = await this.db
       .insertInto('sign_in_session')
       .values({
@@ -39,6 +48,8 @@ export class SessionStore {
         created_at: now,
         expires_at: session.expires_at,
         revoked_at: null,
+        asked_at: null,
+        ask_at: session.ask_at ?? null,
         issuer: provider?.issuer ?? null,
         subject: provider?.subject ?? null,
         sid: provider?.sid ?? null,
@@ -55,13 +66,81 @@ export class SessionStore {
   /** The valid session of a digest. */
   async get(digest: string, now: EpochMs): Promise<SignInSession | undefined> {
     const row = await this.#valid(now).where('digest', '=', digest).selectAll().executeTakeFirst();
-    return row && toSession(row);
+    return row && this.confirm(toSession(row));
   }
 
   /** A valid session by its id. */
   async byId(sessionId: string, now: EpochMs): Promise<SignInSession | undefined> {
+    const session = await this.read(sessionId, now);
+    return session && this.confirm(session);
+  }
+
+  /** The same without a question to the provider. */
+  async read(sessionId: string, now: EpochMs): Promise<SignInSession | undefined> {
     const row = await this.#valid(now).where('session_id', '=', sessionId).selectAll().executeTakeFirst();
     return row && toSession(row);
+  }
+
+  /** Valid sessions about which the provider is to be asked, the longest due first. */
+  async due(now: EpochMs, limit: number): Promise<SignInSession[]> {
+    const rows = await this.#valid(now)
+      .where('ask_at', '<=', now)
+      .orderBy('ask_at')
+      .limit(limit)
+      .selectAll()
+      .execute();
+    return rows.map(toSession);
+  }
+
+  /** Takes the question about a session that is due. @returns false if another replica has it */
+  async take(sessionId: string, now: EpochMs, nextAt: EpochMs): Promise<boolean> {
+    const { numUpdatedRows } = await this.db
+      .updateTable('sign_in_session')
+      .set({ ask_at: nextAt })
+      .where('session_id', '=', sessionId)
+      .where('ask_at', '<=', now)
+      .executeTakeFirst();
+    return Number(numUpdatedRows) > 0;
+  }
+
+  /** Stores an answer of the provider: the roles for all sessions of the user, the instant for this one. */
+  async answered(sessionId: string, user: UserRights, now: EpochMs, nextAt: EpochMs): Promise<void> {
+    const rights = { roles: JSON.stringify(user.roles), groups: JSON.stringify(user.groups) };
+    const sessions = () =>
+      this.db
+        .updateTable('sign_in_session')
+        .where('tenant_id', '=', user.tenant_id)
+        .where('user_id', '=', user.user_id)
+        .where('revoked_at', 'is', null);
+    await sessions().set(rights).where('issuer', 'is not', null).execute();
+    await sessions().set({ asked_at: now, ask_at: nextAt }).where('session_id', '=', sessionId).execute();
+  }
+
+  /** Asks about the other sessions of a user at once. */
+  async hasten({ tenant_id, user_id }: Pick<UserRights, 'tenant_id' | 'user_id'>, now: EpochMs): Promise<void> {
+    await this.db
+      .updateTable('sign_in_session')
+      .set({ ask_at: now })
+      .where('tenant_id', '=', tenant_id)
+      .where('user_id', '=', user_id)
+      .where('ask_at', '>', now)
+      .execute();
+  }
+
+  /**
+   * Ends sessions that the provider cannot be asked about so long after their sign-in.
+   * @param sessionId one that could be asked about before; absent: those of OAuth clients of which no tokens are known
+   */
+  async bound(longestMs: Milliseconds, sessionId?: string): Promise<void> {
+    await this.db
+      .updateTable('sign_in_session')
+      .set((row) => ({ ask_at: null, expires_at: row('created_at', '+', longestMs) }))
+      .where((row) => row('expires_at', '>', row('created_at', '+', longestMs)))
+      .$if(sessionId === undefined, (query) => query.where('client_id', 'is not', null).where('ask_at', 'is', null))
+      .$if(sessionId !== undefined, (query) => query.where('session_id', '=', sessionId!))
+      .execute();
+    if (sessionId !== undefined)
+      await this.db.updateTable('sign_in_session').set({ ask_at: null }).where('session_id', '=', sessionId).execute();
   }
 
   /** Valid sessions, newest first. */
@@ -90,11 +169,12 @@ export class SessionStore {
       .where('revoked_at', 'is', null)
       .where('expires_at', '>', now);
     for (const [column, value] of given) query = query.where(column as 'digest', '=', value as string);
-    const revoked = await query.returning(['session_id', 'sealed']).execute();
+    const revoked = await query.returning(['session_id', 'sealed', 'client_id', 'client_name']).execute();
+    const ended = revoked.slice(0, MAX_LISTED).map((row) => ({ session_id: row.session_id, client: clientOf(row) }));
     const sealed = isOne && withIdToken ? revoked[0]?.sealed : undefined;
-    if (!sealed) return { revoked: revoked.length };
+    if (!sealed) return { revoked: revoked.length, ended };
     const { id_token } = JSON.parse(this.keys.open(sealed, place(revoked[0]!.session_id))) as { id_token?: string };
-    return { revoked: revoked.length, ...(id_token !== undefined && { id_token }) };
+    return { revoked: revoked.length, ended, id_token };
   }
 
   /** Deletes, or only counts, the sessions of a tenant or of one of its users. */
@@ -130,6 +210,10 @@ export class SessionStore {
 /** What a session's tokens are sealed for. */
 const place = (sessionId: string): string => `session/${sessionId}`;
 
+function clientOf({ client_id: id, client_name: name }: Pick<SessionTable, 'client_id' | 'client_name'>) {
+  return id === null ? undefined : { id, name: name ?? undefined };
+}
+
 function toSession(row: Selectable<SessionTable>): SignInSession {
   const { issuer, subject, sid } = row;
   return {
@@ -140,9 +224,9 @@ function toSession(row: Selectable<SessionTable>): SignInSession {
     groups: JSON.parse(row.groups) as string[],
     created_at: Number(row.created_at),
     expires_at: Number(row.expires_at),
-    ...(row.client_id !== null && {
-      client: { id: row.client_id, ...(row.client_name !== null && { name: row.client_name }) },
-    }),
+    // A session that was never asked about was confirmed by its sign-in.
+    asked_at: row.ask_at === null ? undefined : Number(row.asked_at ?? row.created_at),
+    client: clientOf(row),
     ...(issuer !== null && subject !== null && { provider: { issuer, subject, ...(sid !== null && { sid }) } }),
   };
 }

@@ -1,12 +1,30 @@
-import type { EpochMs } from '@toolfleet/contracts';
+import { isToolError, ToolError, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Clock } from '@toolfleet/resilience';
+import type { GrantRefresh } from './grant-refresh.js';
 import { SIGN_IN, type GrantOwner, type GrantStore, type OpenGrant } from './grant-store.js';
+import type { CompanyProvider } from './sign-in/company-provider.js';
+import type { SignedInUser } from './sign-in/user-of-claims.js';
 import { DEFAULT_LIFE_S, type Tokens } from './token-response.js';
 
+/** The answer of a provider about a user. */
+export type Answer =
+  | { claims: JsonObject }
+  /** The tokens are valid, and nothing else is said. */
+  | 'confirmed'
+  /** There are no tokens to ask with, or no more. */
+  | 'unknown';
+
 /**
- * Tokens that the company's provider gave at the sign-in of users (`sign_in.keep_tokens`), for sources that exchange them: the newest of each
- * user, sealed and refreshed as other grants are. They are used while the user has a session, and deleted after the last one.
+ * A second use of a refresh token ends at worst what the loss of an answer has ended already, so one whose outcome is unknown is sent
+ * again, however late.
+ */
+const GRACE_SECONDS = 365 * 86_400;
+
+/**
+ * Tokens that the company's provider gave at sign-ins, one grant for each session, sealed and refreshed as other grants are. With them the
+ * provider is asked again about a user, and with `sign_in.keep_tokens` sources get tokens in exchange. They are deleted after their session.
  */
 export class SignInTokens {
   readonly #auth: UserAuth;
@@ -16,28 +34,65 @@ export class SignInTokens {
     private readonly clock: Clock,
     /** Of `sign_in`. */
     issuer: string | undefined,
+    /** Whether sources may exchange them. */
     readonly isKept: boolean,
   ) {
-    this.#auth = { mode: 'connect', ...(issuer !== undefined && { issuer }) };
+    this.#auth = { mode: 'connect', issuer, refresh_grace_seconds: GRACE_SECONDS };
   }
 
-  async keep(user: { tenantId: string; userId: string }, tokens: Tokens): Promise<void> {
-    if (!this.isKept) return;
+  /** @param sessionId of the session that the sign-in opens, now or after a consent */
+  async keep(sessionId: string, user: Pick<SignedInUser, 'tenantId' | 'userId'>, tokens: Tokens): Promise<void> {
     const { access_token, refresh_token, id_token, expires_in: lifeS = DEFAULT_LIFE_S } = tokens;
     const now = this.clock.now();
-    const owner = { tenant_id: user.tenantId, user_id: user.userId, source: SIGN_IN };
+    const owner = { tenant_id: user.tenantId, user_id: user.userId, source: sourceOf(sessionId) };
     const credential = { secrets: { access_token, refresh_token, id_token }, expiresAt: now + lifeS * 1_000 };
     await this.store.put(owner, this.#auth, credential, now);
   }
 
-  /** The tokens of a user's sign-in at the provider that is configured now. */
-  async find({ tenant_id, user_id }: Omit<GrantOwner, 'source'>): Promise<OpenGrant | undefined> {
-    if (!this.isKept) return undefined;
-    return this.store.ofOwner({ tenant_id, user_id, source: SIGN_IN }, this.#auth);
+  /** The tokens of the newest sign-in of a user at the provider that is configured now, for exchanges. */
+  async find(owner: Omit<GrantOwner, 'source'>): Promise<OpenGrant | undefined> {
+    return this.isKept ? this.store.newestSignIn(owner, this.#auth) : undefined;
   }
 
-  /** Deletes the tokens of users whose last session ended before an instant. */
+  /** The tokens of a session. */
+  of({ tenant_id, user_id, session_id }: Pick<SignInSession, 'tenant_id' | 'user_id' | 'session_id'>) {
+    return this.store.ofOwner({ tenant_id, user_id, source: sourceOf(session_id) }, this.#auth);
+  }
+
+  /**
+   * Asks the provider about the user of a session: by its refresh token, else by the access token while that is valid.
+   * @throws ToolError UNAUTHENTICATED when the provider refuses the user; others when it does not answer
+   */
+  async ask(session: SignInSession, provider: CompanyProvider, refresh: GrantRefresh): Promise<Answer> {
+    const kept = await this.of(session);
+    if (!kept) return 'unknown';
+    if (kept.reason !== undefined) throw refused(kept.reason);
+    const isRenewable = kept.secrets.refresh_token !== undefined;
+    if (!isRenewable && (kept.expires_at ?? 0) <= this.clock.now()) return 'unknown';
+    const { secrets } = isRenewable ? await refresh.refresh(kept, 0).catch(asRefusal) : kept;
+    // An ID token of the sign-in says nothing about today.
+    const idToken = secrets.id_token === kept.secrets.id_token ? undefined : secrets.id_token;
+    const claims = await provider.ask(secrets.access_token!, idToken, session.provider!.subject);
+    return claims ? { claims } : isRenewable ? 'confirmed' : 'unknown';
+  }
+
+  /** Deletes the tokens of all sign-ins of a user, so that none that waits for a consent opens a session. */
+  forgetUser(owner: Omit<GrantOwner, 'source'>): Promise<void> {
+    return this.store.forgetSignIns(owner);
+  }
+
+  /** Deletes the tokens of sessions that ended before an instant. */
   forgetEnded(before: EpochMs): Promise<void> {
     return this.store.forgetSignedOut(before);
   }
+}
+
+const sourceOf = (sessionId: string): string => `${SIGN_IN}/${sessionId}`;
+
+const refused = (reason: string, cause?: unknown): ToolError =>
+  new ToolError('UNAUTHENTICATED', { message: `The OpenID provider refuses the user: ${reason}`, cause });
+
+/** @throws */
+function asRefusal(error: unknown): never {
+  throw isToolError(error) && error.code === 'AUTHORIZATION_REQUIRED' ? refused(error.message, error) : error;
 }

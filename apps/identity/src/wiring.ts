@@ -37,7 +37,7 @@ import { StoreLimit } from './store-limit.js';
 import { UpstreamRevocation } from './upstream-revocation.js';
 import { SessionStore } from './session-store.js';
 import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
-import { SignInPages, wireSignIn } from './sign-in/wire-sign-in.js';
+import { SignInPages, wireCompany, wireSignIn } from './sign-in/wire-sign-in.js';
 
 /** The Nest module of the endpoint. */
 @Module({})
@@ -48,6 +48,7 @@ class IdentityModule {
     grants: Grants,
     change: KeyChange,
     limit: StoreLimit,
+    signIns: SignInTokens,
     clock: Clock,
   ): DynamicModule {
     return {
@@ -60,6 +61,7 @@ class IdentityModule {
         { provide: Grants, useValue: grants },
         { provide: StoreLimit, useValue: limit },
         { provide: KeyChange, useValue: change },
+        { provide: SignInTokens, useValue: signIns },
       ],
     };
   }
@@ -80,7 +82,7 @@ function secretsOfSources({
   };
   return (value, source) => {
     // The tokens of sign-ins belong to no source, and their settings have no secrets.
-    if (source === SIGN_IN) return value;
+    if (source.startsWith(SIGN_IN)) return value;
     const slash = source.indexOf('/');
     return openers[source.slice(0, slash) as keyof typeof openers](value, source.slice(slash + 1));
   };
@@ -97,7 +99,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const store = new GrantStore(database.db, keys);
   const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;
   const signIns = new SignInTokens(store, clock, issuer, keepsTokens);
-  const signIn = wireSignIn(settings, file.sign_in, host, { db: database.db, keys, sessions, keptTokens: signIns });
+  const company = wireCompany(settings, file.sign_in, host);
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
   const allowedEndpoints = new AllowedEndpoints(settings, host);
@@ -114,7 +116,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const servers = new AuthorizationServers({
     fetch: egressFetch(egress, limits),
     open: secretsOfSources(settings),
-    signIn: signIn.client,
+    signIn: company?.client,
     clock,
   });
   const client = new OAuthClient(servers);
@@ -129,6 +131,18 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     abandon: (grant) => upstream.begin([grant]),
     clock,
   });
+  const publish = (subject: string, changed: object) => {
+    if (nats.connected) nats.publish(subject, changed);
+  };
+  const signIn = wireSignIn(file.sign_in, host, {
+    company,
+    db: database.db,
+    keys,
+    sessions,
+    keptTokens: signIns,
+    refresh,
+    announce: (changed) => publish(SUBJECTS.userChanged, changed),
+  });
   const attempts = new AttemptStore(database.db, keys);
   const grants = new Grants({
     store,
@@ -139,9 +153,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     upstream,
     tokens,
     clock,
-    announce: (changed) => {
-      if (nats.connected) nats.publish(SUBJECTS.grantChanged, changed);
-    },
+    announce: (changed) => publish(SUBJECTS.grantChanged, changed),
   });
   const change = new KeyChange(database.db, keys, clock, settings.IDENTITY_STORE_TIMEOUT_MS);
   const strategy = new NatsStrategy({
@@ -175,6 +187,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
         grants,
         change,
         new StoreLimit(clock, settings.IDENTITY_STORE_TIMEOUT_MS),
+        signIns,
         clock,
       ),
       strategy,

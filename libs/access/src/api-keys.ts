@@ -17,6 +17,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
 import { narrowedBy } from './key-chain.js';
+import type { PeopleRoles } from './people-roles.js';
 import { effectiveRoles, OPERATOR_KEY_ID, type OwnRoles, withOwnRights } from './roles.js';
 import { unauthenticated } from './credential.js';
 
@@ -136,6 +137,8 @@ interface ApiKeysSettings {
   localTenant?: boolean;
   /** Roles of the configuration file. */
   roles?: OwnRoles;
+  /** Of people who sign in; absent: the fleet has no sign-in. */
+  people?: Pick<PeopleRoles, 'boundBy'> | undefined;
 }
 
 /** Names are parts of Redis keys; none may contain a wildcard or separator. */
@@ -245,7 +248,7 @@ export class ApiKeys {
     const principal: Principal = {
       tenantId: record.tenantId,
       userId: record.userId,
-      roles: effectiveRoles(record.tenantId, record.roles),
+      roles: await this.#rolesOf(record, root),
       tools: record.tools,
       projects: record.projects,
       toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
@@ -293,6 +296,23 @@ export class ApiKeys {
     if (isByOperator || parentId === OPERATOR_KEY_ID) return { tenantId, userId, kind: 'operator' };
     const maker = parent ? await this.#rootOf(parent) : { tenantId, userId: createdBy };
     return { ...maker, kind: 'creator' };
+  }
+
+  /**
+   * The roles of a key today: of one that a signed-in user made, directly or with other keys, those that the user still has. Chains that begin
+   * with a key of an operator depend on no sign-in.
+   */
+  async #rolesOf(record: ApiKeyRecord, root: Person): Promise<readonly string[]> {
+    const { people } = this.settings;
+    const roles = effectiveRoles(record.tenantId, record.roles);
+    if (!people || root.kind !== 'creator' || (await this.#isOfOperator(record))) return roles;
+    return orUnverified(people.boundBy(root, roles));
+  }
+
+  async #isOfOperator(record: ApiKeyRecord): Promise<boolean> {
+    if ((await this.#rootOf(record)).kind === 'operator') return true;
+    const parent = record.parentId === undefined ? null : await this.find(record.parentId);
+    return parent !== null && this.#isOfOperator(parent);
   }
 
   /** Keys of a tenant, or of all tenants, without secrets. */
@@ -347,6 +367,32 @@ export class ApiKeys {
     return family;
   }
 
+  /**
+   * Revokes all keys of a person: those that it made or that name it, and all made with these. Of keys in other tenants it reaches those
+   * that a person of the operators' tenant made, and not those for whose users it vouches.
+   * @returns the keys that were valid
+   */
+  async revokeOf(tenantId: string, userId: string): Promise<KeyView[]> {
+    const revoked: ApiKeyRecord[] = [];
+    // A key that is made meanwhile is found by the next round.
+    for (let found: ApiKeyRecord[] = [], first = true; first || found.length > 0; first = false) {
+      const now = this.clock.now();
+      const keys = await this.store.list(tenantId === OPERATOR_TENANT ? undefined : tenantId);
+      const ended = new Set(revoked.map(({ id }) => id));
+      for (const key of keys)
+        if ([key, await this.#rootOf(key)].some((of) => of.tenantId === tenantId && of.userId === userId))
+          ended.add(key.id);
+      for (let size = 0; size < ended.size;) {
+        size = ended.size;
+        for (const key of keys) if (ended.has(key.parentId ?? '')) ended.add(key.id);
+      }
+      found = keys.filter((key) => ended.has(key.id) && isLive(key, now));
+      await Promise.all(found.map(({ id }) => this.store.revoke(id, now)));
+      revoked.push(...found);
+    }
+    return revoked.map(toKeyView);
+  }
+
   /** Deletes keys and what is known of them; they stop working as revoked keys do. Returns how many there were. */
   async erase(ids: readonly string[]): Promise<number> {
     // Without its parent, the root of a key of an earlier release is not found any more.
@@ -358,12 +404,7 @@ export class ApiKeys {
   }
 
   private find(id: string): Promise<ApiKeyRecord | null> {
-    return this.store.find(id).catch((cause: unknown) => {
-      throw new ToolError('SERVICE_UNAVAILABLE', {
-        message: 'API keys cannot be verified at the moment; retry later.',
-        cause,
-      });
-    });
+    return orUnverified(this.store.find(id));
   }
 
   private hash(signed: string): Buffer {
@@ -377,6 +418,13 @@ export class ApiKeys {
     this.touchedAt.set(id, now);
     this.store.touch(id, now).catch(() => this.touchedAt.delete(id));
   }
+}
+
+function orUnverified<T>(looking: Promise<T>): Promise<T> {
+  return looking.catch((cause: unknown) => {
+    const message = 'API keys cannot be verified at the moment; retry later.';
+    throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });
+  });
 }
 
 /** A stored toolset was checked when the key was made; an unreadable one must not lift the restriction. */

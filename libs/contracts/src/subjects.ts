@@ -97,6 +97,8 @@ export const SUBJECTS = {
   grantToken: 'identity.grant.token',
   /** Published (no reply) by identity when users connected again, or grants were revoked (`GrantsChanged`). */
   grantChanged: 'identity.grant.changed',
+  /** Published (no reply) by identity: the roles of a user who signed in or was asked about (`UserChanged`). */
+  userChanged: 'identity.user.changed',
   identityReseal: 'identity.reseal',
   identityPurge: 'identity.purge',
   /** Events of other services. */

@@ -275,6 +275,7 @@ export const SECTIONS = {
       maxProperties: 1_000,
     },
     session_hours: { type: 'number', minimum: 0.1, maximum: 720 },
+    check_minutes: { type: 'number', minimum: 0.02, maximum: 1_440 },
     keep_tokens: flag,
     clients: record({
       documents: {

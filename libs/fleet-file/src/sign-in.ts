@@ -21,6 +21,8 @@ export interface SignInSettings {
   /** Roles by group. */
   roles?: { [group: string]: string[] };
   session_hours?: number;
+  /** How often the provider is asked about each user who is signed in; default 10. */
+  check_minutes?: number;
   /** Keeps the tokens of users at the provider, sealed, for sources with the modes `exchange` and `id_jag`. */
   keep_tokens?: boolean;
   /** OAuth clients that people connect to `/mcp`. */

@@ -24,6 +24,7 @@ import { toolNew } from './commands/tool-new.js';
 import { userPurge } from './commands/purge.js';
 import { tenants } from './commands/tenants.js';
 import { usage } from './commands/usage.js';
+import { users } from './commands/users.js';
 import { webhooks } from './commands/webhooks.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
@@ -51,6 +52,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['apply', apply],
   ['export', exportFleet],
   ['tenants', tenants],
+  ['users', users],
   ['user purge', userPurge],
   ['python-modules', pythonModules],
   ['health', health],

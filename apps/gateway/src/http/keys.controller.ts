@@ -9,10 +9,12 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { ToolInventory, Toolsets } from '@toolfleet/catalog';
 import { Clock } from '@toolfleet/resilience';
 import { VERSION } from '@toolfleet/service';
+import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import {
   ApiKeys,
@@ -28,6 +30,7 @@ import {
   toKeySpec,
   RequestLimits,
   rightsOf,
+  unauthenticated,
 } from '@toolfleet/access';
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
@@ -47,6 +50,7 @@ export class KeysController {
     private readonly limits: RequestLimits,
     private readonly inventory: ToolInventory,
     private readonly toolsets: Toolsets,
+    private readonly nats: NatsClient,
     private readonly clock: Clock,
   ) {}
 
@@ -59,6 +63,7 @@ export class KeysController {
   async create(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/keys'>) {
     refuseDelegated(caller);
     requireTier(this.limits, body.tier);
+    await this.requireSession(caller);
     const now = this.clock.now();
     const { tenant_id: tenantId, user_id: userId, service_account: serviceAccount, mcp_mode: mcpMode } = body;
     const { expires_in_seconds: seconds, ...rights } = body;
@@ -67,6 +72,13 @@ export class KeysController {
     if (!hasRight(caller, 'manage_keys')) await this.#requireRoom(caller, now);
     const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
     return { ...toKeyBody(key), token, warnings: await this.unknownNames(key.tenantId, body) };
+  }
+
+  /** A key outlives the session that makes it, so a session that a gateway has cached does not do. @throws ToolError UNAUTHENTICATED */
+  private async requireSession({ sessionId }: Principal): Promise<void> {
+    if (sessionId === undefined) return;
+    const { live } = await this.nats.ask(SUBJECTS.sessionLive, { session_id: sessionId });
+    if (!live) throw unauthenticated('signed_out');
   }
 
   @Serves('PUT /api/v1/keys/{id}')

@@ -49,12 +49,15 @@ function scopeOf(caller: Principal, tenantId = caller.tenantId): { tenant_id: st
     : { tenant_id: tenantId, user_id: caller.userId };
 }
 
-function toBody({ client, provider: _provider, ...session }: SignInSession, { sessionId }: Principal) {
+export const clientBody = (client: SignInSession['client']) =>
+  client ? { id: client.id, name: client.name ?? null } : null;
+
+function toBody({ client, provider: _provider, asked_at: _askedAt, ...session }: SignInSession, { sessionId }: Principal) {
   const { session_id: id, created_at: createdAt, expires_at: expiresAt, ...rest } = session;
   return {
     ...rest,
     id,
-    client: client ? { id: client.id, name: client.name ?? null } : null,
+    client: clientBody(client),
     created_at: new Date(createdAt).toISOString(),
     expires_at: new Date(expiresAt).toISOString(),
     current: id === sessionId,

@@ -2,7 +2,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { PURGE_TURN_MS, type PurgeMessage } from '@toolfleet/contracts/purge';
 import type { Requested } from '@toolfleet/contracts/requests';
 import type { NatsClient } from '@toolfleet/transport';
-import { type ApiKeys, toMaker } from '@toolfleet/access';
+import { type ApiKeys, type PeopleRoles, toMaker } from '@toolfleet/access';
 import type { SearchHistory } from '@toolfleet/catalog';
 import type { PurgeStep } from '@toolfleet/records';
 import type { StoredResults } from '@toolfleet/results';
@@ -10,6 +10,7 @@ import type { RedisDeclarations } from './redis-declarations.js';
 
 interface StepDeps {
   keys: Pick<ApiKeys, 'erase' | 'list'>;
+  people: Pick<PeopleRoles, 'erase'> | undefined;
   /** The step of `scannedKeys`. */
   calls: PurgeStep;
   /** Whether calls are recorded, so that the service `records` runs. */
@@ -26,6 +27,7 @@ interface StepDeps {
 /** The stores in the order in which they are purged: keys and sessions first, so that callers stop; ledger and records last, because calls end in them. */
 export function purgeSteps({
   keys,
+  people,
   calls,
   recordsCalls,
   hasIdentity,
@@ -39,6 +41,7 @@ export function purgeSteps({
     {
       name: 'keys',
       async run({ tenantId, userId, keyIds, dryRun, count }) {
+        if (!dryRun) await people?.erase(tenantId, userId);
         if (!dryRun) return count('keys', await keys.erase(keyIds));
         const found = await keys.list(tenantId);
         await count('keys', found.filter((key) => userId === undefined || key.userId === userId).length);

@@ -26,6 +26,7 @@ import {
 } from '../http/sources.controller.js';
 import { RolesController } from '../http/roles.controller.js';
 import { SessionsController } from '../http/sessions.controller.js';
+import { UsersController } from '../http/users.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
 import { DeclarationsController } from '../http/declarations.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
@@ -55,6 +56,7 @@ const CONTROLLERS = [
   MeController,
   RolesController,
   SessionsController,
+  UsersController,
   SignInController,
   CatalogController,
   FinishedCallsController,

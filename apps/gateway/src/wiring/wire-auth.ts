@@ -1,5 +1,5 @@
 import type { FleetFile } from '@toolfleet/fleet-file';
-import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import type { ServiceHost } from '@toolfleet/service';
 import type { Brokers } from './brokers.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import {
@@ -9,6 +9,7 @@ import {
   CredentialStatus,
   CredentialWatch,
   HeldRevocations,
+  PeopleRoles,
   refuseClients,
   RequestLimits,
   Projects,
@@ -37,7 +38,9 @@ export function wireAuth(
   const longestCallMs = Math.max(settings.GATEWAY_ASYNC_TIMEOUT_MS, settings.GATEWAY_CALL_TIMEOUT_MS);
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
+  const isSignIn = file.sign_in.issuer !== undefined;
   const store = new HeldRevocations(new RedisKeyStore(redis), nats, clock, host.logger);
+  const people = isSignIn ? new PeopleRoles(redis, nats, file.roles, host.logger) : undefined;
   const keys = new ApiKeys(
     store,
     {
@@ -45,11 +48,12 @@ export function wireAuth(
       environment: keyEnvironment(settings.ENVIRONMENT),
       localTenant: settings.TOOLFLEET_LOCAL,
       roles: file.roles,
+      people,
     },
     clock,
   );
   const jwt = jwtComponent(settings, host);
-  const sessions = file.sign_in.issuer === undefined ? undefined : new UserSessions(nats, clock);
+  const sessions = isSignIn ? new UserSessions(nats, clock) : undefined;
   const status = new CredentialStatus({ keys, sessions, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const rejections = new Rejections(host.metrics, host.logger, clock);
   const verify = makeAuthenticate({
@@ -68,7 +72,7 @@ export function wireAuth(
   const authenticate = rejections.counted(refuseClients(verify));
   const keyLimits = new RedisKeyLimits(redis, clock);
   const tiers = withTiers(file.rate_limits.tiers);
-  const components: LifecycleComponent[] = [store.asComponent(), ...(jwt ? [jwt.component] : [])];
+  const components = [store.asComponent(), people?.asComponent(), jwt?.component].filter((part) => part !== undefined);
   return {
     authenticate,
     /** The same for `/mcp`, which OAuth clients may use. */
@@ -76,6 +80,7 @@ export function wireAuth(
     /** Counts the requests that are rejected before they become calls. */
     rejections,
     keys,
+    people,
     /** Tokens this gateway signs itself: delegation and MCP request state. */
     tokens,
     /** Whether the credential of accepted work may still be used. */

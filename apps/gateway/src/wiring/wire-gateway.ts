@@ -104,6 +104,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const purges = wirePurges(settings, host, {
     brokers,
     keys: auth.keys,
+    people: auth.people,
     results,
     catalog,
     queues: fleet.queues,

@@ -1,6 +1,6 @@
 import { closeRedis, connectRedis, openRedis, toRedisOptions, type JobQueue } from '@toolfleet/queue';
 import type { ServiceHost } from '@toolfleet/service';
-import type { ApiKeys } from '@toolfleet/access';
+import type { ApiKeys, PeopleRoles } from '@toolfleet/access';
 import type { Brokers } from './brokers.js';
 import type { SearchHistory } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -12,6 +12,7 @@ import { purgeSteps } from '../operator/steps.js';
 interface PurgeDeps {
   brokers: Brokers;
   keys: ApiKeys;
+  people: PeopleRoles | undefined;
   results: Pick<Results, 'kept' | 'largeResults'>;
   catalog: { searchHistory: SearchHistory | undefined };
   queues: readonly JobQueue[];
@@ -19,7 +20,7 @@ interface PurgeDeps {
 
 /** Purges of tenants and users, with all stores that gateways know. */
 export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: PurgeDeps): Purges {
-  const { brokers, keys, catalog, queues } = deps;
+  const { brokers, keys, people, catalog, queues } = deps;
   const { kept: results, largeResults } = deps.results;
   const connect = async () => {
     const login = settings.REDIS_PURGE_PASSWORD && { username: 'purge', password: settings.REDIS_PURGE_PASSWORD };
@@ -32,6 +33,7 @@ export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: Pur
     store: new RedisPurgeStore(brokers.redis),
     steps: purgeSteps({
       keys,
+      people,
       calls,
       recordsCalls: settings.GATEWAY_CALL_SPOOL > 0,
       hasIdentity: settings.GATEWAY_IDENTITY,

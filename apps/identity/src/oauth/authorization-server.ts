@@ -11,8 +11,10 @@ import { generateKeyPair, exportJWK, type JWK } from 'jose';
 import inject from 'light-my-request';
 import { errors, interactionPolicy, Provider, type Configuration, type InteractionResults } from 'oidc-provider';
 import type { SessionStore } from '../session-store.js';
+import type { SignInTokens } from '../sign-in-tokens.js';
 import type { GuardedFetch, ProvenUser } from '../sign-in/company-provider.js';
 import type { ConsoleSignIn } from '../sign-in/console-sign-in.js';
+import { sessionMs, type ProviderAsks } from '../sign-in/provider-asks.js';
 import type { SignedInUser } from '../sign-in/user-of-claims.js';
 import { errorPage, redirect, type WebRequest } from '../sign-in/web.js';
 import { consentPage } from './consent-page.js';
@@ -42,6 +44,8 @@ interface AuthorizationServerDeps {
   records: OAuthRecords;
   sessions: SessionStore;
   signIn: ConsoleSignIn;
+  tokens: Pick<SignInTokens, 'of'>;
+  asks: Pick<ProviderAsks, 'begin'>;
   keys: KeyRing;
   fetch: GuardedFetch;
   clock: Clock;
@@ -51,6 +55,8 @@ interface AuthorizationServerDeps {
 /** A user who came back from the provider, and decides about one authorization request. */
 interface Deciding {
   user: SignedInUser;
+  /** Of the session that it opens; the tokens of the sign-in are kept under it. */
+  sessionId: string;
   issuer: string;
   subject: string;
   expiresAt: number;
@@ -66,7 +72,7 @@ export class AuthorizationServer {
   readonly #providers = new Map<string, Promise<Provider>>();
 
   constructor(private readonly deps: AuthorizationServerDeps) {
-    deps.signIn.continueAuthorization = (interaction, user, proven) => this.#remember(interaction, user, proven);
+    deps.signIn.continueAuthorization = (...given) => this.#remember(...given);
   }
 
   /** @returns undefined for a path that is not its own */
@@ -147,22 +153,29 @@ export class AuthorizationServer {
   /** Opens a session for the client: the row that people and administrators revoke. */
   async #grant(
     provider: Provider,
-    { user, issuer, subject }: Deciding,
+    { user, sessionId, issuer, subject }: Deciding,
     clientId: string,
     clientName: string | undefined,
     resource: string,
     scope: string,
   ): Promise<InteractionResults> {
-    const { sessions, records, settings, clock, logger } = this.deps;
+    const { sessions, records, settings, tokens, asks, clock, logger } = this.deps;
     const now = clock.now();
+    const owner = { session_id: sessionId, tenant_id: user.tenantId, user_id: user.userId };
+    const kept = await tokens.of(owner);
+    // The user was revoked meanwhile.
+    if (!kept) throw EXPIRED;
+    // Without a refresh token, the provider is not asked for as long as a client lasts.
+    const isRenewable = kept.secrets.refresh_token !== undefined;
+    const daysMs = (settings.clients?.days ?? DEFAULT_DAYS) * DAY_MS;
     const session = {
+      ...owner,
       // No browser holds it: it is found by its id.
       digest: randomBytes(32).toString('base64url'),
-      tenant_id: user.tenantId,
-      user_id: user.userId,
       roles: user.roles,
       groups: user.groups,
-      expires_at: now + (settings.clients?.days ?? DEFAULT_DAYS) * DAY_MS,
+      expires_at: now + (isRenewable ? daysMs : Math.min(daysMs, sessionMs(settings))),
+      ask_at: asks.begin(user),
       // Without `sid`: the end of a session at the provider ends no client that the user connected; a logout of the user does.
       provider: { issuer, subject },
       client: { id: clientId, name: clientName?.slice(0, 200) },
@@ -170,9 +183,7 @@ export class AuthorizationServer {
     const accountId = await sessions.create(session, now);
     logger.info(
       {
-        session_id: accountId,
-        tenant_id: user.tenantId,
-        user_id: user.userId,
+        ...owner,
         client_id: clientId,
         client_name: clientName,
         resource,
@@ -188,9 +199,15 @@ export class AuthorizationServer {
   }
 
   /** Keeps who came back for an interaction, sealed in the browser that came back. */
-  #remember(uid: string, user: SignedInUser, { issuer, subject }: ProvenUser): IdentityHttpReply {
+  #remember(
+    uid: string,
+    user: SignedInUser,
+    { issuer, subject }: ProvenUser,
+    sessionId: string,
+  ): IdentityHttpReply {
     const deciding: Deciding = {
       user,
+      sessionId,
       issuer,
       subject,
       expiresAt: this.deps.clock.now() + INTERACTION_SECONDS * 1_000,

@@ -2,7 +2,7 @@ import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
-import { createRemoteJWKSet, customFetch as jwksFetch, jwtVerify, type JWTVerifyGetKey } from 'jose';
+import { createRemoteJWKSet, customFetch as jwksFetch, decodeJwt, jwtVerify, type JWTVerifyGetKey } from 'jose';
 import * as openid from 'openid-client';
 import { toTokens, type Tokens } from '../token-response.js';
 import type { SignInAttempt } from './sign-in-attempts.js';
@@ -94,13 +94,36 @@ export class CompanyProvider {
         idTokenExpected: true,
       });
       const idClaims = tokens.claims()!;
-      const userInfo = await this.#userInfo(config, tokens.access_token, idClaims);
-      const claims = mergeClaims(idClaims as JsonObject, userInfo as JsonObject);
+      const userInfo = await this.#userInfo(config, tokens.access_token, idClaims as JsonObject & { sub: string });
+      const claims = mergeClaims(idClaims as JsonObject, (userInfo ?? {}) as JsonObject);
       const sid = typeof idClaims['sid'] === 'string' ? idClaims['sid'] : undefined;
       const kept = { ...toTokens(tokens), id_token: tokens.id_token! };
       return { claims, issuer: idClaims.iss, subject: idClaims.sub, sid, tokens: kept };
     } catch (error) {
       throw refused(error);
+    }
+  }
+
+  /**
+   * The claims of a user who signed in earlier, as they are now.
+   * @param idToken of the response to a refresh, which the caller has validated
+   * @returns undefined if the provider says nothing of the user
+   * @throws ToolError UNAUTHENTICATED when it no longer knows the access token or the user; other errors when it does not answer
+   */
+  async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<JsonObject | undefined> {
+    const config = await this.#discover();
+    const idClaims: JsonObject = idToken === undefined ? {} : (decodeJwt(idToken) as JsonObject);
+    if ((idClaims['sub'] ?? subject) !== subject) throw gone('its ID token is that of another user');
+    try {
+      const said = await this.#userInfo(config, accessToken, { ...idClaims, sub: subject });
+      if (said || idToken !== undefined) return mergeClaims(idClaims, (said ?? {}) as JsonObject);
+      if (config.serverMetadata().introspection_endpoint === undefined) return undefined;
+      const { active, ...claims } = await openid.tokenIntrospection(config, accessToken);
+      if (!active) throw gone('the access token is no longer active');
+      return { ...claims, sub: subject } as JsonObject;
+    } catch (error) {
+      if (error instanceof openid.WWWAuthenticateChallengeError && error.status === 401) throw gone('userinfo is refused');
+      throw error;
     }
   }
 
@@ -147,13 +170,17 @@ export class CompanyProvider {
     }
   }
 
-  /** Claims that providers leave out of ID tokens. A provider without the endpoint has no more to say. */
-  async #userInfo(config: openid.Configuration, accessToken: string, idClaims: openid.IDToken): Promise<object> {
-    if (config.serverMetadata().userinfo_endpoint === undefined) return {};
+  /** Claims that providers leave out of ID tokens; undefined if none is missing, or the provider has no endpoint for them. */
+  async #userInfo(
+    config: openid.Configuration,
+    accessToken: string,
+    idClaims: JsonObject & { sub: string },
+  ): Promise<object | undefined> {
+    if (config.serverMetadata().userinfo_endpoint === undefined) return undefined;
     const { user_claim: user = 'sub', tenant_claim: tenant, groups_claim: groups = 'groups' } = this.settings;
     const verified = user === 'email' ? ['email_verified'] : [];
     const needed = [user, groups, ...verified, ...(tenant === undefined ? [] : [tenant])];
-    if (needed.every((name) => readClaim(idClaims as JsonObject, name) !== undefined)) return {};
+    if (needed.every((name) => readClaim(idClaims, name) !== undefined)) return undefined;
     return openid.fetchUserInfo(config, accessToken, idClaims.sub);
   }
 
@@ -194,6 +221,9 @@ export class CompanyProvider {
     return this.#keys.find;
   }
 }
+
+const gone = (why: string): ToolError =>
+  new ToolError('UNAUTHENTICATED', { message: `The OpenID provider no longer confirms the user: ${why}` });
 
 /** With a shared secret, everyone who can verify can sign. */
 const isAsymmetric = (algorithm: string): boolean => /^(RS|PS|ES|Ed|ML-DSA)/.test(algorithm);

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import type { SignInSettings } from '@toolfleet/fleet-file';
@@ -7,6 +7,7 @@ import type { KeyRing } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { SessionStore } from '../session-store.js';
 import type { SignInTokens } from '../sign-in-tokens.js';
+import { sessionMs, type ProviderAsks } from './provider-asks.js';
 import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type LogoutForm, type ProvenUser } from './company-provider.js';
 import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
 import { userOfClaims, type SignedInUser } from './user-of-claims.js';
@@ -16,7 +17,6 @@ import { errorPage, json, redirect, type WebRequest } from './web.js';
 /** The cookie of a session, read by gateways. `Strict`: no other site can make a browser send it, not even by a link. */
 const SESSION_COOKIE = '__Host-toolfleet-session';
 const SESSION_ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
-const DEFAULT_HOURS = 12;
 /** The form with which a browser ends its session at the provider, sealed until the page that has it is shown. */
 const LOGOUT_COOKIE = '__Host-toolfleet-logout';
 const LOGOUT_SECONDS = 60;
@@ -24,7 +24,12 @@ const LOGOUT_SECONDS = 60;
 const MAX_COOKIE = 4_000;
 
 /** Where the browser goes on after a sign-in for an OAuth client. */
-type ContinueAuthorization = (interaction: string, user: SignedInUser, proven: ProvenUser) => IdentityHttpReply;
+type ContinueAuthorization = (
+  interaction: string,
+  user: SignedInUser,
+  proven: ProvenUser,
+  sessionId: string,
+) => IdentityHttpReply;
 
 interface ConsoleSignInDeps {
   settings: SignInSettings;
@@ -32,8 +37,9 @@ interface ConsoleSignInDeps {
   attempts: SignInAttempts;
   used: UsedOnce;
   sessions: SessionStore;
-  /** Keeps the tokens of the provider, for sources that exchange them. */
+  /** Keeps the tokens of the provider. */
   keptTokens: Pick<SignInTokens, 'keep'>;
+  asks: Pick<ProviderAsks, 'begin'>;
   keys: Pick<KeyRing, 'seal' | 'open'>;
   clock: Clock;
   logger: Pick<Logger, 'info' | 'warn'>;
@@ -124,11 +130,12 @@ export class ConsoleSignIn {
         });
       const proven = await provider.finish(url, attempt);
       const user = userOfClaims(proven.claims, settings);
-      await this.deps.keptTokens.keep(user, proven.tokens);
+      const sessionId = randomUUID();
+      await this.deps.keptTokens.keep(sessionId, user, proven.tokens);
       const next =
         attempt.interaction === undefined
-          ? redirect('/console', [await this.#openSession(user, proven)])
-          : this.continueAuthorization(attempt.interaction, user, proven);
+          ? redirect('/console', [await this.#openSession(sessionId, user, proven)])
+          : this.continueAuthorization(attempt.interaction, user, proven, sessionId);
       return { ...next, headers: [...next.headers, ['set-cookie', clear]] };
     } catch (error) {
       this.deps.logger.warn({ error }, 'a sign-in failed');
@@ -136,27 +143,33 @@ export class ConsoleSignIn {
     }
   }
 
-  async #openSession(user: SignedInUser, { issuer, subject, sid, tokens }: ProvenUser): Promise<string> {
-    const { sessions, settings, clock, logger } = this.deps;
+  async #openSession(
+    session_id: string,
+    user: SignedInUser,
+    { issuer, subject, sid, tokens }: ProvenUser,
+  ): Promise<string> {
+    const { sessions, settings, asks, clock, logger } = this.deps;
     const secret = randomBytes(32).toString('base64url');
-    const seconds = Math.round((settings.session_hours ?? DEFAULT_HOURS) * 3_600);
+    const lifeMs = sessionMs(settings);
     const now = clock.now();
     const session = {
+      session_id,
       digest: createHash('sha256').update(secret).digest('base64url'),
       tenant_id: user.tenantId,
       user_id: user.userId,
       roles: user.roles,
       groups: user.groups,
-      expires_at: now + seconds * 1_000,
+      expires_at: now + lifeMs,
+      ask_at: asks.begin(user),
       provider: { issuer, subject, sid },
       tokens: { id_token: tokens.id_token },
     };
-    const id = await sessions.create(session, now);
+    await sessions.create(session, now);
     logger.info(
-      { session_id: id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles },
+      { session_id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles },
       'a user signed in',
     );
-    return `${SESSION_COOKIE}=${secret}; ${SESSION_ATTRIBUTES}; Max-Age=${seconds}`;
+    return `${SESSION_COOKIE}=${secret}; ${SESSION_ATTRIBUTES}; Max-Age=${lifeMs / 1_000}`;
   }
 
   /** OpenID Connect Back-Channel Logout 1.0 section 2.5: the provider ends sessions, here by `sid`, else all of a user. */

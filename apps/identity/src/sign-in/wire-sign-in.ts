@@ -1,17 +1,20 @@
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
+import type { UserChanged } from '@toolfleet/contracts/identity';
 import type { ClientGetReply, IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import type { Kysely } from 'kysely';
 import type { IdentityConfig } from '../identity.config.js';
 import type { IdentityTables } from '../identity-tables.js';
 import type { SignInClient } from '../authorization-servers.js';
+import type { GrantRefresh } from '../grant-refresh.js';
 import type { SessionStore } from '../session-store.js';
 import type { SignInTokens } from '../sign-in-tokens.js';
 import { AuthorizationServer } from '../oauth/authorization-server.js';
 import { OAuthRecords, type OAuthTables } from '../oauth/oauth-records.js';
 import { CompanyProvider, type GuardedFetch } from './company-provider.js';
 import { ConsoleSignIn } from './console-sign-in.js';
+import { ProviderAsks } from './provider-asks.js';
 import { SignInAttempts, UsedOnce, type SignInTables } from './sign-in-attempts.js';
 import { errorPage, type WebRequest } from './web.js';
 
@@ -43,33 +46,14 @@ export class SignInPages {
   }
 }
 
-interface SignInWiringDeps {
-  db: Kysely<IdentityTables>;
-  keys: KeyRing;
-  sessions: SessionStore;
-  keptTokens: SignInTokens;
-}
+/** The company's provider, and this fleet as its client. */
+type Company = NonNullable<ReturnType<typeof wireCompany>>;
 
-/** Builds the sign-in of people: the pages, and the components that they need. */
-export function wireSignIn(
-  settings: IdentityConfig,
-  section: SignInSettings,
-  host: ServiceHost,
-  { db, keys, sessions, keptTokens }: SignInWiringDeps,
-): {
-  pages: SignInPages;
-  stores: readonly (UsedOnce | OAuthRecords)[];
-  /** Of this fleet at the provider; undefined without the section. */
-  client: SignInClient | undefined;
-  components: LifecycleComponent[];
-} {
-  const { clock, logger } = host;
-  const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
-  const records = new OAuthRecords(db as unknown as Kysely<OAuthTables>, keys, clock);
-  const stores = [used, records];
+/** @returns undefined without the section `sign_in` */
+export function wireCompany(settings: IdentityConfig, section: SignInSettings, host: ServiceHost) {
+  const { clock } = host;
   const { issuer, client_id: clientId } = section;
-  if (issuer === undefined || clientId === undefined)
-    return { pages: new SignInPages(), stores, client: undefined, components: [] };
+  if (issuer === undefined || clientId === undefined) return undefined;
   // Operators name the provider, and it names its endpoints; private addresses need EGRESS_ALLOWED_ENDPOINTS all the same.
   const allowedEndpoints = new AllowedEndpoints(settings, host);
   const egress = new EgressClient({
@@ -83,30 +67,47 @@ export function wireSignIn(
   const fetch: GuardedFetch = egressFetch(egress, { timeouts, maxBytes: MAX_BYTES });
   let secret = settings.OIDC_CLIENT_SECRET;
   host.onSecretChange('OIDC_CLIENT_SECRET', (changed) => (secret = changed));
-  const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, () => secret, fetch, clock);
-  const attempts = new SignInAttempts(keys, used, clock);
-  const consoleSignIn = new ConsoleSignIn({
-    settings: section,
-    provider,
-    attempts,
-    used,
-    sessions,
-    keptTokens,
-    keys,
-    clock,
-    logger,
-  });
-  const oauth = new AuthorizationServer({
-    settings: section,
-    records,
-    sessions,
-    signIn: consoleSignIn,
-    keys,
-    fetch,
-    clock,
-    logger,
-  });
-  const pages = new SignInPages(consoleSignIn, oauth);
+  const client: SignInClient = { issuer, clientId, secret: () => secret, fetch };
+  const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, client.secret, fetch, clock);
   const components = [allowedEndpoints, { name: 'OpenID provider', stop: () => egress.close() }];
-  return { pages, stores, client: { issuer, clientId, secret: () => secret, fetch }, components };
+  return { client, provider, fetch, components };
+}
+
+interface SignInWiringDeps {
+  company: Company | undefined;
+  db: Kysely<IdentityTables>;
+  keys: KeyRing;
+  sessions: SessionStore;
+  keptTokens: SignInTokens;
+  refresh: GrantRefresh;
+  /** Publishes the roles of a user. */
+  announce(changed: UserChanged): void;
+}
+
+/** Builds the sign-in of people: the pages, and the components that they need. */
+export function wireSignIn(
+  settings: SignInSettings,
+  { clock, logger }: ServiceHost,
+  { company, db, keys, sessions, keptTokens, refresh, announce }: SignInWiringDeps,
+): { pages: SignInPages; stores: readonly (UsedOnce | OAuthRecords)[]; components: LifecycleComponent[] } {
+  const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
+  const records = new OAuthRecords(db as unknown as Kysely<OAuthTables>, keys, clock);
+  const stores = [used, records];
+  if (!company) return { pages: new SignInPages(), stores, components: [] };
+  const { provider, fetch } = company;
+  const asks = new ProviderAsks({
+    settings,
+    provider,
+    sessions,
+    signIns: keptTokens,
+    refresh,
+    clock,
+    logger,
+    announce,
+  });
+  const attempts = new SignInAttempts(keys, used, clock);
+  const shared = { settings, sessions, asks, keys, clock, logger };
+  const console = new ConsoleSignIn({ ...shared, provider, attempts, used, keptTokens });
+  const oauth = new AuthorizationServer({ ...shared, records, signIn: console, tokens: keptTokens, fetch });
+  return { pages: new SignInPages(console, oauth), stores, components: [...company.components, asks] };
 }

@@ -1,4 +1,4 @@
-import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { flag, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
 import type { JsonObject } from '../json.js';
 import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
@@ -21,6 +21,8 @@ export interface SignInSession {
   groups: string[];
   created_at: EpochMs;
   expires_at: EpochMs;
+  /** When the provider last confirmed the user; absent where it cannot be asked again. */
+  asked_at?: EpochMs;
   provider?: Value<typeof PROVIDER>;
   /** The OAuth client that the user connected; absent: a browser. The name is its own. */
   client?: { id: string; name?: string };
@@ -59,6 +61,8 @@ export const SESSION_REVOKE = record({
 export type SessionRevoke = Value<typeof SESSION_REVOKE>;
 export interface SessionRevokeReply {
   revoked: number;
+  /** Up to 1,000 of them. */
+  ended: Pick<SignInSession, 'session_id' | 'client'>[];
   /** `id_token_hint` of the revoked session (OpenID Connect RP-Initiated Logout 1.0). */
   id_token?: string;
 }
@@ -178,6 +182,10 @@ export interface GrantTokenReply {
 export interface GrantsChanged {
   grants: { tenant_id: string; user_id: string; source: string; grant_id: string }[];
 }
+
+/** `identity.user.changed`: published with each answer of the provider; gateways bound the keys that the user made by these roles. */
+export const USER_CHANGED = record({ ...OF_USER, roles: list(text()) });
+export type UserChanged = Value<typeof USER_CHANGED>;
 
 /** `identity.reseal`: seals what is stored with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
 export const IDENTITY_RESEAL = record({});

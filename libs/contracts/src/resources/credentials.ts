@@ -65,6 +65,7 @@ const ME = named(
     version: text('Of the gateway'),
   }),
 );
+const CLIENT = nullable(record({ id: text(), name: nullable(text('As the client calls itself')) }), 'Null: a browser');
 const SESSION = named(
   'Session',
   record({
@@ -73,7 +74,7 @@ const SESSION = named(
     user_id: text(),
     roles: list(text()),
     groups: list(text(), 'Of the provider, as far as the configuration file names them'),
-    client: nullable(record({ id: text(), name: nullable(text('As the client calls itself')) }), 'Null: a browser'),
+    client: CLIENT,
     created_at: instant(),
     expires_at: instant(),
     current: flag('The session of this request'),
@@ -200,6 +201,29 @@ export const CREDENTIAL_ROUTES = {
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
     answers: { 204: empty('Ended') },
     errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
+  },
+  'POST /api/v1/users/revoke': {
+    id: 'revokeUser',
+    tag: 'keys',
+    access: 'manage_keys',
+    summary:
+      'Ends all access of a user within 5 s: sign-ins, MCP clients, keys that it made or that name it, and the keys made with these. Data stays',
+    body: closed({
+      user_id: text(undefined, ID),
+      tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)),
+    }),
+    example: { user_id: 'ada@example.com' },
+    audit: ['user_id', 'tenant_id'],
+    answers: {
+      200: answer(
+        'What ended',
+        record({
+          sessions: list(record({ id: text(), client: CLIENT }), 'Sign-ins, up to 1,000'),
+          keys: list(record({ id: text(), client: text() })),
+        }),
+      ),
+    },
+    errors: ['SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/roles': {
     id: 'listRoles',

@@ -1,0 +1,36 @@
+import { Controller } from '@nestjs/common';
+import { ApiKeys, requireRight } from '@toolfleet/access';
+import type { Principal } from '@toolfleet/contracts';
+import type { RouteInput } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { orUnavailable } from '@toolfleet/queue/redis';
+import { NatsClient } from '@toolfleet/transport';
+import { Caller } from '../server/guards.js';
+import { Input, Serves } from '../server/routes.js';
+import { clientBody } from './sessions.controller.js';
+import { SignIn } from './sign-in.controller.js';
+
+/** People who leave. */
+@Controller()
+export class UsersController {
+  constructor(
+    private readonly nats: NatsClient,
+    private readonly keys: ApiKeys,
+    private readonly signIn: SignIn,
+  ) {}
+
+  /** Ends sessions first, because they make keys. Gateways know of it within 5 s: they cache credentials for less. */
+  @Serves('POST /api/v1/users/revoke')
+  async revoke(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/users/revoke'>) {
+    const { user_id, tenant_id = caller.tenantId } = body;
+    requireRight(caller, 'manage_keys', 'Revoking users of another tenant', tenant_id);
+    const { ended } = this.signIn.offer.available
+      ? await this.nats.ask(SUBJECTS.sessionRevoke, { tenant_id, user_id })
+      : { ended: [] };
+    const keys = await orUnavailable('The store of keys', this.keys.revokeOf(tenant_id, user_id));
+    return {
+      sessions: ended.map(({ session_id: id, client }) => ({ id, client: clientBody(client) })),
+      keys: keys.map(({ id, client }) => ({ id, client })),
+    };
+  }
+}

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { auth, Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { eventually, freePort } from '@toolfleet/testing';
@@ -14,11 +14,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
 import { BrowserDouble } from '../doubles/browser-double.js';
 import { OAuthClientDouble } from '../doubles/oauth-client.js';
-import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider } from '../doubles/openid-provider.js';
+import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider, type Users } from '../doubles/openid-provider.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 /** People have the 60 requests a minute of the tier `free`. */
 const SELDOM = { everyMs: 250 };
+
+/** The provider is asked so often about who is signed in. */
+const CHECK_MINUTES = 0.1;
 
 /** Claims of a user of the company, whose user id here is the address. */
 const addressed = (name: string) => ({ email: `${name}@example.com`, email_verified: true });
@@ -34,10 +37,11 @@ ask contains {"question": "Refund it?", "on_approval": "park", "grant": {"max_ho
 
 let fleet: TestFleet;
 let company: OpenIdProvider;
+let users: Users;
 const policies = mkdtempSync(join(tmpdir(), 'toolfleet-policies-'));
 beforeAll(async () => {
   writeFileSync(join(policies, 'tools.rego'), RULES);
-  company = await OpenIdProvider.start({
+  users = {
     alice: { ...addressed('alice'), groups: ['platform'] },
     bob: addressed('bob'),
     carol: addressed('carol'),
@@ -45,7 +49,9 @@ beforeAll(async () => {
     erin: { ...addressed('erin'), groups: ['platform'] },
     // As Cognito and Apple write it.
     mallory: { email: 'alice@example.com', email_verified: 'false', groups: ['platform'] },
-  });
+    ...Object.fromEntries(['gus', 'hal', 'ivy'].map((name) => [name, { ...addressed(name), groups: ['platform'] }])),
+  };
+  company = await OpenIdProvider.start(users);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, identity: 1 },
     together: true,
@@ -59,6 +65,7 @@ beforeAll(async () => {
         scopes: ['email', 'groups'],
         user_claim: 'email',
         tenant: 'acme',
+        check_minutes: CHECK_MINUTES,
         roles: { platform: ['admin'] },
         clients: { registration: true },
       },
@@ -124,6 +131,34 @@ const askAs = (
     headers: Object.fromEntries(Object.entries(own).filter(([, value]) => value !== '')),
   });
 };
+
+/** Signs a user in for the client, by the URL of the endpoint alone. */
+const connect = async (app: OAuthClientDouble, user: string, path = '/mcp'): Promise<StreamableHTTPClientTransport> => {
+  company.user = user;
+  const url = new URL(path, fleet.url());
+  const transport = new StreamableHTTPClientTransport(url, { authProvider: app });
+  await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
+  const browser = new BrowserDouble();
+  const page = await browser.open(app.authorizationUrl!.href, { from: 'https://agent.example' });
+  expect(page.text).toContain(`${user}@example.com of acme`);
+  const back = await browser.open(page.url, {
+    method: 'POST',
+    body: 'decision=allow',
+    from: fleet.url(),
+    stopsAt: /:33333/,
+  });
+  await transport.finishAuth(new URL(back.url).searchParams);
+  return new StreamableHTTPClientTransport(url, { authProvider: app });
+};
+
+const listTools = (app: OAuthClientDouble, gateway: number) =>
+  fleet.ask({
+    path: '/mcp',
+    key: app.kept!.access_token,
+    gateway,
+    body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+    headers: { accept: 'application/json, text/event-stream' },
+  });
 
 describe('a key', () => {
   it('ends with the key that made it', async () => {
@@ -762,29 +797,6 @@ describe('a session', () => {
 });
 
 describe('an OAuth client', () => {
-  /** Signs a user in for the client, by the URL of the endpoint alone. */
-  const connect = async (
-    app: OAuthClientDouble,
-    user: string,
-    path = '/mcp',
-  ): Promise<StreamableHTTPClientTransport> => {
-    company.user = user;
-    const url = new URL(path, fleet.url());
-    const transport = new StreamableHTTPClientTransport(url, { authProvider: app });
-    await expect(new Client({ name: 'agent', version: '1' }).connect(transport)).rejects.toThrow('Unauthorized');
-    const browser = new BrowserDouble();
-    const page = await browser.open(app.authorizationUrl!.href, { from: 'https://agent.example' });
-    expect(page.text).toContain(`${user}@example.com of acme`);
-    const back = await browser.open(page.url, {
-      method: 'POST',
-      body: 'decision=allow',
-      from: fleet.url(),
-      stopsAt: /:33333/,
-    });
-    await transport.finishAuth(new URL(back.url).searchParams);
-    return new StreamableHTTPClientTransport(url, { authProvider: app });
-  };
-
   it('with the SDK 1.x signs its user in as well', async () => {
     const app = new OAuthClientDouble();
     const url = new URL('/mcp', fleet.url());
@@ -892,14 +904,7 @@ describe('an OAuth client', () => {
   it('loses access everywhere within five seconds of a logout of its user', async () => {
     const app = new OAuthClientDouble();
     await connect(app, 'dave');
-    const list = (gateway: number) =>
-      fleet.ask({
-        path: '/mcp',
-        key: app.kept!.access_token,
-        gateway,
-        body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
-        headers: { accept: 'application/json, text/event-stream' },
-      });
+    const list = (gateway: number) => listTools(app, gateway);
     for (const gateway of [0, 1]) expect((await list(gateway)).status).toBe(200);
     const form = new URLSearchParams({ logout_token: await company.logoutToken({ sub: 'dave' }) });
     expect((await fetch(`${fleet.url()}/auth/backchannel-logout`, { method: 'POST', body: form })).status).toBe(200);
@@ -911,5 +916,124 @@ describe('an OAuth client', () => {
         SELDOM,
       );
     expect(performance.now() - endedAt).toBeLessThan(20_000);
+  });
+});
+
+describe('a user who', () => {
+  const me = (by: string | BrowserDouble, gateway = 0) =>
+    typeof by === 'string'
+      ? fleet.ask({ path: '/api/v1/me', key: by, gateway })
+      : askAs(by, { path: '/api/v1/me', gateway });
+  /** A sign-in, a client of MCP, and keys of a user who administers the tenant. */
+  const arrive = async (user: string) => {
+    const user_id = `${user}@example.com`;
+    const [browser, app] = [await signIn(user), new OAuthClientDouble()];
+    await connect(app, user);
+    const mint = async (body: object) => (await askAs(browser, { path: '/api/v1/keys', body })).body as MadeKey;
+    const own = await mint({ client: `${user}-bot`, roles: ['admin'] });
+    const child = await make({ client: `${user}-child`, roles: ['approver'] }, own.token);
+    const given = await make({ tenant_id: 'acme', user_id, roles: ['admin'] }, fleet.operatorKey);
+    return { user_id, browser, app, own, child, given };
+  };
+  const rolesOf = async (by: string | BrowserDouble, gateway: number) => (await me(by, gateway)).body.roles as string[];
+
+  it('loses a group loses its roles, in the browser, in clients of MCP, and in the keys that it made', async () => {
+    const gus = await arrive('gus');
+    const bound = [gus.browser, gus.own.token, gus.child.token];
+    for (const by of [gus.browser, gus.own.token]) expect(await rolesOf(by, 1)).toEqual(['admin']);
+    users['gus'] = addressed('gus');
+    const lost = performance.now();
+    for (const gateway of [0, 1])
+      await eventually(
+        `gateway ${gateway} knows`,
+        async () => (await Promise.all(bound.map((by) => rolesOf(by, gateway)))).every((roles) => roles.length === 0),
+        SELDOM,
+      );
+    console.log(`roles were gone after ${Math.round(performance.now() - lost)} ms`);
+    const transport = new StreamableHTTPClientTransport(new URL('/mcp', fleet.url()), { authProvider: gus.app });
+    expect(await auth(gus.app, { serverUrl: `${fleet.url()}/mcp` })).toBe('AUTHORIZED');
+    const client = new Client({ name: 'agent', version: '1' });
+    await client.connect(transport);
+    await client.close();
+    const listed = await fleet.ask({ path: '/api/v1/sessions' });
+    const own = (listed.body as { user_id: string; roles: string[] }[]).filter(({ user_id: id }) => id === gus.user_id);
+    expect(own.map(({ roles }) => roles)).toEqual([[], []]);
+    expect((await fleet.ask({ path: '/api/v1/keys', key: gus.own.token })).status).toBe(403);
+    // An operator vouches for this one.
+    expect(await rolesOf(gus.given.token, 0)).toEqual(['admin']);
+    users['gus'] = { ...addressed('gus'), groups: ['platform'] };
+    await eventually('the key has its role again', async () => (await rolesOf(gus.own.token, 0)).length === 1, SELDOM);
+  });
+
+  it('is disabled loses sessions and clients of MCP', async () => {
+    const hal = await arrive('hal');
+    for (const gateway of [0, 1]) expect((await listTools(hal.app, gateway)).status).toBe(200);
+    company.disabled.add('hal');
+    for (const gateway of [0, 1])
+      await eventually(
+        `gateway ${gateway} refuses both`,
+        async () =>
+          (await me(hal.browser, gateway)).status === 401 && (await listTools(hal.app, gateway)).status === 401,
+        SELDOM,
+      );
+    await expect(auth(hal.app, { serverUrl: `${fleet.url()}/mcp` })).resolves.toBe('REDIRECT');
+  });
+
+  it('is revoked loses everything at every gateway within five seconds, and calls that wait do not begin', async () => {
+    const ivy = await arrive('ivy');
+    const refund = { arguments: { expression: '3000000' } };
+    const execute = { path: '/api/v1/tools/calculator/execute', body: refund, key: ivy.own.token };
+    const parked = (await fleet.ask(execute)).body.call_id as string;
+    const events = await fetch(`${fleet.url(1)}/api/v1/calls/events`, {
+      headers: { authorization: `Bearer ${ivy.own.token}` },
+    });
+    const keys = [ivy.own, ivy.child, ivy.given];
+    for (const gateway of [0, 1]) {
+      for (const by of [ivy.browser, ...keys.map(({ token }) => token)])
+        expect((await me(by, gateway)).status).toBe(200);
+      expect((await listTools(ivy.app, gateway)).status).toBe(200);
+    }
+    const other = await make({ user_id: 'other' });
+    const asMember = await fleet.ask({
+      path: '/api/v1/users/revoke',
+      body: { user_id: ivy.user_id },
+      key: other.token,
+    });
+    expect(asMember.status).toBe(403);
+    const foreign = { user_id: ivy.user_id, tenant_id: 'globex' };
+    expect((await fleet.ask({ path: '/api/v1/users/revoke', body: foreign })).status).toBe(403);
+    const { code, out, error } = await fleetctl(fleet, ['users', 'revoke', ivy.user_id]);
+    const revokedAt = performance.now();
+    expect(code, error).toBe(0);
+    const printed = String(out);
+    for (const { id } of keys) expect(printed).toMatch(new RegExp(`key +${id}`));
+    expect(printed).toMatch(/sign-in +\S+ +browser/);
+    expect(printed).toMatch(/client +\S+ +Agent/);
+    expect(printed).not.toContain(other.id);
+    for (const gateway of [0, 1])
+      await eventually(
+        `gateway ${gateway} refuses all`,
+        async () => {
+          const statuses = await Promise.all([
+            ...[ivy.browser, ...keys.map(({ token }) => token)].map(async (by) => (await me(by, gateway)).status),
+            listTools(ivy.app, gateway).then(({ status }) => status),
+          ]);
+          return statuses.every((status) => status === 401);
+        },
+        SELDOM,
+      );
+    console.log(`all was refused after ${Math.round(performance.now() - revokedAt)} ms`);
+    for await (const _chunk of events.body!);
+    expect(performance.now() - revokedAt).toBeLessThan(20_000);
+    expect((await askAs(ivy.browser, { path: '/api/v1/keys', body: { client: 'late' } })).status).toBe(401);
+    await expect(auth(ivy.app, { serverUrl: `${fleet.url()}/mcp` })).resolves.toBe('REDIRECT');
+    expect((await fleet.ask({ path: `/api/v1/approvals/${parked}/approve`, body: {} })).status).toBe(200);
+    await eventually('the call ended without running', async () => {
+      const { body } = await fleet.ask({ path: `/api/v1/calls/${parked}`, key: fleet.operatorKey });
+      return body.status === 'failed';
+    });
+    expect(await statusOf(other.token)).toBe(200);
+    const again = await fleetctl(fleet, ['users', 'revoke', ivy.user_id]);
+    expect(String(again.out)).toContain('had no sign-in, no MCP client and no key');
   });
 });

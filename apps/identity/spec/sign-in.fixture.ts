@@ -1,17 +1,25 @@
 /** The sign-in on an HTTP server of its own, as a gateway would serve it, with a real OpenID provider of a company. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { UserChanged } from '@toolfleet/contracts/identity';
 import type { SignOutReply } from '@toolfleet/contracts/sign-in';
 import { sqliteDialect } from '@toolfleet/database';
 import type { SignInSettings } from '@toolfleet/fleet-file';
+import { SystemClock } from '@toolfleet/resilience';
 import { KeyRing } from '@toolfleet/service';
 import type { FakeClock } from '@toolfleet/testing';
 import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider, type Users } from '../../../test/doubles/openid-provider.js';
 import type { Kysely } from 'kysely';
+import { AuthorizationServers } from '../src/authorization-servers.js';
+import { GrantRefresh } from '../src/grant-refresh.js';
+import { GrantStore } from '../src/grant-store.js';
 import { IdentityDatabase } from '../src/identity-database.js';
+import { OAuthClient } from '../src/oauth-client.js';
 import { SessionStore } from '../src/session-store.js';
+import { SignInTokens } from '../src/sign-in-tokens.js';
 import { CompanyProvider, type GuardedFetch } from '../src/sign-in/company-provider.js';
 import { ConsoleSignIn } from '../src/sign-in/console-sign-in.js';
+import { ProviderAsks } from '../src/sign-in/provider-asks.js';
 import { SignInAttempts, UsedOnce, type SignInTables } from '../src/sign-in/sign-in-attempts.js';
 import { AuthorizationServer } from '../src/oauth/authorization-server.js';
 import { OAuthRecords, type OAuthTables } from '../src/oauth/oauth-records.js';
@@ -39,6 +47,10 @@ export class SignInFixture {
     readonly sessions: SessionStore,
     readonly used: UsedOnce,
     readonly pages: SignInPages,
+    readonly replicas: readonly ProviderAsks[],
+    /** Roles of users as they were announced. */
+    readonly announced: readonly UserChanged[],
+    readonly signIns: SignInTokens,
     /** Claims of the provider's users by name. */
     readonly users: Users,
     private readonly server: Server,
@@ -62,9 +74,32 @@ export class SignInFixture {
     const attempts = new SignInAttempts(keys, used, clock);
     const logger = { info: () => undefined, warn: () => undefined };
     const records = new OAuthRecords(database.db as unknown as Kysely<OAuthTables>, keys, clock);
-    const keptTokens = { keep: async () => undefined };
-    const signIn = new ConsoleSignIn({ settings, provider, attempts, used, sessions, keptTokens, keys, clock, logger });
-    const oauth = new AuthorizationServer({ settings, records, sessions, signIn, keys, fetch, clock, logger });
+    const store = new GrantStore(database.db, keys);
+    const keptTokens = new SignInTokens(store, clock, company.issuer, false);
+    const announced: UserChanged[] = [];
+    /** What each replica of the service has for itself. */
+    const replica = () => {
+      const servers = new AuthorizationServers({
+        fetch,
+        open: (value) => value,
+        signIn: { issuer: company.issuer, clientId: CLIENT_ID, secret: () => CLIENT_SECRET, fetch },
+        clock,
+      });
+      const client = new OAuthClient(servers);
+      const refresh = new GrantRefresh({
+        store,
+        renew: (grant) => client.refresh(grant.source, grant.auth, grant.secrets.refresh_token!),
+        // Two replicas wait for each other in the time of the machine.
+        clock: new SystemClock(),
+      });
+      const deps = { settings, provider, sessions, signIns: keptTokens, refresh, clock, logger };
+      return new ProviderAsks({ ...deps, announce: (changed) => announced.push(changed) });
+    };
+    const replicas = [replica(), replica()];
+    const asks = replicas[1]!;
+    const shared = { settings, sessions, asks, keys, clock, logger };
+    const signIn = new ConsoleSignIn({ ...shared, provider, attempts, used, keptTokens });
+    const oauth = new AuthorizationServer({ ...shared, records, signIn, tokens: keptTokens, fetch });
     const pages = new SignInPages(signIn, oauth);
     const server = createServer((request, response) => {
       void (async () => {
@@ -80,7 +115,19 @@ export class SignInFixture {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await company.serve(origin);
-    return new SignInFixture(company, origin, sessions, used, pages, users, server, database);
+    return new SignInFixture(
+      company,
+      origin,
+      sessions,
+      used,
+      pages,
+      replicas,
+      announced,
+      keptTokens,
+      users,
+      server,
+      database,
+    );
   }
 
   signOut(digest: string): Promise<SignOutReply> {

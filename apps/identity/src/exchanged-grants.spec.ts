@@ -103,8 +103,9 @@ async function companyTokens(user: string) {
 
 /** Signs a user in. @returns the id of the session */
 async function signIn(user: string): Promise<string> {
-  await signIns.keep({ tenantId: 'acme', userId: user }, await companyTokens(user));
-  const session = { digest: crypto.randomUUID(), tenant_id: 'acme', user_id: user, roles: [], groups: [] };
+  const session_id = crypto.randomUUID();
+  await signIns.keep(session_id, { tenantId: 'acme', userId: user }, await companyTokens(user));
+  const session = { session_id, digest: crypto.randomUUID(), tenant_id: 'acme', user_id: user, roles: [], groups: [] };
   return sessions.create({ ...session, expires_at: clock.now() + 3_600_000 }, clock.now());
 }
 

@@ -83,12 +83,7 @@ export class SessionStore {
 
   /** Valid sessions about which the provider is to be asked, the longest due first. */
   async due(now: EpochMs, limit: number): Promise<SignInSession[]> {
-    const rows = await this.#valid(now)
-      .where('ask_at', '<=', now)
-      .orderBy('ask_at')
-      .limit(limit)
-      .selectAll()
-      .execute();
+    const rows = await this.#valid(now).where('ask_at', '<=', now).orderBy('ask_at').limit(limit).selectAll().execute();
     return rows.map(toSession);
   }
 

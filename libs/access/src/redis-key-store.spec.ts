@@ -1,8 +1,11 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startRedis } from '@toolfleet/testing';
-import { MAX_TENANT_KEYS, type ApiKeyRecord, type KeyStore } from './api-keys.js';
+import type { Principal } from '@toolfleet/contracts';
+import { FakeClock, startRedis } from '@toolfleet/testing';
+import { ApiKeys, MAX_TENANT_KEYS, type ApiKeyRecord, type KeyStore } from './api-keys.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
+import { PeopleRoles } from './people-roles.js';
+import { toKeySpec } from './key-rights.js';
 import { RedisKeyStore } from './redis-key-store.js';
 
 const NOW = 1_700_000_000_000;
@@ -151,5 +154,73 @@ describe('on a real Redis', () => {
   keyStoreConformance('redis', async () => {
     await redis.flushall();
     return new RedisKeyStore(redis);
+  });
+
+  describe('keys of people who sign in', () => {
+    const clock = new FakeClock(NOW);
+    let keys: ApiKeys;
+    let announce: (user: string, roles: string[]) => Promise<void>;
+    beforeEach(async () => {
+      await redis.flushall();
+      let hear: (message: { body?: unknown }) => void;
+      const nats = { subscribe: (_subject: string, received: typeof hear) => void (hear = received) };
+      const roles = { lead: ['decide_calls', 'approve_tools'] as const };
+      const people = new PeopleRoles(redis, nats, roles, { warn: () => undefined });
+      await people.asComponent().start();
+      announce = async (user_id, held) => {
+        hear({ body: { tenant_id: 'acme', user_id, roles: held } });
+        await redis.ping();
+      };
+      const settings = { pepper: 'a pepper of the spec', environment: 'test', people };
+      keys = new ApiKeys(new RedisKeyStore(redis), settings, clock);
+    });
+    const person = (userId: string, roles: string[]): Principal => ({
+      ...{ tenantId: 'acme', userId, roles, tools: ['*'], via: 'session', sessionId: 's' },
+    });
+    let made = 0;
+    const mint = async (by: Principal, wanted: { userId?: string; roles?: string[] }) => {
+      const spec = toKeySpec(by, { client: `c${(made += 1)}`, ...wanted });
+      const { token, key: minted } = await keys.issue(spec, by.userId);
+      const verify = async () => (await keys.verify(token)).principal;
+      return { id: minted.id, verify, roles: async () => (await verify()).roles };
+    };
+
+    it('have the roles that their maker could give today, through all generations', async () => {
+      const ann = person('ann', ['admin']);
+      const bot = await mint(ann, { roles: ['admin', 'approver'] });
+      const child = await mint(await bot.verify(), { roles: ['approver'] });
+      const other = await mint(person('bob', ['admin']), { roles: ['admin'] });
+      const operator: Principal = { ...person('ops', ['admin', 'operator']), tenantId: 'operator' };
+      const vouched = await mint(operator, { tenantId: 'acme', userId: 'ann', roles: ['admin'] } as object);
+      const ofVouched = await mint(await vouched.verify(), { roles: ['admin'] });
+      const seen = () => Promise.all([bot, child, other, vouched, ofVouched].map((one) => one.roles()));
+      const before = [['admin', 'approver'], ['approver'], ['admin'], ['admin'], ['admin']];
+      expect(await seen()).toEqual(before);
+      await announce('ann', ['admin']);
+      expect(await seen()).toEqual(before);
+      // A role of the configuration file covers the built-in one.
+      for (const roles of [['approver'], ['lead']]) {
+        await announce('ann', roles);
+        expect(await seen()).toEqual([['approver'], ['approver'], ['admin'], ['admin'], ['admin']]);
+      }
+      await announce('ann', []);
+      expect(await seen()).toEqual([[], [], ['admin'], ['admin'], ['admin']]);
+      await announce('ann', ['admin']);
+      expect(await seen()).toEqual(before);
+    });
+
+    it('are revoked with their maker, and with the user that they name', async () => {
+      const [ann, bob] = [person('ann', ['admin']), person('bob', ['admin'])];
+      const bot = await mint(ann, { roles: ['admin'] });
+      const named = await mint(bob, { userId: 'ann', roles: ['admin'] });
+      const ofNamed = await mint(await named.verify(), { userId: 'cem' });
+      const other = await mint(bob, {});
+      const revoked = await keys.revokeOf('acme', 'ann');
+      expect(revoked.map(({ id }) => id).toSorted()).toEqual([bot.id, named.id, ofNamed.id].toSorted());
+      for (const gone of [bot, named, ofNamed])
+        await expect(gone.verify()).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+      expect((await other.verify()).userId).toBe('bob');
+      expect([await keys.revokeOf('acme', 'ann'), await keys.revokeOf('globex', 'bob')]).toEqual([[], []]);
+    });
   });
 });

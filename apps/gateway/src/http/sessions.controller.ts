@@ -52,7 +52,10 @@ function scopeOf(caller: Principal, tenantId = caller.tenantId): { tenant_id: st
 export const clientBody = (client: SignInSession['client']) =>
   client ? { id: client.id, name: client.name ?? null } : null;
 
-function toBody({ client, provider: _provider, asked_at: _askedAt, ...session }: SignInSession, { sessionId }: Principal) {
+function toBody(
+  { client, provider: _provider, asked_at: _askedAt, ...session }: SignInSession,
+  { sessionId }: Principal,
+) {
   const { session_id: id, created_at: createdAt, expires_at: expiresAt, ...rest } = session;
   return {
     ...rest,

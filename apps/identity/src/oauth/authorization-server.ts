@@ -199,12 +199,7 @@ export class AuthorizationServer {
   }
 
   /** Keeps who came back for an interaction, sealed in the browser that came back. */
-  #remember(
-    uid: string,
-    user: SignedInUser,
-    { issuer, subject }: ProvenUser,
-    sessionId: string,
-  ): IdentityHttpReply {
+  #remember(uid: string, user: SignedInUser, { issuer, subject }: ProvenUser, sessionId: string): IdentityHttpReply {
     const deciding: Deciding = {
       user,
       sessionId,

@@ -122,7 +122,8 @@ export class CompanyProvider {
       if (!active) throw gone('the access token is no longer active');
       return { ...claims, sub: subject } as JsonObject;
     } catch (error) {
-      if (error instanceof openid.WWWAuthenticateChallengeError && error.status === 401) throw gone('userinfo is refused');
+      if (error instanceof openid.WWWAuthenticateChallengeError && error.status === 401)
+        throw gone('userinfo is refused');
       throw error;
     }
   }

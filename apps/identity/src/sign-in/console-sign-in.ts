@@ -165,10 +165,7 @@ export class ConsoleSignIn {
       tokens: { id_token: tokens.id_token },
     };
     await sessions.create(session, now);
-    logger.info(
-      { session_id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles },
-      'a user signed in',
-    );
+    logger.info({ session_id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles }, 'a user signed in');
     return `${SESSION_COOKIE}=${secret}; ${SESSION_ATTRIBUTES}; Max-Age=${lifeMs / 1_000}`;
   }
 

@@ -147,7 +147,8 @@ export class ProviderAsks {
     await withTimeout(clock, CONFIRM_MS, undefined, () => this.ask(session)).catch(() => undefined);
     const now = await sessions.read(session.session_id, clock.now());
     if (!now || now.asked_at === undefined || now.asked_at >= since) return now;
-    const message = 'The OpenID provider has not confirmed this session for too long, and does not answer; retry later.';
+    const message =
+      'The OpenID provider has not confirmed this session for too long, and does not answer; retry later.';
     throw new ToolError('SERVICE_UNAVAILABLE', { message });
   }
 }

@@ -411,7 +411,8 @@ describe('reference pages', () => {
       grantRevoke: 'deletes credentials of a user',
       grantToken: 'the credential of a call, for its executor and with the token of the call',
       grantChanged: 'published when users connected again, or grants were revoked: gateways and executors forget them',
-      userChanged: 'published with each answer of the OpenID provider: the roles of a user, for the keys that the user made',
+      userChanged:
+        'published with each answer of the OpenID provider: the roles of a user, for the keys that the user made',
       identityReseal: 'seals what is stored with the first key again',
       identityPurge: 'removes the sessions and grants of a tenant or a user',
       recordsEvent: 'events of other services, each stored once',

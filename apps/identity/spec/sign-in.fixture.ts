@@ -39,6 +39,16 @@ export const SECTION: SignInSettings = {
   roles: { platform: ['admin'], fleet: ['operator'] },
 };
 
+/** Replicas wait for each other in the time of the machine; rights to refresh end by the time of the spec. */
+class MachineTimers extends SystemClock {
+  constructor(private readonly wall: FakeClock) {
+    super();
+  }
+  override now(): number {
+    return this.wall.now();
+  }
+}
+
 /** Everything that a sign-in is made of. */
 export class SignInFixture {
   private constructor(
@@ -89,8 +99,7 @@ export class SignInFixture {
       const refresh = new GrantRefresh({
         store,
         renew: (grant) => client.refresh(grant.source, grant.auth, grant.secrets.refresh_token!),
-        // Two replicas wait for each other in the time of the machine.
-        clock: new SystemClock(),
+        clock: new MachineTimers(clock),
       });
       const deps = { settings, provider, sessions, signIns: keptTokens, refresh, clock, logger };
       return new ProviderAsks({ ...deps, announce: (changed) => announced.push(changed) });

@@ -335,7 +335,8 @@ export class GrantStore {
       .deleteFrom('user_grant')
       .where('tenant_id', '=', tenantId)
       .where('user_id', '=', userId)
-      .where('source', ...(source === undefined ? (['not like', SIGN_INS] as const) : (['=', source] as const)))
+      .$if(source === undefined, (query) => query.where('source', 'not like', SIGN_INS))
+      .$if(source !== undefined, (query) => query.where('source', '=', source!))
       .returningAll()
       .execute();
     return rows.map((row) => {

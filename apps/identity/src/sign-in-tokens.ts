@@ -1,20 +1,12 @@
-import { isToolError, ToolError, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, ToolError, type EpochMs } from '@toolfleet/contracts';
 import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantRefresh } from './grant-refresh.js';
 import { SIGN_IN, type GrantOwner, type GrantStore, type OpenGrant } from './grant-store.js';
-import type { CompanyProvider } from './sign-in/company-provider.js';
+import type { Answer, CompanyProvider } from './sign-in/company-provider.js';
 import type { SignedInUser } from './sign-in/user-of-claims.js';
 import { DEFAULT_LIFE_S, type Tokens } from './token-response.js';
-
-/** The answer of a provider about a user. */
-export type Answer =
-  | { claims: JsonObject }
-  /** The tokens are valid, and nothing else is said. */
-  | 'confirmed'
-  /** There are no tokens to ask with, or no more. */
-  | 'unknown';
 
 /**
  * A second use of a refresh token ends at worst what the loss of an answer has ended already, so one whose outcome is unknown is sent
@@ -72,8 +64,8 @@ export class SignInTokens {
     const { secrets } = isRenewable ? await refresh.refresh(kept, 0).catch(asRefusal) : kept;
     // An ID token of the sign-in says nothing about today.
     const idToken = secrets.id_token === kept.secrets.id_token ? undefined : secrets.id_token;
-    const claims = await provider.ask(secrets.access_token!, idToken, session.provider!.subject);
-    return claims ? { claims } : isRenewable ? 'confirmed' : 'unknown';
+    const answer = await provider.ask(secrets.access_token!, idToken, session.provider!.subject);
+    return answer === 'unknown' && isRenewable ? 'confirmed' : answer;
   }
 
   /** Deletes the tokens of all sign-ins of a user, so that none that waits for a consent opens a session. */

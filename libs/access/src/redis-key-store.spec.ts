@@ -214,7 +214,7 @@ describe('on a real Redis', () => {
       const bot = await mint(ann, { roles: ['admin'] });
       const named = await mint(bob, { userId: 'ann', roles: ['admin'] });
       const ofNamed = await mint(await named.verify(), { userId: 'cem' });
-      const other = await mint(bob, {});
+      const other = await mint(bob, { userId: 'bob' });
       const revoked = await keys.revokeOf('acme', 'ann');
       expect(revoked.map(({ id }) => id).toSorted()).toEqual([bot.id, named.id, ofNamed.id].toSorted());
       for (const gone of [bot, named, ofNamed])

@@ -21,6 +21,14 @@ export interface ProvenUser {
   tokens: Tokens & { id_token: string };
 }
 
+/** The answer of a provider about a user. */
+export type Answer =
+  | { claims: JsonObject }
+  /** The user is known, and nothing else is said. */
+  | 'confirmed'
+  /** There are no tokens to ask with, or nothing that tells about them. */
+  | 'unknown';
+
 /** A form that a browser posts to the provider. Its ID token would stay in histories and logs as a part of an address. */
 export interface LogoutForm {
   action: string;
@@ -107,25 +115,30 @@ export class CompanyProvider {
   /**
    * The claims of a user who signed in earlier, as they are now.
    * @param idToken of the response to a refresh, which the caller has validated
-   * @returns undefined if the provider says nothing of the user
    * @throws ToolError UNAUTHENTICATED when it no longer knows the access token or the user; other errors when it does not answer
    */
-  async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<JsonObject | undefined> {
+  async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<Answer> {
     const config = await this.#discover();
     const idClaims: JsonObject = idToken === undefined ? {} : (decodeJwt(idToken) as JsonObject);
     if ((idClaims['sub'] ?? subject) !== subject) throw gone('its ID token is that of another user');
     try {
       const said = await this.#userInfo(config, accessToken, { ...idClaims, sub: subject });
-      if (said || idToken !== undefined) return mergeClaims(idClaims, (said ?? {}) as JsonObject);
-      if (config.serverMetadata().introspection_endpoint === undefined) return undefined;
+      if (said || idToken !== undefined)
+        return this.#answer(mergeClaims(idClaims, (said ?? {}) as JsonObject), this.settings.user_claim);
+      if (config.serverMetadata().introspection_endpoint === undefined) return 'unknown';
       const { active, ...claims } = await openid.tokenIntrospection(config, accessToken);
       if (!active) throw gone('the access token is no longer active');
-      return { ...claims, sub: subject } as JsonObject;
+      return this.#answer({ ...claims, sub: subject } as JsonObject, this.settings.groups_claim ?? 'groups');
     } catch (error) {
       if (error instanceof openid.WWWAuthenticateChallengeError && error.status === 401)
         throw gone('userinfo is refused');
       throw error;
     }
+  }
+
+  /** Providers may leave claims out of a refreshed ID token, or an introspection: without this one, no others are concluded from it. */
+  #answer(claims: JsonObject, needed = 'sub'): Answer {
+    return readClaim(claims, needed) === undefined ? 'confirmed' : { claims };
   }
 
   /**

@@ -81,8 +81,9 @@ export class ProviderAsks {
     this.#cancelTimer = this.deps.clock.after(Math.min(LOOK_MS, this.#everyMs / 4), () => {
       this.#turn = this.run()
         .catch((error: unknown) => this.deps.logger.warn({ error }, 'sessions that are due cannot be read'))
-        .then(() => this.#isStopped || this.#schedule())
-        .then(() => undefined);
+        .then(() => {
+          if (!this.#isStopped) this.#schedule();
+        });
     });
   }
 

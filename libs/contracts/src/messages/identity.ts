@@ -1,4 +1,4 @@
-import { flag, integer, list, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
 import type { JsonObject } from '../json.js';
 import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
@@ -184,8 +184,11 @@ export interface GrantsChanged {
 }
 
 /** `identity.user.changed`: published with each answer of the provider; gateways bound the keys that the user made by these roles. */
-export const USER_CHANGED = record({ ...OF_USER, roles: list(text()) });
-export type UserChanged = Value<typeof USER_CHANGED>;
+export interface UserChanged {
+  tenant_id: string;
+  user_id: string;
+  roles: string[];
+}
 
 /** `identity.reseal`: seals what is stored with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
 export const IDENTITY_RESEAL = record({});

@@ -77,7 +77,7 @@ export class SignInFixture {
     const database = new IdentityDatabase(sqliteDialect(':memory:'));
     await database.open();
     const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
-    const sessions = new SessionStore(database.db, keys);
+    const sessions = new SessionStore(database.db);
     const used = new UsedOnce(database.db as unknown as Kysely<SignInTables>, clock);
     const settings = { ...SECTION, issuer: company.issuer, ...section };
     const provider = new CompanyProvider({ ...settings, client_id: CLIENT_ID }, () => CLIENT_SECRET, fetch, clock);

@@ -64,7 +64,7 @@ beforeEach(() => {
     clock,
   });
   client = new OAuthClient(servers);
-  sessions = new SessionStore(database.db, keys);
+  sessions = new SessionStore(database.db);
   signIns = new SignInTokens(store, clock, company.issuer, true);
   const exchanged = new ExchangedGrants({ store, sessions, signIns, exchange: new TokenExchange(servers), clock });
   const refresh: GrantRefresh = new GrantRefresh({

@@ -27,7 +27,7 @@ export interface SessionTable {
   asked_at: number | null;
   /** When it is asked next; null: it cannot be asked. */
   ask_at: number | null;
-  /** JSON of the ID token of the sign-in, sealed for the session. */
+  /** Of earlier releases: JSON of the ID token, sealed for the session. */
   sealed: string | null;
 }
 

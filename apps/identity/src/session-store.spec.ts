@@ -7,12 +7,14 @@ import { join } from 'node:path';
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { SystemClock } from '@toolfleet/resilience';
 import { KeyRing } from '@toolfleet/service';
-import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
+import { FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IdentityDatabase } from './identity-database.js';
+import { GrantStore } from './grant-store.js';
 import { KeyChange } from './reseal.js';
 import { SessionStore, type NewSession } from './session-store.js';
+import { SignInTokens } from './sign-in-tokens.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
@@ -31,26 +33,32 @@ const session = (secret: string, more: Partial<NewSession> = {}): NewSession => 
   ...more,
 });
 
+const clock = new FakeClock(NOON);
+const signInTokens = (keys: KeyRing, { db }: IdentityDatabase) =>
+  new SignInTokens(new GrantStore(db, keys), clock, ISSUER, true);
+
 function conformance(name: string, open: () => Promise<{ dialect: Dialect; close(): Promise<void> }>): void {
   describe(`store of sessions: ${name}`, () => {
     let database: IdentityDatabase;
     let store: SessionStore;
+    let tokens: SignInTokens;
     let close: () => Promise<void>;
     beforeAll(async () => {
       const { dialect, ...opened } = await open();
       close = opened.close;
       database = new IdentityDatabase(dialect);
       await database.open();
-      store = new SessionStore(database.db, KEYS);
+      store = new SessionStore(database.db);
+      tokens = signInTokens(KEYS, database);
     }, 60_000);
     afterAll(async () => {
       await database?.close();
       await close?.();
     });
 
-    it('gives a session by its digest until it expires, without tokens of the provider', async () => {
+    it('gives a session by its digest until it expires', async () => {
       const provider = { issuer: ISSUER, subject: 'ann@example.com', sid: 's-1' };
-      const session_id = await store.create(session('one', { provider, tokens: { id_token: ID_TOKEN } }), NOON);
+      const session_id = await store.create(session('one', { provider }), NOON);
       const found = await store.get(digestOf('one'), NOON + HOUR - 1);
       expect(found).toEqual({
         session_id,
@@ -67,10 +75,10 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
       await expect(store.create(session('one'), NOON)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     });
 
-    it('revokes by digest once, with the ID token for the logout at the provider', async () => {
-      await store.create(session('out', { user_id: 'out', tokens: { id_token: ID_TOKEN } }), NOON);
-      const scope = { digest: digestOf('out'), with_id_token: true };
-      expect(await store.revoke(scope, NOON)).toMatchObject({ revoked: 1, id_token: ID_TOKEN });
+    it('revokes by digest once', async () => {
+      const session_id = await store.create(session('out', { user_id: 'out' }), NOON);
+      const scope = { digest: digestOf('out') };
+      expect(await store.revoke(scope, NOON)).toMatchObject({ revoked: 1, ended: [{ session_id, user_id: 'out' }] });
       expect(await store.get(digestOf('out'), NOON)).toBeUndefined();
       expect(await store.revoke(scope, NOON)).toMatchObject({ revoked: 0 });
     });
@@ -135,15 +143,33 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
     );
 
     it('seals everything with a new first key again, after which the old one can be removed', async () => {
-      await store.create(session('sealed', { tokens: { id_token: ID_TOKEN } }), NOON);
+      const sealed = { session_id: 'sealed', tenant_id: 'acme', user_id: 'sea' };
+      await tokens.keep('sealed', { tenantId: 'acme', userId: 'sea' }, { access_token: 'a', id_token: ID_TOKEN });
       const next = 'k2:the-next-identity-key-0123456789abcdefghi';
       const ring = new KeyRing(`${next},k1:an-identity-key-for-tests-0123456789abcdef`);
       const change = new KeyChange(database.db, ring, new SystemClock(), 10_000);
-      expect(await change.reseal()).toEqual({ resealed: 3, left: 0 });
+      expect(await change.reseal()).toEqual({ resealed: 1, left: 0 });
       expect(await change.reseal()).toEqual({ resealed: 0, left: 0 });
-      const alone = new SessionStore(database.db, new KeyRing(next));
-      const scope = { digest: digestOf('sealed'), with_id_token: true };
-      expect(await alone.revoke(scope, NOON)).toMatchObject({ revoked: 1, id_token: ID_TOKEN });
+      const alone = signInTokens(new KeyRing(next), database);
+      expect((await alone.of(sealed))?.secrets.id_token).toBe(ID_TOKEN);
+      await alone.forgetUser(sealed);
+      expect(await alone.of(sealed)).toBeUndefined();
+    });
+
+    it('keeps the tokens of each sign-in while its session lasts', async () => {
+      const user = { tenantId: 'acme', userId: 'kim' };
+      const of = { tenant_id: 'acme', user_id: 'kim' };
+      for (const session_id of ['k1', 'k2']) {
+        await tokens.keep(session_id, user, { access_token: session_id });
+        await store.create(session(session_id, { ...of, session_id }), NOON);
+        clock.advance(1);
+      }
+      expect((await tokens.find(of))?.secrets.access_token).toBe('k2');
+      await store.revoke({ tenant_id: 'acme', session_id: 'k2' }, NOON);
+      await tokens.keep('k3', user, { access_token: 'of a consent that never came' });
+      await tokens.forgetEnded(clock.now() + 1);
+      const left = await Promise.all(['k1', 'k2', 'k3'].map((session_id) => tokens.of({ ...of, session_id })));
+      expect(left.map((grant) => grant?.secrets.access_token)).toEqual(['k1', undefined, undefined]);
     });
 
     it('counts, then deletes those of a user or tenant; deletes ended ones', async () => {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
-import type { KeyRing } from '@toolfleet/service';
 import type { Kysely, Selectable } from 'kysely';
 import type { IdentityTables, SessionTable } from './identity-tables.js';
 
@@ -13,8 +12,6 @@ export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_
   ask_at?: EpochMs;
   /** SHA-256 of the secret in the cookie, base64url. */
   digest: string;
-  /** Sealed, for the logout at the provider. */
-  tokens?: { id_token: string };
 }
 
 /** Longest list. */
@@ -28,14 +25,11 @@ export class SessionStore {
   /** Whether a session that was found still counts (`ProviderAsks`). @throws ToolError SERVICE_UNAVAILABLE */
   confirm = async (session: SignInSession): Promise<SignInSession | undefined> => session;
 
-  constructor(
-    private readonly db: Kysely<IdentityTables>,
-    private readonly keys: KeyRing,
-  ) {}
+  constructor(private readonly db: Kysely<IdentityTables>) {}
 
   /** Stores a session. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
   async create(session: NewSession, now: EpochMs): Promise<string> {
-    const { session_id = randomUUID(), provider, tokens } = session;
+    const { session_id = randomUUID(), provider } = session;
     const { numInsertedOrUpdatedRows: inserted } = await this.db
       .insertInto('sign_in_session')
       .values({
@@ -55,7 +49,7 @@ export class SessionStore {
         sid: provider?.sid ?? null,
         client_id: session.client?.id ?? null,
         client_name: session.client?.name ?? null,
-        sealed: tokens ? this.keys.seal(JSON.stringify(tokens), place(session_id)) : null,
+        sealed: null,
       })
       .onConflict((conflict) => conflict.column('digest').doNothing())
       .executeTakeFirstOrThrow();
@@ -148,8 +142,7 @@ export class SessionStore {
 
   /** Revokes the valid sessions that match. @throws ToolError REQUEST_INVALID for a request that would match every session */
   async revoke(scope: SessionRevoke, now: EpochMs): Promise<SessionRevokeReply> {
-    const { with_id_token: withIdToken, ...members } = scope;
-    const given = Object.entries(members).filter(([, value]) => value !== undefined);
+    const given = Object.entries(scope).filter(([, value]) => value !== undefined);
     const isOne = scope.digest !== undefined;
     const isOfPeople = scope.tenant_id !== undefined && (scope.session_id ?? scope.user_id) !== undefined;
     const isOfProvider = scope.issuer !== undefined && (scope.sid ?? scope.subject) !== undefined;
@@ -164,12 +157,8 @@ export class SessionStore {
       .where('revoked_at', 'is', null)
       .where('expires_at', '>', now);
     for (const [column, value] of given) query = query.where(column as 'digest', '=', value as string);
-    const revoked = await query.returning(['session_id', 'sealed', 'client_id', 'client_name']).execute();
-    const ended = revoked.slice(0, MAX_LISTED).map((row) => ({ session_id: row.session_id, client: clientOf(row) }));
-    const sealed = isOne && withIdToken ? revoked[0]?.sealed : undefined;
-    if (!sealed) return { revoked: revoked.length, ended };
-    const { id_token } = JSON.parse(this.keys.open(sealed, place(revoked[0]!.session_id))) as { id_token?: string };
-    return { revoked: revoked.length, ended, id_token };
+    const revoked = await query.returningAll().execute();
+    return { revoked: revoked.length, ended: revoked.slice(0, MAX_LISTED).map(toSession) };
   }
 
   /** Deletes, or only counts, the sessions of a tenant or of one of its users. */
@@ -202,13 +191,6 @@ export class SessionStore {
   }
 }
 
-/** What a session's tokens are sealed for. */
-const place = (sessionId: string): string => `session/${sessionId}`;
-
-function clientOf({ client_id: id, client_name: name }: Pick<SessionTable, 'client_id' | 'client_name'>) {
-  return id === null ? undefined : { id, name: name ?? undefined };
-}
-
 function toSession(row: Selectable<SessionTable>): SignInSession {
   const { issuer, subject, sid } = row;
   return {
@@ -221,7 +203,7 @@ function toSession(row: Selectable<SessionTable>): SignInSession {
     expires_at: Number(row.expires_at),
     // A session that was never asked about was confirmed by its sign-in.
     asked_at: row.ask_at === null ? undefined : Number(row.asked_at ?? row.created_at),
-    client: clientOf(row),
+    client: row.client_id === null ? undefined : { id: row.client_id, name: row.client_name ?? undefined },
     ...(issuer !== null && subject !== null && { provider: { issuer, subject, ...(sid !== null && { sid }) } }),
   };
 }

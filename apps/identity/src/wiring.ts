@@ -94,7 +94,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'identity', clock, metrics, exchange });
   const database = new IdentityDatabase(serviceDialect('identity', settings, settings.IDENTITY_DATABASE_PATH));
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
-  const sessions = new SessionStore(database.db, keys);
+  const sessions = new SessionStore(database.db);
   const file = loadFleetFile(settings);
   const store = new GrantStore(database.db, keys);
   const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;

@@ -17,7 +17,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
 import { narrowedBy } from './key-chain.js';
-import type { PeopleRoles } from './people-roles.js';
+import type { PeopleRoles } from './redis-people-roles.js';
 import { effectiveRoles, OPERATOR_KEY_ID, type OwnRoles, withOwnRights } from './roles.js';
 import { unauthenticated } from './credential.js';
 

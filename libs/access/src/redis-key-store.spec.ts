@@ -4,7 +4,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { FakeClock, startRedis } from '@toolfleet/testing';
 import { ApiKeys, MAX_TENANT_KEYS, type ApiKeyRecord, type KeyStore } from './api-keys.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
-import { PeopleRoles } from './people-roles.js';
+import { PeopleRoles } from './redis-people-roles.js';
 import { toKeySpec } from './key-rights.js';
 import { RedisKeyStore } from './redis-key-store.js';
 

@@ -38,7 +38,7 @@ interface ConsoleSignInDeps {
   used: UsedOnce;
   sessions: SessionStore;
   /** Keeps the tokens of the provider. */
-  keptTokens: Pick<SignInTokens, 'keep'>;
+  keptTokens: Pick<SignInTokens, 'keep' | 'of'>;
   asks: Pick<ProviderAsks, 'begin'>;
   keys: Pick<KeyRing, 'seal' | 'open'>;
   clock: Clock;
@@ -70,10 +70,11 @@ export class ConsoleSignIn {
 
   /** Ends a session here. @returns the page that ends the one at the provider */
   async signOut({ digest, origin }: SignOut): Promise<SignOutReply> {
-    const { sessions, provider, clock, logger } = this.deps;
-    const { revoked, id_token: idToken } = await sessions.revoke({ digest, with_id_token: true }, clock.now());
-    if (revoked === 0) return {};
+    const { sessions, provider, keptTokens, clock, logger } = this.deps;
+    const [ended] = (await sessions.revoke({ digest }, clock.now())).ended;
+    if (!ended) return {};
     try {
+      const idToken = (await keptTokens.of(ended))?.secrets.id_token;
       const returnTo = `${origin}/console`;
       const form = await provider.logoutForm(idToken, returnTo);
       if (!form) return {};
@@ -143,11 +144,7 @@ export class ConsoleSignIn {
     }
   }
 
-  async #openSession(
-    session_id: string,
-    user: SignedInUser,
-    { issuer, subject, sid, tokens }: ProvenUser,
-  ): Promise<string> {
+  async #openSession(session_id: string, user: SignedInUser, { issuer, subject, sid }: ProvenUser): Promise<string> {
     const { sessions, settings, asks, clock, logger } = this.deps;
     const secret = randomBytes(32).toString('base64url');
     const lifeMs = sessionMs(settings);
@@ -162,7 +159,6 @@ export class ConsoleSignIn {
       expires_at: now + lifeMs,
       ask_at: asks.begin(user),
       provider: { issuer, subject, sid },
-      tokens: { id_token: tokens.id_token },
     };
     await sessions.create(session, now);
     logger.info({ session_id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles }, 'a user signed in');

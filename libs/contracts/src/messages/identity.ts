@@ -55,16 +55,12 @@ export const SESSION_REVOKE = record({
   issuer: maybe(URL_TEXT),
   sid: maybe(ID),
   subject: maybe(ID),
-  /** Reply with the ID token, for the logout at the provider. Only for one session, by its digest. */
-  with_id_token: maybe(flag()),
 });
 export type SessionRevoke = Value<typeof SESSION_REVOKE>;
 export interface SessionRevokeReply {
   revoked: number;
   /** Up to 1,000 of them. */
-  ended: Pick<SignInSession, 'session_id' | 'client'>[];
-  /** `id_token_hint` of the revoked session (OpenID Connect RP-Initiated Logout 1.0). */
-  id_token?: string;
+  ended: SignInSession[];
 }
 
 const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });

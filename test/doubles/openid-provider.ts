@@ -50,8 +50,8 @@ export class OpenIdProvider {
     return started;
   }
 
-  /** Serves the relying party at this origin. */
-  async serve(origin: string): Promise<void> {
+  /** Serves the relying party at this origin. @param features other ones than those of most providers */
+  async serve(origin: string, features: Configuration['features'] = {}): Promise<void> {
     const key = { ...(await exportJWK(this.privateKey)), kid: 'k1', alg: 'RS256', use: 'sig' };
     const configuration: Configuration = {
       clients: [
@@ -71,6 +71,7 @@ export class OpenIdProvider {
       jwks: { keys: [key] },
       cookies: { keys: ['a-cookie-key-for-tests'] },
       features: {
+        ...features,
         devInteractions: { enabled: false },
         backchannelLogout: { enabled: true },
         rpInitiatedLogout: {

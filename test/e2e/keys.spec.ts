@@ -949,6 +949,10 @@ describe('a user who', () => {
     const gus = await arrive('gus');
     const bound = [gus.browser, gus.own.token, gus.child.token];
     for (const by of [gus.browser, gus.own.token]) expect(await rolesOf(by, 1)).toEqual(['admin']);
+    const events = await fetch(`${fleet.url(1)}/api/v1/calls/events`, {
+      headers: { cookie: `__Host-toolfleet-session=${gus.browser.cookie(SESSION)}`, 'x-toolfleet-session': '1' },
+    });
+    expect(events.status).toBe(200);
     users['gus'] = addressed('gus');
     for (const gateway of [0, 1])
       await eventually(
@@ -956,6 +960,8 @@ describe('a user who', () => {
         async () => (await Promise.all(bound.map((by) => rolesOf(by, gateway)))).every((roles) => roles.length === 0),
         RARELY,
       );
+    // A stream with the old rights ends.
+    for await (const _chunk of events.body!);
     const transport = new StreamableHTTPClientTransport(new URL('/mcp', fleet.url()), { authProvider: gus.app });
     expect(await auth(gus.app, { serverUrl: `${fleet.url()}/mcp` })).toBe('AUTHORIZED');
     const client = new Client({ name: 'agent', version: '1' });

@@ -71,6 +71,7 @@ export class SignInFixture {
     clock: FakeClock,
     section: Partial<SignInSettings> = {},
     fetch: GuardedFetch = globalThis.fetch,
+    features: Parameters<OpenIdProvider['serve']>[1] = {},
   ): Promise<SignInFixture> {
     const users: Users = { ...USERS };
     const company = await OpenIdProvider.start(users);
@@ -123,7 +124,7 @@ export class SignInFixture {
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    await company.serve(origin);
+    await company.serve(origin, features);
     return new SignInFixture(
       company,
       origin,

@@ -32,9 +32,13 @@ export class CredentialStatus {
    */
   async findRefusal(principal: Principal): Promise<ToolError | undefined> {
     if (isOver(principal.expiresAt, this.deps.clock.now())) return voidCredential('has expired');
-    const { sessionId } = principal;
-    if (sessionId !== undefined && !(await this.#isKnown(`session/${sessionId}`, () => this.#isSignedIn(sessionId))))
-      return voidCredential('was revoked, or its user signed out');
+    const { sessionId, roles } = principal;
+    if (sessionId !== undefined) {
+      // A role that was lost ends what relies on it; the user can begin it again.
+      const isSignedIn = async () => (await this.deps.sessions?.isLive(sessionId, roles)) ?? false;
+      if (!(await this.#isKnown(`session/${sessionId}/${roles.join()}`, isSignedIn)))
+        return voidCredential('was revoked, or its user signed out or lost a role');
+    }
     if (principal.keyId === undefined || (await this.#isLive(principal.keyId, principal.tenantId))) return undefined;
     return voidCredential('was revoked');
   }
@@ -43,10 +47,6 @@ export class CredentialStatus {
     const { keys, hasAdminKey } = this.deps;
     if (keyId === OPERATOR_KEY_ID && tenantId === OPERATOR_TENANT) return hasAdminKey;
     return this.#isKnown(`${tenantId}/${keyId}`, async () => (await keys?.isLive(keyId, tenantId)) ?? false);
-  }
-
-  async #isSignedIn(sessionId: string): Promise<boolean> {
-    return (await this.deps.sessions?.isLive(sessionId)) ?? false;
   }
 
   async #isKnown(name: string, look: () => Promise<boolean>): Promise<boolean> {

@@ -68,9 +68,10 @@ export class UserSessions {
     return { principal: bound ? { ...principal, toolset: bound } : principal, expiresAt: found.expires_at };
   }
 
-  /** Whether a session is valid. @throws ToolError SERVICE_UNAVAILABLE */
-  async isLive(sessionId: string): Promise<boolean> {
-    return (await this.#ask(SUBJECTS.sessionLive, { session_id: sessionId })).live;
+  /** Whether a session is valid, and its user still has these roles. @throws ToolError SERVICE_UNAVAILABLE */
+  async isLive(sessionId: string, roles: readonly string[]): Promise<boolean> {
+    const { live, roles: held } = await this.#ask(SUBJECTS.sessionLive, { session_id: sessionId });
+    return live && roles.every((role) => held?.includes(role) ?? true);
   }
 
   /** Asks once for a token that is unknown. @throws ToolError SERVICE_UNAVAILABLE, also for too many look-ups at once */

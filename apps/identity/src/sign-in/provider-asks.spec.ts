@@ -5,6 +5,7 @@ import { FakeClock } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SignInFixture } from '../../spec/sign-in.fixture.js';
 import { BrowserDouble } from '../../../../test/doubles/browser-double.js';
+import { CLIENT_ID, CLIENT_SECRET } from '../../../../test/doubles/openid-provider.js';
 import { OAuthClientDouble } from '../../../../test/doubles/oauth-client.js';
 
 const SESSION = /^__Host-toolfleet-session$/;
@@ -149,6 +150,33 @@ describe('a user who is signed in', () => {
     fixture.company.disabled.add(name);
     await later(10 * MINUTE);
     expect(await sessionOf(other)).toBeUndefined();
+  });
+
+  it('is asked about by introspection where the provider has no userinfo', async () => {
+    const usual = fixture;
+    fixture = await SignInFixture.start(clock, {}, fetch, {
+      ...{ userinfo: { enabled: false }, introspection: { enabled: true }, revocation: { enabled: true } },
+    });
+    try {
+      Object.assign(fixture.company, { user: name, givesAccessOnly: true, idTokenClaims: { groups: ['platform'] } });
+      const browser = await signIn();
+      const { session_id, asked_at: signedInAt } = (await sessionOf(browser))!;
+      await later(10 * MINUTE);
+      const found = await sessionOf(browser);
+      expect(found).toMatchObject({ roles: ['admin'], asked_at: signedInAt! + 10 * MINUTE });
+      const { secrets } = (await fixture.signIns.of({ session_id, tenant_id: 'acme', user_id: name }))!;
+      const revoked = await fetch(`${fixture.company.issuer}/token/revocation`, {
+        method: 'POST',
+        headers: { authorization: `Basic ${Buffer.from(`${CLIENT_ID}:${CLIENT_SECRET}`).toString('base64')}` },
+        body: new URLSearchParams({ token: secrets.access_token! }),
+      });
+      expect(revoked.status).toBe(200);
+      await later(10 * MINUTE);
+      expect(await sessionOf(browser)).toBeUndefined();
+    } finally {
+      await fixture.stop();
+      fixture = usual;
+    }
   });
 
   it('opens no session by a consent that was under way when it was revoked', async () => {

@@ -55,6 +55,7 @@ export class SignInEndpoint {
 
   @Endpoint(SUBJECTS.sessionLive, { schema: SESSION_LIVE })
   async live({ session_id }: SessionLive): Promise<SessionLiveReply> {
-    return { live: (await this.sessions.byId(session_id, this.clock.now())) !== undefined };
+    const session = await this.sessions.byId(session_id, this.clock.now());
+    return { live: session !== undefined, roles: session?.roles };
   }
 }

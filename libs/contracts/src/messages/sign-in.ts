@@ -47,6 +47,8 @@ export const SESSION_LIVE = record({
 export type SessionLive = Value<typeof SESSION_LIVE>;
 export interface SessionLiveReply {
   live: boolean;
+  /** Of its user today. Absent: it is not valid, or `identity` is of an earlier release. */
+  roles?: string[] | undefined;
 }
 
 /** `identity.sign_out`: ends the session of a browser. */

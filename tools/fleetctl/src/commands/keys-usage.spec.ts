@@ -48,6 +48,26 @@ describe('keys and usage', () => {
     expect((await run(['keys', 'create', 'ci', '--expires', 'soon'])).code).toBe(2);
   });
 
+  it('ends all access of a user and prints what ended', async () => {
+    const client = { id: 'https://agent.example/client.json', name: null };
+    const ended = {
+      sessions: [
+        { id: 's1', client: null },
+        { id: 's2', client },
+      ],
+      keys: [{ id: 'k1', client: 'ci' }],
+    };
+    routes.set('POST /api/v1/users/revoke', () => ({ status: 200, body: ended }));
+    const { out } = await run(['users', 'revoke', 'ann@example.com', '--tenant', 'acme']);
+    expect(seen.at(-1)?.body).toEqual({ user_id: 'ann@example.com', tenant_id: 'acme' });
+    expect(out).toMatch(/sign-in\s+s1\s+browser\nclient\s+s2\s+https:\/\/agent\S+\nkey\s+k1\s+ci/);
+    expect(JSON.parse((await run(['users', 'revoke', 'ann', '--json'])).out)).toEqual(ended);
+    routes.set('POST /api/v1/users/revoke', () => ({ status: 200, body: { sessions: [], keys: [] } }));
+    expect((await run(['users', 'revoke', 'ann'])).out).toContain('ann had no sign-in');
+    for (const words of [['users'], ['users', 'revoke'], ['users', 'remove', 'ann']])
+      expect((await run(words)).code).toBe(2);
+  });
+
   it.each([
     ['POST /api/v1/keys', ['keys', 'create', 'ci'], { id: 'k1', client: 'ci', token: 'tf_dev_token' }, 'k1'],
     ['POST /api/v1/tenants', ['tenants', 'create', 'acme'], { key: { id: 'k1' }, token: 'tf_dev_token' }, 'k1'],

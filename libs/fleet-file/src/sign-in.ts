@@ -23,7 +23,7 @@ export interface SignInSettings {
   session_hours?: number;
   /** How often the provider is asked about each user who is signed in; default 10. */
   check_minutes?: number;
-  /** Keeps the tokens of users at the provider, sealed, for sources with the modes `exchange` and `id_jag`. */
+  /** Sources with the modes `exchange` and `id_jag` get tokens in exchange for those of sign-ins. */
   keep_tokens?: boolean;
   /** OAuth clients that people connect to `/mcp`. */
   clients?: {

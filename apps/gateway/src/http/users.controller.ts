@@ -24,12 +24,15 @@ export class UsersController {
   async revoke(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/users/revoke'>) {
     const { user_id, tenant_id = caller.tenantId } = body;
     requireRight(caller, 'manage_keys', 'Revoking users of another tenant', tenant_id);
-    const { ended } = this.signIn.offer.available
-      ? await this.nats.ask(SUBJECTS.sessionRevoke, { tenant_id, user_id })
-      : { ended: [] };
+    const ending = this.signIn.offer.available
+      ? this.nats.ask(SUBJECTS.sessionRevoke, { tenant_id, user_id })
+      : Promise.resolve({ ended: [] });
+    // While `identity` is unavailable, keys end all the same, and the caller repeats the request.
+    const [sessions] = await Promise.allSettled([ending]);
     const keys = await orUnavailable('The store of keys', this.keys.revokeOf(tenant_id, user_id));
+    if (sessions.status === 'rejected') throw sessions.reason;
     return {
-      sessions: ended.map(({ session_id: id, client }) => ({ id, client: clientBody(client) })),
+      sessions: sessions.value.ended.map(({ session_id: id, client }) => ({ id, client: clientBody(client) })),
       keys: keys.map(({ id, client }) => ({ id, client })),
     };
   }

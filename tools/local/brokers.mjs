@@ -4,17 +4,17 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { brokerPrograms } from './broker-programs.mjs';
 import { freePort, startProcess } from './child-process.mjs';
-
-const LISTENING_WITHIN_MS = 10_000;
+import { untilComplete } from './steps.mjs';
 
 /**
  * Starts the brokers that no variable names. `supervise` starts one and keeps it running; a broker that is started again keeps its
  * port and its data.
  * @param {{root: string, stateDir: string, logDir: string, say: (line: string) => void,
- *   supervise: (options: {name: string, broker: true, logFile: string, spawn: Function}) => import('./supervisor.mjs').Supervised}} options
+ *   supervise: (options: {name: string, broker: true, logFile: string, spawn: Function}) => import('./supervisor.mjs').Supervised,
+ *   onMissing: import('./steps.mjs').OnMissing}} options
  * @returns {Promise<{natsUrl: string, redisUrl: string, brokers: import('./supervisor.mjs').Supervised[]}>}
  */
-export async function startBrokers({ root, stateDir, logDir, say, supervise }) {
+export async function startBrokers({ root, stateDir, logDir, say, supervise, onMissing }) {
   const brokers = [];
   let { NATS_URL: natsUrl, REDIS_URL: redisUrl } = process.env;
   if (natsUrl) say('NATS_URL is set; starting no nats-server');
@@ -27,7 +27,8 @@ export async function startBrokers({ root, stateDir, logDir, say, supervise }) {
     const spawn = (onExit) => startProcess({ name, command: program, args, env: process.env, logFile, onExit });
     const broker = supervise({ name, broker: true, logFile, spawn });
     brokers.push(broker);
-    await listening(name, port, () => broker.failure);
+    await listening(name, port, () => broker.failure, onMissing);
+    broker.hasServed = true;
   };
   if (!natsUrl) {
     const port = await freePort();
@@ -58,19 +59,14 @@ export function redisArgs(port, dataDir) {
 /**
  * Resolves once the port of a broker accepts connections.
  * @param {() => Error | undefined} failure why it never will
+ * @param {import('./steps.mjs').OnMissing} [onMissing]
  */
-export async function listening(name, port, failure) {
-  const endAt = performance.now() + LISTENING_WITHIN_MS;
-  while (performance.now() < endAt) {
-    const error = failure();
-    if (error) throw error;
-    const open = await new Promise((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => resolve(true));
-      socket.once('error', () => resolve(false));
+export async function listening(name, port, failure, onMissing) {
+  const look = () =>
+    new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(undefined));
+      socket.once('error', () => resolve(`does not listen on port ${port}`));
       socket.once('connect', () => socket.destroy());
     });
-    if (open) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`${name} did not listen on port ${port} within ${LISTENING_WITHIN_MS / 1_000} s; see its log`);
+  await untilComplete(name, look, { failure, onMissing, everyMs: 50 });
 }

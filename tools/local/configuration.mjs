@@ -80,15 +80,28 @@ export class FaultPrinter {
     this.#say = say;
   }
 
+  /** Present faults of sources. They come and go with their servers, so they are not printed; `fleetctl sources` shows them. */
+  get ofSources() {
+    return this.#present().filter(isOfSource);
+  }
+
   /** Receives what a service announced last. */
   show(service, faults) {
     if (!Array.isArray(faults)) return;
-    const known = new Set([...this.#byService.values()].flat());
-    // Sources come and go with their servers; `fleetctl sources` shows them.
-    const lasting = faults.filter(({ subject }) => !subject.startsWith('source '));
-    const lines = lasting.map(({ subject, message }) => `${subject}: ${message}`);
-    for (const line of lines) if (!known.has(line)) this.#say(line);
+    const known = this.#lasting();
+    const lines = faults.map(({ subject, message }) => `${subject}: ${message}`);
     this.#byService.set(service, lines);
-    if (known.size > 0 && [...this.#byService.values()].flat().length === 0) this.#say('no fault is left');
+    for (const line of lines) if (!isOfSource(line) && !known.includes(line)) this.#say(line);
+    if (known.length > 0 && this.#lasting().length === 0) this.#say('no fault is left');
+  }
+
+  #present() {
+    return [...this.#byService.values()].flat();
+  }
+
+  #lasting() {
+    return this.#present().filter((line) => !isOfSource(line));
   }
 }
+
+const isOfSource = (line) => line.startsWith('source ');

@@ -16,21 +16,20 @@ import { SERVICES } from '../../apps/standalone/dist/standalone.config.js';
 import { checkConfiguration, configurationFiles, FaultPrinter } from './configuration.mjs';
 import { startBrokers } from './brokers.mjs';
 import { freePort, portIsFree, startProcess } from './child-process.mjs';
+import { untilComplete } from './steps.mjs';
 import { Supervised } from './supervisor.mjs';
 
 /** Services stop within this time, brokers after them: 5 s in all. */
 const SERVICE_GRACE_MS = 3_500;
 const BROKER_GRACE_MS = 1_000;
-const READY_WITHIN_MS = 60_000;
-const TOOLS_WITHIN_MS = 20_000;
 
 /**
- * Starts everything and resolves when each service reports ready. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
+ * Starts everything and resolves when each service reports ready, however long that takes; `step` shows what is missing. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
  * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
  * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
  * process behind.
  * @param {{root: string, stateDir: string, together?: boolean, say: (line: string) => void,
- *   step?: <T>(title: string, work: () => Promise<T>) => Promise<T>,
+ *   step?: typeof import('./steps.mjs').step,
  *   onGivenUp: (error: import('./supervisor.mjs').GivenUpError) => void,
  *   onStop?: (stop: () => Promise<void>) => void}} options
  */
@@ -39,7 +38,7 @@ export async function startFleet({
   stateDir,
   together = false,
   say,
-  step = (_title, work) => work(),
+  step = (_title, work) => work(() => {}),
   onGivenUp,
   onStop,
 }) {
@@ -61,8 +60,8 @@ export async function startFleet({
     if (!(await portIsFree(gatewayPort))) {
       throw new Error(`port ${gatewayPort} is busy; stop what uses it or choose another: GATEWAY_PORT=8081 npm start`);
     }
-    const { natsUrl, redisUrl, brokers } = await step('starting nats-server and redis-server', () =>
-      startBrokers({ root, stateDir, logDir, say, supervise }),
+    const { natsUrl, redisUrl, brokers } = await step('starting nats-server and redis-server', (onMissing) =>
+      startBrokers({ root, stateDir, logDir, say, supervise, onMissing }),
     );
     const samples = await startSamples({ root, logDir, supervise });
     const secrets = localSecrets(join(stateDir, 'secrets.json'));
@@ -104,9 +103,11 @@ export async function startFleet({
         .join(','),
     };
     const names = together ? ['standalone'] : SERVICES;
-    const services = await step(`starting the ${SERVICES.length} services`, () =>
-      Promise.all(names.map((name) => startService({ name, root, logDir, environment, supervise, printer }))),
-    );
+    const failure = () => processes.failure;
+    const services = await step(`starting the ${SERVICES.length} services`, (onMissing) => {
+      const common = { root, logDir, environment, supervise, printer, wait: { failure, onMissing } };
+      return Promise.all(names.map((name) => startService({ name, ...common })));
+    });
     const state = () => ({
       url: `http://127.0.0.1:${gatewayPort}`,
       api_key: apiKey,
@@ -123,8 +124,12 @@ export async function startFleet({
     });
     const fleet = state();
     // Sources announce their tools right after they are ready; the first call a user pastes must find its tool.
-    const tools = ['calculator', 'execute_python', ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : [])];
-    await step('waiting for the first tools', () => toolsListed(fleet, tools, say));
+    const tools = [
+      ...(environment.BUILTIN_TOOLSETS?.includes('compute') === false ? [] : ['calculator']),
+      'execute_python',
+      ...(ownConfig ? ['parcels_getParcel', 'sample_add'] : []),
+    ];
+    await step('listing the first tools', (onMissing) => toolsListed(fleet, tools, printer, { failure, onMissing }));
     const write = () => writePrivate(statePath, state());
     write();
     // A process that was started again has another pid.
@@ -266,7 +271,7 @@ function mapKeys(record, keyOf, valueOf = String) {
 }
 
 /** Starts a service and resolves when it is ready. Started again it keeps its admin port, as its metrics are scraped there. */
-async function startService({ name, root, logDir, environment, supervise, printer }) {
+async function startService({ name, root, logDir, environment, supervise, printer, wait }) {
   const logFile = join(logDir, `${name}.log`);
   writeFileSync(logFile, '');
   let adminPort;
@@ -288,41 +293,37 @@ async function startService({ name, root, logDir, environment, supervise, printe
         onExit,
       }),
   });
-  const endAt = performance.now() + READY_WITHIN_MS;
-  while (performance.now() < endAt) {
-    if (part.failure) throw part.failure;
-    if (adminPort && (await isReady(adminPort))) return { name, part, logFile, adminPort: () => adminPort };
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  const tail = readFileSync(logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
-  throw new Error(
-    `${name} did not become ready within ${READY_WITHIN_MS / 1_000} s. Its last lines (${logFile}):\n${tail}`,
-  );
+  await untilComplete(name, () => (adminPort ? missingParts(adminPort) : 'is loading'), wait);
+  part.hasServed = true;
+  return { name, part, logFile, adminPort: () => adminPort };
 }
 
-async function toolsListed({ url, api_key: key }, wanted, say) {
-  const endAt = performance.now() + TOOLS_WITHIN_MS;
-  let missing = wanted;
-  while (missing.length > 0 && performance.now() < endAt) {
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    try {
-      const answer = await fetch(`${url}/tools/list`, {
-        headers: { authorization: `Bearer ${key}` },
-        signal: AbortSignal.timeout(2_000),
-      });
-      const names = new Set(await answer.json());
-      missing = wanted.filter((name) => !names.has(name));
-    } catch {
-      // The next look tells.
-    }
-  }
-  if (missing.length > 0) say(`not announced yet: ${missing.join(', ')}; see the logs of its service`);
+/**
+ * Resolves once the catalogue has the tools, dangerous and quarantined ones included. One that does not come is shown with the faults of
+ * sources until it does.
+ */
+async function toolsListed({ url, api_key: key }, wanted, printer, wait) {
+  const look = async () => {
+    const catalog = await json(`${url}/api/v1/catalog`, { authorization: `Bearer ${key}` });
+    const missing = wanted.filter((name) => !catalog?.some?.((tool) => tool.name === name));
+    return missing.length > 0 ? [...missing, ...printer.ofSources].join('; ') : undefined;
+  };
+  await untilComplete('tools', look, { ...wait, everyMs: 200 });
 }
 
-async function isReady(port) {
+/** The parts of a service that are not ready; undefined once it is. */
+async function missingParts(adminPort) {
+  const health = await json(`http://127.0.0.1:${adminPort}/health/ready`);
+  if (health?.status === 'ready') return undefined;
+  const missing = Object.entries(health?.parts ?? {}).flatMap(([part, isReady]) => (isReady ? [] : [part]));
+  return missing.join(', ') || 'is starting';
+}
+
+/** The body of a response; undefined when there is none in time, so that the next look asks again. */
+async function json(url, headers = {}) {
   try {
-    return (await fetch(`http://127.0.0.1:${port}/health/ready`, { signal: AbortSignal.timeout(1_000) })).ok;
+    return await (await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })).json();
   } catch {
-    return false;
+    return undefined;
   }
 }

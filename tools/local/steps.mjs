@@ -7,7 +7,7 @@ const LOG_EVERY_MS = 10_000;
 const FRAME_MS = 100;
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/** Steps under way: title and start. */
+/** Steps under way: start and what they wait for, by title. */
 const running = new Map();
 let frame = 0;
 let spinner;
@@ -26,16 +26,17 @@ export function complain(line) {
  * Runs a step. Steps may run side by side.
  * @template T
  * @param {string} title what the step does: "building"
- * @param {() => Promise<T>} work
+ * @param {(onMissing: OnMissing) => Promise<T>} work says with `onMissing` what it waits for, which is shown as long as it lasts
  * @returns {Promise<T>} the result of `work`; its error is thrown on
  */
 export async function step(title, work) {
   const startedAt = performance.now();
-  running.set(title, startedAt);
+  const missing = new Map();
+  running.set(title, { startedAt, missing });
   const stopShowing = process.stdout.isTTY ? spin() : report(title);
   let outcome = 'failed after ';
   try {
-    const result = await work();
+    const result = await work((part, what) => (what ? missing.set(part, what) : missing.delete(part)));
     outcome = '';
     return result;
   } finally {
@@ -45,6 +46,34 @@ export async function step(title, work) {
   }
 }
 
+/**
+ * Repeats `look` until nothing is missing. It ends on a failure and never on a clock: a busy machine is slow, not broken.
+ * @callback OnMissing receives what a part still lacks, or undefined once it lacks nothing
+ * @param {string} part
+ * @param {string} [what]
+ *
+ * @param {string} part shown with what is missing
+ * @param {() => Promise<string | undefined>} look says what is missing
+ * @param {{failure: () => Error | undefined, onMissing?: OnMissing, everyMs?: number}} options `failure`: why it will be missing for good
+ * @throws the failure
+ */
+export async function untilComplete(part, look, { failure, onMissing = () => {}, everyMs = 100 }) {
+  for (;;) {
+    const error = failure();
+    if (error) throw error;
+    const missing = await look();
+    onMissing(part, missing);
+    if (!missing) return;
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
+}
+
+function progress(title) {
+  const { startedAt, missing } = running.get(title);
+  const waits = [...missing].map(([part, what]) => `${part} (${what})`).join(', ');
+  return `${seconds(startedAt)}${waits && `, waiting for ${waits}`}`;
+}
+
 function seconds(since) {
   return `${((performance.now() - since) / 1_000).toFixed(1)} s`;
 }
@@ -52,7 +81,7 @@ function seconds(since) {
 function report(title) {
   let timer = setTimeout(() => {
     say(`${title} …`);
-    timer = setInterval(() => say(`${title} … ${seconds(running.get(title))}`), LOG_EVERY_MS);
+    timer = setInterval(() => say(`${title} … ${progress(title)}`), LOG_EVERY_MS);
   }, SHOWN_AFTER_MS);
   return () => clearInterval(timer);
 }
@@ -69,7 +98,7 @@ function spin() {
 
 function draw() {
   frame = (frame + 1) % FRAMES.length;
-  const steps = [...running].map(([title, startedAt]) => `${title} ${seconds(startedAt)}`).join(', ');
+  const steps = [...running.keys()].map((title) => `${title} ${progress(title)}`).join(', ');
   // One line at most: a line that wraps could not be erased.
   process.stdout.write(`\r\x1b[K${`${FRAMES[frame]} ${steps}`.slice(0, (process.stdout.columns ?? 80) - 1)}`);
 }

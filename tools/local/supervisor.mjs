@@ -45,6 +45,8 @@ export class Supervised {
   child;
   /** Set once the process was given up. */
   failure;
+  /** Set by its starter once it has served. Before that every end counts, however slow the machine is to reach it. */
+  hasServed = false;
 
   start() {
     if (!this.#stopped) this.child = this.#spawn((status) => this.#ended(status));
@@ -64,11 +66,12 @@ export class Supervised {
   #ended(status) {
     if (this.#stopped) return;
     const now = performance.now();
-    this.#deaths = [...this.#deaths.filter((at) => now - at < WITHIN_MS), now];
+    this.#deaths = [...this.#deaths.filter((at) => !this.hasServed || now - at < WITHIN_MS), now];
     const how = typeof status === 'string' ? `was ended by ${status}` : `ended with status ${status}`;
     if (status === EX_CONFIG) return this.#giveUp(`${this.name} refused its configuration`, EX_CONFIG);
     if (this.#deaths.length >= MOST_DEATHS) {
-      return this.#giveUp(`${this.name} ${how}, the ${MOST_DEATHS}th time within a minute`, 1);
+      const period = this.hasServed ? 'within a minute' : 'before it was ready';
+      return this.#giveUp(`${this.name} ${how}, the ${MOST_DEATHS}th time ${period}`, 1);
     }
     const backoffMs = FIRST_BACKOFF_MS * 2 ** (this.#deaths.length - 1);
     this.#say(`${this.name} ${how}; starting it again in ${backoffMs / 1_000} s. Its log ends: ${this.#logEnd(1)}`);

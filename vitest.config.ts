@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { PATIENCE_MS } from './libs/testing/src/patience.js';
 import { LONG_SPECS } from './test/long-specs.js';
 
 const SOURCE = '@toolfleet/source';
@@ -35,7 +36,11 @@ const shared = {
 const systems = { isolate: false, maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };
 
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
-const patient = { expect: { poll: { timeout: 30_000 } } };
+const patient = {
+  expect: { poll: { timeout: PATIENCE_MS } },
+  testTimeout: 2 * PATIENCE_MS,
+  hookTimeout: 2 * PATIENCE_MS,
+};
 
 /** Long specs, then the others in the order of vitest. */
 class LongestFirst extends BaseSequencer {
@@ -66,8 +71,6 @@ export default defineConfig({
             'test/*.spec.ts',
             'test/skew/*.spec.ts',
           ],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
         },
       },
       {
@@ -77,8 +80,6 @@ export default defineConfig({
           name: 'browser',
           include: ['test/browser/**/*.spec.ts'],
           fileParallelism: false,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
         },
       },
       {
@@ -88,8 +89,6 @@ export default defineConfig({
           ...systems,
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
         },
       },
       {
@@ -99,8 +98,6 @@ export default defineConfig({
           ...systems,
           name: 'integration',
           include: ['test/failure/**/*.spec.ts', 'test/abuse/**/*.spec.ts', 'test/observability/**/*.spec.ts'],
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
         },
       },
       {
@@ -109,8 +106,6 @@ export default defineConfig({
           ...patient,
           name: 'corpus',
           include: ['apps/*/spec/**/*.spec.ts', 'libs/*/spec/**/*.spec.ts'],
-          testTimeout: 240_000,
-          hookTimeout: 60_000,
         },
       },
       {
@@ -120,8 +115,6 @@ export default defineConfig({
           name: 'abuse',
           include: ['test/abuse/**/*.spec.ts'],
           fileParallelism: false,
-          testTimeout: 600_000,
-          hookTimeout: 180_000,
         },
       },
       {
@@ -131,8 +124,6 @@ export default defineConfig({
           name: 'cluster',
           include: ['test/cluster/**/*.spec.ts'],
           fileParallelism: false,
-          testTimeout: 240_000,
-          hookTimeout: 240_000,
         },
       },
     ],

@@ -226,7 +226,6 @@ export class AbusedFleet {
       const ended = await Promise.race([process.ended, new Promise((resolve) => setTimeout(resolve, 1, 'runs'))]);
       if (ended !== 'runs') throw new Error(`${name} ended with ${String(ended)}:\n${process.log().slice(-4_000)}`);
       await eventually(`${name} is ready`, async () => (await process.admin('/health/ready')).status === 200, {
-        timeoutMs: 30_000,
         everyMs: 100,
       });
     }
@@ -238,7 +237,7 @@ export class AbusedFleet {
         () => true,
         () => false,
       );
-    await eventually('the victim is served', isServed, { timeoutMs: 60_000, everyMs: 200 });
+    await eventually('the victim is served', isServed, { everyMs: 200 });
   }
 
   /** A raw connection to the fleet's NATS server, for messages that no client library would send. */

@@ -224,7 +224,7 @@ describe('responses that a client does not read', () => {
     const args = { text: 'word '.repeat(200_000), operation: 'case', to: 'upper' };
     const accepted = await abused.attack({ path: execute('text_process'), body: { arguments: args, mode: 'async' } });
     const path = `/api/v1/calls/${accepted.body.call_id}`;
-    await expect.poll(async () => (await abused.attack({ path })).body.status, { timeout: 30_000 }).toBe('succeeded');
+    await expect.poll(async () => (await abused.attack({ path })).body.status).toBe('succeeded');
     return path;
   }
 

@@ -225,7 +225,7 @@ describe('hostile messages on NATS', () => {
         // A request that is answered shows that the gateway has taken what came before.
         if (number % WAVE === 0) await listener.request(SUBJECTS.toolList, {}).catch(() => undefined);
       }
-      await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan(MESSAGES / 20);
+      await expect.poll(() => answers).toBeGreaterThan(MESSAGES / 20);
     });
     expect(largest).toBeLessThan(1024 * 1024);
     raw.close();

@@ -5,6 +5,7 @@
  */
 import * as fc from 'fast-check';
 import { HEADERS, SUBJECTS, tenantSubject } from '@toolfleet/contracts/subjects';
+import { PATIENCE_MS } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AbusedFleet, FULL_LENGTH, memoryMb } from './abused-fleet.js';
@@ -185,7 +186,7 @@ async function sendHttp({ method, path, headers, body }: Request): Promise<strin
     headers: { authorization, 'content-type': 'application/json', ...headers },
     ...(method === 'GET' || method === 'HEAD' ? {} : { body: new Uint8Array(body) }),
     redirect: 'manual',
-    signal: AbortSignal.timeout(60_000),
+    signal: AbortSignal.timeout(PATIENCE_MS),
   }).catch((error: Error) => error);
   const shown = `${method} ${path.slice(0, 200)} ${json(headers)} ${body.toString().slice(0, 500)}`;
   if (response instanceof Error) return `${shown}: ${response.message}: ${String(response.cause)}`;
@@ -341,6 +342,8 @@ for line in ${json(lines)}:
 os.read(fd, 1 << 16)`;
       const { status, text: shown } = await abused.attack({
         path: '/api/v1/tools/run_program/execute',
+        // A kept connection, idle since the last test, may be one that the gateway is just closing: the rest of a large body then gets EPIPE.
+        headers: { connection: 'close' },
         body: { arguments: { code, max_calls: 50 }, timeout_ms: 5_000 },
       });
       return status === 500 || shown.includes('"INTERNAL"') ? `${json(lines)}: ${shown.slice(0, 500)}` : undefined;

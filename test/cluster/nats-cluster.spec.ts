@@ -42,7 +42,7 @@ beforeAll(async () => {
     brokers: { nats: cluster },
   });
   agent = await NatsClient.connect({ url: cluster.url, name: 'agent', user: 'acme', password: passwordFor('acme') });
-}, 240_000);
+});
 afterAll(async () => {
   await agent?.close();
   await fleet?.stop();

@@ -69,7 +69,6 @@ describe('a primary killed under load', () => {
     await redis.nodes[holder]!.replicated();
     await redis.nodes[holder]!.kill();
     await eventually('its replica is the primary', async () => (await redis.findPrimary(key)) !== holder, {
-      timeoutMs: 60_000,
       everyMs: 100,
     });
     await redis.untilServed();

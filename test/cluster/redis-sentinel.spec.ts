@@ -113,7 +113,7 @@ describe('the primary', () => {
       Promise.all(ids.map(async (id) => String((await fleet.ask({ path: `/api/v1/calls/${id}` })).body?.status)));
     const ended = async () => (await states()).every((state) => ['succeeded', 'outcome_unknown'].includes(state));
     // The first ones hold their slots until their deadline: their records are claimed, and nothing says how they ended.
-    await eventually('every call has ended', ended, { timeoutMs: 90_000, everyMs: 500 });
+    await eventually('every call has ended', ended, { everyMs: 500 });
     for (const note of [...first, ...victims]) expect(loaded.effects(note), note).toBe(1);
     // Those of the gateway that died with the primary; the other gateway still knows its own.
     expect(await states()).toContain('outcome_unknown');

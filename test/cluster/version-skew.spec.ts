@@ -53,15 +53,13 @@ beforeAll(async () => {
   for (const name of SERVICE_NAMES) if (name !== 'budget') await fleet.launch(name);
   await fleet.untilListed(TOOLS_OF_EVERY_KIND);
   for (const [, run] of EVERY_KIND) await run({ fleet, nats, samples, door: (verb) => `tool.${verb}` });
-  await eventually('a shared lease has admitted calls, and has ended', () => leaseCalls(recorder), {
-    timeoutMs: 60_000,
-  });
+  await eventually('a shared lease has admitted calls, and has ended', () => leaseCalls(recorder));
   await recorder.readQueues(fleet.redis.client() as Redis);
   today = recorder.stop(samples);
   const release = process.env['RECORD_MESSAGES'];
   if (release) await writeMessages(release, messagesOf(today));
   previous = await readMessages(PREVIOUS);
-}, 240_000);
+});
 afterAll(async () => {
   await nats?.close();
   await fleet?.stop();
@@ -208,7 +206,7 @@ describe('a fleet of two releases', () => {
         await queue.vouch([`skew-${index}-1`]);
         return ['completed', 'failed'].includes((await queue.record(`skew-${index}-1`)).state);
       };
-      await eventually('the job has ended', ended, { timeoutMs: 30_000, everyMs: 100 });
+      await eventually('the job has ended', ended, { everyMs: 100 });
       expect(await queue.record(`skew-${index}-1`), JSON.stringify(sample)).toMatchObject({ state: 'completed' });
     }
     await queue.close();

@@ -36,7 +36,7 @@ describe.skipIf(!possible)('a machine without brokers', () => {
     const run = spawnSync(SCRIPT, ['--here', '--strict', ...command], { cwd: clone, encoding: 'utf8' });
     expect(run.status, `the status of the command; ${run.stderr}`).toBe(7);
     outcomes = JSON.parse(run.stdout.trim().split('\n').at(-1)!) as Record<string, Outcome>;
-  }, 180_000);
+  });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   const runs = [expect.stringMatching(/^nats-server: v/), expect.stringMatching(/^(Redis|Valkey) server v=/)];

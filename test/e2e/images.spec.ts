@@ -131,7 +131,6 @@ describe('bundles as images run them', () => {
         entry: join(folder, 'main.js'),
         cwd: folder,
         ...(isRoot ? { uid: UID } : {}),
-        readyTimeoutMs: 90_000,
         env: {
           ...imageEnvironment(app, folder),
           NATS_URL: nats.url,

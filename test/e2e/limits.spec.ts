@@ -295,7 +295,7 @@ describe('3,000 calls at once over two gateways', () => {
       const { answers, admitted, refilled, decidedLocally: local } = await floodBucket(`exact-${round}`, { size });
       if (local && round < 10) {
         expect(admitted).toBeLessThanOrEqual(2 * (RATE + refilled));
-        await expect.poll(decidedLocally, { timeout: 30_000, interval: 500 }).toBe(false);
+        await expect.poll(decidedLocally, { interval: 500 }).toBe(false);
         continue;
       }
       expect(local, 'Redis was too slow for a gateway in every flood').toBe(false);
@@ -306,7 +306,7 @@ describe('3,000 calls at once over two gateways', () => {
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
       return;
     }
-  }, 480_000);
+  });
 
   it('are limited to the share of each gateway while Redis does not answer, which a metric shows', async () => {
     const redis = fleet.redis.client();
@@ -339,7 +339,7 @@ describe('3,000 calls at once over two gateways', () => {
     } finally {
       await redis.quit();
     }
-  }, 480_000);
+  });
 });
 
 it('the audit log of a gateway is one chain, from its start to its end, with every call of the floods', async () => {

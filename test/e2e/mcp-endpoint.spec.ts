@@ -2,7 +2,7 @@
  * The whole fleet as `npm start` runs it, seen by real MCP clients of both protocol revisions: every kind of tool is listed and called,
  * refusals are results, and a slow tool becomes a task that survives as a call. The same in a toolset.
  */
-import { fork, spawn, type ChildProcess } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,10 +12,11 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { Client as ClientOfSdk1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportOfSdk1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { eventually, freePort } from '@toolfleet/testing';
+import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { startEverythingServer, type EverythingServer } from '../fleet/everything-server.js';
+import { NpmStart } from '../fleet/npm-start.js';
 import { modernRequest } from '../fleet/mcp-tasks.js';
 import { startTaskMcpServer, type TaskMcpServer } from '../fleet/task-mcp-server.js';
 
@@ -23,9 +24,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const KEY = 'e2e-developer-key-0123456789';
 const WANTED = ['calculator', 'echo_function', 'execute_python', 'parcels_getParcel', 'sample_add'];
 
-let runner: ChildProcess;
+let runner: NpmStart;
 let stateDir: string;
-let output = '';
 let url: string;
 /** Origin of the sample MCP server. */
 let samples: string;
@@ -71,20 +71,7 @@ beforeAll(async () => {
   const policyDir = join(stateDir, 'policies');
   cpSync(join(ROOT, 'deploy/policies'), policyDir, { recursive: true });
   writeFileSync(join(policyDir, 'asking.rego'), ASKING_RULE);
-  const env = {
-    ...process.env,
-    POLICY_DIR: policyDir,
-    GATEWAY_PORT: String(await freePort()),
-    TOOLFLEET_STATE_DIR: stateDir,
-    TOOLFLEET_DEV_API_KEY: KEY,
-  };
-  runner = spawn('npm', ['start', '--silent'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-  runner.stdout?.on('data', (data: Buffer) => (output += data.toString()));
-  runner.stderr?.on('data', (data: Buffer) => (output += data.toString()));
-  await eventually('ready', () => output.includes('toolfleet is ready') || runner.exitCode !== null, {
-    timeoutMs: 180_000,
-  });
-  if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
+  runner = await NpmStart.start({ POLICY_DIR: policyDir, TOOLFLEET_STATE_DIR: stateDir, TOOLFLEET_DEV_API_KEY: KEY });
   const fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as {
     url: string;
     samples: { SAMPLE_MCP_URL: string };
@@ -96,18 +83,14 @@ beforeAll(async () => {
     const names = new Set((await client.listTools(undefined, { cacheMode: 'refresh' })).tools.map(({ name }) => name));
     return WANTED.every((name) => names.has(name));
   };
-  await eventually(`${WANTED.join(', ')} are listed`, listed, { timeoutMs: 60_000, everyMs: 500 });
-}, 260_000);
+  await eventually(`${WANTED.join(', ')} are listed`, listed, { everyMs: 500 });
+});
 
 afterAll(async () => {
   for (const client of clients) await client.close();
-  if (runner?.pid && runner.exitCode === null) {
-    const ended = new Promise((resolve) => runner.once('exit', resolve));
-    process.kill(-runner.pid, 'SIGTERM');
-    await ended;
-  }
+  await runner?.stop();
   if (stateDir) rmSync(stateDir, { recursive: true, force: true });
-}, 60_000);
+});
 
 describe.each(['auto', 'legacy'] as const)('an MCP client (%s)', (mode) => {
   let client: Client;

@@ -3,15 +3,16 @@
  * all services and samples. Calls every kind
  * of tool over HTTP and NATS, gives bad input, stops the fleet, and looks for processes left behind.
  */
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseEnv, promisify } from 'node:util';
-import { eventually, freePort } from '@toolfleet/testing';
+import { eventually, PATIENCE_MS } from '@toolfleet/testing';
 import { connect, headers, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { NpmStart } from '../fleet/npm-start.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const KEY = 'e2e-developer-key-0123456789';
@@ -44,8 +45,7 @@ budget: { tenants: { local: { max_tokens_per_day: 1000000 } } }
 `;
 
 let stateDir: string;
-let runner: ChildProcess;
-let output = '';
+let runner: NpmStart;
 let fleet: LocalFleet;
 let nats: NatsConnection;
 
@@ -58,18 +58,7 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
-async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  withinMs: number,
-  everyMs = 100,
-): Promise<void> {
-  const endAt = performance.now() + withinMs;
-  while (!(await holds())) {
-    if (performance.now() > endAt) throw new Error(`${what} did not happen; the runner said:\n${output}`);
-    await new Promise((resolve) => setTimeout(resolve, everyMs));
-  }
-}
+const until: NpmStart['until'] = (...condition) => runner.until(...condition);
 
 interface Answer {
   status: number;
@@ -85,7 +74,7 @@ async function http(method: string, path: string, body?: unknown, key: string | 
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    signal: AbortSignal.timeout(60_000),
+    signal: AbortSignal.timeout(PATIENCE_MS),
   });
   const text = await response.text();
   return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) };
@@ -98,50 +87,33 @@ beforeAll(async () => {
   writeFileSync(join(stateDir, 'fleet.yaml'), USER_FILE, { mode: 0o600 });
   const sourced = join(stateDir, 'env');
   writeFileSync(sourced, shellFile(sourced, GONE), { mode: 0o600 });
-  runner = spawn('sh', ['-c', '. "$0"; exec npm start --silent', sourced], {
-    cwd: ROOT,
-    env: {
-      ...process.env,
-      GATEWAY_PORT: String(await freePort()),
-      TOOLFLEET_STATE_DIR: stateDir,
-      TOOLFLEET_DEV_API_KEY: KEY,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  });
-  runner.stdout?.on('data', (data: Buffer) => (output += data.toString()));
-  runner.stderr?.on('data', (data: Buffer) => (output += data.toString()));
-  await until('the fleet is ready', () => output.includes('toolfleet is ready') || runner.exitCode !== null, 150_000);
-  if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
+  const env = { TOOLFLEET_STATE_DIR: stateDir, TOOLFLEET_DEV_API_KEY: KEY };
+  runner = await NpmStart.start(env, ['sh', '-c', '. "$0"; exec npm start --silent', sourced]);
   fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
   nats = await connect({ servers: fleet.nats_url });
   // Sources announce their tools after they are ready.
   const wanted = ['calculator', 'execute_python', 'parcels_getParcel', 'sample_add', 'echo_function'];
-  await until(
-    `${wanted.join(', ')} are listed`,
-    async () => {
-      const names = new Set(((await http('GET', '/api/v1/tools')).body as { name: string }[]).map((tool) => tool.name));
-      return wanted.every((name) => names.has(name));
-    },
-    30_000,
-  );
-}, 240_000);
+  await until(`${wanted.join(', ')} are listed`, async () => {
+    const names = new Set(((await http('GET', '/api/v1/tools')).body as { name: string }[]).map((tool) => tool.name));
+    return wanted.every((name) => names.has(name));
+  });
+});
 
 afterAll(async () => {
   await nats?.close();
-  if (runner?.pid && runner.exitCode === null) process.kill(-runner.pid, 'SIGKILL');
+  await runner?.stop();
   if (stateDir) rmSync(stateDir, { recursive: true, force: true });
 });
 
 describe('npm start', () => {
   it('prints one screen with the key and a line for each kind of tool', () => {
     for (const part of [KEY, fleet.url, '/metrics', 'fleet.yaml']) {
-      expect(output).toContain(part);
+      expect(runner.output).toContain(part);
     }
   });
 
   it('prints commands that work as printed', async () => {
-    const commands = output.split('\n').filter((line) => /^ {2}(\. |tool )/.test(line));
+    const commands = runner.output.split('\n').filter((line) => /^ {2}(\. |tool )/.test(line));
     const { stdout } = await promisify(execFile)('sh', ['-c', commands.join('\n')]);
     const answers = stdout.trim().split('\n');
     expect(answers.map((answer) => JSON.parse(answer).text)).toEqual([
@@ -179,7 +151,7 @@ describe('npm start', () => {
     });
     expect(stdout).toContain('toolfleet already runs here');
     expect(stdout.slice(stdout.indexOf('Console'))).toBe(
-      output.slice(output.indexOf('Console'), output.indexOf('URL-OR-FILE --allow\n') + 20),
+      runner.output.slice(runner.output.indexOf('Console'), runner.output.indexOf('URL-OR-FILE --allow\n') + 20),
     );
   });
 
@@ -334,7 +306,7 @@ describe('npm start', () => {
     const id = accepted.body.call_id as string;
     const events = await fetch(`${fleet.url}/api/v1/calls/${id}/events`, {
       headers: { authorization: `Bearer ${KEY}` },
-      signal: AbortSignal.timeout(30_000),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
     const text = await events.text();
     expect([...text.matchAll(/^event: (\w+)$/gm)].map((match) => match[1])).toEqual(['accepted', 'started', 'done']);
@@ -349,14 +321,14 @@ describe('npm start', () => {
       http('POST', '/api/v1/tools/execute_python/execute', { arguments: { code }, mode: 'async' });
     const running = (await begin('while True: pass')).body.call_id as string;
     const getState = async (id: string) => (await http('GET', `/api/v1/calls/${id}`)).body.status as string;
-    await until('it runs', async () => (await getState(running)) === 'claimed', 30_000);
+    await until('it runs', async () => (await getState(running)) === 'claimed');
     // A busy machine may need more than the two seconds the answer waits for the end.
     const cancelled = await http('DELETE', `/api/v1/calls/${running}`);
     expect([
       { status: 200, body: { call_id: running, status: 'cancelled' } },
       { status: 202, body: { call_id: running, status: 'claimed' } },
     ]).toContainEqual({ status: cancelled.status, body: cancelled.body });
-    await until('it is cancelled', async () => (await getState(running)) === 'cancelled', 30_000);
+    await until('it is cancelled', async () => (await getState(running)) === 'cancelled');
     // The usage of the run is charged, and the answer shows it.
     expect((await http('GET', `/api/v1/calls/${running}`)).body.result).toMatchObject({
       metadata: { code: 'CANCELLED', attempts: 1 },
@@ -364,7 +336,7 @@ describe('npm start', () => {
     });
     expect((await http('DELETE', `/api/v1/calls/${running}`)).body.status).toBe('cancelled');
     const ended = (await begin('1')).body.call_id as string;
-    await until('it has ended', async () => (await getState(ended)) === 'succeeded', 30_000);
+    await until('it has ended', async () => (await getState(ended)) === 'succeeded');
     expect((await http('DELETE', `/api/v1/calls/${ended}`)).body.status).toBe('succeeded');
     // A dry run is answered at once: there is nothing to wait for.
     expect(
@@ -404,14 +376,10 @@ describe('npm start', () => {
     );
     for (const { body: kept } of accepted) {
       let ended: Answer['body'];
-      await until(
-        'the call ends',
-        async () => {
-          ended = (await http('GET', `/api/v1/calls/${kept.call_id}`)).body;
-          return !['accepted', 'claimed'].includes(ended.status);
-        },
-        120_000,
-      );
+      await until('the call ends', async () => {
+        ended = (await http('GET', `/api/v1/calls/${kept.call_id}`)).body;
+        return !['accepted', 'claimed'].includes(ended.status);
+      });
       expect(ended).toMatchObject({ status: 'succeeded' });
     }
     // A journalled call can be looked up although it was not asynchronous.
@@ -422,16 +390,12 @@ describe('npm start', () => {
   });
 
   it('accounts for calls', async () => {
-    await until(
-      'usage is in the ledger',
-      async () => {
-        const { body } = await http('GET', '/api/v1/usage');
-        return body.rows.some(
-          (row: { tool_name: string; calls: number }) => row.tool_name === 'parcels_getParcel' && row.calls > 0,
-        );
-      },
-      30_000,
-    );
+    await until('usage is in the ledger', async () => {
+      const { body } = await http('GET', '/api/v1/usage');
+      return body.rows.some(
+        (row: { tool_name: string; calls: number }) => row.tool_name === 'parcels_getParcel' && row.calls > 0,
+      );
+    });
   });
 
   it('makes a key that works, is limited to its tools, and can be revoked', async () => {
@@ -454,7 +418,7 @@ describe('npm start', () => {
     const own = await http('GET', '/api/v1/keys', undefined, key);
     expect([own.status, own.body.map(({ id }: { id: string }) => id)]).toEqual([200, [made.body.id]]);
     expect((await http('DELETE', `/api/v1/keys/${made.body.id}`)).status).toBe(204);
-    await until('the key is revoked', async () => (await as('calculator', { expression: '1' })).status === 401, 30_000);
+    await until('the key is revoked', async () => (await as('calculator', { expression: '1' })).status === 401);
   });
 
   it('serves health and metrics of every service', async () => {
@@ -485,7 +449,7 @@ describe('npm start', () => {
   it('leaves the configuration file to the user, follows its changes, and prints its faults', async () => {
     const file = join(stateDir, 'fleet.yaml');
     expect(readFileSync(file, 'utf8')).toBe(USER_FILE);
-    expect(output).toContain('ignoring an entry: mcp_tools.broken.url must be an http or https URL');
+    expect(runner.output).toContain('ignoring an entry: mcp_tools.broken.url must be an http or https URL');
     const limit = async () =>
       ((await http('GET', '/api/v1/budgets')).body.budgets[1] as { limit_tokens: number }).limit_tokens;
     expect(await limit()).toBe(1_000_000);
@@ -500,22 +464,21 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
     );
     const listed = async (query = '') =>
       ((await http('GET', `/api/v1/tools${query}`)).body as { name: string }[]).map(({ name }) => name);
-    await until('the new source is listed', async () => (await listed()).includes('mine'), 60_000);
-    await until('the new limit applies', async () => (await limit()) === 2_000_000, 60_000);
+    await until('the new source is listed', async () => (await listed()).includes('mine'));
+    await until('the new limit applies', async () => (await limit()) === 2_000_000);
     await until(
       'the new toolset is there',
       async () => (await http('GET', '/api/v1/tools?toolset=own')).status === 200,
-      60_000,
     );
     expect(await listed('?toolset=own')).toEqual(['mine']);
-    await until('the restart is asked for', () => output.includes('rate_limits changed; restart the gateway'), 60_000);
+    await until('the restart is asked for', () => runner.output.includes('rate_limits changed; restart the gateway'));
     writeFileSync(file, 'openapi_toolz: {}');
-    await until('the mistake is printed', () => output.includes('did you mean openapi_tools?'), 60_000);
+    await until('the mistake is printed', () => runner.output.includes('did you mean openapi_tools?'));
     expect(await listed()).toContain('mine');
     writeFileSync(file, USER_FILE);
-    await until('the source is refused again', async () => output.split('mcp_tools.broken.url').length > 2, 60_000);
+    await until('the source is refused again', async () => runner.output.split('mcp_tools.broken.url').length > 2);
     writeFileSync(file, '{}');
-    await until('the source is gone', async () => !(await listed()).includes('mine'), 60_000);
+    await until('the source is gone', async () => !(await listed()).includes('mine'));
     expect(await listed()).toContain('sample_add');
   });
 
@@ -569,28 +532,24 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
 
       const acceptedBefore = accepted.length;
       process.kill(before, 'SIGKILL');
-      await until(`${name} is started again`, () => pidOf(name) !== before && isAlive(pidOf(name)), 30_000);
-      expect(output).toContain(`${name} was ended by SIGKILL; starting it again`);
+      await until(`${name} is started again`, () => pidOf(name) !== before && isAlive(pidOf(name)));
+      expect(runner.output).toContain(`${name} was ended by SIGKILL; starting it again`);
       await Promise.all(
-        kinds.map((kind) => until(`${kind()[0]} answers after the end of ${name}`, () => succeeds(kind), 60_000, 500)),
+        kinds.map((kind) => until(`${kind()[0]} answers after the end of ${name}`, () => succeeds(kind), 500)),
       );
-      await until(`calls are accepted after the end of ${name}`, () => accepted.length > acceptedBefore, 30_000);
+      await until(`calls are accepted after the end of ${name}`, () => accepted.length > acceptedBefore);
     }
     stopped = true;
 
     await Promise.all(load);
     const open = new Set(accepted);
-    await until(
-      'every accepted call has ended',
-      async () => {
-        for (const id of open) {
-          const { status, body } = await http('GET', `/api/v1/calls/${id}`);
-          if (status === 200 && !['accepted', 'claimed'].includes(body.status as string)) open.delete(id);
-        }
-        return open.size === 0;
-      },
-      60_000,
-    );
+    await until('every accepted call has ended', async () => {
+      for (const id of open) {
+        const { status, body } = await http('GET', `/api/v1/calls/${id}`);
+        if (status === 200 && !['accepted', 'claimed'].includes(body.status as string)) open.delete(id);
+      }
+      return open.size === 0;
+    });
     expect(accepted.length).toBeGreaterThan(names.length);
     fleet = local();
     for (const { admin_url: admin } of fleet.services) expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
@@ -600,8 +559,8 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
     await nats.close();
     const pids = [...fleet.services.map((service) => service.pid), ...Object.values(fleet.broker_pids)];
     expect(pids.every(isAlive)).toBe(true);
-    process.kill(runner.pid!, 'SIGTERM');
-    await until('the runner ends', () => runner.exitCode !== null || runner.signalCode !== null, 30_000);
-    await until('every process is gone', () => !pids.some(isAlive), 60_000);
+    process.kill(runner.child.pid!, 'SIGTERM');
+    await until('the runner ends', () => runner.hasEnded);
+    await until('every process is gone', () => !pids.some(isAlive));
   });
 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
 import { compileSchema, explainErrors } from '@toolfleet/schema';
-import { eventually } from '@toolfleet/testing';
+import { eventually, PATIENCE_MS } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NatsClient } from '@toolfleet/transport';
 import { WebhookReceiver } from '../../apps/records/spec/webhook-receiver.js';
@@ -349,7 +349,7 @@ describe('finished calls', () => {
     });
     const response = await fetch(`${fleet.url(1)}/api/v1/calls/events`, {
       headers: { authorization: `Bearer ${made.body.token}` },
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();

@@ -436,7 +436,7 @@ describe('an asynchronous program whose gateway is killed', () => {
       return ['accepted', 'claimed'].includes(call.body.status) ? undefined : call.body;
     };
     let call: Awaited<ReturnType<typeof ended>>;
-    await eventually('the call has ended', async () => (call = await ended()) !== undefined, { timeoutMs: 40_000 });
+    await eventually('the call has ended', async () => (call = await ended()) !== undefined);
     expect(call).toMatchObject({ status: 'succeeded', result: { output: { value: 'done' } } });
     expect([0, 1, 2, 3].map((i) => server.notes.get(`moved-${i}`))).toEqual([1, 1, 1, 1]);
   });

@@ -37,14 +37,14 @@ async function record(release: string): Promise<void> {
     await launchAll(fleet);
     await fleet.untilListed(TOOLS_OF_DATA);
     const left = await leaveData(host, 'kept');
-    await eventually('the ledger has the call', () => ledgerCalls(fleet).has(left.noteId), { timeoutMs: 30_000 });
+    await eventually('the ledger has the call', () => ledgerCalls(fleet).has(left.noteId));
     await fleet.terminate('budget');
     await fleet.launch('budget', { BUDGET_UPKEEP_MS: '60000' });
     // The first round writes what is there; usage after it waits for a minute.
     const { body, text } = await fleet.call('calculator', { expression: '20+0.25' }, { key: left.key });
     expect(body, text).toMatchObject({ success: true });
     const redis = fleet.redis.client();
-    await eventually('its usage waits', async () => (await redis.xlen('{b:acme}:outbox')) > 0, { timeoutMs: 30_000 });
+    await eventually('its usage waits', async () => (await redis.xlen('{b:acme}:outbox')) > 0);
     for (const name of SERVICE_NAMES) if (fleet.running.get(name)?.length) await fleet.kill(name);
     await recorded.writeRecording(
       release,
@@ -82,7 +82,7 @@ describe.each<[string, (data: recorded.RecordedData) => recorded.RecordedData]>(
         const calls = ledgerCalls(fleet);
         return [...rows, data.unwrittenId, data.left.queuedId].filter((id) => !calls.has(id));
       };
-      await eventually('every call is in the ledger', () => lost().length === 0, { timeoutMs: 30_000 });
+      await eventually('every call is in the ledger', () => lost().length === 0);
     } finally {
       await stopOnData(host);
     }

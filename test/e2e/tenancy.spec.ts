@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { ToolfleetClient } from '@toolfleet/client';
 import { ToolfleetNatsClient } from '@toolfleet/client/nats';
 import { ROUTES } from '@toolfleet/contracts/resources';
-import { eventually } from '@toolfleet/testing';
+import { eventually, PATIENCE_MS } from '@toolfleet/testing';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { connect, headers as natsHeaders, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -543,7 +543,7 @@ describe('a revoked key', () => {
     const mine = { key: String(made.body.token), fields: { mode: 'async' } };
     const running = await fleet.call('private_count_slowly', { steps: 1_200 }, mine);
     const headers = { authorization: `Bearer ${String(made.body.token)}` };
-    const signal = AbortSignal.timeout(30_000);
+    const signal = AbortSignal.timeout(PATIENCE_MS);
     const streams = await Promise.all([
       fetch(`${fleet.url()}/api/v1/calls/${running.body.call_id}/events`, { headers, signal }),
       fetch(`${fleet.url()}/api/v1/calls/events`, { headers, signal }),
@@ -1091,7 +1091,7 @@ describe('toolsets of the same name of two tenants', () => {
       names((await inToolset('tools/list', {}, key, `/mcp/t/${toolset}`)).body.result.tools);
     const stream = await fetch(`${fleet.url()}/mcp/t/helpdesk`, {
       method: 'POST',
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(PATIENCE_MS),
       headers: {
         authorization: `Bearer ${key}`,
         'content-type': 'application/json',

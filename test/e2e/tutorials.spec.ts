@@ -2,13 +2,13 @@
  * The tutorials as a new user takes them: one fleet of `npm start`, one shell in a folder like a clone, all pages in their order. What a page
  * shows is what the commands print.
  */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { eventually, freePort } from '@toolfleet/testing';
+import { freePort } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { NpmStart } from '../fleet/npm-start.js';
 import { runPage, Shell } from '../tutorials/run-page.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -16,10 +16,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SHOP_PORT = '4010';
 
 let folder: string;
-let runner: ChildProcess;
+let runner: NpmStart;
 let shell: Shell;
 let shopPort: string;
-let output = '';
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'toolfleet-tutorials-'));
@@ -27,37 +26,16 @@ beforeAll(async () => {
   mkdirSync(join(folder, 'deploy'));
   cpSync(join(ROOT, 'deploy/policies'), join(folder, 'deploy/policies'), { recursive: true });
   shopPort = String(await freePort());
-  runner = spawn('npm', ['start', '--silent'], {
-    cwd: ROOT,
-    env: {
-      ...process.env,
-      GATEWAY_PORT: String(await freePort()),
-      TOOLFLEET_STATE_DIR: join(folder, '.toolfleet'),
-      POLICY_DIR: join(folder, 'deploy/policies'),
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
+  runner = await NpmStart.start({
+    TOOLFLEET_STATE_DIR: join(folder, '.toolfleet'),
+    POLICY_DIR: join(folder, 'deploy/policies'),
   });
-  for (const stream of [runner.stdout!, runner.stderr!])
-    stream.on('data', (data: Buffer) => (output += data.toString()));
-  await eventually(
-    'the fleet is ready',
-    () => {
-      if (runner.exitCode !== null) throw new Error(`npm start ended:\n${output}`);
-      return output.includes('toolfleet is ready');
-    },
-    { timeoutMs: 180_000 },
-  );
   shell = new Shell(folder, { PORT: shopPort });
 });
 
 afterAll(async () => {
   shell?.stop();
-  if (runner?.pid && runner.exitCode === null) {
-    const ended = new Promise((resolve) => runner.once('exit', resolve));
-    process.kill(-runner.pid, 'SIGTERM');
-    await ended;
-  }
+  await runner?.stop();
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 

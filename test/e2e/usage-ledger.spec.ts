@@ -83,7 +83,7 @@ function readRows(callId: string): Row[] {
   }
 }
 async function rowOf(callId: string): Promise<Row> {
-  await eventually(`call ${callId} is in the ledger`, async () => readRows(callId).length === 1, { timeoutMs: 20_000 });
+  await eventually(`call ${callId} is in the ledger`, async () => readRows(callId).length === 1);
   return readRows(callId)[0]!;
 }
 /** Rows are written in order, so a later row proves that an earlier call has none. */

@@ -144,7 +144,7 @@ describe.concurrent('killed at every moment of a call that its claim enters', ()
 
     const journal = new RedisJournal(server.client(), new SystemClock());
     const ended = async (): Promise<boolean> => (await journal.read(id))?.state === state;
-    await eventually(`the call is ${state}`, ended, { timeoutMs: 30_000, everyMs: 100 });
+    await eventually(`the call is ${state}`, ended, { everyMs: 100 });
     if (moment.startsWith('executor')) {
       await executor.gone;
       await Peer.start('executor', env);

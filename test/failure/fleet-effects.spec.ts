@@ -162,7 +162,7 @@ describe('a gateway killed while it waits for calls with effects', () => {
         for (const answer of told) expect([undefined, 'CALL_IN_PROGRESS']).toContain(codeOf(answer));
         return told.every(({ status }) => status === 200);
       },
-      { timeoutMs: 60_000, everyMs: 500 },
+      { everyMs: 500 },
     );
     for (const { note } of pairs) expect(server.notes.get(note)).toBe(1);
   });
@@ -180,7 +180,6 @@ describe('a gateway killed while it waits for calls with effects', () => {
       );
     const final = new Set(['succeeded', 'failed', 'expired', 'outcome_unknown']);
     await eventually('every accepted call has ended', async () => (await states()).every((state) => final.has(state)), {
-      timeoutMs: 40_000,
       everyMs: 500,
     });
     for (const [index, state] of (await states()).entries()) {
@@ -227,7 +226,6 @@ describe('Redis that comes back without its last second', () => {
     const states = async (): Promise<string[]> =>
       Promise.all(ids.map(async (id) => (await fleet.ask({ path: `/api/v1/calls/${id}` })).body.status as string));
     await eventually('every call has ended', async () => (await states()).every((state) => !OPEN.has(state)), {
-      timeoutMs: 90_000,
       everyMs: 300,
     });
     for (const note of [...first, ...victims]) expect(server.notes.get(note), note).toBe(1);

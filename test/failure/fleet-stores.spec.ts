@@ -128,7 +128,7 @@ describe('Redis', () => {
         );
         return calls.every(({ body }) => ['succeeded', 'failed'].includes(body?.status));
       },
-      { timeoutMs: 40_000, everyMs: 300 },
+      { everyMs: 300 },
     );
     for (const [index, { body: call }] of accepted.entries()) {
       const { body } = await fleet.ask({ path: `/api/v1/calls/${String(call.call_id)}` });

@@ -148,7 +148,7 @@ it('another executor follows the task of a server when the one that followed it 
     await fleet.kill('mcp-executor', 0);
     task().polls = task().polled + 3;
     const state = () => ask('tasks/get', { taskId });
-    await eventually('it has ended', async () => (await state()).status !== 'working', { timeoutMs: 60_000 });
+    await eventually('it has ended', async () => (await state()).status !== 'working');
     return state();
   };
   // An executor that has just started on a busy machine may refuse what waited for it.
@@ -164,9 +164,7 @@ it('no user gets a question, a result or an answer of another user', async () =>
   const done = () => Object.values(findings.done).reduce((sum, count) => sum + count, 0);
   for (let kill = 1; kill <= ASKED.kills; kill += 1) {
     const share = (ASKED.users * kill) / (ASKED.kills + 1);
-    await eventually('users have their results', () => done() + findings.failed.length >= share, {
-      timeoutMs: 240_000,
-    });
+    await eventually('users have their results', () => done() + findings.failed.length >= share);
     await fleet.kill('gateway', kill % 2);
     await fleet.launch('gateway');
   }

@@ -61,7 +61,7 @@ async function startService(): Promise<ChildProcess> {
   services.push(service);
   let log = '';
   for (const stream of [service.stdout, service.stderr]) stream?.on('data', (chunk) => (log += chunk));
-  await eventually('the sandbox serves', () => log.includes('"message":"started"'), { timeoutMs: 90_000 }).catch(() => {
+  await eventually('the sandbox serves', () => log.includes('"message":"started"')).catch(() => {
     throw new Error(`the sandbox did not start:\n${log}`);
   });
   return service;
@@ -117,7 +117,7 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
   it('survive kill -9 of one of two workers', async () => {
     const [victim] = await Promise.all([startService(), startService()]);
     const { ended, all } = submitAll();
-    await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });
+    await eventually('some have ended', () => ended.length > 20);
     victim!.kill('SIGKILL');
     await all;
     expectEachOnce(ended);
@@ -127,7 +127,7 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
   it('survive kill -9 of the only worker, and the start of another', async () => {
     const victim = await startService();
     const { ended, all } = submitAll();
-    await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });
+    await eventually('some have ended', () => ended.length > 20);
     victim.kill('SIGKILL');
     await startService();
     await all;
@@ -138,7 +138,7 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
   it('survive the loss of every connection to Redis', async () => {
     await startService();
     const { ended, all } = submitAll();
-    await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });
+    await eventually('some have ended', () => ended.length > 20);
     const operator = server.client();
     for (let i = 0; i < 3; i++) {
       await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -156,7 +156,7 @@ describe.skipIf(!existsSync(MAIN))('200 sandbox jobs (skipped: apps/python-sandb
   it('end before the service that works on them, on SIGTERM', async () => {
     const service = await startService();
     const { ended, all } = submitAll();
-    await eventually('some have ended', () => ended.length > 20, { timeoutMs: 60_000 });
+    await eventually('some have ended', () => ended.length > 20);
     const stopped = endChild(service, 'SIGTERM', 30_000);
     await startService();
     await all;

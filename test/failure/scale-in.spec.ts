@@ -45,7 +45,6 @@ afterAll(async () => {
 function startWorker(): Worker {
   const service = startServiceProcess({
     entry: MAIN,
-    readyTimeoutMs: 200_000,
     env: {
       REDIS_URL: redis.url,
       ADMIN_PORT: '0',
@@ -79,15 +78,11 @@ describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is 
           answers.push(client.submit(`run-${index}`, sleepingJob(`run-${index}`, index, RUN_MS)));
         }
       };
-      await eventually(
-        'every slot of four workers is taken',
-        async () => {
-          const look = await client.look();
-          fillUp(look);
-          return ready.size === 4 && look.running === 4 * SLOTS;
-        },
-        { timeoutMs: 200_000 },
-      );
+      await eventually('every slot of four workers is taken', async () => {
+        const look = await client.look();
+        fillUp(look);
+        return ready.size === 4 && look.running === 4 * SLOTS;
+      });
       seesWork = false;
       await eventually('one worker is left while runs wait', async () => {
         const look = await client.look();
@@ -99,7 +94,7 @@ describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is 
       expect(outcomes).toEqual(answers.map((_, index) => index));
       const begun = await Promise.all(answers.map((_, index) => timesBegun(`run-${index}`)));
       expect(begun.filter((times) => times !== 1)).toEqual([]);
-      await eventually('those that left have ended', () => scaler.exitCodes.length === 3, { timeoutMs: 30_000 });
+      await eventually('those that left have ended', () => scaler.exitCodes.length === 3);
       expect(scaler.exitCodes).toEqual([0, 0, 0]);
     } finally {
       await scaler.stop();

@@ -37,7 +37,7 @@ export class AcceptedCalls {
       }
       return [...states.values()].every(({ status }) => !['accepted', 'claimed'].includes(status));
     };
-    await eventually('every accepted call has ended', look, { timeoutMs: 60_000, everyMs: 500 });
+    await eventually('every accepted call has ended', look, { everyMs: 500 });
     const failures: string[] = [];
     for (const { id, tool, result } of this.calls) {
       const { status, result: told } = states.get(id)!;

@@ -20,7 +20,7 @@ export interface SteadyLoad {
   /** Longest answer so far, ms. */
   readonly slowestMs: () => number;
   /** Waits until so many more calls were answered right. */
-  flows(more: number, timeoutMs?: number): Promise<void>;
+  flows(more: number): Promise<void>;
   /** Waits until every call that was under way has ended. */
   settles(): Promise<void>;
   /** Ends the lanes after the calls they are in. */
@@ -62,14 +62,11 @@ export function steadyLoad(askers: readonly AskOne[], lanesEach: number): Steady
     right: () => right,
     failures,
     slowestMs: () => slowest,
-    async flows(more, timeoutMs = 60_000) {
+    async flows(more) {
       const from = right;
       await eventually(
         `${more} more calls are answered right; failures: ${failures.slice(-5).join(' | ')}`,
         () => right >= from + more,
-        {
-          timeoutMs,
-        },
       );
     },
     async settles() {

@@ -21,7 +21,6 @@ import { programOf } from './service-programs.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PEPPER = 'a-pepper-for-tests-0123456789';
-const READY_WITHIN_MS = 240_000;
 
 /** What HTTP may add to the bound of a call. Specs of the engine prove the exact bound with a fake clock. */
 const GRACE_MS = 2_000;
@@ -185,7 +184,6 @@ export class TestFleet {
   async #launch(entry: string, names: readonly ServiceName[], env: Environment): Promise<ServiceProcess> {
     const process = startServiceProcess({
       entry,
-      readyTimeoutMs: READY_WITHIN_MS,
       env: {
         ...this.#environment(),
         ...this.options.env,
@@ -268,7 +266,7 @@ export class TestFleet {
           const { body } = await this.ask({ path: '/tools/list', gateway });
           return Array.isArray(body) && tools.every((tool) => body.includes(tool));
         },
-        { timeoutMs: 60_000, everyMs: 100 },
+        { everyMs: 100 },
       );
     }
   }

@@ -83,7 +83,7 @@ async function untilEnded(
       call = (await fleet.ask({ path: `/api/v1/calls/${callId}`, key })).body;
       return !['accepted', 'claimed'].includes(call.status);
     },
-    { timeoutMs: 60_000, everyMs: 100 },
+    { everyMs: 100 },
   );
   return call;
 }
@@ -157,7 +157,7 @@ export async function leaveData(host: DataHost, name: string): Promise<LeftData>
   const queuedId = await accept(fleet, 'execute_python', { code: `result = '${name} ${randomUUID()}'` });
   const redis = fleet.redis.client();
   const isQueued = async () => (await redis.zcard('{fleet}:python-runs:prioritized')) > 0;
-  await eventually('the program is queued', isQueued, { timeoutMs: 30_000 });
+  await eventually('the program is queued', isQueued);
   return { name, key, revokedKey: revoked.token, noteId: saved.body.call_id, largeId, queuedId };
 }
 

@@ -15,9 +15,9 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PATIENCE_MS } from '@toolfleet/testing';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const STEP_WITHIN_MS = 60_000;
 const REPEAT_EVERY_MS = 300;
 
 /** A block of commands. */
@@ -110,7 +110,7 @@ export class Shell {
     // Commands get no input: what they read would be the next commands.
     this.#child.stdin!.write(`{ ${commands}\n} < /dev/null\nprintf '\\n${end} %s\\n' $?\n`);
     const pattern = new RegExp(`\\n${end} (\\d+)\\n`);
-    const timeout = AbortSignal.timeout(STEP_WITHIN_MS);
+    const timeout = AbortSignal.timeout(PATIENCE_MS);
     return new Promise((resolve, reject) => {
       const look = () => {
         const found = pattern.exec(this.#output);
@@ -137,7 +137,7 @@ export class Shell {
 export async function runPage(text: string, shell: Shell): Promise<number> {
   const steps = stepsOf(text).filter(({ skipped }) => skipped === undefined);
   for (const step of steps) {
-    const giveUpAt = performance.now() + STEP_WITHIN_MS;
+    const giveUpAt = performance.now() + PATIENCE_MS;
     for (;;) {
       const { printed, status } = await shell.run(step.commands);
       const asShown = step.expected === undefined || isAsShown(printed, step.expected);

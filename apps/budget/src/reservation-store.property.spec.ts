@@ -185,7 +185,7 @@ describe('reservations under random interleavings', () => {
         }),
         { numRuns: 150 },
       );
-    }, 120_000);
+    });
 
     it('answers as the memory store does, step by step', async () => {
       const noExpiry = steps(fc.constant(600_000), fc.constant(0));
@@ -205,7 +205,7 @@ describe('reservations under random interleavings', () => {
         }),
         { numRuns: 100 },
       );
-    }, 120_000);
+    });
 
     it('grants exactly 100 of 3,000 asks that race over 16 connections', async () => {
       const limits = withSettings(unlimited(), { max_cost_per_tenant: 100 / 1e6 });
@@ -221,7 +221,7 @@ describe('reservations under random interleavings', () => {
         const granted = (await Promise.all(asks)).flat().filter((answer) => answer.admitted);
         expect(granted).toHaveLength(100);
       }
-    }, 60_000);
+    });
   });
 });
 

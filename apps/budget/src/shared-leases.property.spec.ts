@@ -366,7 +366,7 @@ describe('shared leases of two gateways', () => {
     expect(admittedAtOnce).toBeGreaterThan(5_000);
     expect(admittedInRequest).toBeGreaterThan(500);
     expect(admittedInProgram).toBeGreaterThan(100);
-  }, 240_000);
+  });
 
   it.each([
     ['of the tenant', { tenant: 1_000, ann: 5_000, admitted: 1_000 }],

@@ -50,7 +50,7 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
       await database.open();
       store = new SessionStore(database.db);
       tokens = signInTokens(KEYS, database);
-    }, 60_000);
+    });
     afterAll(async () => {
       await database?.close();
       await close?.();

@@ -156,8 +156,8 @@ describe('registry service', () => {
     const sandbox = redis.client();
     await sandbox.hset('{fleet}:python-runs:slots', 'worker', '{}');
     await sandbox.pexpire('{fleet}:python-runs:slots', 4_000);
-    await eventually('a sandbox is there', async () => (await isAvailable()) === true, { timeoutMs: 20_000 });
-    await eventually('it is gone', async () => (await isAvailable()) === false, { timeoutMs: 40_000 });
+    await eventually('a sandbox is there', async () => (await isAvailable()) === true);
+    await eventually('it is gone', async () => (await isAvailable()) === false);
     expect(await names()).toEqual(['execute_python']);
   });
 

@@ -123,7 +123,7 @@ describe('a queued call', () => {
     await work(async () => {
       runs += 1;
       await redis.del(`${key}:lock`);
-      await eventually('it is taken again', () => redis.exists(`${key}:lock`).then(Boolean), { timeoutMs: 15_000 });
+      await eventually('it is taken again', () => redis.exists(`${key}:lock`).then(Boolean));
       // Longer than a lock that is not renewed.
       await clock.sleep(6_000);
       return 'done';

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
+import { PATIENCE_MS } from './patience.js';
 
 /** Kills the child and removes its folder when the pipe to this process closes, whatever ended this process. */
 const WATCH = 'cat >/dev/null; kill -9 "$0" 2>/dev/null; if [ -n "$1" ]; then rm -rf "$1"; fi';
@@ -66,11 +67,11 @@ function canListen(port: number): Promise<boolean> {
   });
 }
 
-/** Repeats `check` until it is true. @throws Error that names `what` after `timeoutMs` */
+/** Repeats `check` until it is true. Name a `timeoutMs` only where lateness is the fault. @throws Error that names `what` after it */
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,
-  { timeoutMs = 30_000, everyMs = 50 }: { timeoutMs?: number; everyMs?: number } = {},
+  { timeoutMs = PATIENCE_MS, everyMs = 50 }: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<void> {
   const until = performance.now() + timeoutMs;
   for (;;) {

@@ -4,6 +4,7 @@ export { FakeClock } from './fake-clock.js';
 export { startRecordingServer, type RecordedRequest, type RecordingServer } from './recording-server.js';
 export { startNatsCluster, type NatsCluster, type NatsClusterOptions } from './nats-cluster.js';
 export { startNats, type NatsServer, type NatsServerOptions } from './nats-server.js';
+export { PATIENCE_MS } from './patience.js';
 export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgres-server.js';
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';

@@ -75,7 +75,7 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   };
   const untilUp = async () => {
-    await eventually('PostgreSQL serves', () => child.exitCode !== null || isUp(), { timeoutMs: 30_000, everyMs: 50 });
+    await eventually('PostgreSQL serves', () => child.exitCode !== null || isUp(), { everyMs: 50 });
     if (child.exitCode !== null) throw new Error(`PostgreSQL ended at once (${child.exitCode})`);
   };
   try {

@@ -42,7 +42,7 @@ export async function startRedisCluster(primaries = 3): Promise<RedisCluster> {
           'the node sees all slots served',
           // A node that was killed has no connection.
           async () => admin.status !== 'ready' || isServed(admin),
-          { timeoutMs: 60_000, everyMs: 100 },
+          { everyMs: 100 },
         );
     },
     async findPrimary(key) {

@@ -60,7 +60,7 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
     primaryPort: () => primaryBy(ask),
     async untilPrimaryIsNot(port) {
       const isAnother = async () => !(await Promise.all(asks.map(primaryBy))).includes(port);
-      await eventually('the other server is the primary', isAnother, { timeoutMs: 60_000, everyMs: 100 });
+      await eventually('the other server is the primary', isAnother, { everyMs: 100 });
     },
     async failOver() {
       const started = () =>
@@ -68,12 +68,12 @@ export async function startRedisSentinel(options: RedisSentinelOptions): Promise
           () => true,
           () => false, // not ready: the replica counts as down, or the last change is too young
         );
-      await eventually('a failover begins', started, { timeoutMs: 60_000, everyMs: 500 });
+      await eventually('a failover begins', started, { everyMs: 500 });
     },
     async untilWatched() {
       for (const one of asks) {
         const knowsAll = async () => (await one.info('sentinel')).includes(`slaves=1,sentinels=${SENTINELS}`);
-        await eventually('the Sentinel knows everyone', knowsAll, { timeoutMs: 60_000, everyMs: 200 });
+        await eventually('the Sentinel knows everyone', knowsAll, { everyMs: 200 });
       }
       await watch.replicated();
     },

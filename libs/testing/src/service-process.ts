@@ -15,8 +15,6 @@ export interface ServiceProcessOptions {
   cwd?: string;
   /** User and group to run as; only root can choose another. */
   uid?: number;
-  /** Longest wait until it is ready. Default 60,000. */
-  readyTimeoutMs?: number;
 }
 
 /** A service running as a user would run it. */
@@ -51,7 +49,7 @@ export function startServiceProcess(options: ServiceProcessOptions): ServiceProc
     uid: options.uid,
     gid: options.uid,
   });
-  return new RunningService(child, options.readyTimeoutMs ?? 60_000);
+  return new RunningService(child);
 }
 
 class RunningService implements ServiceProcess {
@@ -60,10 +58,7 @@ class RunningService implements ServiceProcess {
   #output = '';
   #errors = '';
 
-  constructor(
-    private readonly child: ChildProcess,
-    private readonly readyTimeoutMs: number,
-  ) {
+  constructor(private readonly child: ChildProcess) {
     child.stdout?.on('data', (chunk: Buffer) => (this.#output += chunk.toString()));
     child.stderr?.on('data', (chunk: Buffer) => (this.#errors += chunk.toString()));
     child.on('message', (message) => Object.assign(this.facts, message));
@@ -82,17 +77,13 @@ class RunningService implements ServiceProcess {
   readonly errors = (): string => this.#errors;
 
   async ready(): Promise<void> {
-    await eventually(
-      'the service is ready',
-      async () => {
-        if (this.child.exitCode !== null) {
-          throw new Error(`the service ended with ${this.child.exitCode}:\n${this.#output}\n${this.#errors}`);
-        }
-        // The probe may report ready before the announcements arrive, which come over another channel.
-        return this.facts['started'] === true && (await this.admin('/health/ready')).status === 200;
-      },
-      { timeoutMs: this.readyTimeoutMs, everyMs: 50 },
-    ).catch((error: unknown) => {
+    await eventually('the service is ready', async () => {
+      if (this.child.exitCode !== null) {
+        throw new Error(`the service ended with ${this.child.exitCode}:\n${this.#output}\n${this.#errors}`);
+      }
+      // The probe may report ready before the announcements arrive, which come over another channel.
+      return this.facts['started'] === true && (await this.admin('/health/ready')).status === 200;
+    }).catch((error: unknown) => {
       throw new Error(`${(error as Error).message}\n${this.#output.slice(-4_000)}\n${this.#errors.slice(-4_000)}`);
     });
   }

@@ -162,9 +162,7 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       expect(await subject.journal.claim(unclaimed.callId, 1)).toBe(false);
       await subject.journal.accept(late);
       expect(await subject.journal.claim(late.callId, 1)).toBe(true);
-      await expect
-        .poll(async () => (await subject.journal.read(late.callId))?.state, { timeout: 5_000 })
-        .toBe('outcome_unknown');
+      await expect.poll(async () => (await subject.journal.read(late.callId))?.state).toBe('outcome_unknown');
       expect(await subject.journal.finish(late.callId, 1, outcome())).toBe(true);
     });
 
@@ -241,7 +239,7 @@ export function journalConformance(name: string, make: () => Promise<JournalUnde
       await subject.journal.accept(entry);
       await subject.journal.claim(entry.callId, 1);
       await expect
-        .poll(() => subject.journal.accept(ask(subject, key)), { timeout: 5_000 })
+        .poll(() => subject.journal.accept(ask(subject, key)))
         .toMatchObject({ kind: 'finished', outcome: { failure: { code: 'OUTCOME_UNKNOWN' } } });
     });
   });

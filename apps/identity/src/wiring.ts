@@ -106,6 +106,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const egress = new EgressClient({
     trace: inUpstreamSpan,
     allowlist: settings.IDENTITY_ALLOWED_DOMAINS,
+    allowlistKey: 'IDENTITY_ALLOWED_DOMAINS',
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
     allowedEndpoints,
     deniedCidrs: settings.EGRESS_DENIED_CIDRS,

@@ -20,7 +20,7 @@ export const openapiExecutorConfig = defineConfig(
     ...REDIS_KEYS,
     OPENAPI_ALLOWED_DOMAINS: hostList({
       default: [],
-      help: 'Hosts of APIs and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
+      help: 'Hosts of OpenAPI documents, APIs and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
     REGISTRY_SECRET_KEY: secret({

@@ -98,6 +98,7 @@ function wireWebhooks(settings: RecordsConfig, host: ServiceHost, store: CallSto
   const timeoutMs = settings.WEBHOOK_TIMEOUT_MS;
   const egress = new EgressClient({
     allowlist: settings.WEBHOOK_ALLOWED_DOMAINS,
+    allowlistKey: 'WEBHOOK_ALLOWED_DOMAINS',
     allowAnyHost: true,
     allowedEndpoints,
     deniedCidrs: settings.EGRESS_DENIED_CIDRS,

@@ -34,7 +34,7 @@ export const registryConfig = defineConfig(
     }),
     OPENAPI_ALLOWED_DOMAINS: hostList({
       default: [],
-      help: 'Hosts of OpenAPI documents and of the servers they name: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
+      help: 'Hosts of OpenAPI documents, APIs and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
     OPENAPI_MAX_SPEC_SIZE: integer({

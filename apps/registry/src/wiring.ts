@@ -255,11 +255,12 @@ function egressClient(
   { clock, logger, metrics }: ServiceHost,
 ): EgressClient {
   if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
-    logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets documents be fetched from every public host');
+    logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets tools reach every public host');
   }
   return new EgressClient({
     trace: inUpstreamSpan,
     allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
+    allowlistKey: 'OPENAPI_ALLOWED_DOMAINS',
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
     allowedEndpoints,
     deniedCidrs: settings.EGRESS_DENIED_CIDRS,

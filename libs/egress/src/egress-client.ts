@@ -55,6 +55,7 @@ export class EgressClient {
   constructor(options: EgressOptions) {
     this.policy = {
       allowlist: new Allowlist(options.allowlist, options.allowAnyHost),
+      allowlistKey: options.allowlistKey,
       schemes: options.schemes ?? ['https'],
       ports: options.ports ?? [80, 443],
       allowedEndpoints: originSet(options.allowedEndpoints),

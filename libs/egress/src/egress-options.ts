@@ -12,6 +12,8 @@ import type { OriginSet } from './url-guard.js';
 export interface EgressOptions {
   /** `host`, `*.host`, `host:port`, `http://host`; `*` only with `allowAnyHost`. If empty, only `allowedEndpoints` can be reached. */
   allowlist: readonly string[];
+  /** Key of the setting that it comes from; refusals of other hosts name it. */
+  allowlistKey?: string | undefined;
   /** Development flag that permits `*` in the allowlist. Default false. */
   allowAnyHost?: boolean;
   /** Exact origins that only need a well-formed URL: a list, or a set that may change. Default none. */

@@ -24,7 +24,7 @@ type EgressReason =
 /** Called for every refusal, before it is thrown. */
 export type BlockedHook = (layer: EgressLayer, reason: EgressReason) => void;
 
-/** Refusals that an allowed endpoint lifts. */
+/** Refusals that the operator can lift. */
 const ALLOWABLE: ReadonlySet<EgressReason> = new Set([
   'scheme',
   'port',
@@ -46,8 +46,11 @@ export class EgressRefusal extends ToolError {
     readonly layer: EgressLayer,
     readonly reason: EgressReason,
     host?: string,
+    /** For a public host: what to add to which list of hosts. Only other origins need an exemption from the checks of addresses. */
+    listing?: string,
   ) {
-    const advice = host && ALLOWABLE.has(reason) ? `; ${ADVICE}` : '';
+    const allow = listing ? `to allow it, the operator adds ${listing}` : ADVICE;
+    const advice = host && ALLOWABLE.has(reason) ? `; ${allow}` : '';
     super('EGRESS_REFUSED', {
       message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
       details: host ? { layer, reason, host } : { layer, reason },
@@ -55,8 +58,8 @@ export class EgressRefusal extends ToolError {
   }
 }
 
-export function refusal(layer: EgressLayer, reason: EgressReason, host?: string): ToolError {
-  return new EgressRefusal(layer, reason, host);
+export function refusal(layer: EgressLayer, reason: EgressReason, host?: string, listing?: string): ToolError {
+  return new EgressRefusal(layer, reason, host, listing);
 }
 
 /**

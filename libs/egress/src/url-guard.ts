@@ -81,6 +81,8 @@ export interface OriginSet {
 /** The rules of {@link guardUrl}. */
 export interface UrlPolicy {
   allowlist: Allowlist;
+  /** Key of the setting that it comes from, for refusals. */
+  allowlistKey?: string | undefined;
   /** Schemes allowed for every listed host, without the colon. An entry `http://host` allows `http` for that host. */
   schemes: readonly string[];
   /** Ports allowed for every listed host. */
@@ -170,15 +172,17 @@ export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'u
 
   const allowed = policy.allowlist.find(host);
   const scheme = protocol.slice(0, -1);
+  const isInternal = !host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix));
+  const canBeListed = policy.allowlistKey !== undefined && isIP(host) === 0 && !isInternal;
+  const toList = (entry: string) => (canBeListed ? `${entry} to ${policy.allowlistKey}` : undefined);
   if (!policy.schemes.includes(scheme) && !(scheme === 'http' && allowed?.plainHttp)) {
-    throw refusal(layer, 'scheme', host);
+    throw refusal(layer, 'scheme', host, toList(`http://${host}`));
   }
-  if (!policy.ports.includes(port) && !allowed?.ports.has(port)) throw refusal(layer, 'port', host);
+  if (!policy.ports.includes(port) && !allowed?.ports.has(port))
+    throw refusal(layer, 'port', host, toList(`${host}:${port}`));
   if (isIP(host) !== 0) throw refusal(layer, 'ip_literal', host);
-  if (!allowed) throw refusal(layer, 'not_allowlisted', host);
-  if (!host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix))) {
-    throw refusal(layer, 'internal_name', host);
-  }
+  if (!allowed) throw refusal(layer, 'not_allowlisted', host, toList(host));
+  if (isInternal) throw refusal(layer, 'internal_name', host);
   return guarded;
 }
 

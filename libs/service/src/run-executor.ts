@@ -186,6 +186,7 @@ export class ExecutorDeps {
     const client = new EgressClient({
       trace: inUpstreamSpan,
       allowlist,
+      allowlistKey: key,
       allowAnyHost: this.settings.EGRESS_ALLOW_ANY_HOST,
       allowedEndpoints: endpoints ?? this.allowedEndpoints,
       deniedCidrs: this.settings.EGRESS_DENIED_CIDRS,

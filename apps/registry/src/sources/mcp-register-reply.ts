@@ -24,7 +24,7 @@ export function toRegisterReply(
   notes: readonly string[] = [],
 ): McpRegisterReply {
   if (isToolError(outcome)) {
-    const message = `Registration error: ${outcome.message}${egressAdvice(outcome)}`;
+    const message = `Registration error: ${outcome.message}`;
     return { success: false, tool_name: name, message, registered: [], quarantined: [] };
   }
   checkNameConflict(outcome);
@@ -47,10 +47,4 @@ function summarize({ registered, refused }: DefinitionRegisterReply): string {
   return reasons
     ? `Nothing registered: ${reasons}`
     : 'Nothing registered: the server lists no tools, or none of those the entry allows';
-}
-
-/** Tells where to allow a refused address: the egress rules belong to another service. */
-function egressAdvice({ code }: ToolError): string {
-  if (code !== 'EGRESS_REFUSED') return '';
-  return '; allow the host in MCP_ALLOWED_DOMAINS of mcp-executor, if it is public';
 }

@@ -244,9 +244,7 @@ describe('McpSource', () => {
     };
     expect(await source.add({ name: 'bad', url: 'http://10.0.0.1/', transport: 'auto' })).toMatchObject({
       success: false,
-      message: expect.stringMatching(
-        /^Registration error: Refused by the egress guard; allow the host in MCP_ALLOWED_DOMAINS/,
-      ),
+      message: 'Registration error: Refused by the egress guard',
     });
   });
 });

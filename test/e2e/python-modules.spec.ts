@@ -11,7 +11,7 @@ beforeAll(async () => {
     together: true,
     services: { gateway: 2, registry: 1, budget: 1, 'python-sandbox': 1 },
     tools: ['execute_python', 'run_program'],
-    config: { code_execution: { extra_allowed_modules: { standard: ['zlib'] } } },
+    config: { code_execution: { extra_allowed_modules: { standard: ['zlib', 'numpy'], strict: ['pandas.core'] } } },
     env: { PYTHON_EXECUTOR_RATE_LIMIT: '0' },
   });
 });
@@ -42,6 +42,24 @@ it('a program may import the modules of the file, and those that an operator add
   expect(await importsOs(0, 'run_program')).toBe(true);
   await put('standard', []);
   expect(await importsOs(0, 'run_program')).toBe(false);
+});
+
+it('modules that the interpreter lacks are refused, in the file and at run time, with those that it has', async () => {
+  const { body } = await fleet.ask({ path: PATH });
+  expect(body.available).toEqual(expect.arrayContaining(['json', 'sqlite3', 'sys', 'zlib']));
+  expect(body.available).not.toContain('numpy');
+  const refused = await put('standard', ['os', 'numpy.linalg', 'scipy']);
+  expect(refused).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID', details: { fields: ['modules'] } } });
+  expect(refused.body.error).toContain(
+    `the interpreter lacks numpy.linalg, scipy; it has ${body.available.slice(0, 5).join(', ')}`,
+  );
+  expect((await fleet.ask({ path: PATH })).body.added.standard).toEqual([]);
+  const faults = async () => (await fleet.process('gateway').admin('/health/ready')).body;
+  await expect
+    .poll(faults)
+    .toContain('code_execution.extra_allowed_modules: the interpreter lacks numpy, pandas.core; it has ');
+  const answer = await fleet.call('execute_python', { code: 'import numpy' });
+  expect(answer.body.error).toContain("module 'numpy' is not available in this sandbox");
 });
 
 it('only operators change the modules, administrators see them, and the audit log names who changed what', async () => {

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
-import { QUEUES } from '@toolfleet/contracts/subjects';
+import { PYTHON_MODULES_KEY, QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
@@ -110,6 +110,11 @@ export async function createComponents(
     sandboxComponent(sandbox),
     // One thread more than runs at once: the spare takes its turn.
     { name: 'warm-up', start: () => python.warmUp(hostSettings.threads + 1) },
+    {
+      name: 'modules',
+      // The gateway refuses modules that are named in addition and that no interpreter has.
+      start: async () => void (await commands.set(PYTHON_MODULES_KEY, JSON.stringify(await python.modules()))),
+    },
     pythonRuns,
     programRuns,
     { name: 'module', stop: () => app.close() },

@@ -1,6 +1,8 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
+import { PYTHON_MODULES_KEY } from '@toolfleet/contracts/subjects';
 import { MODULE_NAME } from '@toolfleet/fleet-file';
+import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import type { Redis } from 'ioredis';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
@@ -12,6 +14,8 @@ type ModuleLists = Record<ModuleLevel, string[]>;
 /** Hash of added modules as JSON, by level; on Redis Cluster in the slot of the queues, which Python calls need anyway. */
 const KEY = '{fleet}:python-modules';
 const MAX_MODULES = 200;
+/** How often the gateway looks for the list of a sandbox, until there is one. */
+const LOOK_MS = 1_000;
 
 /**
  * Modules that Python runs may import in addition to the lists of their strictness: those of the configuration file, and those
@@ -19,6 +23,9 @@ const MAX_MODULES = 200;
  * and sandboxes get them with the job.
  */
 export class PythonModules {
+  /** Of the interpreter, once a sandbox has published them. */
+  private available: readonly string[] | undefined;
+
   constructor(
     private readonly redis: Redis,
     /** Section `code_execution` of the configuration file. */
@@ -29,16 +36,36 @@ export class PythonModules {
   async policy(): Promise<PythonJobPolicy> {
     const added = await this.added();
     const { extra_allowed_modules: own } = this.configured;
-    const merged = (level: ModuleLevel) => [...new Set([...own[level], ...added[level]])];
+    const lacking = new Set(this.lacking(Object.values(own).flat()));
+    const merged = (level: ModuleLevel) =>
+      [...new Set([...own[level], ...added[level]])].filter((name) => !lacking.has(name));
     return {
       ...this.configured,
       extra_allowed_modules: { standard: merged('standard'), strict: merged('strict') },
     };
   }
 
-  /** Both sources. @throws ToolError SERVICE_UNAVAILABLE */
-  async list(): Promise<{ configured: ModuleLists; added: ModuleLists }> {
-    return { configured: this.configured.extra_allowed_modules, added: await this.added() };
+  /** Both sources, and what the interpreter has. @throws ToolError SERVICE_UNAVAILABLE */
+  async list(): Promise<{ configured: ModuleLists; added: ModuleLists; available: string[] | null }> {
+    const [added, available] = await Promise.all([this.added(), this.readAvailable()]);
+    return { configured: this.configured.extra_allowed_modules, added, available: available ? [...available] : null };
+  }
+
+  /** Reports configured modules that the interpreter lacks; they are not allowed to any run. */
+  asComponent({ clock, faults, logger }: ServiceHost): LifecycleComponent {
+    let cancel = () => {};
+    const look = async (): Promise<void> => {
+      if (!(await this.readAvailable().catch(() => undefined))) {
+        cancel = clock.after(LOOK_MS, () => void look());
+        return;
+      }
+      const lacking = this.lacking(Object.values(this.configured.extra_allowed_modules).flat());
+      if (lacking.length === 0) return;
+      const message = `code_execution.extra_allowed_modules: ${this.refusalOf(lacking)}`;
+      logger.warn(message);
+      faults.set('python modules', [message]);
+    };
+    return { name: 'python modules', start: look, stop: async () => cancel() };
   }
 
   /** Replaces the modules added to a level. @throws ToolError REQUEST_INVALID, SERVICE_UNAVAILABLE */
@@ -46,13 +73,30 @@ export class PythonModules {
     if (!MODULE_LEVELS.some((known) => known === level))
       throw new ToolError('REQUEST_INVALID', { message: `level must be one of ${MODULE_LEVELS.join(', ')}` });
     const wrong = modules.find((name) => !MODULE_NAME.test(name));
-    if (wrong !== undefined || modules.length > MAX_MODULES) {
-      const reason =
-        wrong === undefined ? `at most ${MAX_MODULES} are allowed` : `${JSON.stringify(wrong)} is not a module name`;
+    await this.readAvailable();
+    const lacking = this.lacking(modules);
+    if (wrong !== undefined || modules.length > MAX_MODULES || lacking.length > 0) {
+      const size = lacking.length > 0 ? this.refusalOf(lacking) : `at most ${MAX_MODULES} are allowed`;
+      const reason = wrong === undefined ? size : `${JSON.stringify(wrong)} is not a module name`;
       throw new ToolError('REQUEST_INVALID', { message: `modules: ${reason}`, details: { fields: ['modules'] } });
     }
     const sorted = [...new Set(modules)].toSorted();
     await orUnavailable('The list of Python modules', this.redis.hset(KEY, level, JSON.stringify(sorted)));
+  }
+
+  private async readAvailable(): Promise<readonly string[] | undefined> {
+    const stored = await orUnavailable('The list of Python modules', this.redis.get(PYTHON_MODULES_KEY));
+    if (stored !== null) this.available = JSON.parse(stored) as string[];
+    return this.available;
+  }
+
+  private lacking(modules: readonly string[]): string[] {
+    const { available } = this;
+    return available ? modules.filter((name) => !available.includes(name.split('.', 1)[0]!)) : [];
+  }
+
+  private refusalOf(lacking: readonly string[]): string {
+    return `the interpreter lacks ${lacking.join(', ')}; it has ${(this.available ?? []).join(', ')}`;
   }
 
   private async added(): Promise<ModuleLists> {

@@ -10,6 +10,8 @@ const MAX_SUBJECTS = 200;
 const CLASSES = [
   'policy',
   'configuration file',
+  'environment',
+  'python modules',
   'source',
   'toolset',
   'plugins',

@@ -148,6 +148,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers.asComponent(),
     { name: 'grants of users', start: async () => void (settings.GATEWAY_IDENTITY && grants.follow()) },
     executors.replies,
+    executors.pythonModules.asComponent(host),
     ...(largeResults ? [largeResults] : []),
     costlyArguments,
     selector,
@@ -180,9 +181,10 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 /** Where tools run: executors behind NATS subjects, and the queues of Python and of agents. */
 function wireExecutors(
   settings: GatewayConfig,
-  { clock, metrics }: ServiceHost,
+  host: ServiceHost,
   { brokers, tokens, credentials, programs, results, python: configured }: EngineDeps,
 ) {
+  const { clock, metrics } = host;
   const replies = new ReplyChannel({
     redis: brokers.blocking,
     queues: [QUEUES.pythonRuns, QUEUES.programRuns, QUEUES.agentRuns],

@@ -17,7 +17,8 @@ export const pythonModules: Command = {
         : await gateway().request('PUT /api/v1/python/modules/{level}', { path: { level: level! }, body: { modules } });
     if (json) terminal.out(`${jsonText(body, 2)}\n`);
     else {
-      const rows = Object.entries(body).flatMap(([source, lists]) =>
+      const { available: _, ...bySource } = body;
+      const rows = Object.entries(bySource).flatMap(([source, lists]) =>
         Object.entries(lists).map(([name, listed]) => [name, source, listed.join(',') || '-']),
       );
       terminal.out(table(['LEVEL', 'SOURCE', 'MODULES'], rows, terminal.width));

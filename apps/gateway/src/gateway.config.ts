@@ -264,7 +264,7 @@ export const gatewayConfig = defineConfig(
       default: 30,
       min: 1,
       max: 600,
-      help: 'Attempt timeout of MCP tools that declare none',
+      help: 'Attempt timeout of MCP tools that declare none, and longest silence of servers with max_seconds',
     }),
     MCP_RETRIES: integer({
       default: 3,

@@ -145,7 +145,6 @@ export function createCaller(
       { pool, clock, held: new HeldCalls(clock) },
       {
         remainingMs: 20_000,
-        defaultIdleMs: 20_000,
         signal,
       },
     );

@@ -55,7 +55,7 @@ export async function callFunction(
         timeouts: {
           headersMs: null,
           bodyIdleMs: null,
-          totalMs: Math.min(target.timeoutMs ?? limits.defaultIdleMs, limits.remainingMs),
+          totalMs: Math.min(target.timeoutMs ?? Infinity, limits.remainingMs),
         },
         maxBytes: target.maxResponseBytes ?? deps.maxResponseBytes,
       });

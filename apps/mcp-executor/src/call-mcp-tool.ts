@@ -17,8 +17,6 @@ import { reportsExpiredToken, toExecResponse, unreadableResult } from './tool-re
 export interface AttemptLimits {
   /** Time until the deadline of the call. */
   remainingMs: Milliseconds;
-  /** Longest silence of servers whose registration sets no limit. */
-  defaultIdleMs: Milliseconds;
   signal: AbortSignal;
   /** Claims the call in the journal. Awaited once, right before the request is sent. */
   beforeEffect?: () => Promise<void>;
@@ -100,7 +98,7 @@ async function finishTask(
 ): Promise<Attempt> {
   const { signal, remainingMs, onProgress } = limits;
   const request = async (method: TaskMethod, params: JsonObject, leftMs: Milliseconds): Promise<JsonObject> => {
-    const idleMs = Math.min(leftMs, target.timeoutMs ?? limits.defaultIdleMs);
+    const idleMs = Math.min(leftMs, target.timeoutMs ?? Infinity);
     const exchange = new Exchange();
     let session: McpSession | undefined;
     try {
@@ -165,7 +163,7 @@ async function attemptOnce(
     const { exchange } = call;
     const answer = await runWithLimits(
       exchange,
-      { idleMs: target.timeoutMs ?? limits.defaultIdleMs, totalMs: limits.remainingMs, signal: limits.signal },
+      { idleMs: target.timeoutMs ?? limits.remainingMs, totalMs: limits.remainingMs, signal: limits.signal },
       clock,
       async (touch) => {
         call.reportTo((progress) => {

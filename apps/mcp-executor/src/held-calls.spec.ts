@@ -101,7 +101,7 @@ function startExecutor(origin: string) {
   const parts = { egress, clock, expand: (value: string) => value, maxResponseBytes: 1_000_000 };
   const pool = new SessionPool({ ...parts, allowStdio: true, version: '0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 5, recoveryMs: 60_000 }, clock);
-  const executor = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000 });
+  const executor = new McpExecutor(pool, breakers, parts, clock, {});
   closers.push(async () => {
     executor.held.close();
     await pool.close();

@@ -1,6 +1,5 @@
 import {
   defineConfig,
-  drainFaults,
   drainTimeout,
   EGRESS_KEYS,
   egressFaults,
@@ -29,12 +28,6 @@ export const mcpExecutorConfig = defineConfig(
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
-    MCP_TIMEOUT_SECONDS: integer({
-      default: 30,
-      min: 1,
-      max: 3_600,
-      help: 'Longest silence of a call; progress restarts it where the server entry has max_seconds',
-    }),
     MCP_MAX_RESPONSE_BYTES: integer({
       default: 3 * 1024 * 1024,
       min: 1_024,
@@ -61,10 +54,5 @@ export const mcpExecutorConfig = defineConfig(
       help: 'Seconds after which an unused session is closed',
     }),
   },
-  {
-    check: (settings) => [
-      ...egressFaults(settings, 'MCP_ALLOWED_DOMAINS'),
-      ...drainFaults(settings, 'MCP_TIMEOUT_SECONDS', settings.MCP_TIMEOUT_SECONDS * 1_000),
-    ],
-  },
+  { check: (settings) => egressFaults(settings, 'MCP_ALLOWED_DOMAINS') },
 );

@@ -216,9 +216,7 @@ function executor(
     breakers.dispose();
     await Promise.all([egress.close(), streamEgress.close()]);
   });
-  const made = new McpExecutor(pool, breakers, parts, clock, {
-    defaultIdleMs: 5_000,
-  });
+  const made = new McpExecutor(pool, breakers, parts, clock, {});
   const call = (
     binding: Partial<McpBinding> & { url: string },
     name: string,

@@ -22,8 +22,6 @@ const MAX_TARGETS = 5_000;
 
 /** Settings of the executor. */
 interface McpExecutorOptions {
-  /** Longest silence of servers whose registration sets no limit (`MCP_TIMEOUT_SECONDS`). */
-  defaultIdleMs: Milliseconds;
   /** Called for each failure that counts for a breaker. */
   onTargetFault?: (baseUrl: string) => void;
 }
@@ -51,20 +49,19 @@ export class McpExecutor {
    * Runs one attempt. What happens once it has begun is in the response.
    * @throws ToolError BREAKER_OPEN before the attempt began; INTERNAL for a binding of another executor
    */
-  async execute(message: ExecMessage, limits: Omit<AttemptLimits, 'defaultIdleMs'>): Promise<ExecResponse> {
+  async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecResponse> {
     if (!isMcp(message)) {
       throw new ToolError('INTERNAL', { message: `mcp-executor received a binding of kind ${message.binding.kind}` });
     }
     const startedAt = this.clock.monotonic();
     const target = this.targetOf(message);
     const baseUrl = toBaseUrl(target);
-    const all: AttemptLimits = { ...limits, defaultIdleMs: this.options.defaultIdleMs };
     const outcome = await this.breakers.run<Attempt>(
       { key: baseUrl, tenantId: breakerParty(message.context) },
       () =>
         target.transport === 'function-args'
-          ? callFunction(message, target, { ...this.functions, users: this.users }, this.clock, all)
-          : callMcpTool(message, target, { pool: this.pool, held: this.held, clock: this.clock }, all),
+          ? callFunction(message, target, { ...this.functions, users: this.users }, this.clock, limits)
+          : callMcpTool(message, target, { pool: this.pool, held: this.held, clock: this.clock }, limits),
       ({ reply, targetFault }) => {
         const code = reply.failure?.code;
         // A call counts once: its repeats are not evidence of their own.
@@ -107,7 +104,8 @@ export class McpExecutor {
 
   private getTarget(message: ExecMessage & { binding: McpBinding }): McpTarget {
     const { server, transport, url, options } = message.binding;
-    const id = `${message.tool}@${message.revision}`;
+    // The gateway adds its default time to options without one.
+    const id = `${message.tool}@${message.revision}@${String(options?.timeout_seconds)}`;
     let target = this.targets.get(id);
     if (!target) {
       target = readTarget(server, transport, url, options ?? {});

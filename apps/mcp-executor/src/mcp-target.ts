@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
-import { MCP_REVISIONS, type McpBinding, type McpRevision } from '@toolfleet/contracts/tool-definition';
+import {
+  LOCAL_SERVER_MEMORY_MB,
+  MCP_REVISIONS,
+  type McpBinding,
+  type McpRevision,
+} from '@toolfleet/contracts/tool-definition';
 import { readOAuth, type OAuthOptions } from './oauth/oauth-options.js';
 import type { TargetUser } from './user-requests.js';
 
@@ -27,7 +32,7 @@ export interface McpTarget {
   stdio?: StdioOptions;
   /** The registration (`crm` or `crm@acme`) for which secrets in the options were sealed; absent without sealed secrets. */
   registration?: string;
-  /** Longest silence of one call; default `MCP_TIMEOUT_SECONDS`. */
+  /** Longest silence of one call; default: the time that the call has left. */
   timeoutMs?: Milliseconds;
   /** Calls may run longer than the longest silence, so the server is asked for progress even if the caller is not interested. */
   livesOnProgress: boolean;
@@ -113,8 +118,6 @@ export function readTarget(
   };
 }
 
-const DEFAULT_STDIO_MEMORY_MB = 512;
-
 function readStdio(server: string, options: JsonObject): StdioOptions {
   const { command, args = [], cwd } = options;
   if (typeof command !== 'string' || command === '') throw wrong(server, 'command');
@@ -125,7 +128,7 @@ function readStdio(server: string, options: JsonObject): StdioOptions {
     args: args as string[],
     env: readStrings(server, 'env', options['env']),
     cwd: cwd || undefined,
-    memoryLimitMb: readNumber(server, 'memory_limit_mb', options['memory_limit_mb']) ?? DEFAULT_STDIO_MEMORY_MB,
+    memoryLimitMb: readNumber(server, 'memory_limit_mb', options['memory_limit_mb']) ?? LOCAL_SERVER_MEMORY_MB,
   };
 }
 

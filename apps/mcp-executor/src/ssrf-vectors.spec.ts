@@ -72,7 +72,7 @@ async function attempt(row: SsrfVector, way: 'call' | 'function' | 'discover') {
   const parts = { egress, clock, expand: (value: string) => value, maxResponseBytes: 100_000 };
   const pool = new SessionPool({ ...parts, allowStdio: false, version: '0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 50, recoveryMs: 1_000 }, clock);
-  const executor = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 5_000 });
+  const executor = new McpExecutor(pool, breakers, parts, clock, {});
   const signal = new AbortController().signal;
   const binding: McpBinding = {
     kind: 'mcp',

@@ -66,7 +66,7 @@ function setUp(allowStdio: boolean) {
   };
   const pool = new SessionPool({ ...parts, allowStdio, version: '0' }, undefined, POOL_LIMITS);
   const breakers = new BreakerMap({ consecutiveFailures: 50, recoveryMs: 1_000 }, clock);
-  const executor = new McpExecutor(pool, breakers, parts, clock, { defaultIdleMs: 10_000 });
+  const executor = new McpExecutor(pool, breakers, parts, clock, {});
   return { pool, executor, close: () => Promise.all([pool.close(), egress.close()]) };
 }
 

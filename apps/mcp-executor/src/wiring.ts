@@ -53,7 +53,6 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
     });
     deps.users.onForgotten((grant) => pool.forget(grant));
     const limits = {
-      defaultIdleMs: settings.MCP_TIMEOUT_SECONDS * 1_000,
       onTargetFault: (baseUrl: string) => metrics.breakerFailures.inc({ base_url: baseUrl }),
     };
     const functions = { egress, expand, maxResponseBytes };

@@ -6,7 +6,7 @@ import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds 
 import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { ProgramRun, RunRequest } from './python/guest-protocol.js';
-import { isStrictness, LEVELS } from './python/strictness.js';
+import { isStrictness } from './python/strictness.js';
 import { buildTree, type FileContent } from './wasi/guest-files.js';
 
 /** Hard limits of this service; a job can only lower them. */
@@ -20,9 +20,8 @@ const MAX_ARGS_BYTES = 1024 * 1024;
 const MAX_STDIN_BYTES = 4 * 1024 * 1024;
 const MAX_FILES = 1_000;
 const MAX_SESSION_ID = 256;
-/** Time that a program may compute, and its memory. */
+/** Time that a program may compute. */
 const PROGRAM_COMPUTE_MS = 10_000;
-const PROGRAM_MEMORY_MB = 128;
 const PROGRAM_WALL_MS = { default: 60_000, most: 300_000 };
 /** A started interpreter needs this much. */
 const MIN_MEMORY_MB = 32;
@@ -53,11 +52,8 @@ export function planRun(
       extraModules: [...extra],
       session: null,
       keepSession: sessionId !== null,
-      timeoutMs: readTimeout(given['timeout_seconds'], strictness, job.timeout_ms, limits),
-      memoryLimitMb: Math.max(
-        MIN_MEMORY_MB,
-        Math.min(job.python?.memory_limit_mb ?? limits.memoryLimitMb, limits.memoryLimitMb),
-      ),
+      timeoutMs: readTimeout(given['timeout_seconds'], job.timeout_ms, limits),
+      memoryLimitMb: memoryLimit(job, limits),
       reportsProgress: false,
     },
   };
@@ -85,7 +81,7 @@ export function planProgram(
       session: null,
       keepSession: false,
       timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),
-      memoryLimitMb: Math.min(PROGRAM_MEMORY_MB, limits.memoryLimitMb),
+      memoryLimitMb: memoryLimit(job, limits),
       reportsProgress: false,
     },
   };
@@ -97,6 +93,11 @@ function invalid(argument: string, message: string, details: JsonObject = {}): T
 
 function tooLarge(argument: string, bytes: number, most: number): ToolError {
   return invalid(argument, `${bytes} bytes, at most ${most} are allowed`, { bytes, limit_bytes: most });
+}
+
+/** The limit of the tool's definition, at most that of this service. */
+function memoryLimit({ python }: Pick<ExecJob, 'python'>, { memoryLimitMb: most }: RunLimits): number {
+  return Math.max(MIN_MEMORY_MB, Math.min(python?.memory_limit_mb ?? most, most));
 }
 
 function readCode(value: Json | undefined): string {
@@ -162,16 +163,11 @@ function byteLength(content: FileContent): number {
   return typeof content === 'string' ? Buffer.byteLength(content) : Math.floor((content.base64.length * 3) / 4);
 }
 
-function readTimeout(
-  value: Json | undefined,
-  strictness: Strictness,
-  jobTimeoutMs: Milliseconds,
-  { maxTimeoutMs }: RunLimits,
-): Milliseconds {
+function readTimeout(value: Json | undefined, jobTimeoutMs: Milliseconds, { maxTimeoutMs }: RunLimits): Milliseconds {
   if (value !== undefined && value !== null && (typeof value !== 'number' || !(value >= 1) || value > 60)) {
     throw invalid('timeout_seconds', 'must be a number from 1 to 60');
   }
-  const requestedMs = (typeof value === 'number' ? value : LEVELS[strictness].timeoutSeconds) * 1_000;
+  const requestedMs = typeof value === 'number' ? value * 1_000 : Infinity;
   return Math.max(1, Math.min(requestedMs, jobTimeoutMs, maxTimeoutMs));
 }
 

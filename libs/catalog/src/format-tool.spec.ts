@@ -5,6 +5,7 @@ import { formatTool, toolMetadata } from './format-tool.js';
 
 describe('formatTool', () => {
   const tool = aTool({
+    timeout_seconds: 30,
     cost_per_use_micro_usd: 4_000,
     annotations: { title: 'Adder', readOnlyHint: true },
     context_keys: ['project_id'],
@@ -116,13 +117,11 @@ describe('formatTool', () => {
   test('metadata contains every default', () => {
     const { rate_limit: _, ...undeclared } = aTool();
     expect(toolMetadata(undeclared)).toMatchObject({
-      rate_limit: 60,
       rate_limit_mode: 'reject',
       retry_policy: null,
       cache_ttl_seconds: null,
       stub_data: null,
-      timeout_seconds: 30,
-      memory_limit_mb: 128,
+      memory_limit_mb: null,
       dangerous: false,
       sandboxed: false,
       session_aware: false,

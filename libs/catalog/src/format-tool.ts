@@ -1,11 +1,6 @@
 import { isJsonObject, toUsd, type JsonObject } from '@toolfleet/contracts';
 import { toFleetAddress } from '@toolfleet/contracts/resource-address';
-import {
-  DEFAULT_MEMORY_LIMIT_MB,
-  DEFAULT_RATE_LIMIT,
-  SHOWN_TIMEOUT_SECONDS,
-  type RegisteredTool,
-} from '@toolfleet/contracts/tool-definition';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { LIST_FORMATS, ToolMetadata } from '@toolfleet/contracts/resources';
 import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
@@ -67,7 +62,7 @@ function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
     category: tool.category,
     version: tool.version,
     parameters,
-    timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
+    timeout_seconds: tool.timeout_seconds!,
     cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
   };
   if (!tool.available) shown.available = false;
@@ -152,9 +147,10 @@ export function toolMetadata(tool: RegisteredTool): ToolMetadata {
     category: tool.category,
     author: optional(tool.author),
     requires_auth: tool.requires_auth ?? false,
-    rate_limit: tool.rate_limit ?? DEFAULT_RATE_LIMIT,
-    timeout_seconds: tool.timeout_seconds ?? SHOWN_TIMEOUT_SECONDS,
-    memory_limit_mb: tool.memory_limit_mb ?? DEFAULT_MEMORY_LIMIT_MB,
+    // `withLimits` has set them.
+    rate_limit: tool.rate_limit!,
+    timeout_seconds: tool.timeout_seconds!,
+    memory_limit_mb: optional(tool.memory_limit_mb),
     sandboxed: tool.sandboxed ?? false,
     dangerous: tool.dangerous ?? false,
     session_aware: tool.session_aware ?? false,

@@ -16,15 +16,19 @@ const PAGE = 500;
 
 /** Reads definitions and toolsets from the registry over NATS. */
 export class RegistrySource implements DefinitionSource, ToolsetSource {
+  private readonly own: readonly RegisteredTool[];
+
   /**
-   * @param complete adds the tool settings of this fleet to a definition
+   * @param complete adds the defaults and limits of this fleet to a definition
    * @param own tools that the gateway serves itself; no other tool can have their names
    */
   constructor(
     private readonly nats: NatsClient,
     private readonly complete: (tool: RegisteredTool) => RegisteredTool = (tool) => tool,
-    private readonly own: readonly RegisteredTool[] = [],
-  ) {}
+    own: readonly RegisteredTool[] = [],
+  ) {
+    this.own = own.map(complete);
+  }
 
   /** The prompts and resources of MCP servers, which are not part of the list of tools. */
   get features(): DefinitionSource {

@@ -265,10 +265,8 @@ export const FEATURE_NAME_PATTERN = /^(?:prompt|skill|resource):[A-Za-z0-9_-]{1,
 
 /** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;
-/** Timeout in the metadata of a tool that declares none. The engine applies a default by name and kind instead. */
-export const SHOWN_TIMEOUT_SECONDS = 30;
-/** Memory limit in the metadata of a tool that declares none. */
-export const DEFAULT_MEMORY_LIMIT_MB = 128;
+/** Memory of the process of a local MCP server whose entry declares none, in MiB. */
+export const LOCAL_SERVER_MEMORY_MB = 512;
 
 /** How much of each tool a list shows: its name, also its description, or also its schemas. */
 export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;

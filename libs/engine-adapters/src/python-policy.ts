@@ -22,16 +22,15 @@ export function withPythonDefaults(
   memoryLimitMb: number,
 ): (tool: RegisteredTool) => RegisteredTool {
   return (tool) => {
-    if (tool.binding.kind !== 'python') return tool;
+    const isProgram = tool.binding.kind === 'program';
+    if (tool.binding.kind !== 'python' && !isProgram) return tool;
+    const memory_limit_mb = Math.min(tool.memory_limit_mb ?? memoryLimitMb, memoryLimitMb);
+    if (isProgram) return { ...tool, memory_limit_mb };
     const { input_schema: schema } = tool;
     const properties = isJsonObject(schema.properties) ? { ...schema.properties } : {};
     if (isJsonObject(properties.strictness)) {
       properties.strictness = { ...properties.strictness, default: strictness };
     }
-    return {
-      ...tool,
-      input_schema: { ...schema, properties },
-      memory_limit_mb: Math.min(tool.memory_limit_mb ?? memoryLimitMb, memoryLimitMb),
-    };
+    return { ...tool, input_schema: { ...schema, properties }, memory_limit_mb };
   };
 }

@@ -165,7 +165,7 @@ export function buildCall(
     attempt: 1,
     fence: 0,
     journalled: false,
-    timeoutMs: attemptTimeoutMs(plan, request, args, settings),
+    timeoutMs: attemptTimeoutMs(tool, plan, request, args, settings),
     select,
     maxMicroUsd: plan.reserveMicroUsd > 0 ? plan.reserveMicroUsd : Number.POSITIVE_INFINITY,
   };

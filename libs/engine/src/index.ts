@@ -56,6 +56,7 @@ export {
   rateKey,
   reservedMicroUsd,
   toolRate,
+  withLimits,
 } from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';
 export type { Guard, GuardedCall, GuardedResult, ResultVerdict } from './guard.js';

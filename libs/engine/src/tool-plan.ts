@@ -1,5 +1,16 @@
-import type { CallRequest, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
-import { DEFAULT_RATE_LIMIT, userAuthOf, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import {
+  isJsonObject,
+  type CallRequest,
+  type JsonObject,
+  type MicroUsd,
+  type Milliseconds,
+} from '@toolfleet/contracts';
+import {
+  DEFAULT_RATE_LIMIT,
+  LOCAL_SERVER_MEMORY_MB,
+  userAuthOf,
+  type RegisteredTool,
+} from '@toolfleet/contracts/tool-definition';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
@@ -77,7 +88,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     callsTools: callsTools(tool),
     userAuth: userAuthOf(tool.binding),
     retry: deriveRetryRule(tool, settings),
-    timeoutMs: toolTimeoutMs(tool, settings),
+    timeoutMs: tool.binding.kind === 'python' ? undefined : timeoutSeconds(tool, settings) * 1_000,
     bounded: tool.binding.kind !== 'python' && !callsTools(tool),
     cacheTtlMs: cacheMs,
     isOnlyStale: cacheMs === undefined && tool.binding.kind === 'mcp',
@@ -175,19 +186,35 @@ export function rateKey(tenantId: string, toolName: string): string {
   return `${tenantId}:${toolName}`;
 }
 
-/** The attempt timeout of a tool: declared, else by name prefix, else by kind. Undefined where the arguments decide (sandbox). */
-function toolTimeoutMs(tool: RegisteredTool, settings: EngineSettings): Milliseconds | undefined {
-  const kind = tool.binding.kind;
-  if (tool.timeout_seconds !== undefined) {
-    const declared = tool.timeout_seconds * 1_000;
-    return kind === 'python' ? Math.min(declared, settings.pythonMaxTimeoutMs) : declared;
+/**
+ * A definition with the limits that its calls have in this fleet, so that every list shows what is enforced. Applied where definitions are
+ * read, so that a limit has one source: what the tool declares, else the default of its name, kind or strictness.
+ */
+export function withLimits(tool: RegisteredTool, settings: EngineSettings): RegisteredTool {
+  const { binding, rate_limit: perMinute = DEFAULT_RATE_LIMIT, timeout_seconds: declared = Infinity } = tool;
+  const limited = { ...tool, rate_limit: perMinute, timeout_seconds: timeoutSeconds(tool, settings) };
+  if (binding.kind === 'mcp') {
+    // The longest silence of a server, which is less than an attempt may take where its entry has `max_seconds`.
+    const options: JsonObject = { timeout_seconds: settings.mcpTimeoutMs / 1_000, ...binding.options };
+    const memoryMb = binding.transport === 'stdio' ? (options.memory_limit_mb ?? LOCAL_SERVER_MEMORY_MB) : undefined;
+    return { ...limited, memory_limit_mb: memoryMb as number | undefined, binding: { ...binding, options } };
   }
-  if (kind === 'python') return undefined;
-  for (const [prefix, timeoutMs] of Object.entries(settings.prefixTimeoutsMs)) {
-    if (tool.name.startsWith(prefix)) return timeoutMs;
-  }
-  if (kind === 'mcp') return settings.mcpTimeoutMs;
-  return kind === 'openapi' ? settings.openapiTimeoutMs : settings.defaultTimeoutMs;
+  const { properties } = tool.input_schema;
+  if (binding.kind !== 'python' || !isJsonObject(properties) || !isJsonObject(properties.timeout_seconds))
+    return limited;
+  const maximum = Math.min(declared, maxPythonMs(tool, settings) / 1_000);
+  const asked = { ...properties.timeout_seconds, maximum };
+  return { ...limited, input_schema: { ...tool.input_schema, properties: { ...properties, timeout_seconds: asked } } };
+}
+
+/** The longest attempt of a tool, in seconds; of `execute_python` that of a call without arguments about it. */
+function timeoutSeconds(tool: RegisteredTool, settings: EngineSettings): number {
+  const { name, timeout_seconds: declared, binding } = tool;
+  if (binding.kind === 'python') return pythonTimeoutMs(tool, {}, settings) / 1_000;
+  if (declared !== undefined) return declared;
+  const byPrefix = Object.entries(settings.prefixTimeoutsMs).find(([prefix]) => name.startsWith(prefix))?.[1];
+  const byKind = { mcp: settings.mcpTimeoutMs, openapi: settings.openapiTimeoutMs } as Partial<Record<string, number>>;
+  return (byPrefix ?? byKind[binding.kind] ?? settings.defaultTimeoutMs) / 1_000;
 }
 
 /**
@@ -195,26 +222,36 @@ function toolTimeoutMs(tool: RegisteredTool, settings: EngineSettings): Millisec
  * server has the time until its deadline, because the server answers in between.
  */
 export function attemptTimeoutMs(
+  tool: RegisteredTool,
   plan: ToolPlan,
   request: CallRequest,
   args: JsonObject,
   settings: EngineSettings,
 ): Milliseconds {
   if (request.personInput?.given?.task !== undefined) return request.limits.timeoutMs ?? Number.POSITIVE_INFINITY;
-  const ofTool = plan.timeoutMs ?? pythonTimeoutMs(args, settings);
+  const ofTool = plan.timeoutMs ?? pythonTimeoutMs(tool, args, settings);
   return request.limits.timeoutMs === undefined ? ofTool : Math.min(ofTool, request.limits.timeoutMs);
 }
 
 /**
- * The run limit of a sandbox call: `timeout_seconds` of its arguments, else by strictness, at most the maximum. The arguments
- * contain the default strictness of the fleet, which is part of the definition.
+ * The run limit of a sandbox call: `timeout_seconds` of its arguments, else that of the tool, else by strictness; at most the maximum.
+ * What the tool declares is the time of its default strictness.
  */
-function pythonTimeoutMs(args: JsonObject, settings: EngineSettings): Milliseconds {
-  if (typeof args.timeout_seconds === 'number' && args.timeout_seconds > 0) {
-    return Math.min(args.timeout_seconds * 1_000, settings.pythonMaxTimeoutMs);
-  }
-  const level = args.strictness;
-  const byLevel =
-    level === 'lenient' || level === 'strict' ? settings.pythonTimeoutsMs[level] : settings.pythonTimeoutsMs.standard;
-  return Math.min(byLevel, settings.pythonMaxTimeoutMs);
+function pythonTimeoutMs(tool: RegisteredTool, args: JsonObject, settings: EngineSettings): Milliseconds {
+  const maxMs = maxPythonMs(tool, settings);
+  if (typeof args.timeout_seconds === 'number' && args.timeout_seconds > 0)
+    return Math.min(args.timeout_seconds * 1_000, maxMs);
+  const { strictness } = isJsonObject(tool.input_schema.properties) ? tool.input_schema.properties : {};
+  const preset = isJsonObject(strictness) ? strictness.default : undefined;
+  const level = args.strictness ?? preset;
+  if (level === preset && tool.timeout_seconds !== undefined) return Math.min(tool.timeout_seconds * 1_000, maxMs);
+  const { pythonTimeoutsMs: times } = settings;
+  return Math.min(level === 'lenient' || level === 'strict' ? times[level] : times.standard, maxMs);
+}
+
+/** The longest run that a call of a sandbox tool can ask for: the maximum of its argument once the definition has its limits. */
+function maxPythonMs(tool: RegisteredTool, settings: EngineSettings): Milliseconds {
+  const { timeout_seconds: asked } = isJsonObject(tool.input_schema.properties) ? tool.input_schema.properties : {};
+  const maximum = isJsonObject(asked) && typeof asked.maximum === 'number' ? asked.maximum * 1_000 : Infinity;
+  return Math.min(maximum, settings.pythonMaxTimeoutMs);
 }

@@ -156,7 +156,7 @@ export class ProgramExecutor extends Executor {
       tenant_id: principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: traceHeaders()?.traceparent,
-      python: await python(),
+      python: { ...(await python()), memory_limit_mb: call.tool.memory_limit_mb },
       program: { seed: call.callId, started_at: calls.waits.startedAt },
     };
     try {

@@ -28,11 +28,11 @@ export default {
   probes: [
     {
       name: 'metadata of a tool that declares nothing',
-      reliance: 'the published defaults',
+      reliance: 'the limits that its calls have',
       expected: {
         version: '1.0.0',
-        timeout_seconds: 30,
-        memory_limit_mb: 128,
+        timeout_seconds: 15,
+        memory_limit_mb: null,
         rate_limit: 60,
         cost_per_use: 0,
         dangerous: false,

@@ -90,7 +90,8 @@ function Properties({ tool }: { tool: CatalogToolDetail }) {
     ['Rate limit', tool.rate_limit > 0 ? `${count(tool.rate_limit)} a minute` : 'none'],
     ['Time limit', `${tool.timeout_seconds} s`],
     ['Effects', describeEffects(tool)],
-    ['Sandboxed', tool.sandboxed ? `yes, ${tool.memory_limit_mb} MB` : 'no'],
+    ['Memory limit', tool.memory_limit_mb === null ? 'none' : `${tool.memory_limit_mb} MB`],
+    ['Sandboxed', tool.sandboxed ? 'yes' : 'no'],
     ['Tags', tool.tags.join(', ') || 'none'],
   ];
   return <Facts facts={facts} />;

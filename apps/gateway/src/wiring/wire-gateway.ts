@@ -26,6 +26,8 @@ import {
   wireSearch,
   Toolsets,
 } from '@toolfleet/catalog';
+import { withLimits } from '@toolfleet/engine';
+import { engineSettings } from './engine-settings.js';
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
@@ -152,7 +154,9 @@ function wireCatalog(
   python: ReturnType<typeof pythonPolicy>,
 ) {
   const { clock } = host;
-  const source = new RegistrySource(nats, withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB), [READ_RESULT]);
+  const sandboxed = withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB);
+  const limits = engineSettings(settings);
+  const source = new RegistrySource(nats, (tool) => withLimits(sandboxed(tool), limits), [READ_RESULT]);
   const definitions = new DefinitionCache(source, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const changes = new CatalogChanges();
   const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);

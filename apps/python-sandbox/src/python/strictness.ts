@@ -8,8 +8,6 @@ import type { Strictness } from '@toolfleet/contracts/execution';
  * anything; `python.spec.ts` shows that such a bypass gains nothing.
  */
 interface Level {
-  /** Timeout unless the caller sets `timeout_seconds`. */
-  timeoutSeconds: number;
   /** Importable modules, including their submodules; null means all. */
   modules: readonly string[] | null;
   /** Builtins a program may not name. */
@@ -34,9 +32,9 @@ const STRICT_BANNED = [...STANDARD_BANNED, ...words('dir hasattr getattr setattr
 
 /** The three levels. */
 export const LEVELS: Readonly<Record<Strictness, Level>> = {
-  lenient: { timeoutSeconds: 30, modules: null, bannedBuiltins: [] },
-  standard: { timeoutSeconds: 10, modules: STANDARD_MODULES, bannedBuiltins: STANDARD_BANNED },
-  strict: { timeoutSeconds: 5, modules: STRICT_MODULES, bannedBuiltins: STRICT_BANNED },
+  lenient: { modules: null, bannedBuiltins: [] },
+  standard: { modules: STANDARD_MODULES, bannedBuiltins: STANDARD_BANNED },
+  strict: { modules: STRICT_MODULES, bannedBuiltins: STRICT_BANNED },
 };
 
 /** Imported into the snapshot, so that runs do not pay for the import. */

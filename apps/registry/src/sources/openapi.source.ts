@@ -8,7 +8,7 @@ import type {
   OpenApiValidateReply,
   RefusedTool,
 } from '@toolfleet/contracts/registry';
-import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import { DEFAULT_RATE_LIMIT, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
@@ -114,8 +114,8 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
     }
     const base = {
       collection_name: entry.name,
-      rate_limit: entry.rate_limit ?? 60,
-      timeout_seconds: entry.timeout_seconds ?? 30,
+      rate_limit: entry.rate_limit ?? DEFAULT_RATE_LIMIT,
+      timeout_seconds: entry.timeout_seconds,
       max_response_bytes: Math.min(entry.max_response_bytes ?? SIZES.upstreamResponse, SIZES.upstreamResponse),
     };
     try {

@@ -66,6 +66,7 @@ export const RUN_PROGRAM: ToolDefinition = {
   binding: { kind: 'program' },
   source: PYTHON_SOURCE,
   timeout_seconds: 300,
+  memory_limit_mb: 128,
   cost_per_use_micro_usd: toMicroUsd(0.001),
   dangerous: false,
   sandboxed: true,

@@ -30,8 +30,8 @@ const METADATA = {
   author: nullable(text()),
   requires_auth: flag(),
   rate_limit: number('Calls per minute and tenant; 0: no limit'),
-  timeout_seconds: number(),
-  memory_limit_mb: number(),
+  timeout_seconds: number('Longest attempt'),
+  memory_limit_mb: nullable(number(), 'MiB of a run or of the process of its server; null: it has no limit of its own'),
   sandboxed: flag(),
   dangerous: flag(),
   session_aware: flag(),
@@ -145,7 +145,11 @@ const LEVELS = record({ standard: list(text()), strict: list(text()) });
 const PYTHON_MODULES = named(
   'PythonModules',
   record(
-    { configured: LEVELS, added: LEVELS },
+    {
+      configured: LEVELS,
+      added: LEVELS,
+      available: nullable(list(text()), 'Modules of the interpreter; null until a sandbox has started'),
+    },
     'By source and level: from the configuration file, and added at run time',
   ),
 );

@@ -2,6 +2,7 @@
  * One set of tool settings for tools of every kind, from the configuration file and by registration: what an administrator sets
  * decides what a caller may do and what the upstream receives.
  */
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,6 +11,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { TOOL_DEFINITION } from '@toolfleet/contracts/tool-definition';
+import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
@@ -32,6 +35,9 @@ const SETTINGS = {
   // A failed call that may have had an effect is never replaced.
   stubbed: { idempotent: true, retry_policy: { kind: 'none' }, stub_data: { rate: 1.5 } },
   whoami: { session_aware: true, requires_auth: true },
+  unsafe: { idempotent: false, retry_policy: { kind: 'custom', max_attempts: 2, base_delay_ms: 1, multiplier: 1 } },
+  part: { select: 'tool' },
+  slow: { timeout_seconds: 1 },
 } as const;
 type Tool = keyof typeof SETTINGS;
 const TOOLS = Object.keys(SETTINGS) as Tool[];
@@ -62,7 +68,7 @@ async function startUpstream(): Promise<Upstream> {
     return calls.get(id) as number;
   };
   const fails = (tool: string, id: string): boolean =>
-    tool === 'stubbed' || ((tool === 'flaky' || tool === 'once') && calls.get(id) === 1);
+    tool === 'stubbed' || (['flaky', 'once', 'unsafe'].includes(tool) && calls.get(id) === 1);
   const mcp = toNodeHandler(
     createMcpHandler(() => {
       const server = new McpServer({ name: 'settings', version: '1.0.0' });
@@ -108,6 +114,7 @@ async function startUpstream(): Promise<Upstream> {
         session: meta['io.toolfleet/session-id'] ?? request.headers['x-session-id'],
         user: meta['io.toolfleet/user-id'] ?? request.headers['x-user-id'],
       });
+      if (tool === 'slow') await sleep(4_000);
       if (fails(tool, id)) return send(503, { error: 'busy' });
     }
     if (pathname !== '/mcp') return send(200, { tool, id });
@@ -163,6 +170,9 @@ const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_close
   stubData: { from: 'stub' }, rateLimitMode: 'reject',
   handler: () => ok({ from: 'plugin' }, 'answered'),
 })).concat(defineTool({
+  name: 'plug_endless', description: 'Never answers', category: 'data', inputSchema: { type: 'object', properties: {} },
+  handler: () => new Promise(() => {}),
+}), defineTool({
   name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0,
   inputSchema: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
   handler: ({ id }) => ok({ id }, id),
@@ -200,9 +210,14 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'plug.tool.mjs'), PLUGIN);
   const listed = TOOLS.filter((tool) => tool !== 'drop');
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1 },
-    together: ['gateway', 'registry', 'budget', 'mcp-executor', 'openapi-executor'],
+    services: {
+      ...{ gateway: 1, registry: 1, budget: 1, 'python-sandbox': 1 },
+      ...{ 'builtin-executor': 1, 'mcp-executor': 1, 'openapi-executor': 1 },
+    },
+    together: ['gateway', 'registry', 'budget', 'mcp-executor', 'openapi-executor', 'python-sandbox'],
     tools: [
+      'run_program',
+      'execute_python',
       'text_process',
       'plug_open',
       'plug_echo',
@@ -219,6 +234,8 @@ beforeAll(async () => {
       tool_settings: {
         'plug_c*': { dangerous: true },
         text_process: { rate_limit: 1 },
+        run_program: { rate_limit: 0 },
+        execute_python: { rate_limit: 0, memory_limit_mb: 64 },
         file_delete: { dangerous: false },
       },
     },
@@ -364,7 +381,12 @@ describe.concurrent.each(SOURCES)('rate_limit_mode of %s', (_kind, prefix) => {
 
 /** Calls a tool and gives the answer as text: what a caller could read. */
 type EntryPoint = (tool: string, id: string, key: string | null) => Promise<string>;
-const argumentsOf = (tool: string, id: string) => (tool.startsWith('o') ? { body: { id } } : { id });
+const argumentsOf = (tool: string, id: string) => {
+  if (PYTHON.includes(tool)) return JSON.parse(id) as object;
+  return tool.startsWith('o') ? { body: { id } } : { id };
+};
+/** Tools with arguments of their own: the id is their JSON. */
+const PYTHON = ['execute_python', 'python_executor'];
 
 interface McpParams {
   name?: string;
@@ -408,6 +430,20 @@ const ENTRY_POINTS: Record<string, EntryPoint> = {
   },
 };
 
+const callOf = (tool: string, id: string) => ({ name: tool, arguments: argumentsOf(tool, id) });
+/** Every way in which a caller reaches a tool. */
+const ALL_ENTRY_POINTS: Record<string, EntryPoint> = {
+  ...ENTRY_POINTS,
+  'HTTP in a batch': async (tool, id, key) =>
+    (await fleet.ask({ path: '/api/v1/tools/batch-execute', body: [callOf(tool, id)], key })).text,
+  'NATS in a batch': (tool, id, key) => overNats('tool.batch', { calls: [callOf(tool, id)] }, key),
+  'a program': async (tool, id, key) => {
+    const args = JSON.stringify(JSON.stringify(argumentsOf(tool, id)));
+    return (await fleet.call('run_program', { code: `import json\ntools.${tool}(**json.loads(${args}))` }, { key }))
+      .text;
+  },
+};
+
 describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
   const key = () => fleet.keys['acme']!;
 
@@ -447,13 +483,7 @@ describe('requires_auth', () => {
         .sign(signing.privateKey),
   };
   const REFUSAL = 'requires authentication: send an API key or an access token';
-  const callOf = (tool: string, id: string) => ({ name: tool, arguments: argumentsOf(tool, id) });
-  const entryPoints: Record<string, EntryPoint> = {
-    ...ENTRY_POINTS,
-    'HTTP in a batch': async (tool, id, key) =>
-      (await fleet.ask({ path: '/api/v1/tools/batch-execute', body: [callOf(tool, id)], key })).text,
-    'NATS in a batch': (tool, id, key) => overNats('tool.batch', { calls: [callOf(tool, id)] }, key),
-  };
+  const entryPoints = ALL_ENTRY_POINTS;
   const rows = Object.keys(entryPoints).flatMap((name) =>
     Object.keys(CREDENTIALS).map((credential) => [name, credential, credential !== 'no credential'] as const),
   );
@@ -498,6 +528,164 @@ describe('requires_auth', () => {
       await overMcp('resources/read', { uri }, key),
     ])
       expect(answer).toContain(key === null ? REFUSAL : '"text":"Hello"');
+  });
+});
+
+/** What a setting does to a call by an entry point. `ask` calls as a plain tenant, `id` is one that no other call has. */
+type Row = (call: {
+  ask: (tool: string, id: string, key?: string | null) => Promise<string>;
+  id: string;
+  entryPoint: string;
+}) => Promise<void>;
+const reached = (id: string) => upstream.calls.get(id) ?? 0;
+
+const ROWS: Record<keyof typeof TOOL_SETTINGS | 'aliases' | 'input_schema' | 'dangerous_when' | 'tenant', Row> = {
+  dangerous: async ({ ask, id, entryPoint }) => {
+    await ask('ff_drop', id);
+    // Services inside the fleet may use dangerous tools.
+    expect(reached(id)).toBe(entryPoint.startsWith('NATS') ? 1 : 0);
+  },
+  requires_auth: async ({ ask, id }) => {
+    expect(await ask('ff_whoami', id, null)).toContain('requires authentication');
+    expect(reached(id)).toBe(0);
+  },
+  session_aware: async ({ ask, id }) => {
+    await ask('ff_whoami', id);
+    await ask('ff_once', `${id} unaware`);
+    expect(upstream.callers.get(id)?.user).toMatch(/./);
+    expect(upstream.callers.get(`${id} unaware`)).toEqual({ session: undefined, user: undefined });
+  },
+  idempotent: async ({ ask, id }) => {
+    await ask('ff_unsafe', id);
+    expect(reached(id)).toBe(1);
+  },
+  retry_policy: async ({ ask, id }) => {
+    await ask('ff_flaky', id);
+    expect(reached(id)).toBe(2);
+  },
+  stub_data: async ({ ask, id }) => {
+    expect(await ask('ff_stubbed', id)).toMatch(/rate\W+1\.5/);
+  },
+  rate_limit: async ({ ask, id }) => {
+    let tries = 0;
+    await expect.poll(() => ask('ff_limited', `${id} ${(tries += 1)}`)).toMatch(/rate limit exceeded: 1\/min/i);
+    expect(reached(`${id} ${tries}`)).toBe(0);
+  },
+  rate_limit_mode: async ({ ask, id }) => {
+    let tries = 0;
+    const next = () => Promise.race([ask('ff_patient', `${id} ${(tries += 1)}`).catch(String), sleep(2_000, 'waits')]);
+    await expect.poll(next).toBe('waits');
+    expect(reached(`${id} ${tries}`)).toBe(0);
+  },
+  cache_ttl_seconds: async ({ ask, id }) => {
+    // What is cached ends after three seconds.
+    let tries = 0;
+    await eventually('an answer from the cache', async () => {
+      const repeated = `${id} ${(tries += 1)}`;
+      for (const answer of [await ask('ff_look', repeated), await ask('ff_look', repeated)])
+        expect(answer).toContain(repeated);
+      return reached(repeated) === 1;
+    });
+  },
+  select: async ({ ask, id }) => {
+    const answer = await ask('ff_part', id);
+    expect(answer).toContain('part');
+    expect(answer).not.toContain(id);
+    expect(reached(id)).toBe(1);
+  },
+  timeout_seconds: async ({ ask, id }) => {
+    expect(await ask('ff_slow', id)).toContain('timed out after 1000ms');
+  },
+  memory_limit_mb: async ({ ask }) => {
+    const use = (mb: number) => ask('execute_python', JSON.stringify({ code: `len(bytes(${mb} * 2 ** 20))` }));
+    expect(await use(8)).toContain(String(8 * 2 ** 20));
+    expect(await use(80)).toMatch(/MemoryError|memory/);
+  },
+  aliases: async ({ ask }) => {
+    expect(await ask('python_executor', JSON.stringify({ code: '6 * 7' }))).toContain('42');
+  },
+  input_schema: async ({ ask }) => {
+    expect(await ask('execute_python', JSON.stringify({ code: '1', timeout_seconds: 61 }))).toContain(
+      'timeout_seconds',
+    );
+  },
+  dangerous_when: async ({ ask, entryPoint }) => {
+    const answer = await ask('execute_python', JSON.stringify({ code: 'import os\nos.name', strictness: 'lenient' }));
+    expect(answer.includes('posix'), answer).toBe(entryPoint.startsWith('NATS'));
+  },
+  tenant: async ({ ask, id }) => {
+    await ask('fa_once', id, fleet.keys['globex']!);
+    expect(reached(id)).toBe(0);
+  },
+};
+/** Fields without a row: they describe the tool, or the spec holds them. */
+const OTHERS = {
+  describe: [
+    ...['name', 'version', 'description', 'category', 'tags', 'annotations', 'listing', 'author', 'input_examples'],
+    ...['sandboxed', 'binding'],
+  ],
+  held: {
+    output_schema: 'libs/engine/src/attempt.spec.ts',
+    cost_per_use_micro_usd: 'libs/engine/src/charge.spec.ts',
+    cost_cap_micro_usd: 'libs/engine/src/charge.spec.ts',
+    context_keys: 'libs/engine/src/execute-call.spec.ts',
+    required_roles: 'libs/engine/src/execute-call.spec.ts',
+    forwards_idempotency_key: 'apps/registry/src/sources/openapi.source.spec.ts',
+    task_support: 'test/e2e/mcp-endpoint.spec.ts',
+  },
+};
+
+describe('every field of a tool', () => {
+  it('has a row', () => {
+    const known = [...Object.keys(ROWS), ...OTHERS.describe, ...Object.keys(OTHERS.held)];
+    expect(known.toSorted()).toEqual(Object.keys(TOOL_DEFINITION.properties as object).toSorted());
+    for (const [field, path] of Object.entries(OTHERS.held))
+      expect(readFileSync(join(import.meta.dirname, '../..', path), 'utf8')).toContain(field);
+  });
+
+  const rows = Object.keys(ROWS).flatMap((setting) => Object.keys(ALL_ENTRY_POINTS).map((name) => [setting, name]));
+  it.each(rows)('%s refuses or changes what it says, by %s', async (setting, entryPoint) => {
+    await ROWS[setting as keyof typeof ROWS]({
+      ask: (tool, id, key = fleet.keys['acme']!) => ALL_ENTRY_POINTS[entryPoint!]!(tool, id, key),
+      id: `row-${(ids += 1)}`,
+      entryPoint: entryPoint!,
+    });
+  });
+});
+
+describe('the limits that tools show', () => {
+  /** Seconds after which a call ends that names no limit, by tool: its default by prefix, kind, strictness or declaration. */
+  const ENFORCED = { ff_once: 30, ff_slow: 1, of_look: 30, plug_echo: 15, execute_python: 10, run_program: 300 };
+
+  it.each(Object.entries(ENFORCED))('%s: %i s in every list', async (name, seconds) => {
+    const { body: listed } = await fleet.ask({ path: '/api/v1/tools' });
+    const overNatsListed = JSON.parse(await overNats('tool.list', {}, fleet.adminKey)) as { name: string }[];
+    const shown = [
+      listed.find((tool: { name: string }) => tool.name === name),
+      overNatsListed.find((tool) => tool.name === name),
+      ...(await Promise.all(
+        [`/api/v1/tools/${name}`, `/tools/${name}/metadata`, `/api/v1/catalog/${name}`].map((path) =>
+          fleet.ask({ path }).then(({ body }) => body),
+        ),
+      )),
+    ];
+    expect(shown.map((tool) => tool.timeout_seconds)).toEqual(shown.map(() => seconds));
+  });
+
+  it('a run of Python and a tool that declares no time end when shown', async () => {
+    const endless = await fleet.call('execute_python', { code: 'while True: pass' });
+    expect(endless.body.error).toContain('10000ms');
+    const { body } = await fleet.call('plug_endless', {});
+    expect(body.error).toContain("'plug_endless' timed out after 15000ms");
+  });
+
+  it('a memory limit is shown where one is enforced', async () => {
+    const limitOf = async (name: string) => (await fleet.ask({ path: `/tools/${name}/metadata` })).body.memory_limit_mb;
+    expect([await limitOf('execute_python'), await limitOf('run_program'), await limitOf('plug_echo')]).toEqual([
+      64,
+      128,
+      null,
+    ]);
   });
 });
 

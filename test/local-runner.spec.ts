@@ -156,6 +156,21 @@ onLinux('npm start', () => {
     await expect.poll(() => processesNaming(stateDir)).toEqual([]);
   });
 
+  it('waits for a broker that does not answer, names it, and ends by Ctrl-C', async () => {
+    const stateDir = mkdtempSync(join(folder, 'state-'));
+    const bin = join(stateDir, 'bin');
+    mkdirSync(bin);
+    writeFileSync(join(bin, 'redis-server'), '#!/bin/sh\n[ "$1" = --version ] && exit 0\nexec sleep 99999\n');
+    chmodSync(join(bin, 'redis-server'), 0o755);
+    const run = await start({ TOOLFLEET_STATE_DIR: stateDir, PATH: `${bin}:${process.env['PATH']}` });
+    const waits = /starting nats-server and redis-server … [\d.]+ s, waiting for redis \(does not listen on port \d+\)/;
+    await expect.poll(run.output).toMatch(waits);
+    expect(run.child.exitCode).toBeNull();
+    run.child.kill('SIGINT');
+    expect(await run.ended).toBe(0);
+    await expect.poll(() => processesNaming(stateDir)).toEqual([]);
+  });
+
   it('leaves no process behind when it is killed', async () => {
     const stateDir = mkdtempSync(join(folder, 'state-'));
     const run = await start({ TOOLFLEET_STATE_DIR: stateDir });

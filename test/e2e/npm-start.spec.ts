@@ -87,7 +87,7 @@ beforeAll(async () => {
   writeFileSync(join(stateDir, 'fleet.yaml'), USER_FILE, { mode: 0o600 });
   const sourced = join(stateDir, 'env');
   writeFileSync(sourced, shellFile(sourced, GONE), { mode: 0o600 });
-  const env = { TOOLFLEET_STATE_DIR: stateDir, TOOLFLEET_DEV_API_KEY: KEY };
+  const env = { TOOLFLEET_STATE_DIR: stateDir, TOOLFLEET_DEV_API_KEY: KEY, APPROVAL_ENABLED: 'true' };
   runner = await NpmStart.start(env, ['sh', '-c', '. "$0"; exec npm start --silent', sourced]);
   fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
   nats = await connect({ servers: fleet.nats_url });
@@ -110,6 +110,13 @@ describe('npm start', () => {
     for (const part of [KEY, fleet.url, '/metrics', 'fleet.yaml']) {
       expect(runner.output).toContain(part);
     }
+  });
+
+  it('names a variable of Shannon that has no effect, once, with the page', () => {
+    const lines = runner.output.split('\n').filter((line) => line.includes('APPROVAL_ENABLED'));
+    expect(lines).toEqual([
+      expect.stringMatching(/environment: APPROVAL_ENABLED has no effect; docs\/coming-from-elsewhere\.md/),
+    ]);
   });
 
   it('prints commands that work as printed', async () => {

@@ -425,8 +425,10 @@ const ENTRY_POINTS: Record<string, EntryPoint> = {
     const accepted = await fleet.call(tool, argumentsOf(tool, id), { key, fields: { mode: 'async' } });
     if (accepted.status !== 202) return accepted.text;
     const path = `/api/v1/calls/${accepted.body.call_id}`;
-    await eventually('the call ends', async () => (await fleet.ask({ path, key })).body.status === 'succeeded');
-    return (await fleet.ask({ path, key })).body.result.text;
+    const open = ['accepted', 'claimed'];
+    await eventually('the call ends', async () => !open.includes((await fleet.ask({ path, key })).body.status));
+    const { body, text } = await fleet.ask({ path, key });
+    return body.status === 'succeeded' ? body.result.text : text;
   },
 };
 

@@ -79,9 +79,10 @@ function seconds(since) {
 }
 
 function report(title) {
+  const show = () => say(`${title} … ${progress(title)}`);
   let timer = setTimeout(() => {
-    say(`${title} …`);
-    timer = setInterval(() => say(`${title} … ${progress(title)}`), LOG_EVERY_MS);
+    show();
+    timer = setInterval(show, LOG_EVERY_MS);
   }, SHOWN_AFTER_MS);
   return () => clearInterval(timer);
 }

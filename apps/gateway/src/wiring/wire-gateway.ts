@@ -28,6 +28,7 @@ import {
 } from '@toolfleet/catalog';
 import { withLimits } from '@toolfleet/engine';
 import { engineSettings } from './engine-settings.js';
+import { foreignVariables } from './foreign-variables.js';
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
@@ -37,7 +38,7 @@ import { RuleTests } from '@toolfleet/rules';
 import { ChangeLog } from '../server/change-log.js';
 import { GatewayServer } from '../server/gateway-server.js';
 import { knownBase, type PublicAddress } from '../server/public-origin.js';
-import type { GatewayConfig } from '../gateway.config.js';
+import { gatewayConfig, type GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
 import { FleetRoles } from '../http/roles.controller.js';
@@ -258,6 +259,14 @@ function wireFleetState(
   const queues = [...engine.queues, calls.queue] as unknown as JobQueue[];
   const components: LifecycleComponent[] = [
     { name: 'state of the fleet', start: async () => watch.follow() },
+    {
+      name: 'environment',
+      start: async () => {
+        const ignored = foreignVariables(new Set(gatewayConfig.ownKeys));
+        for (const line of ignored) logger.warn(line);
+        faults.set('environment', ignored);
+      },
+    },
     new Heartbeat(nats, clock, {
       service: 'gateway',
       instance: own,

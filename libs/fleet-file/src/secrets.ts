@@ -1,34 +1,16 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { secretName } from '@toolfleet/contracts/secret-names';
 
 /** Names of headers with a secret. */
 const SECRET_HEADER = /authorization|cookie|token|secret|password|api-?_?key|signature/i;
-/** Secret fields of `auth_config` of an OpenAPI collection. */
-const SECRET_AUTH_FIELDS: ReadonlySet<string> = new Set([
-  'token',
-  'api_key_value',
-  'value',
-  'password',
-  'client_secret',
-  'refresh_token',
-]);
-/** Secret fields of `oauth` of an MCP server. */
-const SECRET_OAUTH_FIELDS: ReadonlySet<string> = new Set([
-  'client_secret',
-  'refresh_token',
-  'access_token',
-  'password',
-  'private_key',
-  'assertion',
-  'id_token',
-]);
 /** A value with a variable, such as `Bearer ${TOKEN}`, contains no secret of its own. */
 const HAS_VARIABLE = /\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*/;
 
 export const isSecretHeader = (name: string): boolean => SECRET_HEADER.test(name);
 /** By the field of a source that contains them: which members are secret, at any depth. */
 export const SECRET_FIELDS: Readonly<Record<string, (name: string) => boolean>> = {
-  auth_config: (name) => SECRET_AUTH_FIELDS.has(name),
-  oauth: (name) => SECRET_OAUTH_FIELDS.has(name),
+  auth_config: (name) => name === 'value' || secretName(name) === 'secret',
+  oauth: (name) => name === 'assertion' || secretName(name) === 'secret',
   auth: (name) => name === 'client_secret',
 };
 export const hasVariable = (value: string): boolean => HAS_VARIABLE.test(value);

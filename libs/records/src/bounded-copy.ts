@@ -1,4 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isRandomText, plainName } from '@toolfleet/contracts/secret-names';
+import { replaceLabelled, SensitiveText } from '@toolfleet/schema';
 import type { HiddenNames } from './hidden-names.js';
 
 /** In place of a hidden value. */
@@ -10,10 +12,14 @@ const MAX_DEPTH = 64;
 const SHORT = 24;
 /** Values that are hidden where other parts repeat them. */
 const MAX_HIDDEN_VALUES = 100;
+/** Characters of a text that are searched behind the cut, for a secret that the cut would split. */
+const BEHIND_CUT = 4_096;
+const SHAPES = new SensitiveText({ find: ['secrets'], shown: () => REDACTED });
 
 /**
- * Copies JSON values without their hidden members, for as long as the copies fit into a number of bytes. The work is bounded by that
- * number, whatever the size of the values. Parts that stay the same are shared with the original: most values have nothing to hide.
+ * Copies JSON values without their hidden members, for as long as the copies fit into a number of bytes. Parts that stay the same are
+ * shared with the original: most values have nothing to hide. `learn` reads whole values, so that a secret is also hidden where a part
+ * before it, or one that is kept, repeats it; both take linear time.
  */
 export class BoundedCopy {
   /** What the last `copy` did: left something out, or replaced something. */
@@ -28,6 +34,25 @@ export class BoundedCopy {
     private readonly maxBytes: number,
   ) {
     this.#left = maxBytes;
+  }
+
+  /** Notes the hidden values in what will be copied, also in parts that do not fit. */
+  learn(value: Json | undefined): void {
+    if (typeof value === 'string') void this.#hideLabelled(value);
+    if (typeof value !== 'object' || value === null || this.#path.length >= MAX_DEPTH) return;
+    if (Array.isArray(value)) {
+      this.#path.push('');
+      for (const item of value) this.learn(item);
+    } else {
+      this.#path.push('');
+      for (const name in value) {
+        const member = value[name];
+        this.#path[this.#path.length - 1] = name;
+        if (member !== undefined && this.#hides(name, member)) this.#remember(member);
+        else this.learn(member);
+      }
+    }
+    this.#path.pop();
   }
 
   /** About the bytes of all copies as JSON. */
@@ -52,7 +77,7 @@ export class BoundedCopy {
     if (typeof value === 'string') return this.#text(value);
     if (typeof value !== 'object' || value === null) {
       this.#left -= 6;
-      return value;
+      return this.#isHiddenNumber(value) ? this.#redact(value) : value;
     }
     this.#left -= 2;
     if (this.#path.length >= MAX_DEPTH) {
@@ -91,7 +116,7 @@ export class BoundedCopy {
       }
       this.#left -= name.length + 4;
       this.#path.push(name);
-      const shown = this.#hides(name) ? this.#redact(value) : this.#copy(value);
+      const shown = this.#hides(name, value) ? this.#redact(value) : this.#copy(value);
       if (shown !== value) copy ??= membersBefore(members, name);
       if (copy) setMember(copy, name, shown);
       this.#path.pop();
@@ -105,10 +130,16 @@ export class BoundedCopy {
     return true;
   }
 
-  #hides(name: string): boolean {
+  /** Whether a member is hidden. Flags are not: `has_password` says nothing. */
+  #hides(name: string, value: Json): boolean {
     const answer = this.hidden.hides(name);
-    if (answer !== 'by_path') return answer === 'yes';
-    return this.hidden.paths.some((path) => this.#endsWith(path));
+    if (answer === undefined || typeof value === 'boolean') return false;
+    if (answer === 'label') return typeof value === 'string' && isRandomText(value);
+    return answer === 'secret' || this.hidden.paths.some((path) => this.#endsWith(path));
+  }
+
+  #isHiddenNumber(value: Json): boolean {
+    return typeof value === 'number' && this.#hiddenValues.size > 0 && this.#hiddenValues.has(String(value));
   }
 
   #endsWith(names: readonly string[]): boolean {
@@ -117,7 +148,8 @@ export class BoundedCopy {
       const wanted = names[names.length - 1 - index];
       do at -= 1;
       while (this.#path[at] === '');
-      return this.#path[at]?.toLowerCase() === wanted;
+      const name = this.#path[at];
+      return name !== undefined && plainName(name) === wanted;
     });
   }
 
@@ -125,57 +157,68 @@ export class BoundedCopy {
     if (value === null || value === '') return value;
     this.isRedacted = true;
     this.#left -= REDACTED.length + 2;
-    this.#remember(value);
     return REDACTED;
   }
 
-  /** Notes the texts of a hidden value, which results and errors may repeat. */
+  /** Notes the texts and numbers of a hidden value, which results and errors may repeat. */
   #remember(value: Json): void {
     for (const open = [value]; open.length > 0 && this.#hiddenValues.size < MAX_HIDDEN_VALUES;) {
       const next = open.pop();
-      if (typeof next === 'string' && next.length >= MIN_HIDDEN_CHARS) this.#hiddenValues.add(next);
-      else if (Array.isArray(next)) open.push(...next.slice(0, MAX_HIDDEN_VALUES));
+      if (typeof next === 'string' || typeof next === 'number') {
+        const text = String(next);
+        if (text.length >= MIN_HIDDEN_CHARS) this.#hiddenValues.add(text);
+      } else if (Array.isArray(next)) open.push(...next.slice(0, MAX_HIDDEN_VALUES));
       else if (isJsonObject(next)) open.push(...Object.values(next).slice(0, MAX_HIDDEN_VALUES));
     }
   }
 
-  #text(text: string): string {
-    return (looksLikeJson(text) && this.#jsonText(text)) || this.#plainText(text);
-  }
-
-  /** Text of JSON without its hidden members; undefined when nothing in it is hidden. */
-  #jsonText(text: string): string | undefined {
-    let value: Json;
-    try {
-      // A text that does not fit is cut, and would not parse then.
-      if (text.length > this.#left) throw new RangeError();
-      value = JSON.parse(text) as Json;
-    } catch {
-      const start = text.slice(0, Math.max(0, this.#left)).toLowerCase();
-      const holds = [...this.hidden.names, ...this.hidden.paths.map((path) => path.at(-1)!)].some((name) =>
-        start.includes(`"${name}"`),
+  /**
+   * A text without the values of hidden names in it: JSON, headers, queries, assignments. Of a path, the last name is hidden behind the
+   * names before it.
+   */
+  #hideLabelled(text: string): string {
+    const first = new Map<string, number>();
+    const firstOf = (name: string): number => {
+      const known = first.get(name);
+      if (known !== undefined) return known;
+      const found = text.search(new RegExp([...name].join('[^\\p{L}\\p{N}]*'), 'iu'));
+      first.set(name, found < 0 ? text.length : found);
+      return first.get(name)!;
+    };
+    const isPath = (name: string, at: number): boolean =>
+      this.hidden.paths.some(
+        (path) => path.at(-1) === plainName(name) && path.slice(0, -1).every((parent) => firstOf(parent) < at),
       );
-      return holds ? (this.#redact(text) as string) : undefined;
-    }
-    const [left, isRedacted] = [this.#left, this.isRedacted];
-    this.isRedacted = false;
-    const copy = this.#copy(value);
-    const changed = this.isRedacted;
-    this.isRedacted ||= isRedacted;
-    if (changed) return JSON.stringify(copy);
-    this.#left = left;
-    return undefined;
+    return replaceLabelled(
+      text,
+      (name, at) => {
+        const answer = this.hidden.hides(name);
+        if (answer === 'by_path') return isPath(name, at) ? 'any' : undefined;
+        return answer && (answer === 'label' ? 'texts' : 'any');
+      },
+      ({ name, value, form, at }) => {
+        if (value === REDACTED || (value.length < 6 && /^(?:true|false|null)$/.test(value))) return undefined;
+        if (this.hidden.hides(name) === 'label' && !isRandomText(value)) return undefined;
+        this.#remember(readValue(value, form));
+        this.isRedacted = true;
+        // JSON stays JSON.
+        return form !== 'quoted' && /^[-\d{[]/.test(value) && text[at] === ':' ? `"${REDACTED}"` : REDACTED;
+      },
+    );
   }
 
-  #plainText(text: string): string {
-    // More than fits is not searched, except for a value that the cut would split.
+  #text(text: string): string {
     const isLong = text.length > this.#left;
-    let shown = isLong ? text.slice(0, Math.max(0, this.#left) + 4_096) : text;
+    const searched = isLong ? text.slice(0, Math.max(0, this.#left) + BEHIND_CUT) : text;
+    const shapes = new Set<string>();
+    let shown = SHAPES.maskShapes(this.#hideLabelled(searched), shapes);
+    if (shapes.size > 0) this.isRedacted = true;
     for (const value of this.#hiddenValues) {
       if (!shown.includes(value)) continue;
       shown = shown.replaceAll(value, REDACTED);
       this.isRedacted = true;
     }
+    if (isLong) shown = shown.slice(0, Math.max(0, shown.length - (searched.length - Math.max(0, this.#left))));
     const bytes = (shown.length < SHORT ? shown.length : Buffer.byteLength(shown)) + 2;
     if (bytes <= this.#left && !isLong) {
       this.#left -= bytes;
@@ -189,6 +232,24 @@ export class BoundedCopy {
       .replace(/\uFFFD+$/, '');
     this.#left = 0;
     return `${cut}…`;
+  }
+}
+
+/** A value in a text: without the escapes of JSON, and of a header or cookie also its parts that look like secrets. */
+function readValue(value: string, form: 'quoted' | 'nested' | 'plain'): Json {
+  if (form === 'plain')
+    return [
+      value,
+      ...value
+        .slice(0, 8_192)
+        .split(/[\s;,=]+/)
+        .filter((part) => part.length >= 8 && /\d/.test(part)),
+    ];
+  if (form === 'quoted' && !value.includes('\\')) return value;
+  try {
+    return JSON.parse(form === 'quoted' ? `"${value}"` : value) as Json;
+  } catch {
+    return value;
   }
 }
 
@@ -207,10 +268,3 @@ function setMember(copy: JsonObject, name: string, value: Json): void {
   if (name === '__proto__') Object.defineProperty(copy, name, { value, enumerable: true });
   else copy[name] = value;
 }
-
-function looksLikeJson(text: string): boolean {
-  const first = text.charCodeAt(0);
-  // A space or control character may precede it.
-  return first <= 32 ? /^\s*[[{]/.test(text) : first === OBJECT || first === LIST;
-}
-const [OBJECT, LIST] = [0x7b, 0x5b];

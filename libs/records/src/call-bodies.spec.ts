@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import type { AuditRecord } from '@toolfleet/engine';
@@ -107,9 +108,11 @@ describe('redaction', () => {
   it('also where arguments do not have the shape of the schema, or are JSON in a text', () => {
     expect(kept({ schema, args: { crm_pay: { pin: '1234' } } })?.arguments).toEqual({ crm_pay: { pin: '[redacted]' } });
     expect(kept({ schema, args: { body: '{"pin": "1234", "user": "ann"}' } })?.arguments).toEqual({
-      body: '{"pin":"[redacted]","user":"ann"}',
+      body: '{"pin": "[redacted]", "user": "ann"}',
     });
-    expect(kept({ schema, args: { body: '{"pin": "1234", "user' } })?.arguments).toEqual({ body: '[redacted]' });
+    expect(kept({ schema, args: { body: '{"pin": "1234", "user' } })?.arguments).toEqual({
+      body: '{"pin": "[redacted]", "user',
+    });
     expect(kept({ schema, args: { body: '{"user": "ann"}  ' } })?.arguments).toEqual({ body: '{"user": "ann"}  ' });
   });
 
@@ -128,6 +131,81 @@ describe('redaction', () => {
       result: { output: hidden },
       redacted: ['arguments', 'result'],
     });
+  });
+
+  const SECRET = 'hunter22hunter22';
+  const AROUND: Record<string, (secret: string) => Json> = {
+    camelCase: (secret) => ({ clientSecret: secret }),
+    'a list': (secret) => ({ passwords: [{ db_password: [secret] }] }),
+    'text before JSON': (secret) => `Result: {"a": 1, "apiKey": "${secret}"} done`,
+    'JSON that is cut': (secret) => `{"list": [1, 2, {"access_token": "${secret}`,
+    'JSON in JSON in JSON': (secret) => JSON.stringify({ a: JSON.stringify({ b: JSON.stringify({ token: secret }) }) }),
+    'a header': (secret) => `GET / HTTP/1.1\r\nAuthorization: Bearer ${secret}\r\nAccept: */*`,
+    'a cookie': (secret) => `Set-Cookie: sid=${secret}; HttpOnly`,
+    'a query': (secret) => `https://x.example/?a=1&token=${secret}&b=2`,
+    'an assignment': (secret) => `export DB_PASSWORD=${secret}`,
+    YAML: (secret) => `db:\n  password: ${secret}\n  port: 1`,
+    'a nested member in a text': (secret) => `x {"credentials": {"user": "ann", "id": ["${secret}"]}, "y": 1}`,
+    'a member before': (secret) => ({ note: `it is ${secret}`, password: secret }),
+    'behind 40 KB': (secret) => ({ rows: 'x'.repeat(40_000), password: secret, note: secret }),
+    'a text behind 40 KB': (secret) => `${'x'.repeat(40_000)} password=${secret}`,
+    'another name of the schema': (secret) => ({ 'P-I-N': secret }),
+  };
+
+  it.each(Object.entries(AROUND))('finds a secret: %s', (_what, around) => {
+    // The value is found by its place alone, and nothing that repeats it shows it.
+    const body = kept({
+      schema,
+      args: { value: around(SECRET) },
+      output: { echo: `so ${SECRET}`, said: around(SECRET) },
+    });
+    expect(JSON.stringify(body)).not.toContain(SECRET);
+    expect(body?.result).toMatchObject({ output: { echo: 'so [redacted]' } });
+  });
+
+  it.each([
+    `ghp_${'a1'.repeat(18)}`,
+    'AKIAIOSFODNN7EXAMPLE',
+    'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+    '-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----',
+  ])('finds a secret by its form: %s', (secret) => {
+    expect(kept({ args: { note: `see ${secret}, please` } })?.arguments).toEqual({ note: 'see [redacted], please' });
+  });
+
+  it('finds a random value behind a label, and leaves others', () => {
+    const key = 'kX9v2LmQ7rT4wZ8pB3nC6yH1';
+    const args = {
+      key,
+      cache_key: 'customers/2026/march',
+      next_page_token: `n${key.slice(1)}`,
+      has_password: true,
+      tokens: 5,
+    };
+    expect(kept({ args })?.arguments).toEqual({ ...args, key: '[redacted]' });
+  });
+
+  it('hides numbers that repeat a hidden one, and configured paths in texts', () => {
+    expect(kept({ args: { otp: 12_345_678 }, output: { n: 12_345_678, m: 5 } })?.result).toEqual({
+      output: { n: '[redacted]', m: 5 },
+    });
+    const text = '{"number": 1, "card": {"number": 411, "name": "x"}}';
+    expect(kept({ args: { text } }, { redact: { '*': ['card.number'] } })?.arguments).toEqual({
+      text: '{"number": 1, "card": {"number": "[redacted]", "name": "x"}}',
+    });
+  });
+
+  it('shows no hidden value, whatever surrounds it (property)', () => {
+    const json = fc.jsonValue({ maxDepth: 4 });
+    const names = fc.constantFrom('clientSecret', 'api-key', 'PASSWORD', 'x_auth_token', 'otp', 'pin');
+    fc.assert(
+      fc.property(json, json, names, fc.boolean(), fc.boolean(), (before, after, name, isText, isDeep) => {
+        const object = { before, [name]: isDeep ? [{ x: SECRET }] : SECRET, after } as JsonObject;
+        const value: Json = isText ? `said ${JSON.stringify(object)}` : object;
+        return !JSON.stringify(
+          kept({ args: { value }, output: { value, echo: SECRET } }, { max_bytes: 2_000 }),
+        ).includes(SECRET);
+      }),
+    );
   });
 
   it('hides a secret argument where an error or result repeats it', () => {

@@ -60,11 +60,11 @@ export class CallBodies {
       if (copy.isCut) (body.cut ??= []).push(part);
       if (copy.isRedacted) (body.redacted ??= []).push(part);
     };
+    const parts = { errors: toErrors(record), upstream: toUpstream(record), result: toResult(record) };
+    for (const part of [request.input.rawArguments, ...Object.values(parts)]) copy.learn(part);
     // The most useful first. Arguments leave half of the room, because a call that failed is examined by its errors.
     add('arguments', request.input.rawArguments, this.#maxBytes / 2);
-    add('errors', toErrors(record));
-    add('upstream', toUpstream(record));
-    add('result', toResult(record));
+    for (const [part, value] of Object.entries(parts) as [keyof typeof parts, Json | undefined][]) add(part, value);
     return { body, bytes: copy.bytes };
   }
 

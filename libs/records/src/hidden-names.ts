@@ -1,46 +1,46 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { plainName, secretName, type SecretName } from '@toolfleet/contracts/secret-names';
 import { referenceTarget } from '@toolfleet/schema';
-import { SECRET_FIELDS } from '@toolfleet/telemetry';
 
 /** Distinct names whose answer is remembered. */
 const MAX_KNOWN_NAMES = 1_000;
 
-/** Members whose values are not kept. Names are lower case, and compared without regard to case. */
+/** Members whose values are not kept. Names are plain (`plainName`): case and separators do not count. */
 export class HiddenNames {
-  readonly #known = new Map<string, 'yes' | 'no' | 'by_path'>();
+  readonly #known = new Map<string, SecretName | 'by_path'>();
 
   constructor(
     /** Wherever they are. */
-    readonly names: ReadonlySet<string>,
+    private readonly names: ReadonlySet<string>,
     /** The last names of paths; lists add none. */
     readonly paths: readonly (readonly string[])[],
   ) {}
 
-  /** Whether a member of this name is hidden: wherever it is, or at the end of a path. */
-  hides(name: string): 'yes' | 'no' | 'by_path' {
-    let answer = this.#known.get(name);
-    if (answer === undefined) {
-      const lower = name.toLowerCase();
-      const isEnd = this.paths.some((path) => path.at(-1) === lower);
-      answer = this.names.has(lower) ? 'yes' : isEnd ? 'by_path' : 'no';
-      if (this.#known.size < MAX_KNOWN_NAMES) this.#known.set(name, answer);
-    }
+  /** Whether a member of this name is hidden: `secret` wherever it is, `label` if its value looks random, or at the end of a path. */
+  hides(name: string): SecretName | 'by_path' {
+    if (this.names.size === 0 && this.paths.length === 0) return secretName(name);
+    if (this.#known.has(name)) return this.#known.get(name);
+    const plain = plainName(name);
+    const isEnd = this.paths.some((path) => path.at(-1) === plain);
+    const known = this.names.has(plain) ? 'secret' : secretName(name);
+    const answer = known !== 'secret' && isEnd ? 'by_path' : known;
+    if (this.#known.size < MAX_KNOWN_NAMES) this.#known.set(name, answer);
     return answer;
   }
 }
 
 /**
- * The members that a tool's schemas (`writeOnly`, `format: password`), the configured paths and the secret names of the log hide. A member that is
- * hidden at one place of a schema is hidden by its name everywhere: what a caller sent need not have the shape of the schema.
+ * The members that a tool's schemas (`writeOnly`, `format: password`), the configured paths and names of secrets (`secretName`) hide. A
+ * member that is hidden at one place of a schema is hidden by its name everywhere: what a caller sent need not have the shape of the schema.
  */
 export function hiddenNames(
   tool: Pick<RegisteredTool, 'input_schema' | 'output_schema'> | undefined,
   paths: readonly string[],
 ): HiddenNames {
-  const names = new Set(SECRET_FIELDS);
+  const names = new Set<string>();
   for (const schema of [tool?.input_schema, tool?.output_schema]) if (schema) collect(schema, names);
-  const split = paths.map((path) => path.toLowerCase().split('.'));
+  const split = paths.map((path) => path.split('.').map(plainName));
   for (const path of split) if (path.length === 1) names.add(path[0]!);
   return new HiddenNames(
     names,
@@ -62,7 +62,7 @@ function collect(root: JsonObject, names: Set<string>): void {
     const asNames = seen.get(schema) ?? new Set();
     if (asNames.has(name)) continue;
     seen.set(schema, asNames.add(name));
-    if (schema['writeOnly'] === true || schema['format'] === 'password') names.add(name.toLowerCase());
+    if (schema['writeOnly'] === true || schema['format'] === 'password') names.add(plainName(name));
     const target = referenceTarget(root, schema);
     if (target) open.push({ schema: target, name });
     for (const [keyword, part] of Object.entries(schema)) {

@@ -11,3 +11,5 @@ export { describeShape } from './json-shape.js';
 export { boundedMatcher, LinearPattern, PatternRefused } from './pattern.js';
 export { ArgumentReader, type ArgumentRules, type ReadArguments } from './read-arguments.js';
 export { CHILD_STEPS } from './step-budget.js';
+export { SensitiveText } from './sensitive-text.js';
+export { replaceLabelled } from './labelled-values.js';

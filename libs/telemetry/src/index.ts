@@ -15,7 +15,7 @@ export { createLogger, type Logger } from './logger.js';
 export { describeMessage, messageAttributes, type MessageFacts } from './mcp-message.js';
 export { METRICS, type MetricEntry } from './metric-catalogue.js';
 export { BoundedLabel, createMetrics, OTHER_LABEL, type Metrics } from './metrics.js';
-export { holdsSecret, redact, redactorOf, redactSecretFields, registerSecret, SECRET_FIELDS } from './redact.js';
+export { holdsSecret, redact, redactorOf, redactSecretFields, registerSecret } from './redact.js';
 export { traceHeaders, traceparent } from './propagation.js';
 export {
   inSpan,

@@ -3,88 +3,150 @@
  * replaces them in any outgoing string: logs, spans, errors, audit.
  */
 
+import { secretName } from '@toolfleet/contracts/secret-names';
+
 /** Replacement of a removed value. */
 const REDACTED = '[redacted]';
 
 /** Shorter values would also match ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
-const forms = new Set<string>();
-let pattern: RegExp | undefined;
-
-/** Registers a secret value and its base64, base64url, URL-encoded, JSON-escaped and hex forms. Values under 6 characters are ignored. */
+/**
+ * Registers a secret value with the forms in which it may be echoed (`formsOf`); of a Basic credential also user and password. Values under
+ * 6 characters are ignored.
+ */
 export function registerSecret(value: string): void {
-  for (const form of formsOf(value)) forms.add(form);
-  pattern = undefined;
+  for (const form of formsOf(value)) registered.add(form);
 }
 
+/**
+ * A secret unchanged, escaped for JSON once and twice, with every escape of JSON, URL-encoded, in hex, reversed, and in base64 at each
+ * position that it may have in a longer text.
+ */
 function formsOf(value: string): Set<string> {
-  if (value.length < MIN_SECRET_LENGTH) return new Set();
-  const bytes = Buffer.from(value, 'utf8');
-  const found = [
-    value,
-    // Without padding, so that the value is also found at the start of a longer encoded text.
-    bytes.toString('base64').replace(/=+$/, ''),
-    bytes.toString('base64url'),
-    encodeURIComponent(value),
-    new URLSearchParams({ v: value }).toString().slice(2),
-    JSON.stringify(value).slice(1, -1),
-    bytes.toString('hex'),
-  ];
-  return new Set(found.filter((form) => form.length >= MIN_SECRET_LENGTH));
+  const found = new Set<string>();
+  for (const part of [value, ...basicParts(value)]) {
+    if (part.length < MIN_SECRET_LENGTH) continue;
+    const bytes = Buffer.from(part, 'utf8');
+    const escaped = JSON.stringify(part).slice(1, -1);
+    const unicode = part.replaceAll(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    const plain = [part, [...part].toReversed().join(''), escaped, escaped.replaceAll('/', '\\/'), unicode];
+    const inUrls = [
+      encodeURIComponent(part),
+      new URLSearchParams({ v: part }).toString().slice(2),
+      percentEncoded(bytes),
+    ];
+    const texts = [...plain, ...plain.map((one) => JSON.stringify(one).slice(1, -1)), bytes.toString('hex'), ...inUrls];
+    const encoded = [bytes, Buffer.from(escaped)].flatMap(base64Forms);
+    for (const text of [...texts, ...inUrls.map(lowerEscapes), bytes.toString('hex').toUpperCase(), ...encoded])
+      if (text.length >= MIN_SECRET_LENGTH) found.add(text);
+  }
+  return found;
 }
+
+const percentEncoded = (bytes: Buffer): string => bytes.toString('hex').toUpperCase().replaceAll(/../g, '%$&');
+const lowerEscapes = (text: string): string => text.replaceAll(/%[0-9A-F]{2}/g, (escape) => escape.toLowerCase());
+
+/** User and password, and the password, of `Basic <base64>` (RFC 7617). */
+function basicParts(value: string): string[] {
+  const [, encoded] = /^basic +([A-Za-z0-9+/]+=*)$/i.exec(value) ?? [];
+  if (encoded === undefined) return [];
+  const pair = Buffer.from(encoded, 'base64').toString();
+  return [encoded, pair, pair.slice(pair.indexOf(':') + 1)];
+}
+
+/** The characters of base64 that only depend on these bytes, behind 0, 1 or 2 other ones, in both alphabets. */
+function base64Forms(bytes: Buffer): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
+    const fixed = text.slice(Math.ceil((before * 4) / 3), Math.floor(((before + bytes.length) * 4) / 3));
+    return [fixed, fixed.replaceAll('-', '+').replaceAll('_', '/')];
+  });
+}
+
+/** Slots of the table that excludes nearly all positions of a text. */
+const SLOTS = 2 ** 14;
+const FACTOR = 0x01000193;
+/** Factor of the first character in the hash of a run. */
+const FIRST_FACTOR = Array.from({ length: MIN_SECRET_LENGTH - 1 }).reduce<number>(
+  (power) => Math.imul(power, FACTOR),
+  1,
+);
+const slotOf = (hash: number): number => (hash ^ (hash >>> 16)) & (SLOTS - 1);
+
+/** Texts that are searched for together, in one pass over a text whatever their number (Rabin-Karp on their first characters). */
+class SecretForms {
+  readonly #byHash = new Map<number, string[]>();
+  readonly #isKnown = new Uint8Array(SLOTS);
+
+  add(form: string): void {
+    const hash = hashOf(form, 0);
+    const others = this.#byHash.get(hash) ?? [];
+    if (others.includes(form)) return;
+    // Longest first, so that a secret that contains another one is replaced as a whole.
+    this.#byHash.set(
+      hash,
+      [...others, form].toSorted((a, b) => b.length - a.length),
+    );
+    this.#isKnown[slotOf(hash)] = 1;
+  }
+
+  /** The text with `[redacted]` for each form; undefined when it has none. */
+  redact(text: string): string | undefined {
+    const last = text.length - MIN_SECRET_LENGTH;
+    if (last < 0 || this.#byHash.size === 0) return undefined;
+    let redacted: string | undefined;
+    let done = 0;
+    for (let at = 0, hash = hashOf(text, 0); at <= last; hash = nextHash(text, (at += 1), hash)) {
+      if (this.#isKnown[slotOf(hash)] === 0) continue;
+      const form = this.#byHash.get(hash)?.find((one) => text.startsWith(one, at));
+      if (form === undefined) continue;
+      redacted = (redacted ?? '') + text.slice(done, at) + REDACTED;
+      done = at + form.length;
+      at = done - 1;
+      hash = at <= last ? hashOf(text, at) : 0;
+    }
+    return redacted === undefined ? undefined : redacted + text.slice(done);
+  }
+}
+
+function hashOf(text: string, from: number): number {
+  let hash = 0;
+  for (let at = from; at < from + MIN_SECRET_LENGTH; at += 1)
+    hash = (Math.imul(hash, FACTOR) + text.charCodeAt(at)) | 0;
+  return hash;
+}
+
+/** The hash of the run at `at`, from the hash of the one before it. */
+function nextHash(text: string, at: number, before: number): number {
+  const rest = before - Math.imul(text.charCodeAt(at - 1), FIRST_FACTOR);
+  return (Math.imul(rest, FACTOR) + text.charCodeAt(at + MIN_SECRET_LENGTH - 1)) | 0;
+}
+
+const registered = new SecretForms();
 
 /**
  * Redacts one secret from texts that may hold it. For secrets of users: there are too many to search every text of the process for all.
  * @returns a function that gives undefined for a text without the secret
  */
 export function redactorOf(value: string): (text: string) => string | undefined {
-  const own = formsOf(value);
-  let found: RegExp | undefined;
   return (text) => {
-    if (![...own].some((form) => text.includes(form))) return undefined;
-    return text.replace((found ??= compile(own)), REDACTED);
+    const own = new SecretForms();
+    for (const form of formsOf(value)) own.add(form);
+    return own.redact(text);
   };
 }
 
 /** Replaces every registered secret, in any of its forms, by `[redacted]`. */
 export function redact(text: string): string {
-  // Nearly every text is clean, and a search is several times cheaper than the expression.
-  if (!holdsSecret(text)) return text;
-  pattern ??= compile(forms);
-  return text.replace(pattern, REDACTED);
+  return registered.redact(text) ?? text;
 }
 
 /** True when `text` contains a registered secret in any form. */
 export function holdsSecret(text: string): boolean {
-  for (const form of forms) if (text.includes(form)) return true;
-  return false;
+  return registered.redact(text) !== undefined;
 }
 
-/** Longest first, so that a secret that contains another one is replaced as a whole. */
-function compile(of: ReadonlySet<string>): RegExp {
-  const ordered = [...of].toSorted((a, b) => b.length - a.length);
-  return new RegExp(ordered.map((form) => form.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&')).join('|'), 'g');
-}
-
-/** Fields whose values are removed, whatever their value: lower case. */
-export const SECRET_FIELDS: ReadonlySet<string> = new Set([
-  'authorization',
-  'proxy-authorization',
-  'cookie',
-  'set-cookie',
-  'password',
-  'secret',
-  'token',
-  'api_key',
-  'apikey',
-  'x-api-key',
-  'access_token',
-  'refresh_token',
-  'client_secret',
-  'delegation_token',
-  'grant_token',
-]);
 /** Levels that are searched: the record, its values, their values (`error.headers.authorization`), and lists in them. */
 const MAX_DEPTH = 4;
 
@@ -100,7 +162,7 @@ function redactedRecord(record: Record<string, unknown>, depth: number): Record<
   let copy: Record<string, unknown> | undefined;
   for (const key in record) {
     const value = record[key];
-    const shown = isSecret(key) ? REDACTED : redactedField(value, depth);
+    const shown = secretName(key) === 'secret' && typeof value !== 'boolean' ? REDACTED : redactedField(value, depth);
     if (shown !== value) (copy ??= { ...record })[key] = shown;
   }
   return copy ?? record;
@@ -112,19 +174,6 @@ function redactedField(value: unknown, depth: number): unknown {
   if (!Array.isArray(value)) return value;
   const shown: unknown[] = value.map((item) => redactedField(item, depth + 1));
   return shown.some((item, index) => item !== value[index]) ? shown : value;
-}
-
-/** Whether the names seen so far are secret; most lines have the same few. */
-const knownNames = new Map<string, boolean>();
-/** Bound, because names may come from headers of other parties. */
-const MAX_KNOWN_NAMES = 1_000;
-
-function isSecret(key: string): boolean {
-  const known = knownNames.get(key);
-  if (known !== undefined) return known;
-  const isSecretName = SECRET_FIELDS.has(key.toLowerCase());
-  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(key, isSecretName);
-  return isSecretName;
 }
 
 /** Plain objects only; errors, dates and the like have serializers. */

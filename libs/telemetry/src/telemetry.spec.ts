@@ -25,6 +25,18 @@ describe('redaction by value', () => {
     'form-encoded': new URLSearchParams({ key: secret }).toString(),
     JSON: JSON.stringify({ key: secret }),
     hex: Buffer.from(secret).toString('hex'),
+    'hex in capitals': Buffer.from(secret).toString('hex').toUpperCase(),
+    reversed: [...secret].toReversed().join(''),
+    'URL-encoded in small letters': encodeURIComponent(secret).replaceAll(/%../g, (escape) => escape.toLowerCase()),
+    'URL-encoded as a whole': Buffer.from(secret).toString('hex').replaceAll(/../g, '%$&'),
+    'JSON in JSON': JSON.stringify(JSON.stringify({ key: secret })),
+    'JSON with escaped slashes': JSON.stringify(secret).replaceAll('/', '\\/'),
+    'JSON with escapes only': secret.replaceAll(
+      /[^]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    ),
+    'base64 of a Basic credential': Buffer.from(`user:${secret}`).toString('base64'),
+    'base64 of JSON': Buffer.from(JSON.stringify([1, secret])).toString('base64'),
   };
   for (const [form, text] of Object.entries(forms)) {
     it(`removes the ${form} form`, () => {
@@ -125,9 +137,14 @@ describe('the log', () => {
   });
 
   it('writes any fields as JSON', () => {
-    const key = fc.string().map((name) => `.${name}`); // no field of the logger itself, and no secret
+    const secret = /pass|pwd|pin|otp|cv[cv]|csc|ssn|jwt|token|secret|cookie|bearer/i;
+    const values = fc.jsonValue().filter((value) => !secret.test(JSON.stringify(value)));
+    const key = fc
+      .string()
+      .filter((name) => !secret.test(name))
+      .map((name) => `.${name}`); // no field of the logger itself, and no secret
     fc.assert(
-      fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), fc.string(), (fields, message) => {
+      fc.property(fc.dictionary(key, values, { noNullPrototype: true }), fc.string(), (fields, message) => {
         lines.splice(0);
         logger.info(fields, '%s', message);
         expect(lines[0]).toMatch(/^[^\n]*\n$/);

@@ -58,6 +58,16 @@ export function configuredGuards(
 function watcher({ tools, toolsets }: GuardSettings): Guard['watches'] {
   if (!tools && !toolsets) return () => true;
   return ({ name }, toolset) =>
-    (tools !== undefined && toolAllowed(tools, name)) ||
+    (tools !== undefined && guardedNames(name).some((each) => toolAllowed(tools, each))) ||
     (toolset !== undefined && toolsets?.includes(toolset) === true);
+}
+
+/**
+ * The names by which patterns watch a definition. Prompts, skills and resources of an MCP server are watched like its tools: `crm_*` has
+ * `prompt:crm_review` and `resource:crm`.
+ */
+function guardedNames(name: string): string[] {
+  const [, kind, own] = /^(prompt|skill|resource):(.*)$/s.exec(name) ?? [];
+  if (own === undefined) return [name];
+  return kind === 'resource' ? [name, own, `${own}_`] : [name, own];
 }

@@ -3,11 +3,13 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Json } from '@toolfleet/contracts';
 import type { GuardedCall, GuardedResult, ResultVerdict } from '@toolfleet/engine';
 import type { GuardSettings } from '@toolfleet/fleet-file';
 import { SystemClock } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { aTool } from '@toolfleet/testing/engine-fixture';
+import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { configuredGuards } from './configured-guards.js';
 
@@ -49,6 +51,10 @@ describe('the guard of content', () => {
     ['postgres://app:hunter22@db/x', 'postgres://app:[password in a URL removed]db/x'],
     ['Authorization: Bearer abcdefghijklmnop1234', 'Authorization: Bearer [authorization removed]'],
     ['password=hunter22 next', 'password=[password removed] next'],
+    ['clientSecret: "hunter22", x', 'clientSecret: "[password removed]", x'],
+    ['{\\"pin\\": 1234, \\"a\\": 1}', '{\\"pin\\": [password removed], \\"a\\": 1}'],
+    ['key=kX9v2LmQ7rT4wZ8pB3nC6yH1', 'key=[password removed]'],
+    ['https://x.example/?card=4111%201111+1111%201111', 'https://x.example/?card=%5Bcard%20number%20removed%5D'],
     ['{"api_key":"s3cr3tvalue","n":1}', '{"api_key":"[password removed]","n":1}'],
     ['-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nrest', '[private key removed]\nrest'],
     ['-----BEGIN PRIVATE KEY-----\ncut off', '[private key removed]'],
@@ -67,13 +73,22 @@ describe('the guard of content', () => {
     '1234567890123',
     'the password is secret',
     'tokens: 512',
+    'token: string',
+    'has_password: true',
+    'key: primary_key_of_the_table_1',
+    'a%20b+c d%2',
+    'VGhlIHF1aWNrIGJyb3duIGZveCBqdW1wcw==',
     'sk-short',
     'https://example.com:8080/a@b',
   ])('leaves %s', (text) => expect(check({ text })).toBeUndefined());
 
   it('masks structured content, content blocks, metadata and errors alike, and leaves encoded files', () => {
     const mail = 'ann@example.com';
-    const image = { type: 'image', data: 'QUtJQUlPU0ZPRE5ON0VYQU1QTEU=', mimeType: 'image/png' };
+    const image = {
+      type: 'image',
+      data: 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8',
+      mimeType: 'image/png',
+    };
     const parts: Partial<GuardedResult> = {
       output: { people: [{ mail, age: 3 }], login: { user_password: 'x', password: '' } },
       text: 'fine',
@@ -88,6 +103,62 @@ describe('the guard of content', () => {
       metadata: { from: hidden },
       error: { message: hidden, details: { mail: hidden } },
     });
+  });
+
+  const base64 = (text: string) => Buffer.from(text).toString('base64');
+  const CARD = '4111111111111111';
+
+  it('sees numbers, names of members, and texts in base64 and URL encoding, one in another', () => {
+    const seen = (output: Json) => changeOf(check({ output })).output;
+    expect(seen({ card: Number(CARD), n: 4111111111111112 })).toEqual({
+      card: '[card number removed]',
+      n: 4111111111111112,
+    });
+    expect(seen({ [`of ${CARD}`]: 1, [`of ${CARD}.`]: 2 })).toEqual({
+      'of [card number removed]': 1,
+      'of [card number removed].': 2,
+    });
+    expect(seen({ '4111 1111 1111 1111': 1, '4111-1111-1111-1111': 2 })).toEqual({
+      '[card number removed]': 1,
+      '[card number removed] 2': 2,
+    });
+    expect(seen({ pin: 1234, pins: 3 })).toEqual({ pin: '[password removed]', pins: 3 });
+    expect(seen(base64(`the card is ${CARD}`))).toBe(base64('the card is [card number removed]'));
+    const nested = base64(encodeURIComponent(JSON.stringify({ mail: 'ann@example.com' })));
+    expect(Buffer.from(String(seen(nested)), 'base64').toString()).toContain('email%20address');
+    const wrapped = base64(`${'x'.repeat(80)} ${CARD} ${'y'.repeat(80)}`).replaceAll(/.{76}/g, '$&\r\n');
+    expect(Buffer.from(String(seen(wrapped)), 'base64').toString()).toContain('[card number removed]');
+  });
+
+  it('looks into files that are texts', () => {
+    const content = [{ type: 'resource', resource: { uri: 'a:b', blob: base64(`card ${CARD}`) } }];
+    expect(changeOf(check({ content })).content).toMatchObject([
+      { resource: { blob: base64('card [card number removed]') } },
+    ]);
+  });
+
+  it('finds a card number in every encoding, whatever is around it (property)', () => {
+    const encodings = [
+      (text: string) => text,
+      base64,
+      (text: string) => Buffer.from(text).toString('base64url'),
+      encodeURIComponent,
+      (text: string) => [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
+    ];
+    const around = fc.stringMatching(/^[ a-z.,]{0,30}$/);
+    fc.assert(
+      fc.property(
+        around,
+        around,
+        fc.constantFrom(...encodings),
+        fc.constantFrom(...encodings),
+        (before, after, inner, outer) => {
+          const text = outer(inner(`${before} ${CARD} ${after}`));
+          const shown = JSON.stringify(changeOf(check({ output: { list: [text] } })));
+          return shown.includes('output') && !shown.includes(text);
+        },
+      ),
+    );
   });
 
   it('strips what people do not see', () => {
@@ -248,6 +319,9 @@ it('watches the calls of its tools and toolsets, else all', () => {
     build({ kind: 'content', ...settings }).guard.watches(aTool({ name }), toolset);
   expect(watches({}, 'adder')).toBe(true);
   expect([watches({ tools: ['crm_*'] }, 'crm_find'), watches({ tools: ['crm_*'] }, 'adder')]).toEqual([true, false]);
+  const names = ['prompt:crm_review', 'skill:crm_refunds', 'resource:crm', 'resource:crm2', 'prompt:review'];
+  expect(names.map((name) => watches({ tools: ['crm_*'] }, name))).toEqual([true, true, true, false, false]);
+  expect(watches({ tools: ['resource:*'] }, 'resource:crm')).toBe(true);
   const narrow = { tools: ['crm_*'], toolsets: ['sales'] };
   expect([watches(narrow, 'adder', 'sales'), watches(narrow, 'adder', 'other')]).toEqual([true, false]);
 });

@@ -5,8 +5,9 @@ import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject 
 import { failedResponse, type DiscoverReply, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text';
 import { readFleetAddress } from '@toolfleet/contracts/resource-address';
+import { pageDigest } from '@toolfleet/contracts/app-page';
 import { resultDigest } from '@toolfleet/contracts/pinned-result';
-import { toFleetSkill } from '@toolfleet/contracts/skill';
+import { isFileOf, toFleetSkill } from '@toolfleet/contracts/skill';
 import { mcpMethod, type McpBinding } from '@toolfleet/contracts/tool-definition';
 import { toFleetBlock, withFleetAddress } from './fleet-addresses.js';
 import { classifyMcpError } from './mcp-error.js';
@@ -95,9 +96,10 @@ function takeWhileRoom(items: readonly JsonObject[], room: { chars: number }): J
 /** The result of a request of the method of its binding. @throws whatever the SDK throws */
 export async function requestFeature(
   client: Client,
-  { binding, arguments: args, input }: McpMessage,
+  message: McpMessage,
   options: RequestOptions,
 ): Promise<JsonObject> {
+  const { binding, arguments: args, input } = message;
   const method = mcpMethod(binding, args);
   const request = { ...options, cacheMode: 'bypass' as const, allowInputRequired: input !== undefined };
   if (method === 'completion/complete') return complete(client, binding, args, options);
@@ -109,7 +111,8 @@ export async function requestFeature(
     method === 'prompts/get'
       ? await client.getPrompt(toParams({ name: binding.remoteName, arguments: args['arguments'] as never }), request)
       : await client.readResource(toParams({ uri: serverUri(binding, args) }), request);
-  return requireApproved(result as unknown as JsonObject, 'messages', binding);
+  if (method === 'prompts/get') return requireApproved(result as unknown as JsonObject, 'messages', binding);
+  return requireApprovedContents(result as unknown as JsonObject, message);
 }
 
 /** A result whose part is as it was approved; questions to the caller have no such part. @throws ToolError TOOL_QUARANTINED */
@@ -120,9 +123,32 @@ function requireApproved(
 ): JsonObject {
   const found = result[part];
   if (digest === undefined || found === undefined || resultDigest(found) === digest) return result;
-  const what = method === 'skills/get' ? 'skill' : 'text of the prompt';
-  throw new ToolError('TOOL_QUARANTINED', {
-    message: `The ${what} ${remoteName} of the MCP server ${server} has changed and awaits approval`,
+  throw notApproved(`${method === 'skills/get' ? 'skill' : 'text of the prompt'} ${remoteName}`, server);
+}
+
+/**
+ * A resource as it was approved: a page of an MCP App with the tools that show it, a file of a skill with the skill. Questions to the caller
+ * have no contents. @throws ToolError TOOL_QUARANTINED
+ */
+function requireApprovedContents(result: JsonObject, { approved, binding, arguments: args }: McpMessage): JsonObject {
+  const { contents } = result;
+  if (!approved || contents === undefined) return result;
+  const { pages, skills } = approved;
+  const uri = serverUri(binding, args);
+  if (pages && !pages.includes(pageDigest(contents))) throw notApproved(`page ${uri.slice(0, 200)}`, binding.server);
+  const isOfSkill = (content: Json): boolean =>
+    isJsonObject(content) &&
+    skills!.some(
+      (skill) => isJsonObject(skill) && [uri, String(content['uri'])].some((name) => isFileOf(skill, name, content)),
+    );
+  if (skills && !(Array.isArray(contents) && contents.every(isOfSkill)))
+    throw notApproved(`file ${uri.slice(0, 200)}`, binding.server);
+  return result;
+}
+
+function notApproved(what: string, server: string): ToolError {
+  return new ToolError('TOOL_QUARANTINED', {
+    message: `The ${what} of the MCP server ${server} is not as approved: it has changed and awaits approval, or your key has no tool or skill with it`,
     details: { server },
   });
 }

@@ -13,6 +13,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { NatsClient } from '@toolfleet/transport';
 import type { CredentialWatch, TokenIssuer } from '@toolfleet/access';
+import { approvedContents, type ListDefinitions } from './approved-contents.js';
 
 /** Creates the executors of `executorTable`: one per NATS subject and one per queue, shared by all calls. */
 interface ExecutorFactory {
@@ -63,12 +64,14 @@ export class RemoteExecutor extends Executor {
     private readonly raiseFence: (call: Call) => Promise<number | undefined>,
     private readonly issueToken: TokenIssuer,
     private readonly issueGrant: TokenIssuer,
+    private readonly definitions: ListDefinitions,
   ) {
     super();
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
-    const message = toExecMessage(call, this.issueToken(call), this.issueGrant(call));
+    const approved = await approvedContents(call, this.definitions);
+    const message = { ...toExecMessage(call, this.issueToken(call), this.issueGrant(call)), approved };
     const holder = message.input?.given?.executor;
     if (holder !== undefined) {
       try {

@@ -47,8 +47,6 @@ interface Features {
   resource(address: string): { definition: RegisteredTool; uri: string } | undefined;
   /** The definition of a skill by its address (of its main file). */
   skill(address: string): RegisteredTool | undefined;
-  /** The skills of a source, with the addresses of its server. */
-  skillsOf(source: string): JsonObject[];
 }
 
 /** Keyed by the list of definitions, which is replaced but never changed. */
@@ -73,16 +71,14 @@ function renderFeatures(definitions: readonly RegisteredTool[]): Features {
     else if (method === 'skills/get') skills.set(toFleetAddress(remoteName, authority), one);
     else servers.push(one);
   }
-  const all = [...skills.values()];
   return {
     prompts: [...prompts].map(([name, { listing }]) => ({ ...listing, name })),
     resources: servers.flatMap((server) => listed(server, 'resources', 'uri')),
     resourceTemplates: servers.flatMap((server) => listed(server, 'resourceTemplates', 'uriTemplate')),
-    skills: all.map((one) => toFleetSkill(skillOf(one), authorityOf(one))),
+    skills: [...skills.values()].map((one) => toFleetSkill(skillOf(one), authorityOf(one))),
     prompt: (name) => prompts.get(name),
     resource: (address) => findResource(servers, address),
     skill: (address) => skills.get(address),
-    skillsOf: (source) => all.filter((one) => one.source.name === source).map(skillOf),
   };
 }
 

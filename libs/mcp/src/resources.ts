@@ -2,14 +2,12 @@ import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } 
 import { isJsonObject, isToolError } from '@toolfleet/contracts';
 import { RESULT_URI, withDisclaimer } from '@toolfleet/engine';
 import type { PartRequest, ResultReader } from '@toolfleet/results';
-import { requireApprovedPage } from './app-pages.js';
 import { callFeature, openFeatures, pageOf, UNCACHED, type FeatureCaller } from './features.js';
 import { findSubscribable } from './listen.js';
 import type { McpSession } from './redis-session-subscriptions.js';
 import { orRpcError, toRpcRefusal } from './rpc-errors.js';
 import { ownSession } from './session.js';
 import type { SessionStreams } from './session-streams.js';
-import { requireApprovedFile } from './skills.js';
 
 type ReadResult = ResultReader['read'];
 
@@ -51,8 +49,6 @@ export function installResources(server: Server, caller: FeatureCaller): void {
     const resource = (await openFeatures(deps, principal)).resource(uri);
     if (!resource) throw new ResourceNotFoundError(uri);
     const result = await callFeature(caller, resource.definition, { uri: resource.uri }, context, { address: uri });
-    await requireApprovedPage(caller, resource, result);
-    await requireApprovedFile(caller, resource, result);
     return { ...UNCACHED, ...result } as never;
   });
 }

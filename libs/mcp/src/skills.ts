@@ -6,11 +6,7 @@ import {
   SKILLS_LIST_METHOD,
 } from '@modelcontextprotocol/server/ext/skills';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
-import { readFleetAddress } from '@toolfleet/contracts/resource-address';
-import { isFileOf, skillFolder } from '@toolfleet/contracts/skill';
 import { callFeature, openFeatures, pageOf, UNCACHED, type FeatureCaller } from './features.js';
-import { SERVER_ERROR } from './rpc-errors.js';
-import type { FoundResource } from './resource-subscriptions.js';
 
 /** Installs the methods of the extension. */
 export function installSkills(server: Server, caller: FeatureCaller): void {
@@ -37,29 +33,6 @@ export function installSkills(server: Server, caller: FeatureCaller): void {
     const { items, nextCursor } = pageOf(Array.isArray(resources) ? resources : [], cursor);
     return { ...UNCACHED, resources: items, nextCursor };
   });
-}
-
-/**
- * Checks a resource that was read, if it belongs to a pinned skill, against the digests in the approved entry. Other resources pass.
- * @throws ProtocolError when the caller sees no approved skill with this file
- */
-export async function requireApprovedFile(
-  { deps, principal }: Pick<FeatureCaller, 'deps' | 'principal'>,
-  { definition, uri }: FoundResource,
-  { contents }: JsonObject,
-): Promise<void> {
-  const pinned = definition.listing?.['skills'];
-  const isOfSkill = Array.isArray(pinned) && pinned.some((skill) => uri.startsWith(skillFolder(String(skill))));
-  if (!isOfSkill) return;
-  const approved = (await openFeatures(deps, principal)).skillsOf(definition.source.name);
-  const isApproved = (content: JsonObject): boolean => {
-    const address = String(content['uri']);
-    const names = [uri, readFleetAddress(address)?.uri ?? address];
-    return approved.some((skill) => names.some((name) => isFileOf(skill, name, content)));
-  };
-  if (Array.isArray(contents) && contents.every((content) => isJsonObject(content) && isApproved(content))) return;
-  const message = `The file ${uri.slice(0, 200)} is not as approved: it has changed, a guard masks parts of it, or your key has no skill with it`;
-  throw new ProtocolError(SERVER_ERROR, message, { code: 'TOOL_QUARANTINED' });
 }
 
 const invalidParams = (message: string): ProtocolError => new ProtocolError(ProtocolErrorCode.InvalidParams, message);

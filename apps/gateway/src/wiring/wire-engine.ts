@@ -55,6 +55,8 @@ interface EngineDeps {
   /** Notices revoked credentials of calls that wait for a worker. */
   credentials: Pick<CredentialWatch, 'during'>;
   definitions: DefinitionCache;
+  /** Prompts, skills and resources. */
+  featureDefinitions: DefinitionCache;
   toolsets: Toolsets;
   /** What callers see, to suggest names. */
   list: ToolList;
@@ -182,7 +184,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 function wireExecutors(
   settings: GatewayConfig,
   host: ServiceHost,
-  { brokers, tokens, credentials, programs, results, python: configured }: EngineDeps,
+  { brokers, tokens, credentials, programs, results, python: configured, definitions, featureDefinitions }: EngineDeps,
 ) {
   const { clock, metrics } = host;
   const replies = new ReplyChannel({
@@ -219,11 +221,13 @@ function wireExecutors(
     python,
     pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB,
   };
+  const listAll = async (tenantId: string) =>
+    (await Promise.all([definitions.list(tenantId), featureDefinitions.list(tenantId)])).map(({ tools }) => tools);
   const executorFor = executorTable({
     remote: (subject) => {
       // rate() sees no increase in a series that starts above 0.
       metrics.natsNoResponders.inc({ subject_class: subjectClass(subject) }, 0);
-      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken, grantIssuer(tokens, clock));
+      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken, grantIssuer(tokens, clock), listAll);
     },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
     programs: (name) =>

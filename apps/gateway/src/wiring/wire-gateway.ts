@@ -86,6 +86,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     tokens: auth.tokens,
     credentials: auth.watch,
     definitions: catalog.definitions,
+    featureDefinitions: catalog.featureDefinitions,
     toolsets: catalog.toolsets,
     list: catalog.list,
     // Its own first heartbeat may not be back yet.
@@ -175,6 +176,7 @@ function wireCatalog(
   ];
   return {
     definitions,
+    featureDefinitions,
     toolsets,
     changes,
     list,

@@ -151,6 +151,7 @@ function listedResources(
         .map((item) => readListing({ listing: item }).listing ?? {}),
     ]),
   );
+  // Tools and skills in quarantine are on no list of a gateway; their pages and files are still pinned.
   const isPinned = pinsContents(entry);
   const pages = isPinned ? reply.tools.flatMap(({ listing }) => (pinnedPage(listing) ? appPage(listing)! : [])) : [];
   const skills = isPinned ? (reply.skills?.skills ?? []).map(({ uri }) => String(uri)) : [];

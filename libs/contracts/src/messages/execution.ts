@@ -12,7 +12,7 @@ import {
 } from '../call.js';
 import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
-import type { JsonObject } from '../json.js';
+import type { Json, JsonObject } from '../json.js';
 import {
   choice,
   flag,
@@ -56,6 +56,14 @@ export function breakerParty({ tenant_id: tenant, grant }: Pick<ToolContext, 'te
 }
 
 /** One attempt, as sent to an executor. Complete: the executor needs nothing from the registry. */
+/** Contents of a resource as they were approved. Absent members are not pinned. */
+export interface ApprovedContents {
+  /** Digests of the page of an MCP App (`pageDigest`). */
+  pages?: string[] | undefined;
+  /** Entries of the skills with this file. */
+  skills?: Json[] | undefined;
+}
+
 export interface ExecMessage extends ToolInput {
   call_id: string;
   /** Number of the attempt, from 1. */
@@ -68,6 +76,8 @@ export interface ExecMessage extends ToolInput {
   entry?: { user_id: string; maker?: string | undefined; remaining_ms: Milliseconds; deadline_at: EpochMs };
   binding: Binding;
   context: ExecContext;
+  /** Of a resource of an MCP server that is pinned: other contents await an approval. */
+  approved?: ApprovedContents | undefined;
   /** Input of a person for a tool that asks for it. */
   input?: PersonInput;
   /** The caller allows less time than the tool may take, so a timeout must not count against the target's breaker. */

@@ -14,6 +14,8 @@ export interface TaskMcpServer {
   readonly tasks: ReadonlyMap<string, BakingTask>;
   /** The page that the tool `show` shows as an MCP App. */
   page: string;
+  /** Whether it also lists the tool `grill`. */
+  grills: boolean;
   stop(): Promise<void>;
 }
 
@@ -41,7 +43,7 @@ const QUESTION = {
 /** Starts the server on a free loopback port. */
 export async function startTaskMcpServer(): Promise<TaskMcpServer> {
   const tasks = new Map<string, BakingTask>();
-  const shown = { page: '<p>hot</p>' };
+  const shown = { page: '<p>hot</p>', grills: false };
   const now = new Date().toISOString();
   const times = { createdAt: now, lastUpdatedAt: now, ttlMs: 600_000, pollIntervalMs: 100 };
   const find = (taskId: string): BakingTask => {
@@ -78,6 +80,10 @@ export async function startTaskMcpServer(): Promise<TaskMcpServer> {
       tasks.set(what, { status: how as BakingTask['status'], polls, polled: 0, answers: {} });
       return { resultType: 'task', ...times, taskId: what, status: 'working' } as never;
     });
+    if (shown.grills)
+      made.registerTool('grill', { description: 'Grills something.', inputSchema: z.object({}) }, () => ({
+        content: [{ type: 'text', text: 'grilled' }],
+      }));
     const ui = { resourceUri: 'ui://oven/page' };
     const show = { description: 'Shows the oven.', inputSchema: z.object({}), _meta: { ui } };
     made.registerTool('show', show, () => ({ content: [{ type: 'text', text: 'hot' }] }));

@@ -361,7 +361,8 @@ describe('DefinitionService', () => {
       vi.spyOn(store, 'retain').mockImplementationOnce(async (...args) => {
         const newer = { ...registration, body: { url: 'https://new.example.com' } };
         const definitions = [remote('crm_find'), remote('crm_new')];
-        await service.register({ ...find, definitions }, { registration: newer, isNew: true });
+        const options = { new_tools: 'accept' };
+        await service.register({ ...find, definitions, options }, { registration: newer, isNew: true });
         return retain(...args);
       });
       await look();

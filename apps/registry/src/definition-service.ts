@@ -41,6 +41,8 @@ interface Announcement {
   isSameDocument: boolean;
   /** Pins of tools that the source listed before, stopped listing, and lists again. */
   removedPins: ReadonlyMap<string, string>;
+  /** Definitions of the source that are in effect. */
+  inEffect: readonly ToolDefinition[];
 }
 
 /** What the checks of an announcement found. */
@@ -81,6 +83,10 @@ export class DefinitionService {
       // Tools registered before document hashes were stored count as made of this document.
       isSameDocument: sha256 !== undefined && (storedSha256 === undefined || storedSha256 === sha256),
       removedPins: await this.removedPins(message, owner),
+      inEffect: this.catalog
+        .ownedBy(owner)
+        .filter(({ quarantine }) => quarantine?.wasApproved ?? true)
+        .map(({ definition }) => definition),
     };
     const { accepted, refused, listed } = await this.check(announcement);
     const isRefused = accepted.size === 0 && refused.length > 0;
@@ -249,11 +255,12 @@ export class DefinitionService {
   }
 
   private decide(key: string, definition: ToolDefinition, announcement: Announcement): ToolWrite {
-    const { owner, message, isSameDocument, removedPins } = announcement;
+    const { owner, message, isSameDocument, removedPins, inEffect } = announcement;
     const known = this.catalog.stored(key);
     const options = message.options ?? {};
     const removedPin = removedPins.get(key);
-    return admitOrQuarantine({ key, owner, definition, known, options, isSameDocument, removedPin }, this.clock.now());
+    const announced = { key, owner, definition, known, options, isSameDocument, removedPin, inEffect };
+    return admitOrQuarantine(announced, this.clock.now());
   }
 
   /** Keeps the pins of tools about to be removed: a source must not drop a tool and list it again, changed, as a new one. */

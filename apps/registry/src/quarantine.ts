@@ -25,7 +25,6 @@ import { findSuspicions } from './suspicion/suspicious-text.js';
 import { toOwner, toRevision } from './tool-key.js';
 
 /**
-/**
  * The fields an approval covers: everything a model or an MCP client sees of a remote tool or prompt, its name at the server, and for an OpenAPI
  * operation the request, including the servers and the token endpoint that receive credentials.
  */
@@ -34,6 +33,9 @@ const PINNED = ['name', 'description', 'input_schema', 'output_schema', 'annotat
 /** Longer texts need a look by an administrator, in characters. */
 const MAX_DESCRIPTION = 4_000;
 const MAX_SCHEMA_TEXT = 2_000;
+
+/** The reason why a definition is held that its source did not list before. */
+const ADDED = 'new: the source did not list it when it was registered';
 
 /** Tools named in the message about a registration. */
 const MAX_NOTED = 5;
@@ -71,27 +73,37 @@ export function suspicions(definition: ToolDefinition): string[] {
 }
 
 /**
- * Why a definition must wait for an approval, or null when it takes effect at once. At first sight only suspicious texts are
- * held; later every change of a pinned field is. `trusted: true`, `pin: off` and `pin: warn` let changes pass. Plain function
- * endpoints and documents that are not read from a URL are written by the operator and never held.
+ * Why a definition must wait for an approval, or null when it takes effect at once. At first sight of a source only suspicious texts are
+ * held; later every change of a pinned field is, and every new definition. `trusted: true`, `pin: off` and `pin: warn` let both pass;
+ * `new_tools` decides on new definitions alone. Plain function endpoints and documents that are not read from a URL are written by the
+ * operator and never held.
  *
  * @param approved the definition in effect; undefined at first sight
- * @param options of the announcement: `trusted`, `pin`, `document`
+ * @param options of the announcement: `trusted`, `pin`, `new_tools`, `named`, `document`
  * @param removedPin pin of the definition that was in effect when the source stopped listing the tool. Without it, a server
  *   could drop a tool and list it again, changed, as if it were new.
+ * @param isNew the source had approved definitions before, and this one is not one of them
  */
 export function quarantineReason(
   definition: ToolDefinition,
   approved: ToolDefinition | undefined,
   options: JsonObject,
   removedPin?: string,
+  isNew = false,
 ): string | null {
   if (!isRemote(definition, options)) return null;
-  if (options['trusted'] === true || options['pin'] === 'off' || options['pin'] === 'warn') return null;
+  const { trusted, pin, new_tools: newTools, named } = options;
+  const isTrusted = trusted === true || pin === 'off' || pin === 'warn';
+  const isNamed = Array.isArray(named) && named.includes(remoteName(definition));
+  const isHeld = isNew && !isNamed && (newTools === undefined ? !isTrusted : newTools === 'refuse');
+  if (isTrusted) return isHeld ? ADDED : null;
   if ((approved ? toPin(approved) : removedPin) === toPin(definition)) return null;
   const suspicious = suspicions(definition);
   if (!approved && removedPin !== undefined) return ['changed since it was removed', ...suspicious].join('; ');
-  if (!approved) return suspicious.length > 0 ? `first sight: ${suspicious.join(', ')}` : null;
+  if (!approved) {
+    const sight = suspicious.length > 0 ? [`first sight: ${suspicious.join(', ')}`] : [];
+    return [...(isHeld ? [ADDED] : []), ...sight].join('; ') || null;
+  }
   const fields = pinDiff(approved, definition).map(({ field }) => field);
   return [`changed: ${fields.join(', ')}`, ...suspicious].join('; ');
 }
@@ -162,11 +174,21 @@ interface AnnouncedDefinition {
   isSameDocument: boolean;
   /** Pin of the definition that was in effect when the source stopped listing the tool. */
   removedPin: string | undefined;
+  /** Definitions of the source that are in effect. */
+  inEffect: readonly ToolDefinition[];
+}
+
+/** Whether a known source adds a definition. One that only has another name, because the operator chose another prefix, is not new. */
+function isAdded(definition: ToolDefinition, inEffect: readonly ToolDefinition[]): boolean {
+  const isSame = (other: ToolDefinition): boolean =>
+    other.name === definition.name ||
+    (remoteName(other) === remoteName(definition) && toPin({ ...definition, name: other.name }) === toPin(other));
+  return inEffect.length > 0 && !inEffect.some(isSame);
 }
 
 /** The write that puts an announced definition into effect, or that keeps the approved one and holds the new one for approval. */
 export function admitOrQuarantine(announced: AnnouncedDefinition, now: EpochMs): ToolWrite {
-  const { key, owner, definition, known, options, isSameDocument, removedPin } = announced;
+  const { key, owner, definition, known, options, isSameDocument, removedPin, inEffect } = announced;
   const revision = toRevision(definition);
   const fresh: StoredTool = { key, owner, definition, revision };
   if (!isPinned(definition)) return { tool: fresh };
@@ -174,7 +196,13 @@ export function admitOrQuarantine(announced: AnnouncedDefinition, now: EpochMs):
   // Most announcements repeat the stored definition; comparing revisions is much cheaper than comparing large schemas.
   if (known && !known.quarantine && (isSameDocument || known.revision === revision)) return { tool: fresh, over };
   const approved = known && (!known.quarantine || known.quarantine.wasApproved) ? known : undefined;
-  const reason = quarantineReason(definition, approved?.definition, options, isSameDocument ? undefined : removedPin);
+  const reason = quarantineReason(
+    definition,
+    approved?.definition,
+    options,
+    isSameDocument ? undefined : removedPin,
+    !approved && !isSameDocument && isAdded(definition, inEffect),
+  );
   if (reason === null) return { tool: fresh, over };
   // A repeated announcement of the same change keeps the time it was first seen and the rejection.
   const same = known?.quarantine?.pendingRevision === revision ? known.quarantine : undefined;

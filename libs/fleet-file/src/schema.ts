@@ -45,6 +45,7 @@ const ofSource = { ...sourceSettings, overrides: { ...settingsByPattern(sourceSe
 
 const httpUrl = pattern('^([hH][tT][tT][pP][sS]?://.+)?$', 'an http or https URL');
 const pin = choice('refuse', 'warn', 'off');
+const newTools = choice('refuse', 'accept');
 
 const credential = {
   token: text,
@@ -84,6 +85,7 @@ const openApiEntry = record({
   extra_headers: mapping,
   refresh_seconds: amount,
   pin,
+  new_tools: newTools,
   tenant: text,
   server_variables: mapOf(text),
   server: text,
@@ -118,6 +120,7 @@ const mcpEntry = record({
   cost_per_use: amount,
   trusted: flag,
   pin,
+  new_tools: newTools,
   prefix: text,
   tools: texts,
   prompts: texts,

@@ -66,7 +66,12 @@ export function toAnnouncement(entry: McpEntry, found: DiscoverReply): Definitio
     source: mcpSource(entry),
     definitions: toServerDefinitions(entry, found),
     replace: true,
-    options: { trusted: entry.trusted ?? false, pin: entry.pin ?? 'refuse' },
+    options: {
+      trusted: entry.trusted ?? false,
+      pin: entry.pin ?? 'refuse',
+      ...(entry.new_tools && { new_tools: entry.new_tools }),
+      named: [...(entry.tools ?? []), ...(entry.prompts ?? []), ...(entry.resources ? [entry.name] : [])],
+    },
   };
 }
 

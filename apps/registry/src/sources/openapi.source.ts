@@ -188,7 +188,9 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
     footing: Footing | undefined,
   ): Promise<DefinitionRegisterReply> {
     // Only documents behind a URL are pinned. An inline document or a file is written by the one who registers it.
-    const options: JsonObject = spec.url === '' ? {} : { document: spec.sha256, pin: entry.pin ?? 'refuse' };
+    const { pin = 'refuse', new_tools, operations: named = [] } = entry;
+    const options: JsonObject =
+      spec.url === '' ? {} : { document: spec.sha256, pin, named, ...(new_tools && { new_tools }) };
     return this.deps.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 

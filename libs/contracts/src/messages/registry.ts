@@ -83,7 +83,8 @@ export interface DefinitionListReply {
 /**
  * `registry.definition.register.<toolset>`: announces all definitions of one source. With `replace`, other tools of the source
  * are removed. Tools become unavailable when the announcement is not repeated within `ttl_ms`. `options` are for pinning: `trusted`,
- * `pin`, `document` (SHA-256 of the document that the definitions come from).
+ * `pin`, `new_tools`, `named` (names at the source that its entry allows one by one), `document` (SHA-256 of the document that the
+ * definitions come from).
  */
 export const DEFINITION_REGISTER = record({
   source: SOURCE,
@@ -209,6 +210,8 @@ export interface OpenApiRegister extends SourceSettings {
   refresh_seconds?: number;
   /** Changed operations of a document from a URL: held for approval (`refuse`, default), logged (`warn`) or accepted (`off`). */
   pin?: 'refuse' | 'warn' | 'off';
+  /** Tools that a known source adds; default `refuse`, and `accept` where changes pass (`trusted`, `pin`). */
+  new_tools?: 'refuse' | 'accept';
   /** Calls act upstream with the credential of the calling user. */
   auth?: SourceAuth;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
@@ -240,6 +243,8 @@ export interface McpRegister extends SourceSettings {
   cost_per_use?: number;
   trusted?: boolean;
   pin?: 'refuse' | 'warn' | 'off';
+  /** Tools that a known source adds; default `refuse`, and `accept` where changes pass (`trusted`, `pin`). */
+  new_tools?: 'refuse' | 'accept';
   prefix?: string;
   tools?: string[];
   /** Prompts by their names at the server. Default: all, or none with `tools`. */

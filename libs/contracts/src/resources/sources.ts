@@ -124,6 +124,9 @@ const SETTINGS: Record<string, Optional<Json>> = Object.fromEntries(
 );
 const COMMON_FIELDS = {
   pin: maybe(choice(['refuse', 'warn', 'off'], 'What happens to changed tools: held for approval, logged, accepted')),
+  new_tools: maybe(
+    choice(['refuse', 'accept'], 'What happens to tools that a known source adds: held for approval, or accepted'),
+  ),
   category: maybe(text()),
   ...SETTINGS,
   overrides: maybe(

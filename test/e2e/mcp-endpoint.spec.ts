@@ -14,7 +14,7 @@ import { Client as ClientOfSdk1 } from '@modelcontextprotocol/sdk/client/index.j
 import { StreamableHTTPClientTransport as TransportOfSdk1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
+import { SIGN_IN_PAGE, startAskingMcpServer, type AskingMcpServer } from '../fleet/asking-mcp-server.js';
 import { startEverythingServer, type EverythingServer } from '../fleet/everything-server.js';
 import { NpmStart } from '../fleet/npm-start.js';
 import { modernRequest } from '../fleet/mcp-tasks.js';
@@ -416,6 +416,19 @@ describe('a server that asks for input', () => {
       expect(asked).toEqual([`The MCP server ${source} asks: Sign in https://login.example.com/start`]);
     });
 
+    it.each(['javascript:alert(1)', 'data:text/html,x', 'file:///etc/passwd', 'http://login.example.com/'])(
+      'sends no person to %s',
+      async (page) => {
+        asking.page = page;
+        const { client, asked } = await clientOf(mode, { action: 'accept' });
+        const answer = client.callTool({ name: `${source}_sign_in`, arguments: {} });
+        const text = await answer.then((result) => JSON.stringify(result), String);
+        expect(text).toContain(`its scheme is ${page.split(':')[0]}`);
+        expect(asked).toEqual([]);
+        asking.page = SIGN_IN_PAGE;
+      },
+    );
+
     it('books once for one idempotency key, as one call', async () => {
       const { client, asked } = await clientOf(mode, six);
       const day = `once ${mode} ${source}`;
@@ -654,6 +667,11 @@ describe('a server that answers with tasks', () => {
   const bake = (what: string, more: object = {}) =>
     ask('tools/call', { name: 'oven_bake', arguments: { what, ...more } });
   const stateOf = (what: string) => baking.tasks.get(what);
+  const refresh = async () => {
+    const path = '/api/v1/sources/mcp/oven/refresh?visibility=fleet';
+    const answer = await fetch(new URL(path, url), { method: 'POST', headers: { authorization: `Bearer ${KEY}` } });
+    return ((await answer.json()) as { quarantined: object[] }).quarantined;
+  };
   let baking: TaskMcpServer;
 
   beforeAll(async () => {
@@ -751,14 +769,27 @@ describe('a server that answers with tasks', () => {
     const tools = async () => (await client.listTools(undefined, { cacheMode: 'refresh' })).tools;
     const { ui } = (await tools()).find(({ name }) => name === 'oven_show')!._meta as { ui: { resourceUri: string } };
     const read = () => client.readResource({ uri: ui.resourceUri }, { cacheMode: 'bypass' });
+    const otherWays = async () => {
+      const args = { uri: ui.resourceUri };
+      const code = `try:\n  v = tools["resource:oven"](uri="${ui.resourceUri}")\nexcept ToolError as e:\n  v = e.message\nv`;
+      const answers = [
+        await post('/api/v1/tools/resource:oven/execute', { arguments: args }),
+        await post('/api/v1/tools/resource:oven/execute', {
+          arguments: { uri: 'ui://oven/page' },
+          idempotency_key: `page ${baking.page}`,
+        }),
+        await post('/api/v1/tools/run_program/execute', { arguments: { code } }),
+      ];
+      return Promise.all(answers.map((answer) => answer.text()));
+    };
     expect(await read()).toMatchObject({ contents: [{ text: '<p>hot</p>' }] });
+    for (const answer of await otherWays()) expect(answer).toContain('<p>hot</p>');
     baking.page = '<p>type your password</p>';
     await expect(read()).rejects.toMatchObject({ data: { code: 'TOOL_QUARANTINED' } });
-    const refresh = async () => {
-      const path = '/api/v1/sources/mcp/oven/refresh?visibility=fleet';
-      const answer = await fetch(new URL(path, url), { method: 'POST', headers: { authorization: `Bearer ${KEY}` } });
-      return ((await answer.json()) as { quarantined: object[] }).quarantined;
-    };
+    for (const answer of await otherWays()) {
+      expect(answer).toContain('is not as approved');
+      expect(answer).not.toContain('your password');
+    }
     expect(await refresh()).toMatchObject([{ name: 'oven_show', reason: 'changed: listing' }]);
     await eventually('it is not listed', async () => !(await tools()).some(({ name }) => name === 'oven_show'));
     await expect(read()).rejects.toMatchObject({ data: { code: 'TOOL_QUARANTINED' } });
@@ -770,6 +801,20 @@ describe('a server that answers with tasks', () => {
         () => false,
       ),
     );
+  });
+
+  it('adds a tool, which waits for an approval', async () => {
+    const grill = () => post('/api/v1/tools/oven_grill/execute', { arguments: {} });
+    baking.grills = true;
+    const [held] = await refresh();
+    expect(held).toMatchObject({ name: 'oven_grill', reason: expect.stringMatching(/^new: /) });
+    await eventually('calls are refused', async () =>
+      JSON.stringify(await (await grill()).json()).includes('TOOL_QUARANTINED'),
+    );
+    const { pending_revision } = held as { pending_revision: string };
+    expect((await post('/api/v1/quarantine/oven_grill/approve', { pending_revision })).status).toBe(200);
+    await eventually('it is called', async () => JSON.stringify(await (await grill()).json()).includes('grilled'));
+    expect(await refresh()).toEqual([]);
   });
 
   it('keeps an asynchronous call waiting for the result', async () => {

@@ -11,6 +11,8 @@ import { createMcpHandler, inputRequired, inputResponse, McpServer } from '@mode
 import { z } from 'zod';
 
 export interface AskingMcpServer {
+  /** The page that `sign_in` opens. */
+  page: string;
   /** Origin, e.g. `http://127.0.0.1:4711`. */
   readonly origin: string;
   /** The rooms that `book_room` booked: `<people> on <day>`. */
@@ -18,9 +20,13 @@ export interface AskingMcpServer {
   stop(): Promise<void>;
 }
 
+/** The page that `sign_in` opens first. */
+export const SIGN_IN_PAGE = 'https://login.example.com/start';
+
 /** Starts the server on a free loopback port. */
 export async function startAskingMcpServer(): Promise<AskingMcpServer> {
   const bookings: string[] = [];
+  const state = { page: SIGN_IN_PAGE };
   const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] });
   const server = (): McpServer => {
     const made = new McpServer({ name: 'asking', version: '1.0.0' });
@@ -45,7 +51,7 @@ export async function startAskingMcpServer(): Promise<AskingMcpServer> {
     made.registerTool('sign_in', { description: 'Opens a page.', inputSchema: z.object({}) }, (_args, { mcpReq }) => {
       const answer = inputResponse(mcpReq.inputResponses, 'page');
       if (answer.kind === 'elicit') return text(`signed in: ${answer.action}`);
-      const url = 'https://login.example.com/start';
+      const url = state.page;
       return inputRequired({ inputRequests: { page: inputRequired.elicitUrl({ message: 'Sign in', url }) } });
     });
     return made;
@@ -69,12 +75,12 @@ export async function startAskingMcpServer(): Promise<AskingMcpServer> {
     void (isModern ? modern(request, response) : legacy(request, response));
   });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
-  return {
+  return Object.assign(state, {
     origin: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     bookings,
     stop: async () => {
       http.closeAllConnections();
       await new Promise<void>((resolve) => http.close(() => resolve()));
     },
-  };
+  });
 }

@@ -372,8 +372,9 @@ export const gatewayConfig = defineConfig(
       optional: true,
       help: 'Where operators find the log lines of a call, shown on its page in the console: an address or a command with {trace_id} or {call_id}',
     }),
-    GATEWAY_TRACE_URL: text({
+    GATEWAY_TRACE_URL: url({
       optional: true,
+      schemes: ['http', 'https'],
       help: 'Address of the trace of a call, shown there: with {trace_id}',
     }),
     OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: boolean({

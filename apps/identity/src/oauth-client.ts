@@ -1,4 +1,5 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
+import { addressFault } from '@toolfleet/contracts/person-address';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import * as oauth from 'oauth4webapi';
 import { notConfigured, type AuthorizationServers } from './authorization-servers.js';
@@ -21,10 +22,9 @@ export class OAuthClient {
   async begin(source: string, settings: UserAuth, redirectUri: string): Promise<Authorization> {
     const auth = await this.servers.discover(source, settings);
     const { as, client } = await this.servers.of(source, auth);
-    const endpoint = URL.parse(as.authorization_endpoint ?? '');
-    // A browser opens it: no scripts, files or programs.
-    if (endpoint?.protocol !== 'https:' && endpoint?.protocol !== 'http:')
-      throw notConfigured(source, 'names no authorization endpoint');
+    const fault = addressFault(as.authorization_endpoint ?? '');
+    if (fault !== undefined) throw notConfigured(source, `has an authorization endpoint that is refused: ${fault}`);
+    const endpoint = new URL(as.authorization_endpoint!);
     const [state, verifier] = [oauth.generateRandomState(), oauth.generateRandomCodeVerifier()];
     const parameters = {
       response_type: 'code',

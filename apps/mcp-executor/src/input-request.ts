@@ -4,6 +4,7 @@ import {
   type InputRequiredResult,
 } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type PersonInput, type Json, type JsonObject } from '@toolfleet/contracts';
+import { addressFault } from '@toolfleet/contracts/person-address';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 
 /** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
@@ -44,6 +45,11 @@ export function toInputResponse(
     const method = isJsonObject(undeclared) ? String(undeclared['method']).slice(0, 100) : typeof undeclared;
     return refused(`The MCP server ${server} asks for ${method}, which the caller did not declare`, server);
   }
+  for (const request of Object.values(requests)) {
+    const fault = faultOfAddress(request);
+    if (fault !== undefined)
+      return refused(`The MCP server ${server} asks a person to open an address that is refused: ${fault}`, server);
+  }
   if (JSON.stringify(requests).length > MAX_CHARS || (requestState?.length ?? 0) > MAX_CHARS)
     return refused(`The MCP server ${server} asks for input with more than ${MAX_CHARS} characters`, server);
   return failedResponse(
@@ -61,6 +67,12 @@ function isDeclared(request: Json, capabilities: JsonObject | undefined): boolea
   const { mode = 'form' } = request['params'];
   const elicitation = capabilities?.['elicitation'];
   return isJsonObject(elicitation) && isJsonObject(elicitation[String(mode)]);
+}
+
+/** Why the address of a question is not shown; undefined for other questions. */
+function faultOfAddress(request: Json): string | undefined {
+  const params = isJsonObject(request) && isJsonObject(request['params']) ? request['params'] : {};
+  return params['mode'] === 'url' ? addressFault(String(params['url'])) : undefined;
 }
 
 const refused = (message: string, server: string): ExecResponse =>

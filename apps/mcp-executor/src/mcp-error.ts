@@ -12,6 +12,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { isServerFault, isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { addressFault } from '@toolfleet/contracts/person-address';
 import { redact } from '@toolfleet/telemetry';
 
 /** A failed exchange with a server, and what it means for the session and the breaker. */
@@ -93,7 +94,14 @@ const INPUT_CAPABILITIES = ['elicitation', 'sampling', 'roots'];
 
 /** The input that a tool needs and its caller did not declare; undefined for all other errors. */
 function readMissingInput(error: ProtocolError): JsonObject | undefined {
-  if (error instanceof UrlElicitationRequiredError) return { urls: error.elicitations.map(({ url }) => url) };
+  if (error instanceof UrlElicitationRequiredError) {
+    const urls = error.elicitations.map(({ url }) => url);
+    const faults = urls.flatMap((url) => addressFault(url) ?? []);
+    return {
+      urls: urls.filter((url) => addressFault(url) === undefined),
+      ...(faults.length > 0 && { refused: faults }),
+    };
+  }
   if (!(error instanceof MissingRequiredClientCapabilityError)) return undefined;
   const required = error.requiredCapabilities as JsonObject;
   return INPUT_CAPABILITIES.some((name) => name in required) ? { required_capabilities: required } : undefined;

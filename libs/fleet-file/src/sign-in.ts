@@ -1,3 +1,4 @@
+import { addressFault } from '@toolfleet/contracts/person-address';
 import { memberPath, type Fault } from './faults.js';
 
 /** How people sign in: the section `sign_in`; docs/sign-in.md describes the fields. */
@@ -73,11 +74,10 @@ function findRoleFaults({ roles = {} }: SignInSettings, path: string): Fault[] {
 
 function findIssuerFaults(issuer: string, path: string): Fault[] {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
-  if (!url || !['https:', 'http:'].includes(url.protocol)) return [{ path, message: 'must be an https URL' }];
+  if (!url || !/^https?:$/.test(url.protocol)) return [{ path, message: 'must be an https URL' }];
   if (url.search || url.hash || url.username)
     return [
       { path, message: 'must have no query, fragment or user name; use the issuer of the provider as it names itself' },
     ];
-  const isLoopback = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
-  return url.protocol === 'https:' || isLoopback ? [] : [{ path, message: 'must begin with https://' }];
+  return addressFault(issuer) === undefined ? [] : [{ path, message: 'must begin with https://' }];
 }

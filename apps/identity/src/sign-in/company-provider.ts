@@ -1,4 +1,5 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { addressFault } from '@toolfleet/contracts/person-address';
 import type { egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
@@ -84,6 +85,9 @@ export class CompanyProvider {
       code_challenge: await openid.calculatePKCECodeChallenge(checks.verifier),
       code_challenge_method: 'S256',
     });
+    const fault = addressFault(url.href);
+    if (fault !== undefined)
+      throw new ToolError('SERVICE_UNAVAILABLE', { message: `The sign-in page of the provider is refused: ${fault}` });
     return { url: url.href, checks };
   }
 
@@ -147,7 +151,7 @@ export class CompanyProvider {
    */
   async logoutForm(idToken: string | undefined, returnTo: string): Promise<LogoutForm | undefined> {
     const action = (await this.#discover()).serverMetadata().end_session_endpoint;
-    if (action === undefined || !URL.canParse(action) || !/^https?:$/.test(new URL(action).protocol)) return undefined;
+    if (action === undefined || addressFault(action) !== undefined) return undefined;
     const fields = {
       client_id: this.settings.client_id,
       post_logout_redirect_uri: returnTo,

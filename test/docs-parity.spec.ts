@@ -415,7 +415,7 @@ describe('reference pages', () => {
         'published with each answer of the OpenID provider: the roles of a user, for the keys that the user made',
       identityReseal: 'seals what is stored with the first key again',
       identityPurge: 'removes the sessions and grants of a tenant or a user',
-      recordsEvent: 'events of other services, each stored once',
+      recordsEvent: 'prefix: `records.event.<service>` takes the events that this service may report, each stored once',
       webhookList: 'endpoints of a tenant that events are posted to',
       webhookCreate: 'makes one',
       webhookChange: 'changes one, or switches it off and on',

@@ -7,10 +7,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EVENTS } from '@toolfleet/contracts/events';
 import {
   answerSubject,
   breakerSubject,
   builtinSubject,
+  eventReportSubject,
   eventSubject,
   progressSubject,
   registerSubject,
@@ -44,6 +46,12 @@ const INBOXED = [
   'acme',
 ];
 
+/** Reports of events: of each service that has some, and of users that have none. */
+const EVENT_REPORTS = [
+  ...new Set<string>(Object.values(EVENTS).flatMap(({ from }) => from)),
+  ...['records', 'builtin-web', 'acme'],
+].map(eventReportSubject);
+
 /** Prefixes: no message is sent to them literally. */
 const FAMILIES: ReadonlySet<string> = new Set([
   'breaker.changed',
@@ -52,6 +60,7 @@ const FAMILIES: ReadonlySet<string> = new Set([
   'exec.mcp.resume',
   'exec.progress',
   'mcp.answer',
+  'records.event',
   'registry.definition.register',
   'tool.result',
 ]);
@@ -63,6 +72,7 @@ const PROBES = [
   answerSubject('g1', 'q1'),
   resumeSubject('e1'),
   ...['gateway', 'mcp-executor', 'openapi-executor'].map(breakerSubject),
+  ...EVENT_REPORTS,
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
@@ -154,7 +164,7 @@ const RIGHTS: Record<string, Rights> = {
       'identity.grant.list',
       'identity.grant.revoke',
       'identity.purge',
-      'records.event',
+      'records.event.gateway',
       ...WEBHOOKS,
       'workspace.purge',
       'tool.result.acme.c1',
@@ -190,7 +200,7 @@ const RIGHTS: Record<string, Rights> = {
       'registry.definition.changed',
       'registry.definition.announce',
       'registry.toolset.changed',
-      'records.event',
+      'records.event.registry',
       'fleet.status',
     ],
     read: [
@@ -219,7 +229,7 @@ const RIGHTS: Record<string, Rights> = {
     ],
   },
   budget: {
-    publish: ['records.event', 'fleet.status'],
+    publish: ['records.event.budget', 'fleet.status'],
     read: [
       'budget.reserve',
       'budget.settle',
@@ -239,7 +249,7 @@ const RIGHTS: Record<string, Rights> = {
       'records.body',
       'records.facts',
       'records.purge',
-      'records.event',
+      ...EVENT_REPORTS,
       ...APPROVALS,
       ...WEBHOOKS,
     ],
@@ -281,14 +291,14 @@ const RIGHTS: Record<string, Rights> = {
       'mcp.updated',
       'exec.progress.g1.t1',
       'breaker.changed.mcp-executor',
-      'records.event',
+      'records.event.mcp-executor',
       'fleet.status',
       'identity.grant.token',
     ],
   ),
   'openapi-executor': EXECUTORS(
     ['exec.openapi', 'breaker.changed.openapi-executor', 'identity.grant.changed'],
-    ['breaker.changed.openapi-executor', 'identity.grant.token', 'records.event', 'fleet.status'],
+    ['breaker.changed.openapi-executor', 'identity.grant.token', 'records.event.openapi-executor', 'fleet.status'],
   ),
   'builtin-compute': builtinToolset('compute'),
   'builtin-web': builtinToolset('web'),

@@ -5,9 +5,12 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { EVENTS, type EventKind, type FleetEvent, type SentEvent } from '@toolfleet/contracts/events';
+import { eventReportSubject } from '@toolfleet/contracts/subjects';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebhookReceiver } from '../../apps/records/spec/webhook-receiver.js';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND } from '../fleet/every-kind.js';
 import { startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
 import { unexpired, type RedisEnd } from '../fleet/redis-contents.js';
@@ -31,14 +34,24 @@ let brokers: DeployedBrokers;
 let samples: SampleServices;
 let fleet: TestFleet;
 let nats: NatsClient;
+let receiver: WebhookReceiver;
 beforeAll(async () => {
-  [brokers, samples] = await Promise.all([startDeployedBrokers(), startSampleServices()]);
+  [brokers, samples, receiver] = await Promise.all([
+    startDeployedBrokers(),
+    startSampleServices(),
+    WebhookReceiver.start(),
+  ]);
   fleet = await TestFleet.start({
     services: Object.fromEntries(Object.keys(USERS).map((name) => [name, 1])),
     tools: [],
     config: samples.config,
     env: { ...samples.env, GATEWAY_TRUST_TENANT_SUBJECTS: 'true' },
-    envOf: Object.fromEntries(Object.entries(USERS).map(([name, user]) => [name, brokers.envOf(user)])),
+    envOf: Object.fromEntries(
+      Object.entries(USERS).map(([name, user]) => [
+        name,
+        { ...brokers.envOf(user), ...(name === 'records' && { EGRESS_ALLOWED_ENDPOINTS: receiver.origin }) },
+      ]),
+    ),
     brokers,
   });
   for (const toolset of TOOLSETS)
@@ -49,7 +62,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await nats?.close();
   await fleet?.stop();
-  await Promise.all([brokers?.stop(), samples?.stop()]);
+  await Promise.all([brokers?.stop(), samples?.stop(), receiver?.stop()]);
 });
 
 describe('the users of deploy/', () => {
@@ -81,6 +94,99 @@ describe('the users of deploy/', () => {
     await eventually('calls with the new key run', works, { everyMs: 100 });
     const repeated = await fleet.call('sample_save_note', note, { headers });
     expect(repeated).toMatchObject({ status: 200, body: { call_id: saved.body.call_id, output: saved.body.output } });
+  });
+
+  describe('report events', () => {
+    const AT = Date.parse('2026-11-21T12:00:00.000Z');
+    const instant = new Date(AT).toISOString();
+    const call = { call_id: 'c1', tool: 'calculator', user_id: 'ann' };
+    const DATA: { [K in EventKind]: FleetEvent<K>['data'] } = {
+      'call.finished': {
+        ...call,
+        status: 'success',
+        ended_at: instant,
+        duration_ms: 1,
+        cost_usd: 0,
+        tokens: 0,
+      },
+      'approval.asked': { ...call, approval_id: 'a1', questions: ['Pay?'], expires_at: instant },
+      'approval.decided': { ...call, approval_id: 'a1', decision: 'approved', decided_by: ['boss'] },
+      'budget.reached': { scope: 'tenant', percent: '80', currency: 'usd', limit: 10, spent: 8 },
+      'tool.quarantined': {
+        tool: 'crm_get',
+        source: 'mcp/crm@acme',
+        reason: 'changed',
+        pending_revision: 'r2',
+        approved_revision: 'r1',
+      },
+      'breaker.opened': { key: 'https://api.example', service: 'of the sender', open_until: instant },
+      'source.failing': { source: 'mcp/crm@acme', error: 'gone', last_success_at: null },
+    };
+    const KINDS = Object.keys(DATA) as EventKind[];
+    const SENDERS = ['gateway', 'registry', 'budget', 'mcp-executor', 'openapi-executor'];
+    const report = (kind: EventKind, service: string): FleetEvent => ({
+      kind,
+      tenant_id: 'acme',
+      at: AT,
+      data: kind === 'breaker.opened' ? { ...DATA[kind], service } : DATA[kind],
+    });
+    const mayReport = (kind: EventKind, service: string) => EVENTS[kind].from.some((one) => one === service);
+    let secret: string;
+    const connections = new Map<string, NatsClient>();
+    const send = (user: string, event: FleetEvent, service = user): Promise<{ stored: number }> =>
+      connections.get(user)!.request(eventReportSubject(service), { events: [event] }, { timeoutMs: 30_000 });
+    const posted = () => receiver.received.map((one) => receiver.verified(one, secret) as SentEvent);
+    beforeAll(async () => {
+      const body = { url: `${receiver.origin}/events`, kinds: KINDS };
+      const made = await fleet.ask({ path: '/api/v1/webhooks', body });
+      expect(made.status, made.text).toBe(201);
+      secret = made.body.secret;
+      for (const user of SENDERS)
+        connections.set(user, await NatsClient.connect({ name: 'spec', ...brokers.natsLogin(user) }));
+    });
+    afterAll(() => Promise.all([...connections.values()].map((connection) => connection.close())));
+
+    it('of their own kinds, each once and whatever id they send; forged ones of any other kind are refused', async () => {
+      for (const user of SENDERS)
+        for (const kind of KINDS) {
+          const sent = { ...report(kind, user), id: 'evt_00000000000000000000000000000000' };
+          if (!mayReport(kind, user)) {
+            await expect(send(user, sent), `${kind} of ${user}`).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+            continue;
+          }
+          expect(await send(user, sent), `${kind} of ${user}`).toEqual({ stored: 1 });
+          expect(await send(user, sent)).toEqual({ stored: 0 });
+        }
+      const expected = KINDS.flatMap((kind) => SENDERS.filter((user) => mayReport(kind, user)).map(() => kind));
+      expect(expected).toHaveLength(6);
+      // A real event of a kind that was forged arrives, whatever was tried before it.
+      const { status, body } = await fleet.call('calculator', { expression: '40+2' });
+      expect(status).toBe(200);
+      const ended = ({ type, data }: SentEvent) => type === 'call.finished' && data['call_id'] === body.call_id;
+      const reported = () => posted().filter(({ timestamp }) => timestamp === instant);
+      await eventually('all arrive', () => posted().some(ended) && reported().length >= expected.length);
+      expect(
+        reported()
+          .map(({ type }) => type)
+          .toSorted(),
+      ).toEqual(expected.toSorted());
+      const ids = posted().map(({ id }) => id);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(ids).not.toContain('evt_00000000000000000000000000000000');
+    });
+
+    // Subjects of other services are refused by the broker: test/nats-permissions.spec.ts.
+    it('not in the name of another service', async () => {
+      const forged = send('openapi-executor', report('breaker.opened', 'mcp-executor'));
+      await expect(forged).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+      const { body } = await fleet.process('records').admin('/metrics');
+      const counted = [...body.matchAll(/^toolfleet_events_refused_total\{kind="([\w.]+)"\} (\d+)$/gm)];
+      expect(Object.fromEntries(counted.map(([, kind, count]) => [kind, Number(count)]))).toEqual(
+        Object.fromEntries(
+          KINDS.map((kind) => [kind, SENDERS.length - EVENTS[kind].from.length + (kind === 'breaker.opened' ? 1 : 0)]),
+        ),
+      );
+    });
   });
 
   describe('purges', () => {

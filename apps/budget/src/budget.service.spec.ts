@@ -15,7 +15,7 @@ import type {
   UsageRow,
 } from '@toolfleet/contracts/budget';
 import type { FleetEvent } from '@toolfleet/contracts/events';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { eventReportSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
@@ -107,7 +107,7 @@ describe('budget service', () => {
     nats = await startNats();
     client = await NatsClient.connect({ url: nats.url, name: 'test' });
     // The service records, as far as the budget knows it.
-    client.link.subscribe(SUBJECTS.recordsEvent, (message) => {
+    client.link.subscribe(eventReportSubject('budget'), (message) => {
       reached.push(...(JSON.parse(Buffer.from(message.data).toString()) as { events: FleetEvent[] }).events);
       client.link.publish(message.reply, Buffer.from('{"stored":1}'));
     });

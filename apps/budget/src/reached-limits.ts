@@ -1,5 +1,5 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import { fleetEvent, type EventData, type FleetEvent } from '@toolfleet/contracts/events';
+import type { EventData, FleetEvent } from '@toolfleet/contracts/events';
 import { reachedShares, type ScopeLimit } from '@toolfleet/resilience';
 import { scopeKind, shownScope } from './limits.js';
 import type { Spending } from './reservation-store.js';
@@ -22,17 +22,13 @@ export function reachedLimits(
     const limit = limitOf(one.scope);
     const scope = shownScope(one.scope);
     const add = (percent: Reached['percent'], money: Omit<Reached, 'scope' | 'percent'>) =>
-      events.push(
-        fleetEvent({
-          kind: 'budget.reached',
-          tenant_id: tenantId,
-          subject: `${scope} ${money.currency} ${money.limit}`,
-          state: percent,
-          at: now,
-          user_id: scope.startsWith('user/') ? scope.slice(scope.indexOf(':') + 1) : undefined,
-          data: { scope, percent, ...money },
-        }),
-      );
+      events.push({
+        kind: 'budget.reached',
+        tenant_id: tenantId,
+        at: now,
+        user_id: scope.startsWith('user/') ? scope.slice(scope.indexOf(':') + 1) : undefined,
+        data: { scope, percent, ...money },
+      });
     for (const percent of reachedShares(limit.microUsd, one.microUsdBefore, one.microUsdAfter))
       add(percent, { currency: 'usd', limit: toUsd(limit.microUsd!), spent: toUsd(one.microUsdAfter) });
     for (const percent of reachedShares(limit.tokens, one.tokensBefore, one.tokensAfter))

@@ -73,7 +73,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     return [...scopes, ...(await ledger.spentFrom(tenantId, budget.budgetsOf(tenantId), now))];
   });
   const outbox = new RedisUsageOutbox(redis);
-  const reporter = new EventReporter({ nats, clock, logger });
+  const reporter = new EventReporter({ service: 'budget', nats, clock, logger });
   const environment = environmentLimits(settings);
   const file = loadFleetFile(settings);
   const limits = limitTable(environment, file.budget);

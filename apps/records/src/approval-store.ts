@@ -23,7 +23,7 @@ import {
   type StoredApproval,
   type VotedGrant,
 } from '@toolfleet/contracts/approvals';
-import { fleetEvent, type EventData, type FleetEvent } from '@toolfleet/contracts/events';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
 
@@ -272,8 +272,9 @@ export class ApprovalStore {
       .onConflict((conflict) => conflict.doNothing())
       .executeTakeFirst();
     if (inserted !== 1n) return;
-    const data = { questions: asked.questions, expires_at: new Date(asked.until).toISOString() };
-    tx.events.push(approvalEvent('approval.asked', { ...asked, ...requester }, data, { state: 'pending', at: now }));
+    const { about, data } = toEvent({ ...asked, ...requester }, now);
+    const expires_at = new Date(asked.until).toISOString();
+    tx.events.push({ ...about, kind: 'approval.asked', data: { ...data, questions: asked.questions, expires_at } });
   }
 
   /**
@@ -515,8 +516,9 @@ export class ApprovalStore {
     if (state !== 'pending' && state !== 'executing' && state !== 'done') {
       const votes = await this.#votes(tx, row.call_id);
       const decided_by = votes.map((vote) => countsAs(vote).user_id);
-      const data = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id ?? undefined };
-      tx.events.push(approvalEvent('approval.decided', row, data, { state, at: now }));
+      const { about, data } = toEvent(row, now);
+      const decided = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id ?? undefined };
+      tx.events.push({ ...about, kind: 'approval.decided', data: { ...data, ...decided } });
     }
     return true;
   }
@@ -578,24 +580,10 @@ type AskingCall = Pick<ApprovalTable, 'call_id' | 'tenant_id' | 'tool' | 'user_i
   program_id?: string | null | undefined;
 };
 
-/** An event about a call that waits for a decision. */
-function approvalEvent<K extends 'approval.asked' | 'approval.decided'>(
-  kind: K,
-  { call_id: approval_id, program_id, tenant_id, tool, user_id }: AskingCall,
-  data: Omit<EventData<K>, 'approval_id' | 'call_id' | 'tool' | 'user_id'>,
-  { state, at }: { state: string; at: EpochMs },
-): FleetEvent {
-  const call = { approval_id, call_id: program_id ?? approval_id, tool, user_id };
-  return fleetEvent({
-    kind,
-    tenant_id,
-    subject: approval_id,
-    state,
-    at,
-    tool,
-    user_id,
-    data: { ...call, ...data } as unknown as EventData<K>,
-  }) as FleetEvent;
+/** What events about one approval have in common. */
+function toEvent({ call_id: approval_id, program_id, tenant_id, tool, user_id }: AskingCall, at: EpochMs) {
+  const data = { approval_id, call_id: program_id ?? approval_id, tool, user_id };
+  return { about: { tenant_id, at, tool, user_id }, data };
 }
 
 const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;

@@ -160,8 +160,7 @@ export class DeliveryQueue {
       tenant_id,
       data: { webhook_id: id },
     };
-    const parts = { id: event.id, tenant_id, at: now, kind: 'webhook.test' as const };
-    const row = newDelivery(id, parts, JSON.stringify(event), now);
+    const row = newDelivery(id, event, { at: now, payload: JSON.stringify(event) }, now);
     const stored = await this.#db.insertInto('webhook_delivery').values(row).returningAll().executeTakeFirstOrThrow();
     return toDelivery(stored);
   }

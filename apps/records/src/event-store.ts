@@ -1,5 +1,5 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
-import { fleetEvent, toSentEvent, type EventKind, type FleetEvent } from '@toolfleet/contracts/events';
+import { eventId, toSentEvent, type FleetEvent, type SentEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import { DAY_MS } from '@toolfleet/database';
 import type { Kysely, Transaction } from 'kysely';
@@ -49,11 +49,11 @@ export class EventStore {
   /** As `add`, in the transaction of what the events are about. Call `announce` with the result once it is committed. */
   async insert(tx: Transaction<never>, events: readonly FleetEvent[], now: EpochMs): Promise<StoredEvents> {
     const db = tx as unknown as Transaction<WebhookTables>;
-    const byId = new Map(events.map((event) => [event.id, event]));
+    const byId = new Map(events.map((event) => [eventId(event), event]));
     const fresh: FleetEvent[] = [];
-    for (const part of inParts([...byId.values()])) {
-      const rows = part.map(({ id, tenant_id, user_id, kind }) => ({
-        event_id: id,
+    for (const part of inParts([...byId])) {
+      const rows = part.map(([event_id, { tenant_id, user_id, kind }]) => ({
+        event_id,
         tenant_id,
         user_id: user_id ?? null,
         kind,
@@ -74,7 +74,7 @@ export class EventStore {
           .where(
             'event_id',
             'in',
-            part.map(({ id }) => id),
+            part.map(([id]) => id),
           )
           .execute();
     }
@@ -107,8 +107,10 @@ export class EventStore {
     const rows = events.flatMap((event) => {
       const matching = matchers.filter(({ matches }) => matches(event));
       if (matching.length === 0) return [];
-      const payload = JSON.stringify(toSentEvent(event));
-      return matching.map(({ id }) => newDelivery(id, event, payload, now));
+      const sent = toSentEvent(event);
+      const { at, user_id } = event;
+      const payload = JSON.stringify(sent);
+      return matching.map(({ id }) => newDelivery(id, sent, { at, user_id, payload }, now));
     });
     for (const part of inParts(rows))
       await db
@@ -128,20 +130,20 @@ export class EventStore {
 /** A delivery that is due at once. */
 export function newDelivery(
   endpoint_id: string,
-  event: Pick<FleetEvent, 'id' | 'tenant_id' | 'user_id' | 'at'> & { kind: EventKind | 'webhook.test' },
-  payload: string,
+  { id, tenant_id, type }: SentEvent,
+  { at, user_id, payload }: Pick<FleetEvent, 'at' | 'user_id'> & { payload: string },
   now: EpochMs,
 ) {
   return {
     endpoint_id,
-    tenant_id: event.tenant_id,
-    user_id: event.user_id ?? null,
-    event_id: event.id,
-    kind: event.kind,
+    tenant_id,
+    user_id: user_id ?? null,
+    event_id: id,
+    kind: type,
     payload,
     state: 'pending' as const,
     attempts: 0,
-    event_at: event.at,
+    event_at: at,
     next_at: now,
     give_up_at: now + GIVE_UP_MS,
   };
@@ -166,11 +168,9 @@ const isIn = (toolsets: ReadonlySet<string>, name: string): boolean =>
 
 function callFinished(call: FinishedCall): FleetEvent<'call.finished'> {
   const { call_id, tool, user_id, tenant_id, toolset, status, ended_at } = call;
-  return fleetEvent({
+  return {
     kind: 'call.finished',
     tenant_id,
-    subject: call_id,
-    state: status,
     at: ended_at,
     tool,
     toolset,
@@ -194,7 +194,7 @@ function callFinished(call: FinishedCall): FleetEvent<'call.finished'> {
       cost_usd: toUsd(call.micro_usd),
       tokens: call.tokens,
     },
-  });
+  };
 }
 
 function* inParts<T>(items: readonly T[]): Generator<T[]> {

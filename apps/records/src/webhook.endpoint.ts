@@ -1,6 +1,5 @@
 import { Controller } from '@nestjs/common';
 import { isToolError, ToolError, type EpochMs } from '@toolfleet/contracts';
-import { RECORDS_EVENT, type FleetEvent, type RecordsEvent, type RecordsEventReply } from '@toolfleet/contracts/events';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import {
   WEBHOOK_CHANGE,
@@ -30,7 +29,7 @@ import { CallStore } from './call-store.js';
 import { orUnavailable } from './store-unavailable.js';
 import { WebhookSender } from './webhook-sender.js';
 
-/** `records.event` and `records.webhook.*`: events of other services, and endpoints of tenants. */
+/** `records.webhook.*`: endpoints of tenants. */
 @Controller()
 export class WebhookEndpoint {
   constructor(
@@ -39,11 +38,6 @@ export class WebhookEndpoint {
     private readonly egress: EgressClient,
     private readonly clock: Clock,
   ) {}
-
-  @Endpoint(SUBJECTS.recordsEvent, { schema: RECORDS_EVENT })
-  async event({ events }: RecordsEvent): Promise<RecordsEventReply> {
-    return { stored: await orUnavailable(this.store.events.add(events as FleetEvent[], this.#now)) };
-  }
 
   @Endpoint(SUBJECTS.webhookList, { schema: WEBHOOK_LIST })
   async list({ tenant_id, id }: WebhookList): Promise<WebhookListReply> {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fleetEvent, type FleetEvent } from '@toolfleet/contracts/events';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import type { WebhookCreate } from '@toolfleet/contracts/webhooks';
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
@@ -36,16 +36,13 @@ const call = (id: string, more: Partial<FinishedCall> = {}): FinishedCall => ({
   tokens: 7,
   ...more,
 });
-const quarantine = (tool: string, revision = 'r1'): FleetEvent =>
-  fleetEvent({
-    kind: 'tool.quarantined',
-    tenant_id: 'acme',
-    subject: tool,
-    state: revision,
-    at: 1_790_000_000_000,
-    tool,
-    data: { tool, source: 'mcp/crm@acme', reason: 'changed', pending_revision: revision, approved_revision: null },
-  });
+const quarantine = (tool: string, revision = 'r1'): FleetEvent => ({
+  kind: 'tool.quarantined',
+  tenant_id: 'acme',
+  at: 1_790_000_000_000,
+  tool,
+  data: { tool, source: 'mcp/crm@acme', reason: 'changed', pending_revision: revision, approved_revision: null },
+});
 
 function conformance(name: string, makeDialect: () => Promise<() => Dialect>): void {
   describe(`webhooks: ${name}`, () => {

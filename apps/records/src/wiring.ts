@@ -17,6 +17,7 @@ import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
 import { CallStore } from './call-store.js';
+import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
 import { GrantEndpoint } from './grant.endpoint.js';
 import type { RecordsConfig } from './records.config.js';
 import { RecordsEndpoint, StoreTimeout } from './records.endpoint.js';
@@ -30,18 +31,19 @@ class RecordsModule {
   static with(
     store: CallStore,
     { sender, egress }: Webhooks,
-    { clock, faults }: ServiceHost,
+    host: ServiceHost,
     storeTimeoutMs: number,
   ): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, WebhookEndpoint],
+      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, EventEndpoint, WebhookEndpoint],
       providers: [
         { provide: CallStore, useValue: store },
         { provide: WebhookSender, useValue: sender },
         { provide: EgressClient, useValue: egress },
-        { provide: Clock, useValue: clock },
-        { provide: ServiceFaults, useValue: faults },
+        { provide: RefusedEvents, useValue: new RefusedEvents(host) },
+        { provide: Clock, useValue: host.clock },
+        { provide: ServiceFaults, useValue: host.faults },
         { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
       ],
     };

@@ -1,4 +1,4 @@
-import type { FleetEvent } from '@toolfleet/contracts/events';
+import { eventId, type FleetEvent } from '@toolfleet/contracts/events';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { describe, expect, it } from 'vitest';
 import type { StoredLook, StoredTool, Quarantine } from './definition-store.js';
@@ -37,11 +37,11 @@ describe('events of the registry', () => {
       },
       { kind: 'source.failing', tenant_id: 'operator', data: { source: 'openapi/shop', error: 'no answer' } },
     ]);
-    const ids = reported.map(({ id }) => id);
+    const ids = reported.map(eventId);
     reported = [];
     look = { ...look, at: 30, error: 'still none' };
     await events.reportAll();
-    expect(reported.map(({ id }) => id)).toEqual(ids);
+    expect(reported.map(eventId)).toEqual(ids);
 
     // Failing again after a success is another event; what was rejected needs none.
     reported = [];
@@ -49,6 +49,6 @@ describe('events of the registry', () => {
     tools = [held({ at: 1, by: 'ann' })];
     await events.reportAll();
     expect(reported.map(({ kind }) => kind)).toEqual(['source.failing']);
-    expect(ids).not.toContain(reported[0]!.id);
+    expect(ids).not.toContain(eventId(reported[0]!));
   });
 });

@@ -1,5 +1,5 @@
 import { OPERATOR_TENANT, type EpochMs } from '@toolfleet/contracts';
-import { fleetEvent, type FleetEvent } from '@toolfleet/contracts/events';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Catalog } from './catalog.js';
 import type { DefinitionStore, Quarantine, StoredLook, StoredTool } from './definition-store.js';
@@ -27,11 +27,9 @@ export class RegistryEvents {
 
 function quarantined({ definition, quarantine, revision }: StoredTool & { quarantine: Quarantine }): FleetEvent {
   const { name, source } = definition;
-  return fleetEvent({
+  return {
     kind: 'tool.quarantined',
     tenant_id: tenantOf(source),
-    subject: `${toOwner(source)} ${name}`,
-    state: quarantine.pendingRevision,
     at: quarantine.sinceAt,
     tool: name,
     data: {
@@ -41,19 +39,17 @@ function quarantined({ definition, quarantine, revision }: StoredTool & { quaran
       pending_revision: quarantine.pendingRevision,
       approved_revision: quarantine.wasApproved ? revision : null,
     },
-  });
+  };
 }
 
 /** One event for all failures since the last success. */
 function failing(source: ToolSource, { at, okAt, error = 'The source cannot be read' }: StoredLook): FleetEvent {
-  return fleetEvent({
+  return {
     kind: 'source.failing',
     tenant_id: tenantOf(source),
-    subject: toOwner(source),
-    state: String(okAt ?? 'never'),
     at,
     data: { source: toOwner(source), error, last_success_at: isoOrNull(okAt) },
-  });
+  };
 }
 
 const tenantOf = (source: ToolSource): string => sourceTenant(source) ?? OPERATOR_TENANT;

@@ -101,7 +101,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
   const sourceStore = new SourceStore(store);
-  const reporter = new EventReporter({ nats, clock, logger });
+  const reporter = new EventReporter({ service: 'registry', nats, clock, logger });
   const events = new RegistryEvents(store, catalog, (event) => reporter.report(event));
   const reportEvents = (): void =>
     void events.reportAll().catch((error: unknown) => logger.debug({ error }, 'events are reported later'));

@@ -101,7 +101,7 @@ export const SUBJECTS = {
   userChanged: 'identity.user.changed',
   identityReseal: 'identity.reseal',
   identityPurge: 'identity.purge',
-  /** Events of other services. */
+  /** Prefix; see `eventReportSubject`. */
   recordsEvent: 'records.event',
   webhookList: 'records.webhook.list',
   webhookCreate: 'records.webhook.create',
@@ -144,6 +144,14 @@ export function resultSubject(tenantId: string, callId: string): string {
 /** Subject on which an event is published once it is durable: `event.<tenant>.<kind>`, such as `event.acme.call.finished`. */
 export function eventSubject(tenantId: string, kind: string): string {
   return `${SUBJECTS.event}.${tenantId}.${kind}`;
+}
+
+/**
+ * Subject on which a service reports events: `records.event.<service>`. nats.conf allows only that service's user to publish to it, so
+ * the subject authenticates the sender.
+ */
+export function eventReportSubject(service: string): string {
+  return `${SUBJECTS.recordsEvent}.${service}`;
 }
 
 /** Subject on which builtin-executor serves a toolset. */

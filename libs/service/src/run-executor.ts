@@ -144,7 +144,8 @@ export class ExecutorDeps {
     readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
   ) {
     this.allowedEndpoints = new AllowedEndpoints(settings, host);
-    this.reporter = new EventReporter({ nats, clock: host.clock, logger: host.logger });
+    const { service, clock, logger } = host;
+    this.reporter = new EventReporter({ service, nats, clock, logger });
   }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {

@@ -234,6 +234,12 @@ export const METRICS = {
     labels: [],
     help: 'Recorded calls whose arguments and results were not kept although they should be: too many waited for the service records, or it refused them',
   }),
+  eventsRefused: entry({
+    name: 'toolfleet_events_refused_total',
+    type: 'counter',
+    labels: ['kind'],
+    help: 'Events that the service records refused, because the service that reported them may not report this kind',
+  }),
   webhookDeliveries: entry({
     name: 'toolfleet_webhook_deliveries_total',
     type: 'counter',

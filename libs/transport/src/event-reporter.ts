@@ -1,6 +1,12 @@
-import { MAX_SENT_EVENTS, type FleetEvent, type RecordsEvent } from '@toolfleet/contracts/events';
+import {
+  eventId,
+  MAX_SENT_EVENTS,
+  type FleetEvent,
+  type RecordsEvent,
+  type RecordsEventReply,
+} from '@toolfleet/contracts/events';
 import type { Milliseconds } from '@toolfleet/contracts';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { eventReportSubject } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { NatsClient } from './nats-client.js';
 
@@ -13,7 +19,9 @@ const RESEND_MS = 1_000;
 const MAX_RESEND_MS = 30_000;
 
 interface ReporterDeps {
-  nats: Pick<NatsClient, 'ask'>;
+  /** The service that reports: the broker lets it use its own subject only. */
+  service: string;
+  nats: Pick<NatsClient, 'request'>;
   clock: Clock;
   logger: { warn(fields: object, text: string): void };
 }
@@ -21,7 +29,7 @@ interface ReporterDeps {
 /**
  * Reports events to the service `records`, each until it is durable there. What waits is in memory: a service whose events follow from a
  * state that it stores (a limit that was reached, a quarantined tool, a failing source) reports that state again when it starts, and
- * loses none; the id makes a repeated report harmless. A lifecycle component: it starts after the connection.
+ * loses none; what happened is stored once. A lifecycle component: it starts after the connection.
  */
 export class EventReporter {
   readonly name = 'events';
@@ -36,9 +44,10 @@ export class EventReporter {
 
   /** Reports an event, once per process. Never waits. */
   report(event: FleetEvent): void {
-    if (this.#known.has(event.id) || this.#waiting.has(event.id)) return;
+    const id = eventId(event);
+    if (this.#known.has(id) || this.#waiting.has(id)) return;
     if (this.#waiting.size >= MAX_WAITING) this.#drop();
-    this.#waiting.set(event.id, event);
+    this.#waiting.set(id, event);
     // While the service is unavailable, the timer sends.
     if (!this.#cancelTimer) this.#send();
   }
@@ -53,10 +62,10 @@ export class EventReporter {
   }
 
   #drop(): void {
-    const [oldest] = this.#waiting.values();
+    const [oldest] = this.#waiting;
     if (!oldest) return;
-    this.#waiting.delete(oldest.id);
-    const { id, kind } = oldest;
+    const [id, { kind }] = oldest;
+    this.#waiting.delete(id);
     this.deps.logger.warn({ event_id: id, kind }, 'an event was dropped: too many wait for the service records');
   }
 
@@ -66,15 +75,16 @@ export class EventReporter {
 
   async #sendAll(): Promise<void> {
     while (this.#waiting.size > 0) {
-      const events = [...this.#waiting.values()].slice(0, MAX_SENT_EVENTS);
+      const { nats, service } = this.deps;
+      const batch = [...this.#waiting].slice(0, MAX_SENT_EVENTS);
+      const message: RecordsEvent = { events: batch.map(([, event]) => event) as RecordsEvent['events'] };
       try {
-        const message: RecordsEvent = { events: events as RecordsEvent['events'] };
-        await this.deps.nats.ask(SUBJECTS.recordsEvent, message, { timeoutMs: TIMEOUT_MS });
+        await nats.request<RecordsEventReply>(eventReportSubject(service), message, { timeoutMs: TIMEOUT_MS });
       } catch {
         return this.#sendLater();
       }
       this.#failures = 0;
-      for (const { id } of events) {
+      for (const [id] of batch) {
         this.#waiting.delete(id);
         this.#remember(id);
       }

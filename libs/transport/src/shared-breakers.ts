@@ -1,5 +1,5 @@
 import { isJsonObject, OPERATOR_TENANT } from '@toolfleet/contracts';
-import { fleetEvent, type FleetEvent } from '@toolfleet/contracts/events';
+import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { BreakerChanged, BreakerStatus } from '@toolfleet/contracts/fleet';
 import { breakerSubject } from '@toolfleet/contracts/subjects';
 import {
@@ -75,18 +75,14 @@ export class SharedBreakers {
     this.#opened.add(id);
     const { scope, clock, report } = this.options;
     if (this.#following) return;
-    report?.(
-      fleetEvent({
-        kind: 'breaker.opened',
-        tenant_id: tenantId ?? OPERATOR_TENANT,
-        subject: `${scope} ${key}`,
-        state: String(clock.now()),
-        at: clock.now(),
-        // Breakers of gateways are those of tools.
-        tool: scope === 'gateway' ? key.slice(key.indexOf('/') + 1) : undefined,
-        data: { key, service: scope, open_until: new Date(openUntilAt).toISOString() },
-      }),
-    );
+    report?.({
+      kind: 'breaker.opened',
+      tenant_id: tenantId ?? OPERATOR_TENANT,
+      at: clock.now(),
+      // Breakers of gateways are those of tools.
+      tool: scope === 'gateway' ? key.slice(key.indexOf('/') + 1) : undefined,
+      data: { key, service: scope, open_until: new Date(openUntilAt).toISOString() },
+    });
   }
 
   /** Breakers that are not closed, as `fleet.status` reports them. */

@@ -83,7 +83,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const guards = configuredGuards(deps.guards, settings.EGRESS_ALLOWED_ENDPOINTS, host);
   const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
   const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
-  const reporter = new EventReporter({ nats, clock, logger });
+  const reporter = new EventReporter({ service: 'gateway', nats, clock, logger });
   const breakers = new SharedBreakers({
     scope: 'gateway',
     rule: toolBreakerRule(settings),

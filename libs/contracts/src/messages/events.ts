@@ -2,14 +2,12 @@ import { hash } from 'node:crypto';
 import type { JsonObject } from '../json.js';
 import { choice, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs } from '../units.js';
-import { EVENT_KINDS, type EventData, type EventKind } from './event-kinds.js';
+import { EVENT_KINDS, EVENTS, type EventData, type EventKind } from './event-kinds.js';
 
 export { EVENTS, type EventData, type EventKind } from './event-kinds.js';
 
-/** What happened, as services report it to `records` (`records.event`). */
+/** What happened, as services report it to `records` (`records.event.<service>`). It has no id: `records` makes it. */
 export interface FleetEvent<K extends EventKind = EventKind> {
-  /** The same for the same kind, tenant, subject and state: an event that is reported again is the same event. */
-  id: string;
   kind: K;
   /** Who hears of it; `OPERATOR_TENANT` for what tenants share. */
   tenant_id: string;
@@ -22,18 +20,19 @@ export interface FleetEvent<K extends EventKind = EventKind> {
   data: EventData<K>;
 }
 
-/** What makes an event: its members, and what its id is made of. */
-type EventParts<K extends EventKind> = Omit<FleetEvent<K>, 'id'> & {
-  /** What it is about within its tenant: a call id, a scope and its limit, a tool. */
-  subject: string;
-  /** What has become of the subject: `success`, `80`, a revision, the instant of an opening. */
-  state: string;
-};
+/**
+ * The id of an event, from what happened: kind, tenant, and the members of `data` that tell its events apart. Reports of the same state
+ * have the same id, and no sender can give an event the id of another.
+ */
+export function eventId({ kind, tenant_id, data }: Pick<FleetEvent, 'kind' | 'tenant_id' | 'data'>): string {
+  const same = EVENTS[kind].same.map((name) => (data as JsonObject)[name] ?? null);
+  return `evt_${hash('sha256', JSON.stringify([kind, tenant_id, ...same]), 'base64url').slice(0, 32)}`;
+}
 
-/** An event with its id. */
-export function fleetEvent<K extends EventKind>({ subject, state, ...event }: EventParts<K>): FleetEvent<K> {
-  const parts = JSON.stringify([event.kind, event.tenant_id, subject, state]);
-  return { id: `evt_${hash('sha256', parts, 'base64url').slice(0, 32)}`, ...event };
+/** Whether this service may report the event, by the table of kinds; an event that names a service is reported by that service. */
+export function mayReport(service: string, { kind, data }: Pick<FleetEvent, 'kind' | 'data'>): boolean {
+  const isFrom = EVENTS[kind].from.some((one) => one === service);
+  return isFrom && (!('service' in data) || data.service === service);
 }
 
 /** An event as its receivers read it, over HTTP and NATS; the shape that Standard Webhooks recommends. */
@@ -46,8 +45,8 @@ export interface SentEvent {
   data: JsonObject;
 }
 
-export const toSentEvent = ({ id, kind, tenant_id, at, data }: FleetEvent): SentEvent => ({
-  id,
+export const toSentEvent = ({ kind, tenant_id, at, data }: FleetEvent): SentEvent => ({
+  id: eventId({ kind, tenant_id, data }),
   type: kind,
   timestamp: new Date(at).toISOString(),
   tenant_id,
@@ -57,22 +56,25 @@ export const toSentEvent = ({ id, kind, tenant_id, at, data }: FleetEvent): Sent
 /** Events in one message. */
 export const MAX_SENT_EVENTS = 100;
 
-/** `records.event`: events of other services. The reply comes once they are durable; one that is known already is not stored again. */
+const REPORTED = {
+  ...record({
+    kind: choice(EVENT_KINDS),
+    tenant_id: text(undefined, { minLength: 1, maxLength: 200 }),
+    at: integer(),
+    tool: maybe(text()),
+    toolset: maybe(text()),
+    user_id: maybe(text()),
+    data: object() as Schema<unknown> as Schema<FleetEvent['data']>,
+  }),
+  allOf: EVENT_KINDS.map((kind) => ({
+    if: { properties: { kind: { const: kind } } },
+    then: { properties: { data: EVENTS[kind].data } },
+  })),
+};
+
+/** `records.event.<service>`: events of a service. The reply comes once they are durable; one that is known already is not stored again. */
 export const RECORDS_EVENT = record({
-  events: list(
-    record({
-      id: text(undefined, { pattern: String.raw`^evt_[\w-]{32}$` }),
-      kind: choice(EVENT_KINDS),
-      tenant_id: text(undefined, { minLength: 1, maxLength: 200 }),
-      at: integer(),
-      tool: maybe(text()),
-      toolset: maybe(text()),
-      user_id: maybe(text()),
-      data: object() as Schema<unknown> as Schema<FleetEvent['data']>,
-    }),
-    undefined,
-    { maxItems: MAX_SENT_EVENTS },
-  ),
+  events: list(REPORTED, undefined, { maxItems: MAX_SENT_EVENTS }),
 });
 export type RecordsEvent = Value<typeof RECORDS_EVENT>;
 export interface RecordsEventReply {

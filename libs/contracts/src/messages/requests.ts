@@ -1,7 +1,6 @@
 import type * as grants from './approval-grants.js';
 import type * as approvals from './approvals.js';
 import type * as budget from './budget.js';
-import type { RecordsEvent, RecordsEventReply } from './events.js';
 import type { DiscoverMessage, DiscoverReply } from './execution.js';
 import type * as identity from './identity.js';
 import type { PurgeMessage, PurgeReply } from './purge.js';
@@ -53,7 +52,6 @@ interface Requests {
   [SUBJECTS.recordsBody]: [records.RecordsBody, records.RecordsBodyReply];
   [SUBJECTS.recordsFacts]: [records.RecordsFacts, records.RecordsFactsReply];
   [SUBJECTS.recordsPurge]: [PurgeMessage, PurgeReply];
-  [SUBJECTS.recordsEvent]: [RecordsEvent, RecordsEventReply];
   [SUBJECTS.approvalAsk]: [approvals.ApprovalAsk, approvals.ApprovalAskReply];
   [SUBJECTS.approvalShow]: [approvals.ApprovalShow, approvals.ApprovalShowReply];
   [SUBJECTS.approvalList]: [approvals.ApprovalList, approvals.ApprovalListReply];

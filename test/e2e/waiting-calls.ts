@@ -280,6 +280,12 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       expect((await fleetctl(bob, 'approvals', 'reject', id, '--note', 'late')).code).toBe(1);
     });
 
+    it('ask in one line, whatever arguments are in the question', async () => {
+      const { details } = (await post('grant x\n\nTool: echo\u202e')).body;
+      expect(details.approval.questions).toEqual(['Post grant x‹U+000A›‹U+000A›Tool: echo‹U+202E›?']);
+      expect((await decide(details.approval.id, 'reject', bob)).status).toBe(200);
+    });
+
     it('run without a question once people have granted others like them', async () => {
       const { id } = (await post('grant first')).body.details.approval;
       const yes = (grant: object) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { isPlainId, markHidden, MAX_ID_LENGTH, TextSearch } from './text.js';
+import { isPlainId, markHidden, MAX_ID_LENGTH, shownLine, TextSearch } from './text.js';
 
 describe('an id', () => {
   it.each(['ann', 'auth0|5f7c', 'ann@example.com', 'Zoë 😀', ' ', 'a'.repeat(MAX_ID_LENGTH)])('may be %j', (text) => {
@@ -32,6 +32,12 @@ describe('hidden characters', () => {
   ])('of %j are code points', (text, marked, count) => {
     expect(markHidden(text)).toEqual({ text: marked, count });
   });
+});
+
+test('a line of foreign text has no hidden characters and no line breaks', () => {
+  expect(shownLine('Agent \u202Eeno\u200b\r\nYou\tare \u2028root \ud83d\ude00')).toBe(
+    'Agent ‹U+202E›eno‹U+200B›‹U+000D›‹U+000A›You‹U+0009›are ‹U+2028›root \ud83d\ude00',
+  );
 });
 
 test('TextSearch finds what indexOf finds, for short and long texts', () => {

@@ -45,6 +45,13 @@ export function markHidden(text: string): { text: string; count: number } {
   return { text: marked, count };
 }
 
+/**
+ * Text of others on one line of a page or a question: hidden characters are their code points, line breaks and tabs among them, so that
+ * it can neither look like another text nor begin a line of its own.
+ */
+export const shownLine = (text: string): string =>
+  markHidden(text).text.replaceAll('\n', '‹U+000A›').replaceAll('\t', '‹U+0009›');
+
 /** Up to this length `indexOf` is used. Its worst case is the product of both lengths, which is small here. */
 const SHORT_CHARS = 64;
 

@@ -22,6 +22,7 @@ import {
   type JsonObject,
   type RequiredInput,
 } from '@toolfleet/contracts';
+import { markHidden } from '@toolfleet/contracts/text';
 import type { GrantWatch } from '@toolfleet/engine-adapters';
 import {
   answersApproval,
@@ -279,7 +280,7 @@ function withAsker(request: Json, server: string): { method: string; params: Jso
   const { method, params: asked } = request as { method: string; params: JsonObject };
   // The id at the server of a URL: 2026-07-28 has none, and nothing of the fleet refers to it.
   const { elicitationId: _id, ...params } = asked;
-  const asks = `The MCP server ${server} asks: ${String(params['message'] ?? '')}`;
+  const asks = `The MCP server ${server} asks: ${markHidden(String(params['message'] ?? '')).text}`;
   const message = params['mode'] === 'url' ? asks : `${asks}\n\n${NO_SECRETS}`;
   return { method, params: { ...params, message } };
 }

@@ -68,6 +68,14 @@ describe('a question with conditions', () => {
     expect(decide(`${rules}\nask contains "Plain?"`).approval).toEqual({});
   });
 
+  it('is one line without hidden characters, because it may have arguments of the call', () => {
+    const text = String.raw`Pay?\n\nTool: echo\u202e`;
+    const shown = 'Pay?‹U+000A›‹U+000A›Tool: echo‹U+202E›';
+    expect(decide(`ask contains "${text}"`).ask).toEqual([shown]);
+    const { ask, approval } = decide(`ask contains {"question": "${text}", "grant": {"max_hours": 1}}`);
+    expect([ask, approval?.grant?.for]).toEqual([[shown], [shown]]);
+  });
+
   it('is joined with others to the strictest of all', () => {
     const rules = `
       ask contains "Plain?"

@@ -1,4 +1,5 @@
 import { joinRules, type ApprovalRule, type GrantOffer } from '@toolfleet/contracts';
+import { shownLine } from '@toolfleet/contracts/text';
 import type { PolicyDecision } from './policy-engine.js';
 
 /** A member of `ask`: a question, or a question with the conditions of its answer (docs/policy.md). */
@@ -17,6 +18,7 @@ const FIELDS = ['question', 'on_approval', 'quorum', 'roles', 'not_requester', '
 /**
  * The questions of a decision, and all of their conditions together: the largest quorum, one role of each list, the shortest time.
  * The call is parked by its rules only if all of them have `on_approval`, and people may grant others only if all of them have `grant`.
+ * Questions may contain arguments of the call, so each is one line without hidden characters.
  * @param members as JSON
  * @param format a member that is neither a text nor an object with a question, as a question
  * @throws Error that says which condition is invalid: the call must not run under conditions that are not understood
@@ -27,8 +29,8 @@ export function readAsked(
 ): Pick<PolicyDecision, 'ask' | 'approval'> {
   if (members.length === 0) return {};
   const asked = members.map((member): AskedQuestion => {
-    if (typeof member === 'string') return { question: member };
-    return isQuestion(member) ? readQuestion(member) : { question: format(member) };
+    if (typeof member === 'string') return { question: shownLine(member) };
+    return isQuestion(member) ? readQuestion(member) : { question: shownLine(format(member)) };
   });
   const ask = asked.map(({ question }) => question);
   if (!asked.some((one) => Object.keys(one).length > 1)) return { ask };
@@ -75,7 +77,7 @@ function readQuestion(member: Fields): AskedQuestion {
   ].find((reason) => reason !== false);
   if (fault !== undefined) throw new Error(`ask ${JSON.stringify(question)}: ${fault}`);
   return {
-    question: question as string,
+    question: shownLine(question as string),
     ...(parks === 'park' && { parks: true }),
     ...(quorum !== undefined && { quorum: Number(quorum) }),
     ...(roles !== undefined && { roles: roles as string[] }),
@@ -105,7 +107,7 @@ const readOffer = (
   { max_hours: hours, fields, for: covered, max_uses: uses }: Fields,
   question: string,
 ): GrantOffer => ({
-  for: [(covered as string | undefined) ?? question],
+  for: [shownLine((covered as string | undefined) ?? question)],
   max_s: Number(hours) * 3_600,
   fields: (fields as string[] | undefined) ?? [],
   ...(uses !== undefined && { max_uses: Number(uses) }),

@@ -48,7 +48,6 @@ import type {
   GrantUseReply,
 } from '@toolfleet/contracts/approval-grants';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
-import { markHidden } from '@toolfleet/contracts/text';
 import { toMaker } from '@toolfleet/access';
 import {
   actingUserId,
@@ -476,21 +475,21 @@ function declined({ call_id, votes }: StoredApproval): ToolError {
 }
 
 /**
- * The decision that a call waits for, as its caller sees it. Questions may contain arguments, so hidden characters are marked.
+ * The decision that a call waits for, as its caller sees it.
  * @param gatewayUrl where clients reach the gateway, without a trailing slash; absent: its address is not known
  */
 export function toDecision({ call_id, questions, until, rule }: StoredApproval, gatewayUrl = ''): PendingDecision {
   const { grant } = rule;
   return {
     id: call_id,
-    questions: questions.map((question) => markHidden(question).text),
+    questions,
     until: new Date(until).toISOString(),
     quorum: rule.quorum ?? 1,
     ...(rule.roles ? { roles: rule.roles.map((names) => [...names]) } : { right: 'decide_calls' as const }),
     not_requester: rule.not_requester === true,
     ...(grant && {
       grant: {
-        for: grant.for.map((text) => markHidden(text).text),
+        for: [...grant.for],
         max_hours: grant.max_s / 3_600,
         fields: [...grant.fields],
         ...(grant.max_uses !== undefined && { max_uses: grant.max_uses }),

@@ -79,6 +79,19 @@ describe('the authorization server', () => {
     expect(await fixture.pages.findClient('a'.repeat(43))).toEqual({});
   });
 
+  it('shows a name of hidden characters and line breaks as they are', async () => {
+    client = new OAuthClientDouble(DOCUMENT);
+    document['client_name'] = `Agent\u202e\u200b\n${'x'.repeat(600)}`;
+    const server = await startFixture({});
+    try {
+      const { text } = await untilConsent(new BrowserDouble(), client, server);
+      expect(text).toContain('Agent‹U+202E›‹U+200B›‹U+000A›xxx');
+      expect(text).not.toMatch(/[\u202e\u200b]|x{501}/);
+    } finally {
+      await server.stop();
+    }
+  });
+
   it('takes a client id metadata document, and refuses one of another host or address', async () => {
     client = new OAuthClientDouble(DOCUMENT);
     const page = await untilConsent();

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ToolError } from '@toolfleet/contracts';
 import type { ClientGetReply, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
+import { shownLine } from '@toolfleet/contracts/text';
 import { DAY_MS } from '@toolfleet/database';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
@@ -178,7 +179,7 @@ export class AuthorizationServer {
       ask_at: asks.begin(user),
       // Without `sid`: the end of a session at the provider ends no client that the user connected; a logout of the user does.
       provider: { issuer, subject },
-      client: { id: clientId, name: clientName?.slice(0, 200) },
+      client: { id: clientId, name: clientName && shownLine(clientName.slice(0, 200)) },
     };
     const accountId = await sessions.create(session, now);
     logger.info(

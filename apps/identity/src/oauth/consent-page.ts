@@ -1,6 +1,6 @@
 import type { IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import type { SignedInUser } from '../sign-in/user-of-claims.js';
-import { escapeHtml, page } from '../sign-in/web.js';
+import { foreignText, page } from '../sign-in/web.js';
 
 /** What a user is asked. */
 interface Question {
@@ -26,7 +26,7 @@ export function consentPage({ client, redirectUri, resource, user }: Question): 
     ['For', resource],
     ['You are', `${user.userId} of ${user.tenantId}`],
   ];
-  const list = rows.map(([name, value]) => `<dt>${name}</dt><dd>${escapeHtml(value!)}</dd>`).join('');
+  const list = rows.map(([name, value]) => `<dt>${name}</dt><dd>${foreignText(value!)}</dd>`).join('');
   const content =
     '<p>It will be able to call tools over MCP as you, with your limits and budgets. Allow only what you started yourself.</p>' +
     `<dl>${list}</dl><form method="post"><button class="primary" name="decision" value="allow">Allow</button>` +

@@ -2,6 +2,10 @@
 import { createHash } from 'node:crypto';
 import { isToolError, toToolError } from '@toolfleet/contracts';
 import type { IdentityHttp, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
+import { shownLine } from '@toolfleet/contracts/text';
+
+/** Characters of a text of others in a page: a longer one would push what follows out of sight. */
+const MAX_FOREIGN = 500;
 
 /** A request with its parts read. */
 export interface WebRequest {
@@ -45,6 +49,10 @@ const STYLE =
   'button.primary{background:#1f5fd0;border-color:#1f5fd0;color:#fff}';
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
 
+/** Text of others in a page, on one line. */
+export const foreignText = (text: string): string =>
+  escapeHtml(shownLine(text.length > MAX_FOREIGN ? `${text.slice(0, MAX_FOREIGN)}…` : text));
+
 /** Text in a page. */
 export const escapeHtml = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
@@ -87,7 +95,7 @@ export function errorPage(error: unknown, cookies: string[] = []): IdentityHttpR
   return page(
     known.entry.http,
     'Sign-in failed',
-    `<p role="alert">${escapeHtml(message)}</p>${next}`,
+    `<p role="alert">${foreignText(message)}</p>${next}`,
     "'none'",
     cookies,
   );

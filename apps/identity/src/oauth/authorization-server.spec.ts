@@ -92,6 +92,43 @@ describe('the authorization server', () => {
     }
   });
 
+  it('registers redirects over https and loopback only, and its metadata names only what works', async () => {
+    const register = async (uri: string, more: object = {}) =>
+      (
+        await fetch(`${fixture.origin}/oauth/register`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ client_name: 'A', redirect_uris: [uri], token_endpoint_auth_method: 'none', ...more }),
+        })
+      ).status;
+    for (const uri of ['http://evil.example/cb', 'http://127.0.0.1.evil.example/cb', 'http://10.0.0.1/cb'])
+      for (const application_type of ['web', 'native', undefined])
+        expect(await register(uri, { application_type }), uri).toBe(400);
+    for (const uri of ['https://agent.example/cb', 'http://127.0.0.1:1/cb', 'http://localhost/cb', 'http://[::1]:9/cb'])
+      expect(await register(uri), uri).toBe(201);
+    expect(await register('com.example.agent:/cb', { application_type: 'native' })).toBe(201);
+    for (const uri of ['javascript:alert(1)', 'data:text/html,x', 'file:///x'])
+      expect(await register(uri, { application_type: 'native' }), uri).toBe(400);
+    const response = await fetch(`${fixture.origin}/.well-known/oauth-authorization-server`);
+    const metadata = (await response.json()) as Record<string, unknown>;
+    expect(Object.keys(metadata).filter((name) => /dpop|pushed|request_object|mtls|backchannel/i.test(name))).toEqual(
+      [],
+    );
+    const addresses = Object.entries(metadata).filter(([name]) => /_endpoint$|_uri$/.test(name));
+    expect(addresses.map(([name]) => name).toSorted()).toEqual([
+      'authorization_endpoint',
+      'jwks_uri',
+      'registration_endpoint',
+      'revocation_endpoint',
+      'token_endpoint',
+    ]);
+    const read = new Set(['authorization_endpoint', 'jwks_uri']);
+    for (const [name, url] of addresses) {
+      expect(String(url), name).toMatch(/\/oauth\//);
+      expect((await fetch(String(url), { method: read.has(name) ? 'GET' : 'POST' })).status, name).not.toBe(404);
+    }
+  });
+
   it('takes a client id metadata document, and refuses one of another host or address', async () => {
     client = new OAuthClientDouble(DOCUMENT);
     const page = await untilConsent();

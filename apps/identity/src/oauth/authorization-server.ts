@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ToolError } from '@toolfleet/contracts';
+import { LOOPBACK_NAMES } from '@toolfleet/access';
 import type { ClientGetReply, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import { shownLine } from '@toolfleet/contracts/text';
 import { DAY_MS } from '@toolfleet/database';
@@ -268,6 +269,9 @@ export class AuthorizationServer {
         userinfo: { enabled: false },
         rpInitiatedLogout: { enabled: false },
         revocation: { enabled: true },
+        // On by default. Access tokens are bearer tokens at `/mcp`, and gateways pass on no path of pushed requests.
+        dPoP: { enabled: false },
+        pushedAuthorizationRequests: { enabled: false },
         registration: { enabled: settings.clients?.registration ?? false },
         clientIdMetadataDocument: {
           enabled: true,
@@ -285,6 +289,7 @@ export class AuthorizationServer {
           },
         },
       },
+      extraClientMetadata: { properties: ['redirect_uris'], validator: checkRedirects },
       routes: {
         authorization: AUTHORIZE_PATH,
         token: '/oauth/token',
@@ -406,6 +411,17 @@ const isAllowedHost = (host: string, allowed: readonly string[]): boolean =>
 
 /** The cookie of an interaction: each tab decides about its own. */
 const cookieOf = (uid: string): string => CONSENT_COOKIE + (/^[\w-]{10,100}$/.test(uid) ? uid.slice(0, 12) : '');
+
+/**
+ * Refuses redirects over plain HTTP to other machines, where anyone on the way reads the code. The library checks this for native clients
+ * only (RFC 8252 section 8.3), and which schemes those may use; clients that register call themselves `web` or nothing.
+ * @throws InvalidRedirectUri
+ */
+function checkRedirects(_context: unknown, _name: string, uris: unknown): void {
+  const plain = (uris as string[]).map((uri) => new URL(uri)).find(({ protocol }) => protocol === 'http:');
+  if (plain && !LOOPBACK_NAMES.has(plain.hostname))
+    throw new errors.InvalidClientMetadata(`redirect_uris must be https, or http on loopback: ${plain.host}`);
+}
 
 /** The library wants a key for ID tokens. This server issues none, so each process may have its own. */
 async function unusedKey(): Promise<JWK> {

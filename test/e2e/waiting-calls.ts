@@ -299,6 +299,19 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
         code: 'REQUEST_INVALID',
         error: expect.stringContaining('grant.hours is 3; the policy allows at most 2'),
       });
+      for (const [grant, fault] of [
+        [{ hours: -1 }, '/grant/hours'],
+        [{ hours: 0 }, '/grant/hours'],
+        [{ hours: 'x' }, '/grant/hours'],
+        [{ hours: 1, max_uses: 0 }, '/grant/max_uses'],
+        [{ hours: 1, fields: 'text' }, '/grant/fields'],
+        [{ hours: 1, until: 9 }, '/grant/until'],
+        [{}, '/grant/hours'],
+      ] as const)
+        expect(await yes(grant), JSON.stringify(grant)).toMatchObject({
+          status: 400,
+          body: { code: 'REQUEST_INVALID', error: expect.stringContaining(fault) },
+        });
       expect((await yes({ hours: 1, fields: ['board'] })).body.error).toContain("grant.fields has 'board'");
       const given = await fleetctl(
         bob,

@@ -10,6 +10,7 @@ import {
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
+import { compileSchema, explainErrors } from '@toolfleet/schema';
 import {
   ArrayMaxSize,
   ArrayMinSize,
@@ -84,7 +85,8 @@ type Reader = (sent: unknown) => unknown;
 
 /**
  * Builds the reader of an object: it refuses unknown members (mass assignment) and checks known ones with class-validator, by rules
- * made from their schemas. It is shallow and leaves the arguments of tools as parsed.
+ * made from their schemas. What is in members that describe their own members is checked by the schema; the arguments of tools stay as
+ * parsed.
  */
 function readerOf(
   schema: JsonObject,
@@ -97,7 +99,10 @@ function readerOf(
     const checks = [...checksOf(member), ...(required.includes(name) ? [] : [IsOptional()])];
     for (const decorate of checks) decorate(Dto.prototype, name);
   }
-  const objects = new Set(Object.keys(properties).filter((name) => properties[name]!['type'] === 'object'));
+  const nested = new Set(Object.keys(properties).filter((name) => isNested(properties[name]!)));
+  const objects = new Set(
+    Object.keys(properties).filter((name) => properties[name]!['type'] === 'object' && !nested.has(name)),
+  );
   return (sent) => {
     const source = bodyObject(sent);
     const names = Object.keys(source);
@@ -109,13 +114,32 @@ function readerOf(
     const dto = Object.assign(new Dto(), source) as Record<string, Json>;
     for (const [name, value] of Object.entries(dto)) dto[name] = convert(properties[name] as JsonObject, value);
     const faults = validateSync(dto);
-    if (faults.length === 0) return dto;
+    if (faults.length === 0) {
+      if (names.some((name) => nested.has(name))) requireValid(schema, dto);
+      return dto;
+    }
     const reasons = faults.flatMap(({ constraints = {} }) => [...new Set(Object.values(constraints))]);
     throw new ToolError('REQUEST_INVALID', {
       message: `Invalid request: ${reasons.join('; ')}`,
       details: { fields: faults.map(({ property }) => property), reasons },
     });
   };
+}
+
+/** Whether a schema describes what is in an object or in the objects of a list. */
+function isNested({ type, properties, additionalProperties, items }: JsonObject): boolean {
+  if (type === 'array') return isJsonObject(items) && items['type'] !== 'string' && !Array.isArray(items['enum']);
+  return type === 'object' && (properties !== undefined || additionalProperties !== undefined);
+}
+
+function requireValid(schema: JsonObject, value: JsonObject): void {
+  const compiled = compileSchema(schema);
+  const faults = compiled.check(value) ? [] : explainErrors(compiled.errors(value));
+  if (faults.length === 0) return;
+  throw new ToolError('REQUEST_INVALID', {
+    message: `Invalid request: ${faults.map(({ path, message }) => `${path}: ${message}`).join('; ')}`,
+    details: { fields: faults.map(({ path }) => path) },
+  });
 }
 
 /** A number or boolean of a query; other text unchanged, for the check to refuse. */

@@ -1172,6 +1172,7 @@ describe('toolsets of the same name of two tenants', () => {
       [{ overrides: { calculator: { preset: { expresion: '1' } } } }, "'expresion' is not an argument of calculator"],
       [{ overrides: { calculator: { hide: ['expression'] } } }, "'expression' is required"],
       [{ overrides: { calculator: { name: 'a' }, text_process: { name: 'a' } } }, 'is the name of calculator already'],
+      [{ overrides: { calculator: { name: 'search_tools' } } }, 'is the name of a tool of the gateway already'],
     ] as const) {
       const refused = await put('acme', spec);
       expect(refused, refused.text).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });

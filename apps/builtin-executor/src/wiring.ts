@@ -11,7 +11,7 @@ import {
 } from '@toolfleet/builtin-tools';
 import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
-import { toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
+import { GATEWAY_TOOLS, toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { fleetFileReloader, loadFleetFile, type ServiceHost } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
@@ -88,7 +88,7 @@ function pluginWatcher(
 ): PluginWatcher | undefined {
   const path = settings.BUILTIN_PLUGINS_DIR ?? (settings.TOOLFLEET_LOCAL ? LOCAL_PLUGINS : undefined);
   if (path === undefined) return undefined;
-  const folder = new PluginFolder(path, new Set(MANIFEST.map((tool) => tool.metadata.name)));
+  const folder = new PluginFolder(path, new Set([...MANIFEST.map((tool) => tool.metadata.name), ...GATEWAY_TOOLS]));
   const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   return new PluginWatcher({ folder, runner, toolsets, clock, logger, faults, everyMs, onChange });

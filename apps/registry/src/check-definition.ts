@@ -1,6 +1,7 @@
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
   FEATURE_NAME_PATTERN,
+  GATEWAY_TOOLS,
   isFeature,
   TOOL_DEFINITION,
   TOOL_NAME_PATTERN,
@@ -30,13 +31,18 @@ const checkShape = validateMessage<ToolDefinition>(TOOL_DEFINITION, 'SPEC_INVALI
  * Checks one announced definition and returns it in the form in which it is stored: with source and tenant, without undefined
  * fields.
  * @param compile also compile the schemas; off for definitions whose schemas are known to compile
- * @throws ToolError SPEC_INVALID naming the violation
+ * @throws ToolError SPEC_INVALID naming the violation; TOOL_NAME_CONFLICT for the name of a tool of the gateway
  */
 export function checkDefinition(announced: unknown, source: ToolSource, compile: boolean): ToolDefinition {
   const definition = checkShape(announced);
   const { name } = definition;
   const pattern = isFeature(definition) ? FEATURE_NAME_PATTERN : TOOL_NAME_PATTERN;
   if (!pattern.test(name)) invalid(`name ${JSON.stringify(name.slice(0, 80))} must match ${pattern.source}`);
+  const taken = GATEWAY_TOOLS.find((one) => one === name || definition.aliases?.includes(one));
+  if (taken)
+    throw new ToolError('TOOL_NAME_CONFLICT', {
+      message: `${taken} is a tool of the gateway itself; choose another name or set name_prefix`,
+    });
   if (!SEMVER.test(definition.version))
     invalid(`version ${JSON.stringify(definition.version)} is not a semantic version`);
   checkBinding(definition.binding, source);

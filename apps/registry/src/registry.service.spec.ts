@@ -222,6 +222,14 @@ describe('registry service', () => {
     expect(lowered.refused).toMatchObject([{ name: 'file_write', code: 'PERMISSION_DENIED' }]);
     expect(await get('file_write')).toEqual(before);
     expect(await get('listPets')).not.toBeNull();
+    for (const taken of [
+      builtin('search_tools'),
+      builtin('call_tool'),
+      { ...builtin('b'), aliases: ['read_result'] },
+    ]) {
+      const { registered, refused } = await from('compute', { source: compute, definitions: [taken] });
+      expect([registered, refused]).toMatchObject([[], [{ name: taken.name, code: 'TOOL_NAME_CONFLICT' }]]);
+    }
     // The subject without a sender is not served any more.
     await expect(
       send(SUBJECTS.definitionRegister, { source: files, definitions: [], replace: true }),

@@ -230,6 +230,7 @@ describe('an override', () => {
     [{ note: { hide: ['limit'], defaults: { limit: 1 } } }, "'limit' may be in only one of preset, defaults and hide"],
     [{ note: { name: 'a b' } }, 'name'],
     [{ note: { name: 'x' }, other: { name: 'x' } }, "'x' is the name of note already"],
+    [{ note: { name: 'call_tool' } }, "'call_tool' is the name of a tool of the gateway already"],
   ])('that does not fit is refused: %j', async (overrides, message) => {
     const service = await started();
     await announce(definition('note'));

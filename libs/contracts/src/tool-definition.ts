@@ -260,6 +260,8 @@ export function isForModels({ listing }: Pick<ToolDefinition, 'listing'>): boole
 
 /** Valid tool names. */
 export const TOOL_NAME_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
+/** Tools that gateways serve themselves. No source, plugin or toolset can give a tool one of these names. */
+export const GATEWAY_TOOLS = ['search_tools', 'describe_tools', 'call_tool', 'read_result'] as const;
 /** Valid names of the prompts, skills and resources of MCP servers. */
 export const FEATURE_NAME_PATTERN = /^(?:prompt|skill|resource):[A-Za-z0-9_-]{1,64}$/;
 

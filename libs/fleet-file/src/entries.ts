@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { McpRegister, OpenApiRegister } from '@toolfleet/contracts/registry';
+import { GATEWAY_TOOLS } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { findFaults, memberPath, type Fault } from './faults.js';
 import { ENTRY_SECTIONS } from './schema.js';
@@ -71,9 +72,9 @@ export function readMcpEntry(name: string, body: Json, isFunction: boolean, path
   return { ...fields, name, url: fields.url ?? '' } as unknown as McpEntry;
 }
 
-/** What the schema of a toolset cannot say: names that are used twice, and arguments that an override decides twice. */
+/** What the schema of a toolset cannot say: names that are used twice, or by the gateway, and arguments that an override decides twice. */
 export function findToolsetFaults(spec: ToolsetSpec, path = ''): Fault[] {
-  const names = new Map<string, string>();
+  const names = new Map<string, string>(GATEWAY_TOOLS.map((name) => [name, 'a tool of the gateway']));
   return Object.entries(spec.overrides ?? {}).flatMap(([tool, { name, preset = {}, defaults = {}, hide = [] }]) => {
     const at = memberPath(memberPath(path, 'overrides'), tool);
     const faults: Fault[] = [];

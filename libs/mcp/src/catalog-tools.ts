@@ -1,6 +1,11 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { isJsonObject, toToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import { type RegisteredTool, TOOL_DETAILS, type ToolDetail } from '@toolfleet/contracts/tool-definition';
+import {
+  GATEWAY_TOOLS,
+  type RegisteredTool,
+  TOOL_DETAILS,
+  type ToolDetail,
+} from '@toolfleet/contracts/tool-definition';
 import { argumentsInvalid } from '@toolfleet/engine';
 import { ArgumentReader, type SchemaStyle } from '@toolfleet/schema';
 import { briefTool, findTools, MAX_NAMES, namedTools, type CallersTools } from '@toolfleet/catalog';
@@ -10,9 +15,8 @@ import { renderTool } from './rendered-catalog.js';
 import type { NamedCall } from './tool-call.js';
 
 /** Names of the gateway's own tools for finding and calling tools. */
-const SEARCH_TOOLS = 'search_tools';
-const DESCRIBE_TOOLS = 'describe_tools';
-export const CALL_TOOL = 'call_tool';
+const [SEARCH_TOOLS, DESCRIBE_TOOLS, CALL] = GATEWAY_TOOLS;
+export const CALL_TOOL = CALL;
 /** Default limits: of a search, and of a list without schemas. */
 const FOUND = 8;
 const LISTED = 50;

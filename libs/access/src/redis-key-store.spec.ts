@@ -151,6 +151,21 @@ describe('on a real Redis', () => {
     redis.disconnect();
     await server.stop();
   });
+  it('reads the keys of a tenant alone, and those of the fleet in pages', async () => {
+    await redis.flushall();
+    const store = new RedisKeyStore(redis);
+    const others = Array.from({ length: 1_200 }, (_, at) =>
+      key(`o${at}`, { tenantId: `t${at % 3}`, client: `c${at}` }),
+    );
+    for (const each of [...others, key('a1'), key('a2')]) await store.create(each, NOW);
+    await redis.config('RESETSTAT');
+    expect((await store.list('acme')).map(({ id }) => id)).toEqual(['a1', 'a2']);
+    const stats = await redis.info('commandstats');
+    expect(stats).not.toMatch(/cmdstat_(?:hgetall|hscan|hvals)/);
+    expect(stats).toMatch(/cmdstat_hmget:calls=3,/);
+    expect(await store.list()).toHaveLength(1_202);
+    expect(await redis.info('commandstats')).not.toContain('cmdstat_hgetall');
+  });
   keyStoreConformance('redis', async () => {
     await redis.flushall();
     return new RedisKeyStore(redis);

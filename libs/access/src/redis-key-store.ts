@@ -20,6 +20,8 @@ import { OPERATOR_KEY_ID } from './roles.js';
 const KEYS = '{auth}:keys';
 const REVOKED = '{auth}:revoked';
 const USED = '{auth}:used';
+/** Keys that one command reads of the whole fleet. */
+const PAGE = 500;
 
 const CREATE_KEY = readFileSync(new URL('../lua/create-key.lua', import.meta.url), 'utf8');
 const CHANGE_KEY = readFileSync(new URL('../lua/change-key.lua', import.meta.url), 'utf8');
@@ -47,15 +49,25 @@ export class RedisKeyStore extends KeyStore {
   }
 
   override async list(tenantId?: string): Promise<ApiKeyRecord[]> {
-    const [records, revoked, used] = await Promise.all([
-      this.redis.hgetall(KEYS),
-      this.redis.hgetall(REVOKED),
-      this.redis.hgetall(USED),
-    ]);
-    return Object.entries(records)
-      .map(([id, record]) => assemble(record, revoked[id], used[id]))
-      .filter((key) => tenantId === undefined || key.tenantId === tenantId)
-      .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+    const found = new Map<string, ApiKeyRecord>();
+    for await (const ids of this.#pages(tenantId)) {
+      if (ids.length === 0) continue;
+      const read = (hash: string) => this.redis.hmget(hash, ...ids);
+      const [records, revoked, used] = await Promise.all([read(KEYS), read(REVOKED), read(USED)]);
+      for (const [at, id] of ids.entries()) {
+        // One that was erased meanwhile has no record.
+        const record = records[at];
+        if (record) found.set(id, assemble(record, revoked[at], used[at]));
+      }
+    }
+    return [...found.values()].toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  }
+
+  /** Ids of a tenant, at most `MAX_TENANT_KEYS`, or of the fleet in pages, between which Redis serves others. One may come twice. */
+  async *#pages(tenantId: string | undefined): AsyncGenerator<string[]> {
+    if (tenantId !== undefined) return yield await this.redis.smembers(tenantKey({ tenantId }));
+    for await (const page of this.redis.hscanStream(KEYS, { count: PAGE }))
+      yield (page as string[]).filter((_, at) => at % 2 === 0);
   }
 
   override async change(key: ApiKeyRecord): Promise<boolean> {

@@ -218,6 +218,10 @@ describe.each([
     const listed = async (key: string, query = '') =>
       (await connections(key, query)).find((one) => one.source === source)?.connected;
     expect([await listed(ann), await listed(bob), await listed(bob, '?user_id=app')]).toEqual([true, true, true]);
+    const body = { client: `narrow-${tool}`, tenant_id: 'acme', user_id: 'app', tools: ['calculator'] };
+    const made = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+    expect(made.status, made.text).toBe(201);
+    expect(await disconnect(source, made.body.token)).toMatchObject({ status: 404 });
     expect(await disconnect(source, ann, '?user_id=admin')).toMatchObject({ status: 403 });
     expect(await disconnect(source, bob, '?user_id=app')).toMatchObject({ status: 204 });
     await eventually('the gateway and executors forget it', async () => (await call(ann)).status === 403);

@@ -1,5 +1,5 @@
 import { Controller, Req } from '@nestjs/common';
-import { isReturnUrl, refuseDelegated, requireRight, type ConnectLinks } from '@toolfleet/access';
+import { hasRight, isReturnUrl, refuseDelegated, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
 import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
@@ -104,9 +104,11 @@ export class ConnectionsController {
     @Input() { path, query }: RouteInput<'DELETE /api/v1/connections/{kind}/{name}'>,
   ): Promise<undefined> {
     const user_id = userOf(caller, query.user_id);
-    // Also of a source that is gone, or that the caller no longer sees.
+    // Also of a source that is gone, or that its user no longer sees. A credential for some tools ends no other account than it can connect.
+    const mayEndAny =
+      hasRight(caller, 'manage_keys', caller.tenantId) || (caller.tools.includes('*') && !caller.toolset);
     const [source] = await this.#source(caller, path).catch((error: unknown) => {
-      if (error instanceof ToolError && error.code === 'NOT_FOUND') return [`${path.kind}/${path.name}`];
+      if (mayEndAny && isToolError(error) && error.code === 'NOT_FOUND') return [`${path.kind}/${path.name}`];
       throw error;
     });
     await this.#ask(SUBJECTS.grantRevoke, { tenant_id: caller.tenantId, user_id, source });

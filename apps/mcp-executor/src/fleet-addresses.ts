@@ -6,7 +6,6 @@ import { toFleetAddress } from '@toolfleet/contracts/resource-address';
  * web pages stay: clients open them themselves.
  */
 export function toFleetBlock(block: ContentBlock, authority: string | undefined): ContentBlock {
-  if (authority === undefined) return block;
   if (block['type'] === 'resource_link')
     return isWebPage(block) ? block : (withFleetAddress(block, authority) as ContentBlock);
   const { resource } = block;

@@ -13,7 +13,10 @@ test.each([
   ['https://example.com?a=1#b', `https://${OWN}/example.com?a=1#b`],
   ['x:', `x://${OWN}.opaque/`],
   ['toolfleet://results/r_1?offset=0', `toolfleet://${OWN}/results/r_1?offset=0`],
-  ['javascript:alert(1)', `javascript://${OWN}.opaque/alert(1)`],
+  ['javascript:alert(1)', `x-javascript://${OWN}.opaque/alert(1)`],
+  ['JavaScript://a/%0aalert(1)', `x-JavaScript://${OWN}/a/%0aalert(1)`],
+  ['x-javascript:y', `x-x-javascript://${OWN}.opaque/y`],
+  ['vbscript:x', `x-vbscript://${OWN}.opaque/x`],
   ['test://../../x', `test://${OWN}/../../x`],
   ['test://a\nb', `test://${OWN}/a\nb`],
 ])('%j has the address %j', (uri, address) => {
@@ -46,12 +49,17 @@ test.each([
 
 test('an address without an authority stays, and one of another server is wrapped', () => {
   expect(toFleetAddress('test://x', undefined)).toBe('test://x');
+  expect(toFleetAddress('javascript:alert(1)', undefined)).toBe('x-javascript:alert(1)');
   const address = toFleetAddress(`test://${FOREIGN}/x`, OWN);
   expect(readFleetAddress(address)).toEqual({ authority: OWN, uri: `test://${FOREIGN}/x` });
 });
 
 test('property: every text with a scheme is reversible, and names the server it comes from', () => {
-  const uri = fc.tuple(fc.stringMatching(/^[A-Za-z][A-Za-z0-9+.-]{0,8}$/), fc.constantFrom(':', '://'), fc.string());
+  const scheme = fc.oneof(
+    fc.stringMatching(/^[A-Za-z][A-Za-z0-9+.-]{0,8}$/),
+    fc.constantFrom('javascript', 'x-javascript', 'x-x-VBScript', 'x-'),
+  );
+  const uri = fc.tuple(scheme, fc.constantFrom(':', '://'), fc.string());
   fc.assert(
     fc.property(uri, (parts) => {
       const text = parts.join('');

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { expect, test } from 'vitest';
+import { fullFormats } from 'ajv-formats/dist/formats.js';
+import { describe, expect, it, test } from 'vitest';
 import { compileSchema, validateMessage } from './compile.js';
 import { explainErrors } from './explain.js';
 import { boundedMatcher } from './pattern.js';
@@ -99,6 +100,41 @@ test.each([
     false,
     false,
   ]);
+});
+
+test.each([
+  ['byte', ['', 'QQ==', 'QUI=', 'QUJD', 'QUJD\r\nQQ==\n'], ['Q', 'QQ=', 'Q===', '====', 'QQ==QQ==', 'QU-_', '!\nQUJD']],
+  ['uri', ['https://example.com/a?b#c', `data:image/png;base64,${'A'.repeat(10_000)}`], ['a', `a${'b'.repeat(9_000)}`]],
+  ['uri-reference', ['../a', 'a'.repeat(9_000)], [`${'a'.repeat(9_000)} `]],
+])('format %s takes what it should', (format, good, bad) => {
+  const compiled = compileSchema({ type: 'string', format });
+  expect(good.filter((text) => !compiled.check(text))).toEqual([]);
+  expect(bad.filter((text) => compiled.check(text))).toEqual([]);
+});
+
+describe('every format reads megabytes about as fast as a loop over their characters', () => {
+  const fastest = (work: () => unknown): number =>
+    Math.min(
+      ...[1, 2, 3].map(() => {
+        const from = performance.now();
+        work();
+        return performance.now() - from;
+      }),
+    );
+  const long = ['A', 'a/', '/~0', '{a}', '1', 'x:a'].flatMap((unit) =>
+    ['', '!', ' '].map((end) => `x:${unit.repeat(4_000_000 / unit.length)}${end}`.slice(unit === 'x:a' ? 0 : 2)),
+  );
+  const loop = (text: string): number => {
+    let sum = 0;
+    for (let at = 0; at < text.length; at += 1) sum += text.charCodeAt(at);
+    return sum;
+  };
+  it.each(Object.keys(fullFormats))('%s', (format) => {
+    const compiled = compileSchema({ type: 'string', format });
+    for (const text of long) {
+      expect(fastest(() => compiled.check(text))).toBeLessThan(10 * fastest(() => loop(text)) + 5);
+    }
+  });
 });
 
 test('instants are still compared', () => {

@@ -18,7 +18,7 @@ export interface KeptResult {
 export abstract class KeptResults {
   /**
    * Call it before a call whose result must be kept.
-   * @throws ToolError RESULT_QUOTA_EXCEEDED when nothing can be evicted for it
+   * @throws ToolError QUOTA_EXCEEDED when nothing can be evicted for it
    */
   abstract admit(tenantId: string): Promise<void>;
   /** Counts a result and evicts the oldest unkeyed results for it. False: it does not fit and must not be stored. */

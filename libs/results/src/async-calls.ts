@@ -103,7 +103,7 @@ export class AsyncCalls {
 
   /**
    * Stores the call; it is durable when this resolves. Its deadline is counted from now.
-   * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL, RESULT_QUOTA_EXCEEDED
+   * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL, QUOTA_EXCEEDED
    */
   accept(request: CallRequest): Promise<void> {
     return orUnavailable(STORE, this.enqueue(request));

@@ -109,8 +109,8 @@ describe('the quota of a tenant', () => {
     });
     await keep(results, 'k4', QUOTA - Number(await redis.hget('{kept:acme}:sizes', '~total')), true);
     await expect(journal.accept(ask('k7'))).rejects.toMatchObject({
-      code: 'RESULT_QUOTA_EXCEEDED',
-      details: { quota_bytes: QUOTA },
+      code: 'QUOTA_EXCEEDED',
+      details: { quota: 'kept_results', limit: QUOTA },
     });
     await expect(results.admit('globex')).resolves.toBeUndefined();
   });
@@ -118,7 +118,7 @@ describe('the quota of a tenant', () => {
   it('stops counting a result when it expires', async () => {
     const results = new RedisKeptResults(redis, QUOTA);
     await results.keep({ tenantId: 'acme', ref: 'short', bytes: QUOTA, keyed: true, ttlMs: 50 });
-    await expect(results.admit('acme')).rejects.toMatchObject({ code: 'RESULT_QUOTA_EXCEEDED' });
+    await expect(results.admit('acme')).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
     await eventually('it has ended', () =>
       results.admit('acme').then(
         () => true,
@@ -228,6 +228,6 @@ it('an asynchronous call is refused before it is accepted when the quota is full
   });
   await results.keep({ tenantId: 'acme', ref: 'k', bytes: QUOTA, keyed: true, ttlMs: 60_000 });
   const request = aRequest(clock, { callId: 'c1', toolName: 'x' });
-  await expect(calls.accept(request)).rejects.toMatchObject({ code: 'RESULT_QUOTA_EXCEEDED' });
+  await expect(calls.accept(request)).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
   expect(await store.get('c1')).toBeNull();
 });

@@ -1,4 +1,4 @@
-import { ToolError } from '@toolfleet/contracts';
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import { KeptResults, MIN_KEPT_BYTES, type KeptResult, type LargeResults } from '@toolfleet/journal';
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
@@ -42,10 +42,7 @@ export class RedisKeptResults extends KeptResults {
   override async admit(tenantId: string): Promise<void> {
     if (this.quotaBytes === 0) return;
     if ((await this.#scripts.admit(...quotaKeys(tenantId), this.quotaBytes)) === 1) return;
-    throw new ToolError('RESULT_QUOTA_EXCEEDED', {
-      message: 'The kept results of this tenant fill its quota',
-      details: { quota_bytes: this.quotaBytes },
-    });
+    throw quotaExceeded('kept_results', this.quotaBytes);
   }
 
   override async keep({ tenantId, ref, bytes, keyed, ttlMs }: KeptResult): Promise<boolean> {

@@ -21,7 +21,7 @@ const LAST_CHECK: Partial<Record<ErrorCode, Check | null>> = {
   APPROVAL_DECLINED: 'policy',
   IDEMPOTENCY_MISMATCH: 'policy',
   CALL_IN_PROGRESS: 'policy',
-  RESULT_QUOTA_EXCEEDED: 'policy',
+  QUOTA_EXCEEDED: 'policy',
   RATE_LIMITED: 'rate_limit',
   BUDGET_EXCEEDED: 'budget',
   TOKEN_LIMIT_EXCEEDED: 'budget',

@@ -20,7 +20,6 @@ TRANSIENT_CODES = frozenset(
         "INTERNAL",
         "QUEUE_FULL",
         "RATE_LIMITED",
-        "RESULT_QUOTA_EXCEEDED",
         "SERVICE_UNAVAILABLE",
     }
 )

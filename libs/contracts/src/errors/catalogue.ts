@@ -209,11 +209,12 @@ export const CATALOGUE = {
     false,
     'Split the work into several programs, or raise max_calls or max_cost_usd.',
   ),
-  RESULT_QUOTA_EXCEEDED: request(
+  QUOTA_EXCEEDED: request(
     429,
     'limit_exceeded',
-    true,
-    'Call synchronously and without an idempotency key, wait until stored results expire, or ask for a larger quota.',
+    false,
+    'Make room as the message says, or ask for a larger quota.',
+    NEVER,
   ),
   INTERNAL: request(500, 'internal_error', true, 'Internal error; report the call_id.', {
     blame: 'executor',

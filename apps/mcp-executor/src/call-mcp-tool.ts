@@ -105,7 +105,7 @@ async function finishTask(
       // The task is cancelled after the caller has gone.
       const stops = method === 'tasks/cancel' ? undefined : signal;
       return await runWithLimits(exchange, { idleMs, totalMs: leftMs, signal: stops }, clock, () =>
-        pool.use(target, (opened) => {
+        pool.use(target, message.context.tenant_id, (opened) => {
           session = opened;
           return opened.requestTask(method, params, { signal: exchange.signal, timeout: leftMs + 5_000 });
         }),
@@ -186,7 +186,7 @@ async function attemptOnce(
             };
             return opened.serve(exchange, () => sendCall(call, opened, message, options));
           };
-          call.begin(pool.use(target, work, asked));
+          call.begin(pool.use(target, message.context.tenant_id, work, asked));
         }
         return call.next();
       },

@@ -45,7 +45,7 @@ export async function discoverServer(
         { idleMs: limits.timeoutMs, totalMs: limits.timeoutMs, signal: limits.signal },
         clock,
         () =>
-          pool.use(target, (session) => {
+          pool.use(target, '', (session) => {
             used = session;
             return listAll(session, target.server, exchange.signal, limits.timeoutMs);
           }),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ElicitResult, Progress } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { FairSlots, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { Exchange, type Asker } from './exchange.js';
 import type { McpSession } from './mcp-session.js';
 import type { CreatedTask } from './server-task.js';
@@ -90,6 +90,7 @@ interface HeldCall {
   call: OpenCall;
   message: ExecMessage;
   cancelTimer: CancelTimer;
+  release: () => void;
 }
 
 /** Open calls whose callers are asked. Their answers come to this process: the connection of a call cannot move. */
@@ -97,18 +98,16 @@ export class HeldCalls {
   /** Names this process in questions (`RequiredInput.executor`). */
   readonly executor = randomUUID();
   readonly #held = new Map<string, HeldCall>();
+  readonly #slots = new FairSlots('held_calls', MAX_HELD.total, MAX_HELD.perTenant);
 
   constructor(private readonly clock: Clock) {}
 
   /** Holds a call until its answer. @throws ToolError QUEUE_FULL when there are too many; then the call is ended */
   hold(message: ExecMessage, call: OpenCall): void {
-    const count = (read: (held: ExecMessage) => unknown): number =>
-      [...this.#held.values()].filter((held) => read(held.message) === read(message)).length;
-    const isFull =
-      count(({ context }) => context.tenant_id) >= MAX_HELD.perTenant ||
-      count(({ binding }) => binding.kind === 'mcp' && binding.url) >= MAX_HELD.perServer ||
-      this.#held.size >= MAX_HELD.total;
-    if (isFull) {
+    const urlOf = ({ binding }: ExecMessage): unknown => binding.kind === 'mcp' && binding.url;
+    const ofServer = [...this.#held.values()].filter((held) => urlOf(held.message) === urlOf(message)).length;
+    const release = ofServer < MAX_HELD.perServer ? this.#slots.take(message.context.tenant_id) : undefined;
+    if (!release) {
       const error = new ToolError('QUEUE_FULL', {
         message: 'Too many calls wait for answers to the questions of MCP servers',
         facts: { begun: 'ended' },
@@ -117,7 +116,7 @@ export class HeldCalls {
       throw error;
     }
     const cancelTimer = this.clock.after(HELD_MS, () => this.#end(message.call_id));
-    this.#held.set(message.call_id, { call, message, cancelTimer });
+    this.#held.set(message.call_id, { call, message, cancelTimer, release });
   }
 
   /** The open call that an attempt goes on with; undefined when it has ended, or belongs to another caller. */
@@ -128,6 +127,7 @@ export class HeldCalls {
     if (message.context.tenant_id !== context.tenant_id) return undefined;
     this.#held.delete(id);
     held.cancelTimer();
+    held.release();
     return held.call;
   }
 
@@ -141,6 +141,7 @@ export class HeldCalls {
     const held = this.#held.get(callId);
     this.#held.delete(callId);
     held?.cancelTimer();
+    held?.release();
     held?.call.exchange.stop(new ToolError('CANCELLED', { message: 'The question was not answered' }));
   }
 

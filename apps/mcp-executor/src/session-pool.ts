@@ -1,5 +1,5 @@
 import { isToolError, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer } from '@toolfleet/resilience';
+import { FairSlots, type CancelTimer } from '@toolfleet/resilience';
 import { Exchange } from './exchange.js';
 import type { McpTarget } from './mcp-target.js';
 import { CredentialStore } from './oauth/oauth-credential.js';
@@ -12,7 +12,7 @@ export interface PoolLimits {
   idleCloseMs: Milliseconds;
   /** Most sessions; beyond that the least recently used idle one is closed. */
   maxSessions: number;
-  /** Most concurrent exchanges with one server; more are refused. */
+  /** Maximum number of concurrent exchanges on one session, shared between tenants; more are refused. */
   maxInFlight: number;
 }
 
@@ -24,7 +24,7 @@ export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 1_000
 interface Slot {
   opening: Promise<McpSession>;
   session?: McpSession;
-  inFlight: number;
+  inFlight: FairSlots;
   cancelIdle?: CancelTimer;
   /** Grant of the user that its requests act as. */
   grant: string | undefined;
@@ -73,23 +73,28 @@ export class SessionPool {
 
   /**
    * Runs work on the server's session.
+   * @param tenantId of the caller; '' for the fleet itself
    * @param asked what the caller can be asked for; servers of the 2025 revisions learn it from the session
    * @throws ToolError QUEUE_FULL, or whatever connecting or the work throws
    */
-  async use<T>(server: McpTarget, work: (session: McpSession) => Promise<T>, asked?: JsonObject): Promise<T> {
+  async use<T>(
+    server: McpTarget,
+    tenantId: string,
+    work: (session: McpSession) => Promise<T>,
+    asked?: JsonObject,
+  ): Promise<T> {
     if (this.closed) throw new ToolError('SERVICE_UNAVAILABLE');
     const target = asked && this.asksOnSession(server) ? this.askingTarget(server, asked) : server;
     const key = sessionKey(target);
     const slot = this.slots.get(key) ?? this.start(target);
-    if (slot.inFlight >= this.limits.maxInFlight) {
+    const release = slot.inFlight.take(tenantId);
+    if (!release)
       throw new ToolError('QUEUE_FULL', { message: `Too many calls to the MCP server ${target.server} at once` });
-    }
     this.touch(key, slot);
-    slot.inFlight += 1;
     try {
       return await work(await slot.opening);
     } finally {
-      slot.inFlight -= 1;
+      release();
       this.afterUse(key, slot);
     }
   }
@@ -147,7 +152,7 @@ export class SessionPool {
     if (server.transport !== 'stdio') return { ...server, declared };
     for (let lane = 0; lane < ASKING_PROCESSES; lane += 1) {
       const target = { ...server, declared, lane };
-      if (!this.slots.get(sessionKey(target))?.inFlight) return target;
+      if (!this.slots.get(sessionKey(target))?.inFlight.total) return target;
     }
     return server;
   }
@@ -161,7 +166,7 @@ export class SessionPool {
       opening: Exchange.outside(() =>
         this.open({ ...target, prior }, this.deps, () => this.onServerChanged(target.server)),
       ),
-      inFlight: 0,
+      inFlight: new FairSlots('exchanges', this.limits.maxInFlight),
       grant: target.user?.grant,
       retired: false,
     };
@@ -192,7 +197,7 @@ export class SessionPool {
   }
 
   private afterUse(key: string, slot: Slot): void {
-    if (slot.inFlight > 0) return;
+    if (slot.inFlight.total > 0) return;
     if (slot.retired) return this.finish(slot);
     if (this.slots.get(key) !== slot) return;
     slot.cancelIdle?.();
@@ -202,7 +207,7 @@ export class SessionPool {
   private makeRoom(): void {
     if (this.slots.size < this.limits.maxSessions) return;
     for (const [key, slot] of this.slots) {
-      if (slot.inFlight === 0) return this.takeOut(key, slot);
+      if (slot.inFlight.total === 0) return this.takeOut(key, slot);
     }
     throw new ToolError('QUEUE_FULL', { message: 'Too many MCP sessions are in use' });
   }
@@ -212,7 +217,7 @@ export class SessionPool {
     slot.cancelIdle?.();
     slot.retired = true;
     this.retired.add(slot);
-    if (slot.inFlight === 0) this.finish(slot);
+    if (slot.inFlight.total === 0) this.finish(slot);
   }
 
   private finish(slot: Slot): void {

@@ -50,7 +50,7 @@ export class SourceWatch implements UpstreamWatch {
     for (let waitMs = RETRY_MS.least; !signal.aborted; waitMs = Math.min(2 * waitMs, RETRY_MS.most)) {
       let used: McpSession | undefined;
       try {
-        await this.pool.use(this.target, (session) => {
+        await this.pool.use(this.target, '', (session) => {
           used = session;
           waitMs = RETRY_MS.least;
           return this.#follow(session.client);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '@toolfleet/resilience';
+import { FairSlots, type Clock } from '@toolfleet/resilience';
 import { Executor, type Call, toExecMessage } from '@toolfleet/engine';
 import { toJobId, type JobQueue, type ReplyChannel } from '@toolfleet/queue';
 import {
@@ -36,7 +36,7 @@ interface Deps {
  */
 export class ProgramExecutor extends Executor {
   /** Programs with a caller that waits, by tenant. */
-  readonly #running = new Map<string, number>();
+  readonly #slots: FairSlots;
 
   constructor(
     private readonly queue: JobQueue<NewExecJob, ExecResponse>,
@@ -44,6 +44,7 @@ export class ProgramExecutor extends Executor {
     private readonly deps: Deps,
   ) {
     super();
+    this.#slots = new FairSlots('programs', Infinity, deps.maxPerTenant || Infinity);
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
@@ -51,21 +52,18 @@ export class ProgramExecutor extends Executor {
     if (mode.kind === 'resume') return this.#run(call);
     const { tenantId } = principal;
     const { maxPerTenant } = this.deps;
-    const running = this.#running.get(tenantId) ?? 0;
-    if (maxPerTenant > 0 && running >= maxPerTenant) {
+    const release = this.#slots.take(tenantId);
+    if (!release) {
       throw new ToolError('QUEUE_FULL', {
-        message: `${running} programs of this tenant run; wait for one to end, or send it with mode "async"`,
+        message: `${maxPerTenant} programs of this tenant run; wait for one to end, or send it with mode "async"`,
         details: { limit: maxPerTenant, setting: 'GATEWAY_PROGRAMS_PER_TENANT' },
         retryAfterMs: RETRY_MS,
       });
     }
-    this.#running.set(tenantId, running + 1);
     try {
       return await this.#run(call);
     } finally {
-      const left = (this.#running.get(tenantId) ?? 1) - 1;
-      if (left > 0) this.#running.set(tenantId, left);
-      else this.#running.delete(tenantId);
+      release();
     }
   }
 

@@ -18,6 +18,7 @@ export {
 } from './spending-limit.js';
 export { CostlyTurns } from './costly-turns.js';
 export { FairQueue } from './fair-queue.js';
+export { FairSlots } from './fair-slots.js';
 export { Semaphore } from './concurrency.js';
 export { KeyedMutex } from './concurrency.js';
 export { InFlight, InFlightMap } from './in-flight.js';

@@ -5,10 +5,17 @@
  */
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { isJsonObject, ToolError, toToolError, type Milliseconds } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  ToolError,
+  toToolError,
+  type Json,
+  type JsonObject,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { CostlyTurns, SystemClock, type Clock } from '@toolfleet/resilience';
+import { CostlyTurns, FairSlots, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import {
@@ -95,6 +102,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #stalls: EventLoopStalls;
   readonly #resent: ResentCalls;
   readonly #turns: CostlyTurns;
+  /** Of exec calls. */
+  readonly #slots: FairSlots;
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -106,6 +115,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     this.#stalls = new EventLoopStalls(this.#clock, () => this.#link.flush(), options.onStall);
     this.#resent = new ResentCalls(this.#clock);
     this.#turns = new CostlyTurns(this.#clock);
+    this.#slots = new FairSlots('executor', this.capacity);
   }
 
   /** Messages in flight. */
@@ -206,6 +216,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     let resendable: { key: string; call: ServedCall } | undefined;
     let sentReply: SentReply | undefined;
     let release: (() => void) | undefined;
+    let leave: (() => void) | undefined;
     try {
       if (this.options.admit) await this.options.admit(context);
       const { large } = this.options;
@@ -219,6 +230,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       // A schema sees an empty body as null, which JSON has a value for.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
+      if (served.exec && !(leave = this.#slots.take(tenantOf(body))))
+        throw new ToolError('QUEUE_FULL', { retryAfterMs: BUSY_RETRY_MS });
       const key = served.exec ? this.#resent.callKey(served.subject, reply, context.headers, body) : undefined;
       if (key !== undefined) {
         const fence = Number(context.headers.get(HEADERS.fence));
@@ -244,6 +257,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       sentReply = { bytes: 0, to };
     } finally {
       release?.();
+      leave?.();
       served.inFlight--;
       end();
       if (resendable)
@@ -338,6 +352,12 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     const attempt = typeof body['attempt'] === 'number' ? body['attempt'] : undefined;
     this.#running.cancel(body['call_id'], attempt);
   }
+}
+
+/** The tenant of an exec message, which its gateway vouches for. */
+function tenantOf(body: unknown): string {
+  const context = isJsonObject(body as Json) ? (body as JsonObject)['context'] : undefined;
+  return isJsonObject(context) ? String(context['tenant_id']) : '';
 }
 
 /** The refusal of a call that waited for the event loop. It has not begun, so another executor may run it. */

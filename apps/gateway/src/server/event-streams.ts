@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { FastifyReply } from 'fastify';
 import type { CredentialWatch } from '@toolfleet/access';
+import { FairSlots } from '@toolfleet/resilience';
 import { takeOverReply, drained } from './connections.js';
 import type { MemoryAccount } from './memory-account.js';
 
@@ -36,19 +37,19 @@ const RETRY_MS = 5_000;
  * that opened it.
  */
 export class EventStreams {
-  /** Open streams by tenant. */
-  readonly #tenants = new Map<string, number>();
-  #open = 0;
+  readonly #slots: FairSlots;
 
   constructor(
     private readonly limits: StreamLimits,
     private readonly memory: MemoryAccount,
     private readonly credentials?: Pick<CredentialWatch, 'watch'>,
-  ) {}
+  ) {
+    this.#slots = new FairSlots('streams', limits.maxStreams, limits.maxStreamsPerTenant);
+  }
 
   /** Open streams. */
   get open(): number {
-    return this.#open;
+    return this.#slots.total;
   }
 
   /**
@@ -60,23 +61,14 @@ export class EventStreams {
    */
   enter(caller: Principal, onVoid: () => void, isOptional = false): () => void {
     const { tenantId } = caller;
-    const { maxStreams } = this.limits;
-    const maxStreamsPerTenant = Math.ceil(this.limits.maxStreamsPerTenant / (isOptional ? 2 : 1));
-    const openOfTenant = this.#tenants.get(tenantId) ?? 0;
-    if (this.#open >= maxStreams) throw tooMany(`${maxStreams} event streams are open`);
-    if (openOfTenant >= maxStreamsPerTenant) throw tooMany(`Your tenant has ${maxStreamsPerTenant} open event streams`);
-    this.#tenants.set(tenantId, openOfTenant + 1);
-    this.#open += 1;
+    const most = Math.ceil(this.limits.maxStreamsPerTenant / (isOptional ? 2 : 1));
+    const release = this.#slots.take(tenantId, most);
+    if (!release && this.#slots.heldBy(tenantId) >= most) throw tooMany(`Your tenant has ${most} open event streams`);
+    if (!release) throw tooMany(`${this.#slots.total} event streams are open`);
     const unwatch = this.credentials?.watch(caller, onVoid);
-    let isOpen = true;
     return () => {
-      if (!isOpen) return;
-      isOpen = false;
       unwatch?.();
-      this.#open -= 1;
-      const left = this.#tenants.get(tenantId)! - 1;
-      if (left > 0) this.#tenants.set(tenantId, left);
-      else this.#tenants.delete(tenantId);
+      release();
     };
   }
 

@@ -3,13 +3,13 @@
 --
 -- KEYS 1 owners hash (key -> owner)  2 stamps hash (key -> stamp; ~owner -> stamp of its registration)  3 tools hash (key -> JSON)  4 changes zset (key -> version)
 --      5 version  6 names set of this owner  7 leases zset (owner -> end, ms)  8 away set of owners
---      9 registrations hash (owner -> JSON)
+--      9 registrations hash (owner -> JSON)  10 owners of the registrations of the tenant
 -- ARGV 1 owner  2 lease in ms, or -1 for none  3 stamp of the registration the tools result from, or ''
 --      4 `same`: write only if that registration is stored; `new`: store it unless all tools belong to others; ''
 --      5 JSON of a `new` registration, else ''  6 most registrations of a tenant  7 most bytes of them
 --      8.. key, stamp, JSON and the stamp the decision was based on ('' absent, '*' any) of each tool
 -- Returns {version, added keys, changed keys, [key, owner]* of conflicts, moved keys, 1 stored | 0 not | -1 superseded |
--- -2 beyond the quota of its tenant, and then nothing is written}.
+-- -2 beyond the quota of registrations of its tenant | -3 of their bytes, and then nothing is written}.
 -- Server time only.
 -- Continues is-kept.lua.
 
@@ -22,15 +22,13 @@ end
 local tenant = owner:match('@(.*)$')
 if mode == 'new' and tenant then
   local count, bytes = 1, #ARGV[5]
-  for _, other in ipairs(redis.call('HKEYS', KEYS[9])) do
-    if other ~= owner and other:match('@(.*)$') == tenant then
-      count = count + 1
-      bytes = bytes + redis.call('HSTRLEN', KEYS[9], other)
-    end
+  for _, other in ipairs(redis.call('SMEMBERS', KEYS[10])) do
+    -- A release without the set may have removed it.
+    local length = other ~= owner and redis.call('HSTRLEN', KEYS[9], other) or 0
+    if length > 0 then count, bytes = count + 1, bytes + length end
   end
-  if count > tonumber(ARGV[6]) or bytes > tonumber(ARGV[7]) then
-    return { version, {}, {}, {}, {}, -2 }
-  end
+  if count > tonumber(ARGV[6]) then return { version, {}, {}, {}, {}, -2 } end
+  if bytes > tonumber(ARGV[7]) then return { version, {}, {}, {}, {}, -3 } end
 end
 local added, changed, conflicts, moved, touched, seen = {}, {}, {}, {}, {}, {}
 local mine = 0
@@ -76,6 +74,7 @@ end
 local kept = mode == 'same' and 1 or 0
 if mode == 'new' and (mine > 0 or #ARGV == 7) then
   redis.call('HSET', KEYS[9], owner, ARGV[5])
+  if tenant then redis.call('SADD', KEYS[10], owner) end
   redis.call('HSET', KEYS[2], '~' .. owner, registration)
   kept = 1
 end

@@ -12,6 +12,7 @@ if stale or (mode == 'orphans' and redis.call('HEXISTS', KEYS[9], owner) == 1) t
 local forgotten = 0
 if mode == 'forget' then
   forgotten = redis.call('HDEL', KEYS[9], owner)
+  redis.call('SREM', KEYS[10], owner)
   redis.call('HDEL', KEYS[2], '~' .. owner)
 end
 local named, removed = {}, {}

@@ -1,10 +1,9 @@
+import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts/account';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DefinitionStore,
   MAX_PINS,
-  MAX_KEPT,
-  quotaExceeded,
   registrationText,
   toStamp,
   toStoredLook,
@@ -34,7 +33,10 @@ export class MemoryDefinitionStore extends DefinitionStore {
   private readonly seenLooks = new Map<string, StoredLook>();
   private readonly protections = new Map<string, Protections>();
 
-  constructor(private readonly clock: Clock) {
+  constructor(
+    private readonly clock: Clock,
+    private readonly quotas: Pick<Quotas, 'sources' | 'source_bytes'> = DEFAULT_QUOTAS,
+  ) {
     super();
   }
 
@@ -62,7 +64,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
       'version'
     >;
     if (isSuperseded) return { ...change, version: this.current };
-    if (footing?.isNew && this.isBeyondQuota(owner, registrationText(footing.registration))) throw quotaExceeded();
+    if (footing?.isNew) this.requireRoom(owner, registrationText(footing.registration));
     for (const { tool, over } of writes) {
       const known = this.tools.get(tool.key);
       if (known && known.owner !== owner) {
@@ -184,12 +186,14 @@ export class MemoryDefinitionStore extends DefinitionStore {
     else this.seenLooks.delete(owner);
   }
 
-  private isBeyondQuota(owner: string, text: string): boolean {
+  private requireRoom(owner: string, text: string): void {
     const tenant = /@.*$/.exec(owner)?.[0];
-    if (tenant === undefined) return false;
+    if (tenant === undefined) return;
     const others = [...this.kept].filter(([other]) => other !== owner && /@.*$/.exec(other)?.[0] === tenant);
     const bytes = others.reduce((sum, [, each]) => sum + Buffer.byteLength(each), Buffer.byteLength(text));
-    return others.length >= MAX_KEPT.registrations || bytes > MAX_KEPT.bytes;
+    const { sources, source_bytes } = this.quotas;
+    if (others.length >= sources) throw quotaExceeded('sources', sources);
+    if (bytes > source_bytes) throw quotaExceeded('source_bytes', source_bytes);
   }
 
   private isKept(owner: string, registration: StoredRegistration): boolean {

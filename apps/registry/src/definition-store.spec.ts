@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import {
-  MAX_KEPT,
   type DefinitionStore,
   type Footing,
   type StoredRegistration,
@@ -11,6 +10,8 @@ import {
 } from './definition-store.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
+
+const QUOTAS = { sources: 20, source_bytes: 1_000_000 };
 
 interface Subject {
   store: DefinitionStore;
@@ -244,17 +245,17 @@ function conformance(name: string, make: () => Promise<Subject>): void {
         store.put(`openapi/${source}`, written(tool(`t-${source}`, `openapi/${source}`)), {
           footing: made(registration(source, note)),
         });
-      const half = 'x'.repeat(MAX_KEPT.bytes / 2);
+      const half = 'x'.repeat(QUOTAS.source_bytes / 2);
       await keep('a@acme', half);
-      await expect(keep('b@acme', half)).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+      await expect(keep('b@acme', half)).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
       await keep('a@acme', half);
       await keep('b@globex', half);
       await keep('b', half);
       expect((await store.changesSince(0)).tools.map(({ key }) => key).toSorted()).toEqual(
         ['t-a@acme', 't-b', 't-b@globex'].toSorted(),
       );
-      for (let index = 1; index < MAX_KEPT.registrations; index += 1) await keep(`n${index}@acme`);
-      await expect(keep('last@acme')).rejects.toThrow('at most 200 sources');
+      for (let index = 1; index < QUOTAS.sources; index += 1) await keep(`n${index}@acme`);
+      await expect(keep('last@acme')).rejects.toThrow('registered sources is used up: 20 per tenant');
       await store.forget('openapi/n1@acme');
       await keep('last@acme');
     });
@@ -307,7 +308,7 @@ function conformance(name: string, make: () => Promise<Subject>): void {
 
 conformance('memory', async () => {
   const clock = new FakeClock();
-  return { store: new MemoryDefinitionStore(clock), advance: async (ms) => void clock.advance(ms) };
+  return { store: new MemoryDefinitionStore(clock, QUOTAS), advance: async (ms) => void clock.advance(ms) };
 });
 
 describe('on Redis', () => {
@@ -318,7 +319,7 @@ describe('on Redis', () => {
   beforeEach(() => server.flush());
   afterAll(() => server.stop());
   conformance('redis', async () => ({
-    store: new RedisDefinitionStore(server.client()),
+    store: new RedisDefinitionStore(server.client(), QUOTAS),
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }));
 });

@@ -1,4 +1,4 @@
-import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { DefinitionChanged, RefusedTool, SourceState } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/schema';
@@ -145,7 +145,7 @@ export abstract class DefinitionStore {
   abstract changesSince(since: number): Promise<CatalogDelta>;
   /**
    * Writes tools of one owner, except keys of other owners (conflicts) and keys that changed meanwhile (moved).
-   * @throws ToolError PAYLOAD_TOO_LARGE when a new registration exceeds `MAX_KEPT`; then nothing is written
+   * @throws ToolError QUOTA_EXCEEDED for a new registration beyond the quotas of its tenant; then nothing is written
    */
   abstract put(owner: string, writes: readonly ToolWrite[], terms?: PutTerms): Promise<PutChange>;
   /** Replaces one tool if it is still `seen`; otherwise nothing changes. The lease of its owner is not renewed. */
@@ -187,16 +187,6 @@ export abstract class DefinitionStore {
 
 /** Pins kept per owner. The limit stops a server that lists different tools each time from filling the store. */
 export const MAX_PINS = 20_000;
-
-/** What the registrations of one tenant may take; they contain whole documents. */
-export const MAX_KEPT = { registrations: 200, bytes: 64 * 1024 * 1024 };
-
-/** A registration is beyond `MAX_KEPT`. */
-export function quotaExceeded(): ToolError {
-  const most = `${MAX_KEPT.registrations} sources of ${MAX_KEPT.bytes} bytes in total`;
-  const message = `This tenant may register at most ${most}; remove one, or register documents by spec_url`;
-  return new ToolError('PAYLOAD_TOO_LARGE', { message });
-}
 
 /** A registration as stored. */
 export function registrationText({ kind, name, body }: StoredRegistration): string {

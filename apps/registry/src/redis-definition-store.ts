@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts/account';
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import {
   DefinitionStore,
   MAX_PINS,
   registrationStamp,
-  MAX_KEPT,
-  quotaExceeded,
   registrationText,
   toStamp,
   toStoredLook,
@@ -45,7 +44,7 @@ const KEYS = {
 } as const;
 
 /** KEYS of the scripts. */
-const SCRIPT_KEYS = 9;
+const SCRIPT_KEYS = 10;
 /** Tools per script run and per read, so that a document of 20,000 operations does not block Redis for other clients. */
 const BATCH = 250;
 /** Matches any stored stamp; stamps start with a hash. */
@@ -57,7 +56,7 @@ type PutReply = [
   changed: string[],
   conflicts: string[],
   moved: string[],
-  kept: 1 | 0 | -1 | -2,
+  kept: 1 | 0 | -1 | -2 | -3,
 ];
 
 /**
@@ -67,7 +66,10 @@ type PutReply = [
 export class RedisDefinitionStore extends DefinitionStore {
   private readonly scripts: Record<'put' | 'replace' | 'remove' | 'expire', Script>;
 
-  constructor(private readonly redis: Redis) {
+  constructor(
+    private readonly redis: Redis,
+    private readonly quotas: Pick<Quotas, 'sources' | 'source_bytes'> = DEFAULT_QUOTAS,
+  ) {
     super();
     this.scripts = {
       put: defineScript(redis, 'registryPut', SCRIPT_KEYS, PUT),
@@ -75,6 +77,12 @@ export class RedisDefinitionStore extends DefinitionStore {
       remove: defineScript(redis, 'registryRemove', SCRIPT_KEYS, REMOVE),
       expire: defineScript(redis, 'registryExpire', SCRIPT_KEYS, EXPIRE),
     };
+  }
+
+  /** Lists the registrations of each tenant for the quotas, which releases without these lists do not. Before the first `put`. */
+  async start(): Promise<void> {
+    const owners = (await this.redis.hkeys(KEYS.registrations)).filter((owner) => tenantOf(owner) !== undefined);
+    for (const [tenant, own] of Map.groupBy(owners, tenantOf)) await this.redis.sadd(keptKey(tenant!), ...own);
   }
 
   override async version(): Promise<number> {
@@ -129,12 +137,13 @@ export class RedisDefinitionStore extends DefinitionStore {
         stamp,
         mode,
         footing && mode === 'new' ? registrationText(footing.registration) : '',
-        MAX_KEPT.registrations,
-        MAX_KEPT.bytes,
+        this.quotas.sources,
+        this.quotas.source_bytes,
         ...values,
       )) as PutReply;
       const [version, added, changed, conflicts, moved, kept] = reply;
-      if (kept === -2) throw quotaExceeded();
+      if (kept === -2) throw quotaExceeded('sources', this.quotas.sources);
+      if (kept === -3) throw quotaExceeded('source_bytes', this.quotas.source_bytes);
       all.version = version;
       all.isSuperseded = kept === -1;
       if (all.isSuperseded) break;
@@ -267,10 +276,14 @@ export class RedisDefinitionStore extends DefinitionStore {
   }
 }
 
+/** The tenant of an owner, `kind/name@tenant`. */
+const tenantOf = (owner: string): string | undefined => /@(.*)$/.exec(owner)?.[1];
+const keptKey = (tenant: string): string => `${TAG}:kept:${tenant}`;
 const pinsKey = (owner: string): string => `${TAG}:pins:${owner}`;
 
 /** KEYS of the scripts, in the order that put.lua documents. */
 function scriptKeys(owner: string): string[] {
   const { owners, stamps, tools, changes, version, leases, away, registrations } = KEYS;
-  return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations];
+  const kept = keptKey(tenantOf(owner) ?? '');
+  return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations, kept];
 }

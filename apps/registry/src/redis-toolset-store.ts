@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { EpochMs, JsonObject } from '@toolfleet/contracts';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { ToolsetOrigin, ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
@@ -37,7 +38,11 @@ interface OverridePin {
 export class RedisToolsetStore {
   private readonly putScript: Script;
 
-  constructor(private readonly redis: Redis) {
+  /** @param maxBytes of the versions of one toolset; beyond it the oldest go */
+  constructor(
+    private readonly redis: Redis,
+    private readonly maxBytes: number = DEFAULT_QUOTAS.toolset_bytes,
+  ) {
     this.putScript = defineScript(redis, 'registryPutToolset', 2, PUT);
   }
 
@@ -72,7 +77,7 @@ export class RedisToolsetStore {
 
   /** Stores a version. @returns false when it does not follow the latest one; nothing is stored then */
   async put(id: string, version: StoredVersion): Promise<boolean> {
-    const values = [id, version.version, JSON.stringify(version), MAX_VERSIONS];
+    const values = [id, version.version, JSON.stringify(version), MAX_VERSIONS, this.maxBytes];
     return (await this.putScript(TOOLSETS, versionsKey(id), ...values)) === 1;
   }
 

@@ -8,6 +8,7 @@ import {
   integer,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
+  TENANT_QUOTAS,
   path,
   REDIS_KEYS,
   secret,
@@ -19,6 +20,7 @@ export const registryConfig = defineConfig(
   'registry',
   {
     ...NATS_KEYS,
+    TENANT_QUOTAS,
     ...REDIS_KEYS,
     ...FLEET_FILE_KEYS,
     REGISTRY_SECRET_KEY: secret({

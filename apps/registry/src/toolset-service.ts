@@ -1,4 +1,5 @@
 import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { DEFAULT_QUOTAS, quotaExceeded } from '@toolfleet/contracts/account';
 import type { PendingApproval } from '@toolfleet/contracts/registry';
 import {
   TOOLSET_SCHEMA,
@@ -23,8 +24,6 @@ import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-o
 
 const readSpec = validateMessage<ToolsetSpec>(TOOLSET_SCHEMA as unknown as JsonObject);
 const MAX_SPEC_CHARS = 64 * 1024;
-/** Toolsets of one tenant, and shared ones. */
-const MAX_TOOLSETS = 200;
 /** Attempts to write a toolset that others keep changing. */
 const MAX_WRITES = 5;
 /** Prefix of the subject of a toolset's fault, before its id. */
@@ -54,6 +53,8 @@ export class ToolsetService {
     private readonly host: { clock: Clock; logger: Logger; faults: Pick<ServiceHost['faults'], 'set'> },
     private readonly declarations: Declarations,
     private readonly publishChanged: (id: string) => void,
+    /** Toolsets of one tenant, and shared ones. */
+    private readonly most: number = DEFAULT_QUOTAS.toolsets,
   ) {}
 
   start(): Promise<void> {
@@ -239,11 +240,10 @@ export class ToolsetService {
     throw new ToolError('SERVICE_UNAVAILABLE', { message: `Concurrent changes of toolset ${id}; retry later` });
   }
 
-  /** @throws ToolError REQUEST_INVALID for too many toolsets, or an override that does not fit its tool */
+  /** @throws ToolError QUOTA_EXCEEDED; REQUEST_INVALID for an override that does not fit its tool */
   private async checkNew(id: string, spec: ToolsetSpec): Promise<void> {
     const ids = [...(await this.store.heads()).keys()].filter((other) => tenantOf(other) === tenantOf(id));
-    if (!ids.includes(id) && ids.length >= MAX_TOOLSETS)
-      throw invalid('name', `there are ${MAX_TOOLSETS} toolsets already; remove one first`);
+    if (!ids.includes(id) && ids.length >= this.most) throw quotaExceeded('toolsets', this.most);
     await this.catalog.refresh();
     for (const [name, override] of Object.entries(spec.overrides ?? {})) {
       const tool = this.catalog.get(name, tenantOf(id));

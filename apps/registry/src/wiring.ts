@@ -1,4 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { readQuotas } from '@toolfleet/contracts/account';
 import { isJsonObject } from '@toolfleet/contracts';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -96,7 +97,8 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     if (nats.connected) nats.publish(SUBJECTS.definitionChanged, change);
   };
   const file = loadFleetFile(settings);
-  const store = new RedisDefinitionStore(redis);
+  const quotas = readQuotas(settings.TENANT_QUOTAS);
+  const store = new RedisDefinitionStore(redis, quotas);
   const catalog = new Catalog(store, clock);
   const definitions = new DefinitionService(store, catalog, toolOverrides(settings, file), clock, publish);
   const quarantine = new QuarantineService(store, catalog, clock, publish, logger);
@@ -150,7 +152,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   );
   const toolsets = new ToolsetService(
     file,
-    new RedisToolsetStore(redis),
+    new RedisToolsetStore(redis, quotas.toolset_bytes),
     catalog,
     host,
     new Declarations(redis, 'toolsets'),
@@ -158,6 +160,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
       const message: ToolsetChanged = { id };
       if (nats.connected) nats.publish(SUBJECTS.toolsetChanged, message);
     },
+    quotas.toolsets,
   );
   const sources = new FleetSources(
     file,
@@ -217,6 +220,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
     { name: 'conversions', stop: async () => conversions.close() },
+    { name: 'quotas', start: () => store.start() },
     { name: 'catalog', start: () => catalog.refresh() },
     new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
     microserviceComponent({ name: 'door', module, strategy, logger }),

@@ -7,6 +7,7 @@ export {
   egressFaults,
   hostList,
   NATS_KEYS,
+  TENANT_QUOTAS,
   REDIS_KEYS,
   SHARED_KEYS,
   type ConfigFault,

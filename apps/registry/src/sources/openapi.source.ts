@@ -51,7 +51,7 @@ interface WatchedDocument extends Watched<OpenApiEntry> {
 }
 
 /** Failures of a registration that are not problems of its document. */
-const THROWN: ReadonlySet<string> = new Set(['TOOL_NAME_CONFLICT', 'INTERNAL', 'QUEUE_FULL', 'PAYLOAD_TOO_LARGE']);
+const THROWN: ReadonlySet<string> = new Set(['TOOL_NAME_CONFLICT', 'INTERNAL', 'QUEUE_FULL', 'QUOTA_EXCEEDED']);
 const MIN_REFRESH_MS = 10_000;
 
 /**

@@ -1,3 +1,4 @@
+import { readQuotas } from '@toolfleet/contracts/account';
 import { isDevelopment } from '@toolfleet/contracts';
 import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
@@ -89,6 +90,13 @@ export const SHARED_KEYS = {
     help: 'Share of new traces that are recorded, 0 to 1; a sampled caller is always followed',
   }),
 } satisfies ConfigTable;
+
+/** Quotas of tenants other than the defaults. Not a key of all services: those with stores of tenants have it. */
+export const TENANT_QUOTAS = list({
+  default: [],
+  item: (entry) => readQuotas([entry]),
+  help: 'Quotas of a tenant other than the defaults of docs/quotas.md, the same for all services: webhooks=50,sources=500',
+});
 
 /** Keys of services that speak NATS; spread into their table. */
 export const NATS_KEYS = {

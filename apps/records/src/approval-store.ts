@@ -6,9 +6,9 @@ import {
   type ApprovalState,
 } from '@toolfleet/contracts';
 import type { EpochMs, ErrorCode, JsonObject } from '@toolfleet/contracts';
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import {
   countsAs,
-  MAX_PENDING_APPROVALS,
   type ApprovalAsk,
   type ApprovalAskReply,
   type ApprovalBeginReply,
@@ -120,6 +120,7 @@ export class ApprovalStore {
     private readonly bodies: BodyStore,
     private readonly events: EventStore,
     private readonly grants: GrantStore,
+    private readonly most: number,
   ) {
     this.#db = db as unknown as Kysely<Tables>;
   }
@@ -138,7 +139,7 @@ export class ApprovalStore {
   /**
    * Stores a question, or answers one that is known by its key.
    * @throws ToolError IDEMPOTENCY_MISMATCH for a key that was used for another call, CALL_IN_PROGRESS while its call runs in another
-   *   form, QUEUE_FULL when too many questions of the tenant wait
+   *   form, QUOTA_EXCEEDED when too many questions of the tenant wait
    */
   async ask(asked: ApprovalAsk, now: EpochMs): Promise<ApprovalAskReply> {
     if (!this.bodies.isOn) return {};
@@ -228,10 +229,7 @@ export class ApprovalStore {
       .where('tenant_id', '=', tenantId)
       .where('state', '=', 'pending')
       .executeTakeFirstOrThrow();
-    if (Number(pending) < MAX_PENDING_APPROVALS) return;
-    throw new ToolError('QUEUE_FULL', {
-      message: `${MAX_PENDING_APPROVALS} calls of tenant ${tenantId} wait for an approval already; decide on some of them`,
-    });
+    if (Number(pending) >= this.most) throw quotaExceeded('pending_approvals', this.most);
   }
 
   async #insert(tx: Tx, asked: ApprovalAsk, now: EpochMs): Promise<void> {

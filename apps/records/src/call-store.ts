@@ -1,3 +1,4 @@
+import { DEFAULT_QUOTAS, type Quotas } from '@toolfleet/contracts/account';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
 import {
   MAX_RECORDING_MS,
@@ -130,14 +131,14 @@ export class CallStore {
    * @param seal absent: arguments and results are not kept
    * @param secretKey seals secrets of webhooks; absent: there are none
    */
-  constructor(dialect: Dialect, seal?: BodySeal, secretKey?: string) {
+  constructor(dialect: Dialect, seal?: BodySeal, secretKey?: string, quotas: Quotas = DEFAULT_QUOTAS) {
     this.#db = new Kysely<RecordTables>({ dialect });
     const db = this.#db as unknown as Kysely<never>;
     this.bodies = new BodyStore(db, seal);
     this.events = new EventStore(db);
-    this.grants = new GrantStore(db, this.bodies);
-    this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants);
-    this.webhooks = new WebhookEndpoints(db, secretKey);
+    this.grants = new GrantStore(db, this.bodies, quotas.approval_grants);
+    this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants, quotas.pending_approvals);
+    this.webhooks = new WebhookEndpoints(db, secretKey, quotas.webhooks);
     this.deliveries = new DeliveryQueue(db);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
     const isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;

@@ -117,24 +117,29 @@ export class DeliveryQueue {
     });
   }
 
-  /** How many deliveries wait, for how long the oldest has that is due, and endpoints for which more than `limit` wait. */
+  /** How many deliveries wait, for how long the oldest has that is due, and of tenants for which more than `limit` wait the endpoint with the most. */
   async backlog(now: EpochMs, limit: number): Promise<{ pending: number; overdueMs: number; overfull: string[] }> {
     const rows = await this.#db
       .selectFrom('webhook_delivery')
       .innerJoin('webhook_endpoint', 'webhook_endpoint.endpoint_id', 'webhook_delivery.endpoint_id')
       .select([
         'webhook_delivery.endpoint_id',
+        'webhook_endpoint.tenant_id',
         sql<number>`count(*)`.as('pending'),
         sql<number>`min(next_at)`.as('next_at'),
       ])
       .where('webhook_delivery.state', '=', sql.lit('pending'))
       .where('webhook_endpoint.state', '=', 'on')
-      .groupBy('webhook_delivery.endpoint_id')
+      .groupBy(['webhook_delivery.endpoint_id', 'webhook_endpoint.tenant_id'])
+      .orderBy('pending', 'desc')
       .execute();
+    const count = (some: typeof rows): number => some.reduce((sum, row) => sum + Number(row.pending), 0);
     return {
-      pending: rows.reduce((sum, row) => sum + Number(row.pending), 0),
+      pending: count(rows),
       overdueMs: Math.max(0, ...rows.map((row) => now - Number(row.next_at))),
-      overfull: rows.filter((row) => Number(row.pending) > limit).map((row) => row.endpoint_id),
+      overfull: [...Map.groupBy(rows, (row) => row.tenant_id).values()]
+        .filter((own) => count(own) > limit)
+        .map(([most]) => most!.endpoint_id),
     };
   }
 

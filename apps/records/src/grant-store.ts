@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { isSameQuestion, ToolError, type ApprovalRule, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { isSameQuestion, type ApprovalRule, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import type {
   GrantList,
   GrantListReply,
@@ -77,9 +78,6 @@ type GrantedCall = Pick<
   'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'asker' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
 >;
 
-/** Active grants of one user for one revision of a tool: all of them may have to be compared with a call. */
-const MAX_GRANTS = 100;
-
 /**
  * Grants of people for calls to come, in the database of the approvals. A grant is bound to tenant, user, tool and its revision, the rule
  * with its text, and the arguments that may not differ. Each use reads and counts it in a transaction that holds its row: of two gateways
@@ -91,6 +89,8 @@ export class GrantStore {
   constructor(
     db: Kysely<never>,
     private readonly bodies: BodyStore,
+    /** Active grants of one user for one revision of a tool: all of them may have to be compared with a call. */
+    private readonly most: number,
   ) {
     this.#db = db as unknown as Kysely<Tables>;
   }
@@ -98,7 +98,7 @@ export class GrantStore {
   /**
    * Stores what all that agreed to a call allow besides it, in the transaction of the last yes; nothing if one of them allows no more.
    * @returns the id of the grant
-   * @throws ToolError QUEUE_FULL when the user has too many of them for the tool
+   * @throws ToolError QUOTA_EXCEEDED when the user has too many of them for the tool
    */
   async create(
     transaction: Transaction<never>,
@@ -116,10 +116,7 @@ export class GrantStore {
     const maxUses = Math.min(offer.max_uses ?? Infinity, ...voted.map((one) => one.max_uses ?? Infinity));
     const { tenant_id, user_id, acting_user_id, tool, revision } = call;
     const owner = { tenant_id, user_id, key_id: user_id === '' ? call.key_id : null, acting_user_id, tool, revision };
-    if ((await this.#active(tx, owner, now)).length >= MAX_GRANTS)
-      throw new ToolError('QUEUE_FULL', {
-        message: `User '${user_id}' has ${MAX_GRANTS} grants for ${tool} already; revoke some of them, or approve without a grant`,
-      });
+    if ((await this.#active(tx, owner, now)).length >= this.most) throw quotaExceeded('approval_grants', this.most);
     const grant_id = randomUUID();
     const { id: seal_key_id, key } = await this.bodies.sealingKey(tx as never, tenant_id, now);
     const pinned = pinnedText(args, fields);
@@ -212,7 +209,7 @@ export class GrantStore {
     for (const [column, value] of Object.entries(same) as [keyof typeof same, string][])
       select = select.where(column, '=', value);
     select = key_id === null ? select.where('key_id', 'is', null) : select.where('key_id', '=', key_id);
-    return select.orderBy('until', 'desc').limit(MAX_GRANTS).execute();
+    return select.orderBy('until', 'desc').limit(this.most).execute();
   }
 
   /** Grants that match, the newest first. */

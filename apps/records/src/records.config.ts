@@ -9,6 +9,7 @@ import {
   NATS_KEYS,
   path,
   secret,
+  TENANT_QUOTAS,
   url,
   type SettingsOf,
 } from '@toolfleet/service';
@@ -20,6 +21,7 @@ const { EGRESS_ALLOW_ANY_HOST: _, ...WEBHOOK_EGRESS } = EGRESS_KEYS;
 /** All environment variables of the service `records`. */
 export const recordsConfig = defineConfig('records', {
   ...NATS_KEYS,
+  TENANT_QUOTAS,
   DATABASE_URL: url({
     optional: true,
     schemes: ['postgres', 'postgresql'],

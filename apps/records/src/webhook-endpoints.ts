@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import type { EventKind } from '@toolfleet/contracts/events';
 import type { Webhook } from '@toolfleet/contracts/resources';
-import { MAX_WEBHOOKS, type WebhookChange, type WebhookCreate, type WebhookNamed } from '@toolfleet/contracts/webhooks';
+import type { WebhookChange, WebhookCreate, WebhookNamed } from '@toolfleet/contracts/webhooks';
 import { SecretBox } from '@toolfleet/service';
 import type { Kysely, Selectable } from 'kysely';
 import { Webhook as Signer } from 'standardwebhooks';
@@ -31,12 +32,16 @@ export class WebhookEndpoints {
   readonly #box: SecretBox | undefined;
 
   /** @param secretKey absent: no endpoint can be made */
-  constructor(db: Kysely<never>, secretKey: string | undefined) {
+  constructor(
+    db: Kysely<never>,
+    secretKey: string | undefined,
+    private readonly most: number,
+  ) {
     this.#db = db as unknown as Kysely<WebhookTables>;
     this.#box = secretKey === undefined ? undefined : new SecretBox(secretKey);
   }
 
-  /** @throws ToolError REQUEST_INVALID: the service has no key, or the tenant as many endpoints as it may have */
+  /** @throws ToolError REQUEST_INVALID: the service has no key; QUOTA_EXCEEDED */
   async create(sent: WebhookCreate, now: EpochMs): Promise<{ webhook: Webhook; secret: string }> {
     const { secret, seal } = this.#newSecret();
     const id = `wh_${randomUUID().replaceAll('-', '').slice(0, 20)}`;
@@ -58,8 +63,7 @@ export class WebhookEndpoints {
       created_at: now,
       created_by: sent.created_by,
     };
-    if ((await this.list(sent.tenant_id)).length >= MAX_WEBHOOKS)
-      throw invalid(`Tenant ${sent.tenant_id} has ${MAX_WEBHOOKS} endpoints, the maximum; remove one`);
+    if ((await this.list(sent.tenant_id)).length >= this.most) throw quotaExceeded('webhooks', this.most);
     await this.#db.insertInto('webhook_endpoint').values(row).execute();
     return { webhook: toWebhook(row), secret };
   }

@@ -1,6 +1,6 @@
 import { isToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { EgressClient, EgressResponse } from '@toolfleet/egress';
-import { Semaphore, type CancelTimer } from '@toolfleet/resilience';
+import { CostlyTurns, Semaphore, type CancelTimer } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import type { AttemptResult, ClaimedDelivery, DeliveryQueue } from './delivery-queue.js';
 import type { Receiver, WebhookEndpoints } from './webhook-endpoints.js';
@@ -25,8 +25,6 @@ const CLAIM_MARGIN_MS = 20_000;
 /** The breaker of an endpoint: after so many failures in a row it gets one attempt per pause instead of all that is due. */
 const MAX_FAILURES = 5;
 const PAUSE_MS = 60_000;
-/** An endpoint for which more deliveries wait is switched off. */
-const MAX_PENDING = 100_000;
 /** Requests at a time, to all endpoints. */
 export const MAX_REQUESTS = PROVEN_ROUNDS * PARALLEL + UNPROVEN_ROUNDS;
 const MAX_ANSWER_BYTES = 4_096;
@@ -40,6 +38,8 @@ interface SenderDeps {
   egress: Pick<EgressClient, 'request'>;
   /** Of one attempt, from connecting to the last byte of the answer. */
   timeoutMs: Milliseconds;
+  /** Deliveries that may wait for the endpoints of one tenant; beyond it the one with the most is switched off. */
+  maxPending: number;
 }
 
 /**
@@ -52,6 +52,8 @@ export class WebhookSender {
   /** What the last attempts say about endpoints; absent: none was made. */
   readonly #health = new Map<string, Health>();
   readonly #lanes = { proven: new Semaphore(PROVEN_ROUNDS), unproven: new Semaphore(UNPROVEN_ROUNDS) };
+  /** Of work in the store, whose statements hold the event loop where it is embedded: lists of calls come between two turns. */
+  readonly #turns: CostlyTurns;
   /** Workers by endpoint. */
   readonly #working = new Map<string, Promise<void>>();
   /** Endpoints that got deliveries while their worker ran. */
@@ -65,7 +67,9 @@ export class WebhookSender {
   constructor(
     private readonly deps: SenderDeps,
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
-  ) {}
+  ) {
+    this.#turns = new CostlyTurns(host.clock);
+  }
 
   async start(): Promise<void> {
     this.#schedule();
@@ -127,15 +131,19 @@ export class WebhookSender {
   /** Measures the backlog, ends deliveries that waited too long, and switches endpoints off that will not catch up. */
   async upkeep(): Promise<void> {
     const { clock, logger, metrics } = this.host;
-    const { queue, endpoints } = this.deps;
+    const { queue, endpoints, maxPending } = this.deps;
     const ended = await queue.giveUp(clock.now());
     if (ended > 0) metrics.webhookDeliveries.inc({ outcome: 'failed' }, ended);
-    const { pending, overdueMs, overfull } = await queue.backlog(clock.now(), MAX_PENDING);
+    const { pending, overdueMs, overfull } = await queue.backlog(clock.now(), maxPending);
     metrics.webhooksPending.set(pending);
     metrics.webhookOverdue.set(overdueMs / 1_000);
     for (const id of overfull) {
-      await endpoints.disable(id, 'off', `More than ${MAX_PENDING} events waited for it`);
-      logger.warn({ webhook: id, pending: MAX_PENDING }, 'a webhook was switched off: too many events wait for it');
+      await endpoints.disable(
+        id,
+        'off',
+        `More than ${maxPending} events waited for the webhooks of its tenant, most of them for this one`,
+      );
+      logger.warn({ webhook: id, pending: maxPending }, 'a webhook was switched off: too many events wait for it');
     }
   }
 
@@ -152,6 +160,7 @@ export class WebhookSender {
   async #round(id: string): Promise<boolean> {
     const { queue, endpoints, timeoutMs } = this.deps;
     if (this.host.clock.monotonic() < (this.#health.get(id)?.pausedUntil ?? 0)) return false;
+    await this.#turns.next(id);
     const receiver = await endpoints.receiver(id);
     if (!receiver) {
       this.#health.delete(id);
@@ -250,6 +259,7 @@ export class WebhookSender {
     const flush = before
       .catch(() => undefined)
       .then(async () => {
+        await this.#turns.next('');
         const all = this.#results.splice(0);
         if (all.length > 0) await this.deps.queue.finish(all, this.host.clock.now());
       });

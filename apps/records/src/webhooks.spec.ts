@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import type { WebhookCreate } from '@toolfleet/contracts/webhooks';
@@ -60,7 +61,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
         metrics: createMetrics({ version: '0', revision: 'test' }),
       };
       const { webhooks: endpoints, deliveries: queue } = store;
-      const started = new WebhookSender({ queue, endpoints, egress, timeoutMs: 10_000 }, host);
+      const started = new WebhookSender({ queue, endpoints, egress, timeoutMs: 10_000, maxPending: 100_000 }, host);
       store.events.onStored((stored) => started.wake(stored.endpoints));
       return started;
     };
@@ -227,6 +228,33 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
         const ids = hanging.map((_, index) => new Set(receiver.at(`/hangs${index + 1}`).map(({ id }) => id)).size);
         return ids.every((count) => count === 30);
       });
+    });
+
+    it('are as many as the quota of their tenant; of events that wait too, the endpoint with the most is switched off', async () => {
+      for (let index = 0; index < DEFAULT_QUOTAS.webhooks; index += 1)
+        await create(`/${index}`, { kinds: ['webhook.none' as never] });
+      await expect(create('/more')).rejects.toMatchObject({
+        code: 'QUOTA_EXCEEDED',
+        details: { quota: 'webhooks', limit: 20 },
+      });
+      await create('/other', { tenant_id: 'globex' });
+      receiver.answers.set('/hangs', { status: 500 });
+      const [first, second] = await store.webhooks.list('acme');
+      for (const { id } of [first!, second!])
+        await store.webhooks.change({
+          tenant_id: 'acme',
+          id,
+          kinds: ['call.finished'],
+          url: `${receiver.origin}/hangs`,
+        });
+      await store.webhooks.change({ tenant_id: 'acme', id: second!.id, tools: ['calculator'] });
+      await append(call('a'), call('b', { tool: 'report_day' }));
+      await eventually(
+        'both failed once',
+        async () => (await store.deliveries.backlog(clock.now() + HOUR, 0)).pending === 3,
+      );
+      expect((await store.deliveries.backlog(clock.now(), 3)).overfull).toEqual([]);
+      expect((await store.deliveries.backlog(clock.now(), 2)).overfull).toEqual([first!.id]);
     });
 
     it('forgets ended deliveries, and all that a tenant or user left', async () => {

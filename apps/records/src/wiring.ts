@@ -1,4 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { readQuotas } from '@toolfleet/contracts/account';
 import { eventSubject } from '@toolfleet/contracts/subjects';
 import { toSentEvent } from '@toolfleet/contracts/events';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
@@ -56,8 +57,14 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics, exchange });
   const secretKey = settings.RECORDS_SECRET_KEY;
   const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
-  const store = new CallStore(serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH), seal, secretKey);
-  const webhooks = wireWebhooks(settings, host, store, nats);
+  const quotas = readQuotas(settings.TENANT_QUOTAS);
+  const store = new CallStore(
+    serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH),
+    seal,
+    secretKey,
+    quotas,
+  );
+  const webhooks = wireWebhooks(settings, host, store, nats, quotas.webhook_deliveries);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
@@ -94,7 +101,13 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
 type Webhooks = ReturnType<typeof wireWebhooks>;
 
 /** What tells people and services of events: NATS at once, webhooks from their queue. */
-function wireWebhooks(settings: RecordsConfig, host: ServiceHost, store: CallStore, nats: NatsClient) {
+function wireWebhooks(
+  settings: RecordsConfig,
+  host: ServiceHost,
+  store: CallStore,
+  nats: NatsClient,
+  maxPending: number,
+) {
   const { clock, metrics } = host;
   const allowedEndpoints = new AllowedEndpoints(settings, host);
   const timeoutMs = settings.WEBHOOK_TIMEOUT_MS;
@@ -110,7 +123,7 @@ function wireWebhooks(settings: RecordsConfig, host: ServiceHost, store: CallSto
     userAgent: `toolfleet/${VERSION}`,
   });
   const { webhooks: endpoints, deliveries: queue } = store;
-  const sender = new WebhookSender({ queue, endpoints, egress, timeoutMs }, host);
+  const sender = new WebhookSender({ queue, endpoints, egress, timeoutMs, maxPending }, host);
   store.events.onStored(({ events, endpoints: ids }) => {
     sender.wake(ids);
     if (!nats.connected) return;

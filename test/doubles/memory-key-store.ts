@@ -1,4 +1,5 @@
 import type { EpochMs } from '@toolfleet/contracts';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import {
   type ApiKeyRecord,
   type CreateOutcome,
@@ -6,12 +7,12 @@ import {
   isPersonal,
   KeyStore,
   MAX_LIVE_KEYS,
-  MAX_TENANT_KEYS,
 } from '../../libs/access/src/api-keys.js';
 import { OPERATOR_KEY_ID } from '../../libs/access/src/roles.js';
 
 /** Keys of one process: for specs and for a gateway without Redis. */
 export class MemoryKeyStore extends KeyStore {
+  override readonly most = DEFAULT_QUOTAS.keys;
   private readonly keys = new Map<string, ApiKeyRecord>();
 
   override async create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome> {
@@ -30,11 +31,11 @@ export class MemoryKeyStore extends KeyStore {
   /** Forgets ended keys that have made none, when there are too many. */
   private isFull(tenantId: string, now: EpochMs): boolean {
     const all = [...this.keys.values()].filter((key) => key.tenantId === tenantId);
-    if (all.length < MAX_TENANT_KEYS) return false;
+    if (all.length < this.most) return false;
     const parents = new Set(all.map(({ parentId }) => parentId));
     const ended = all.filter((key) => !isLive(key, now) && !parents.has(key.id));
     for (const { id } of ended) this.keys.delete(id);
-    return all.length - ended.length >= MAX_TENANT_KEYS;
+    return all.length - ended.length >= this.most;
   }
 
   override async find(id: string): Promise<ApiKeyRecord | null> {

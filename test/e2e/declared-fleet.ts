@@ -247,13 +247,16 @@ export function describeDeclaredFleet({
       const names = Array.from({ length: 20 - known.length }, (_, i) => `filler-${i}`);
       for (const name of names) expect((await put(name, 0, { [`toolsets/${name}`]: '' })).status).toBe(200);
       expect(await put('more', 0, { 'toolsets/more': '' })).toMatchObject({
-        status: 400,
-        body: { code: 'REQUEST_INVALID', error: expect.stringContaining('there are 20 declarations already') },
+        status: 429,
+        body: { code: 'QUOTA_EXCEEDED', error: expect.stringContaining('declarations is used up: 20 per tenant') },
       });
       const another = join(folder, 'another.yaml');
       writeFileSync(another, 'declaration: another\ntoolsets: { another: {} }\n');
       const refused = await fleetctl('apply', '-f', another);
-      expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('20 declarations already') });
+      expect(refused).toMatchObject({
+        code: 1,
+        error: expect.stringContaining('declarations is used up: 20 per tenant'),
+      });
       expect((await fleet().ask({ path: '/api/v1/toolsets/another' })).status).toBe(404);
       const large = Object.fromEntries(Array.from({ length: 1_500 }, (_, i) => [`mcp/${i}`.padEnd(200, 'x'), '']));
       const [own] = names as [string];

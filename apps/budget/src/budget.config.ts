@@ -4,6 +4,7 @@ import {
   FLEET_FILE_KEYS,
   integer,
   NATS_KEYS,
+  TENANT_QUOTAS,
   number,
   path,
   REDIS_KEYS,
@@ -15,6 +16,7 @@ import {
 /** All environment variables of the budget service. Money is in USD here and in integer micro-USD everywhere else. */
 export const budgetConfig = defineConfig('budget', {
   ...NATS_KEYS,
+  TENANT_QUOTAS,
   ...REDIS_KEYS,
   DATABASE_URL: url({
     optional: true,

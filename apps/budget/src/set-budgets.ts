@@ -1,3 +1,4 @@
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BudgetPeriod, BudgetSubject } from '@toolfleet/contracts/budget';
 import { periodName, type ScopeLimit } from '@toolfleet/resilience';
@@ -89,7 +90,10 @@ interface BudgetTable {
 export class StoredBudgets {
   readonly #db: Kysely<BudgetTable>;
 
-  constructor(db: Kysely<unknown>) {
+  constructor(
+    db: Kysely<unknown>,
+    private readonly most: number,
+  ) {
     this.#db = db as unknown as Kysely<BudgetTable>;
   }
 
@@ -116,8 +120,11 @@ export class StoredBudgets {
     }));
   }
 
-  /** Sets a budget in place of the one with its name. */
+  /** Sets a budget in place of the one with its name. @throws ToolError QUOTA_EXCEEDED */
   async put(budget: SetBudget): Promise<void> {
+    const own = this.#db.selectFrom('set_budget').where('tenant_id', '=', budget.tenantId);
+    const { count } = await own.select((row) => row.fn.countAll().as('count')).executeTakeFirstOrThrow();
+    if (Number(count) >= this.most && !(await this.#has(budget))) throw quotaExceeded('budgets', this.most);
     const changed = {
       micro_usd: budget.microUsd,
       tokens: budget.tokens,
@@ -129,6 +136,13 @@ export class StoredBudgets {
       .values({ ...columnsOf(budget), ...changed })
       .onConflict((conflict) => conflict.columns(['tenant_id', 'subject', 'subject_id', 'period']).doUpdateSet(changed))
       .execute();
+  }
+
+  async #has(name: BudgetName): Promise<boolean> {
+    let rows = this.#db.selectFrom('set_budget').select('tenant_id');
+    for (const [column, value] of Object.entries(columnsOf(name)))
+      rows = rows.where(sql.ref(column), '=', sql.val(value));
+    return (await rows.executeTakeFirst()) !== undefined;
   }
 
   /** @returns false if there was none */

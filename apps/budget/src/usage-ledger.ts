@@ -1,3 +1,4 @@
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
 import { migrate, DAY_MS, epochDay } from '@toolfleet/database';
@@ -117,11 +118,12 @@ export class UsageLedger {
   readonly budgets: StoredBudgets;
   private readonly inserts = new Map<number, CompiledQuery>();
 
-  constructor(dialect: Dialect) {
+  /** @param mostBudgets of one tenant */
+  constructor(dialect: Dialect, mostBudgets: number = DEFAULT_QUOTAS.budgets) {
     this.db = new Kysely<LedgerTables>({ dialect });
     const isPostgres = this.db.getExecutor().adapter instanceof PostgresAdapter;
     const db = this.db as unknown as Kysely<unknown>;
-    this.budgets = new StoredBudgets(db);
+    this.budgets = new StoredBudgets(db, mostBudgets);
     this.days = isPostgres ? new PartitionedDays(db) : new DeletedDays(db);
   }
 

@@ -1,4 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { readQuotas } from '@toolfleet/contracts/account';
 import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
 import { withTimeout } from '@toolfleet/resilience';
 import {
@@ -61,7 +62,10 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     commandTimeoutMs: COMMAND_TIMEOUT_MS,
     log: logger,
   });
-  const ledger = new UsageLedger(serviceDialect('budget', settings, settings.BUDGET_DATABASE_PATH));
+  const ledger = new UsageLedger(
+    serviceDialect('budget', settings, settings.BUDGET_DATABASE_PATH),
+    readQuotas(settings.TENANT_QUOTAS).budgets,
+  );
   const rules = {
     ...DEFAULT_RULES,
     idMemoryMs: settings.BUDGET_ID_MEMORY_MS,

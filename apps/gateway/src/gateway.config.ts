@@ -11,6 +11,7 @@ import {
   integer,
   list,
   NATS_KEYS,
+  TENANT_QUOTAS,
   number,
   oneOf,
   path,
@@ -28,6 +29,7 @@ export const gatewayConfig = defineConfig(
   {
     DRAIN_TIMEOUT_MS: drainTimeout(120_000),
     ...NATS_KEYS,
+    TENANT_QUOTAS,
     ...REDIS_KEYS,
     ...FLEET_FILE_KEYS,
     GATEWAY_HOST: text({ default: '127.0.0.1', help: 'Address the public server listens on; 0.0.0.0 in images' }),

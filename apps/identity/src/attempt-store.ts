@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
 import type { Kysely } from 'kysely';
@@ -20,14 +21,18 @@ interface Attempt {
 
 /** Time for a user to sign in and consent. */
 const ATTEMPT_MS = 600_000;
+/** Rows that one statement deletes; SQLite takes no offset without a limit. */
+const MAX_DELETED = 1_000;
 
 /** Sign-ins of users at authorization servers: each can be finished once, by the user that began it. */
 export class AttemptStore {
   constructor(
     private readonly db: Kysely<IdentityTables>,
     private readonly keys: KeyRing,
+    private readonly most: number = DEFAULT_QUOTAS.connect_attempts,
   ) {}
 
+  /** The oldest attempts of a user beyond the quota end. */
   async begin({ state, verifier, granted, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
     const digest = digestOf(state);
     await this.db
@@ -40,6 +45,21 @@ export class AttemptStore {
         sealed: this.keys.seal(JSON.stringify({ state, verifier, granted }), place(digest)),
         expires_at: now + ATTEMPT_MS,
       })
+      .execute();
+    const { tenant_id, user_id } = owner;
+    await this.db
+      .deleteFrom('connect_attempt')
+      .where('digest', 'in', (all) =>
+        all
+          .selectFrom('connect_attempt')
+          .select('digest')
+          .where('tenant_id', '=', tenant_id)
+          .where('user_id', '=', user_id)
+          .where('digest', '!=', digest)
+          .orderBy('expires_at', 'desc')
+          .offset(this.most - 1)
+          .limit(MAX_DELETED),
+      )
       .execute();
   }
 

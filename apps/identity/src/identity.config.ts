@@ -8,6 +8,7 @@ import {
   keyRingFaults,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
+  TENANT_QUOTAS,
   path,
   secret,
   url,
@@ -19,6 +20,7 @@ export const identityConfig = defineConfig(
   'identity',
   {
     ...NATS_KEYS,
+    TENANT_QUOTAS,
     ...FLEET_FILE_KEYS,
     ...EGRESS_KEYS,
     DATABASE_URL: url({

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import type { Kysely, Selectable } from 'kysely';
 import type { IdentityTables, SessionTable } from './identity-tables.js';
@@ -25,9 +26,12 @@ export class SessionStore {
   /** Whether a session that was found still counts (`ProviderAsks`). @throws ToolError SERVICE_UNAVAILABLE */
   confirm = async (session: SignInSession): Promise<SignInSession | undefined> => session;
 
-  constructor(private readonly db: Kysely<IdentityTables>) {}
+  constructor(
+    private readonly db: Kysely<IdentityTables>,
+    private readonly most: number = DEFAULT_QUOTAS.sessions,
+  ) {}
 
-  /** Stores a session. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
+  /** Stores a session; the oldest of its user beyond the quota end. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
   async create(session: NewSession, now: EpochMs): Promise<string> {
     const { session_id = randomUUID(), provider } = session;
     const { numInsertedOrUpdatedRows: inserted } = await this.db
@@ -54,6 +58,23 @@ export class SessionStore {
       .onConflict((conflict) => conflict.column('digest').doNothing())
       .executeTakeFirstOrThrow();
     if (!inserted) throw new ToolError('REQUEST_INVALID', { message: 'A session with this digest exists' });
+    const { tenant_id, user_id } = session;
+    await this.db
+      .updateTable('sign_in_session')
+      .set({ revoked_at: now })
+      .where('session_id', 'in', (all) =>
+        all
+          .selectFrom('sign_in_session')
+          .select('session_id')
+          .where('tenant_id', '=', tenant_id)
+          .where('user_id', '=', user_id)
+          .where('revoked_at', 'is', null)
+          .where('session_id', '!=', session_id)
+          .orderBy('created_at', 'desc')
+          .offset(this.most - 1)
+          .limit(MAX_LISTED),
+      )
+      .execute();
     return session_id;
   }
 

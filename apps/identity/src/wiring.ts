@@ -1,4 +1,5 @@
 import { Module, type DynamicModule } from '@nestjs/common';
+import { readQuotas } from '@toolfleet/contracts/account';
 import { SignedTokens } from '@toolfleet/access/signed-tokens';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { usesSignIn } from '@toolfleet/contracts/user-auth';
@@ -94,7 +95,8 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'identity', clock, metrics, exchange });
   const database = new IdentityDatabase(serviceDialect('identity', settings, settings.IDENTITY_DATABASE_PATH));
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
-  const sessions = new SessionStore(database.db);
+  const quotas = readQuotas(settings.TENANT_QUOTAS);
+  const sessions = new SessionStore(database.db, quotas.sessions);
   const file = loadFleetFile(settings);
   const store = new GrantStore(database.db, keys);
   const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;
@@ -144,7 +146,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     refresh,
     announce: (changed) => publish(SUBJECTS.userChanged, changed),
   });
-  const attempts = new AttemptStore(database.db, keys);
+  const attempts = new AttemptStore(database.db, keys, quotas.connect_attempts);
   const grants = new Grants({
     store,
     attempts,

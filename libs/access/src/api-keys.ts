@@ -12,6 +12,7 @@ import {
   TENANT_ID_PATTERN,
   ToolError,
 } from '@toolfleet/contracts';
+import { quotaExceeded } from '@toolfleet/contracts/account';
 import { parseToolsetRef, type ToolsetRef } from '@toolfleet/contracts/toolset';
 import type { Clock } from '@toolfleet/resilience';
 import { toolAllowed } from '@toolfleet/engine/access';
@@ -66,8 +67,6 @@ export const isPersonal = ({ tenantId, userId, root }: Pick<ApiKeyRecord, 'tenan
 export const MAX_LIVE_KEYS = 2;
 /** Live keys that a user without the right to the keys of its tenant can have. */
 export const MAX_OWN_KEYS = 20;
-/** Keys of a tenant, ended ones included as long as there is room. */
-export const MAX_TENANT_KEYS = 1_000;
 
 /** Whether a key is neither revoked nor expired. */
 export function isLive(key: Pick<ApiKeyRecord, 'revokedAt' | 'expiresAt'>, now: EpochMs): boolean {
@@ -79,9 +78,11 @@ export type CreateOutcome = 'created' | 'too_many' | 'tenant_full' | 'id_taken' 
 
 /** Where keys are stored. Two gateways may create keys for one client at once, so `create` checks and writes in one step. */
 export abstract class KeyStore {
+  /** Keys of a tenant, ended ones included as long as there is room. */
+  abstract readonly most: number;
   /**
    * Stores a new key. Otherwise nothing is stored: `too_many` if the client has `MAX_LIVE_KEYS` live ones at `now`, `tenant_full`
-   * if the tenant has `MAX_TENANT_KEYS` that are live or have made others, `parent_ended` if the parent is not live.
+   * if the tenant has as many as its quota that are live or have made others, `parent_ended` if the parent is not live.
    */
   abstract create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome>;
   /** The key of this id, live or not. */
@@ -178,8 +179,8 @@ export class ApiKeys {
 
   /**
    * Creates a key. Its token is returned here and cannot be read again.
-   * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys or the tenant 1,000; UNAUTHENTICATED when the parent
-   *   was revoked or has expired
+   * @throws ToolError REQUEST_INVALID for a bad field, or when the client has two live keys; QUOTA_EXCEEDED;
+   *   UNAUTHENTICATED when the parent was revoked or has expired
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
     this.check(spec);
@@ -212,11 +213,7 @@ export class ApiKeys {
           details: { fields: ['client'] },
         });
       }
-      if (outcome === 'tenant_full') {
-        throw new ToolError('REQUEST_INVALID', {
-          message: `Tenant ${spec.tenantId} already has ${MAX_TENANT_KEYS} keys; revoke some first.`,
-        });
-      }
+      if (outcome === 'tenant_full') throw quotaExceeded('keys', this.store.most);
       if (outcome === 'parent_ended') throw unauthenticated();
       // id_taken: there are 62^8 ids, so the next one will be free.
     }

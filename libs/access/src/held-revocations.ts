@@ -34,6 +34,10 @@ export class HeldRevocations extends KeyStore {
     super();
   }
 
+  override get most(): number {
+    return this.store.most;
+  }
+
   /** Listens to the other gateways; it starts after the connection to NATS. */
   asComponent(): { name: string; start(): Promise<void>; stop(): Promise<void> } {
     return {

@@ -1,8 +1,9 @@
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Principal } from '@toolfleet/contracts';
 import { FakeClock, startRedis } from '@toolfleet/testing';
-import { ApiKeys, MAX_TENANT_KEYS, type ApiKeyRecord, type KeyStore } from './api-keys.js';
+import { ApiKeys, type ApiKeyRecord, type KeyStore } from './api-keys.js';
 import { MemoryKeyStore } from '../../../test/doubles/memory-key-store.js';
 import { PeopleRoles } from './redis-people-roles.js';
 import { toKeySpec } from './key-rights.js';
@@ -84,7 +85,9 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
     });
 
     it('bounds the keys of a tenant, and forgets ended ones without children first', async () => {
-      const many = Array.from({ length: MAX_TENANT_KEYS - 2 }, (_, index) => key(`n${index}`, { client: `c${index}` }));
+      const many = Array.from({ length: DEFAULT_QUOTAS.keys - 2 }, (_, index) =>
+        key(`n${index}`, { client: `c${index}` }),
+      );
       await store.create(key('parent', { client: 'p' }), NOW);
       await store.create(key('child', { client: 'q', parentId: 'parent' }), NOW);
       await store.revoke('parent', NOW);

@@ -1,14 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import type { EpochMs } from '@toolfleet/contracts';
-import {
-  type ApiKeyRecord,
-  type CreateOutcome,
-  isPersonal,
-  KeyStore,
-  MAX_LIVE_KEYS,
-  MAX_TENANT_KEYS,
-} from './api-keys.js';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
+import { type ApiKeyRecord, type CreateOutcome, isPersonal, KeyStore, MAX_LIVE_KEYS } from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
 
 /**
@@ -31,7 +25,10 @@ const FIND_KEY = readFileSync(new URL('../lua/find-key.lua', import.meta.url), '
 
 /** API keys in Redis, over the caller's connection. Redis errors are passed on, and callers fail closed. */
 export class RedisKeyStore extends KeyStore {
-  constructor(private readonly redis: Redis) {
+  constructor(
+    private readonly redis: Redis,
+    override readonly most = DEFAULT_QUOTAS.keys,
+  ) {
     super();
   }
 
@@ -39,7 +36,7 @@ export class RedisKeyStore extends KeyStore {
     const client = clientKey(key);
     const parent = key.parentId === OPERATOR_KEY_ID ? '' : (key.parentId ?? '');
     const keys = [KEYS, REVOKED, client, tenantKey(key), USED];
-    const args = [key.id, recordText(key), now, MAX_LIVE_KEYS, parent, MAX_TENANT_KEYS];
+    const args = [key.id, recordText(key), now, MAX_LIVE_KEYS, parent, this.most];
     return (await this.redis.eval(CREATE_KEY, keys.length, ...keys, ...args)) as CreateOutcome;
   }
 

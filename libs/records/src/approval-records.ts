@@ -5,7 +5,7 @@ import type { NatsClient } from '@toolfleet/transport';
 
 const TIMEOUT_MS = 10_000;
 /** Answers of the service about the request itself; every other error says that it is unavailable. */
-const ANSWERS: readonly string[] = ['CALL_IN_PROGRESS', 'IDEMPOTENCY_MISMATCH', 'QUEUE_FULL', 'PAYLOAD_TOO_LARGE'];
+const ANSWERS: readonly string[] = ['CALL_IN_PROGRESS', 'IDEMPOTENCY_MISMATCH', 'QUOTA_EXCEEDED', 'PAYLOAD_TOO_LARGE'];
 
 /**
  * The record of approvals in the service `records`, over NATS.

@@ -1,4 +1,4 @@
-import { MAX_DECLARATION_BYTES, MAX_DECLARATIONS } from '@toolfleet/contracts/resources';
+import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -22,7 +22,7 @@ const put = (name: string, revision: number, owned: Owned, applying = false, may
   store.put('acme', { name, revision, owned, applying }, mayChange);
 const ids = (...names: string[]): Owned => Object.fromEntries(names.map((name) => [`toolsets/${name}`, '']));
 /** Ids of almost as many bytes as a declaration may own. */
-const large = (prefix: string, bytes = MAX_DECLARATION_BYTES): Owned =>
+const large = (prefix: string, bytes = DEFAULT_QUOTAS.declaration_bytes): Owned =>
   Object.fromEntries(
     Array.from({ length: 1_000 }, (_, i) => [`mcp/${prefix}-${i}-`.padEnd(Math.floor(bytes / 1_000) - 6, 'x'), '']),
   );
@@ -94,15 +94,15 @@ describe('declarations', () => {
 });
 
 describe('limits of declarations', () => {
-  it(`are ${MAX_DECLARATIONS} of a tenant; those that exist can be changed`, async () => {
-    for (let i = 0; i < MAX_DECLARATIONS; i += 1) await put(`d${i}`, 0, ids(`x${i}`));
-    const full = { code: 'REQUEST_INVALID', message: expect.stringContaining('there are 20 declarations already') };
+  it(`are ${DEFAULT_QUOTAS.declarations} of a tenant; those that exist can be changed`, async () => {
+    for (let i = 0; i < DEFAULT_QUOTAS.declarations; i += 1) await put(`d${i}`, 0, ids(`x${i}`));
+    const full = { code: 'QUOTA_EXCEEDED', details: { quota: 'declarations', limit: 20 } };
     await expect(put('more', 0, ids('y'))).rejects.toMatchObject(full);
     await put('d3', 1, ids('x3', 'y'));
     await put('d4', 1, {});
     const last = await Promise.allSettled(['e1', 'e2', 'e3'].map((name) => put(name, 0, ids(name), true)));
     expect(last.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    expect(await store.list('acme')).toHaveLength(MAX_DECLARATIONS);
+    expect(await store.list('acme')).toHaveLength(DEFAULT_QUOTAS.declarations);
   });
 
   it('are 256 KiB of ids and notes; notes at the end of an apply count no more', async () => {
@@ -111,11 +111,11 @@ describe('limits of declarations', () => {
     const noted = Object.fromEntries(Object.keys(owned).map((id) => [id, 'a digest of secrets'.padEnd(200, '.')]));
     await put('a', 1, noted);
     await expect(put('a', 2, { ...noted, ...ids('x') })).rejects.toMatchObject({
-      code: 'PAYLOAD_TOO_LARGE',
-      message: expect.stringMatching(/^Declaration a would own .* \d{6} bytes, at most 262144 /),
+      code: 'QUOTA_EXCEEDED',
+      message: expect.stringMatching(/one declaration is used up: 262144 .*; split it/),
     });
-    await expect(put('b', 0, large('b', MAX_DECLARATION_BYTES + 20_000), true)).rejects.toMatchObject({
-      code: 'PAYLOAD_TOO_LARGE',
+    await expect(put('b', 0, large('b', DEFAULT_QUOTAS.declaration_bytes + 20_000), true)).rejects.toMatchObject({
+      code: 'QUOTA_EXCEEDED',
     });
     expect(await ownedBy('a')).toEqual(noted);
     expect(await ownedBy('b')).toBeUndefined();
@@ -128,11 +128,11 @@ describe('declarations of a release without the index', () => {
       await writeAsOlder(`d${i}`, 4, { ...(i % 8 === 0 && large(`d${i}`, 500_000)), ...ids(`x${i}`) });
     expect(await store.list('acme')).toHaveLength(25);
     const before = (await ownedBy('d0'))!;
-    await expect(put('d0', 4, { ...before, ...ids('x7') }, true)).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+    await expect(put('d0', 4, { ...before, ...ids('x7') }, true)).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
     await expect(put('d0', 4, ids('x7'), true)).rejects.toMatchObject({
       message: 'toolsets/x7 is owned by the declaration d7',
     });
-    await expect(put('more', 0, ids('y'))).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(put('more', 0, ids('y'))).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
     expect(Object.keys(await index())).toHaveLength(4 * 1_000 + 25);
     expect(await redis.dbsize()).toBe(2);
     // As `fleetctl apply --prune` does it: first everything, then what is left.
@@ -180,10 +180,10 @@ describe('a change of a declaration', () => {
   };
 
   it('costs Redis as much next to 19 large ones as alone', async () => {
-    const owned = large('changed', MAX_DECLARATION_BYTES - 1_000);
+    const owned = large('changed', DEFAULT_QUOTAS.declaration_bytes - 1_000);
     await put('changed', 0, owned);
     const alone = await cost(owned);
-    for (let i = 1; i < MAX_DECLARATIONS; i += 1) await put(`d${i}`, 0, large(`d${i}`));
+    for (let i = 1; i < DEFAULT_QUOTAS.declarations; i += 1) await put(`d${i}`, 0, large(`d${i}`));
     // 13 times as much when each change read all of them.
     expect(await cost(owned)).toBeLessThan(alone * 3);
   });

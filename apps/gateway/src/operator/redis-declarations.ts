@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
-import { MAX_DECLARATION_BYTES, MAX_DECLARATIONS, type FleetDeclaration } from '@toolfleet/contracts/resources';
+import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts/account';
+import type { FleetDeclaration } from '@toolfleet/contracts/resources';
 import { defineScript, orUnavailable, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 
@@ -36,7 +37,10 @@ export class RedisDeclarations {
   readonly #put: Script<string[]>;
   readonly #useIndex: Script;
 
-  constructor(private readonly redis: Redis) {
+  constructor(
+    private readonly redis: Redis,
+    private readonly quotas: Pick<Quotas, 'declarations' | 'declaration_bytes'> = DEFAULT_QUOTAS,
+  ) {
     this.#put = defineScript(redis, 'putDeclaration', 2, PUT);
     this.#useIndex = defineScript(redis, 'useDeclarationIndex', 3, USE_INDEX);
   }
@@ -51,8 +55,7 @@ export class RedisDeclarations {
 
   /**
    * @param mayChange whether the caller may change an id; the declaration keeps its other ids
-   * @throws ToolError STATE_CONFLICT when another client or declaration was first; PAYLOAD_TOO_LARGE, REQUEST_INVALID beyond the limits of
-   *   declarations; SERVICE_UNAVAILABLE
+   * @throws ToolError STATE_CONFLICT when another client or declaration was first; QUOTA_EXCEEDED; SERVICE_UNAVAILABLE
    */
   put(tenantId: string, change: DeclarationChange, mayChange: (id: string) => boolean): Promise<FleetDeclaration> {
     return orUnavailable(STORE, this.#change(tenantId, change, mayChange));
@@ -79,14 +82,14 @@ export class RedisDeclarations {
     const claimed = Object.keys(owned).filter((id) => !Object.hasOwn(known.owned, id));
     const released = Object.keys(known.owned).filter((id) => !Object.hasOwn(owned, id));
     // A client that ends applying adds notes to what it has claimed; refused, it would lose them.
-    if (applying || claimed.length > 0) checkSize(name, text, known);
+    if (applying || claimed.length > 0) this.#checkSize(text, known);
     const next = [revision + 1, text === '{}' ? '' : text, applying ? LEASE_MS : 0];
     const values = [
       name,
       read,
       known.applyingUntil,
       ...next,
-      MAX_DECLARATIONS,
+      this.quotas.declarations,
       claimed.length,
       ...claimed,
       ...released,
@@ -97,12 +100,20 @@ export class RedisDeclarations {
         const [changedAt, applyingUntil] = [Number(first), Number(second)];
         return toDeclaration(name, { revision: revision + 1, owned, changedAt, applyingUntil });
       }
+      if (outcome === 'full') throw quotaExceeded('declarations', this.quotas.declarations);
       if (outcome !== 'stale') throw refusal(name, outcome, first, second);
       await this.#rebuildIndex(tenantId, first, second);
     }
     throw new ToolError('SERVICE_UNAVAILABLE', {
       message: 'The declarations are being changed by gateways of an older release; retry later',
     });
+  }
+
+  /** Declarations from before the quota may keep their size. @throws ToolError QUOTA_EXCEEDED */
+  #checkSize(text: string, known: Stored): void {
+    const [bytes, most] = [Buffer.byteLength(text), this.quotas.declaration_bytes];
+    if (bytes > most && bytes > Buffer.byteLength(JSON.stringify(known.owned)))
+      throw quotaExceeded('declaration_bytes', most);
   }
 
   /** Builds the index of declarations in steps that are short for Redis, next to the stale one. */
@@ -126,25 +137,12 @@ const indexOf = (tenantId: string): string => `${keyOf(tenantId)}:owners`;
 
 /** The error of an outcome of the script. @param id of a resource that `owner` owns */
 function refusal(name: string, outcome: string, id?: string, owner?: string): ToolError {
-  if (outcome === 'full') {
-    const message = `name: there are ${MAX_DECLARATIONS} declarations already; remove one first`;
-    return new ToolError('REQUEST_INVALID', { message });
-  }
   const reasons: Record<string, string> = {
     changed: `Declaration ${name} was changed meanwhile`,
     applying: `Declaration ${name} is being applied by another client`,
     owned: `${id} is owned by the declaration ${owner}`,
   };
   return new ToolError('STATE_CONFLICT', { message: reasons[outcome]! });
-}
-
-/** Declarations from before the limit may keep their size. @throws ToolError PAYLOAD_TOO_LARGE */
-function checkSize(name: string, text: string, known: Stored): void {
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= MAX_DECLARATION_BYTES || bytes <= Buffer.byteLength(JSON.stringify(known.owned))) return;
-  throw new ToolError('PAYLOAD_TOO_LARGE', {
-    message: `Declaration ${name} would own ids and notes of ${bytes} bytes, at most ${MAX_DECLARATION_BYTES} are allowed; split it into several declarations`,
-  });
 }
 
 function toDeclaration(name: string, { revision, owned, changedAt, applyingUntil }: Stored): FleetDeclaration {

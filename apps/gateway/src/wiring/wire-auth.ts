@@ -1,3 +1,4 @@
+import { readQuotas } from '@toolfleet/contracts/account';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import type { ServiceHost } from '@toolfleet/service';
 import type { Brokers } from './brokers.js';
@@ -39,7 +40,12 @@ export function wireAuth(
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
   const isSignIn = file.sign_in.issuer !== undefined;
-  const store = new HeldRevocations(new RedisKeyStore(redis), nats, clock, host.logger);
+  const store = new HeldRevocations(
+    new RedisKeyStore(redis, readQuotas(settings.TENANT_QUOTAS).keys),
+    nats,
+    clock,
+    host.logger,
+  );
   const people = isSignIn ? new PeopleRoles(redis, nats, file.roles, host.logger) : undefined;
   const keys = new ApiKeys(
     store,

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readQuotas } from '@toolfleet/contracts/account';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
 import { isDevelopment } from '@toolfleet/contracts';
@@ -359,7 +360,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       engine.pythonModules,
-      new RedisDeclarations(brokers.redis),
+      new RedisDeclarations(brokers.redis, readQuotas(settings.TENANT_QUOTAS)),
       deps.purges,
       new ConnectionSettings(settings.GATEWAY_IDENTITY, address, deps.links),
       streams,

@@ -42,8 +42,6 @@ export type VotedGrant = Value<typeof VOTED_GRANT>;
 
 /** Longest arguments that a person is asked about, as bytes of JSON. */
 export const MAX_APPROVED_BYTES = 256 * 1024;
-/** Approvals of a tenant that may wait at once. */
-export const MAX_PENDING_APPROVALS = 1_000;
 
 /**
  * `records.approval.ask`: a call that needs a person. The answer comes once the question is durable; a question that is known by its

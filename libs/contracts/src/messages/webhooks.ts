@@ -11,9 +11,6 @@ const URL = text(undefined, { minLength: 1, maxLength: 2_000 });
 const KINDS = list(choice(EVENT_KINDS), undefined, { minItems: 1 });
 const TEXTS = list(text());
 
-/** Endpoints of one tenant. */
-export const MAX_WEBHOOKS = 20;
-
 /** `records.webhook.list`: with an id, that endpoint. */
 export const WEBHOOK_LIST = record({ tenant_id: ID, id: maybe(ID) });
 export type WebhookList = Value<typeof WEBHOOK_LIST>;

@@ -163,7 +163,7 @@ export const APPROVAL_ROUTES = {
     body: APPROVE,
     example: { note: 'Agreed with finance', grant: { hours: 8, fields: ['amount'] } },
     answers: DECIDED,
-    errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'QUEUE_FULL', 'SERVICE_UNAVAILABLE'],
+    errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'QUOTA_EXCEEDED', 'SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/approvals/{id}/reject': {
     id: 'rejectCall',

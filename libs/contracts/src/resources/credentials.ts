@@ -261,6 +261,7 @@ export const CREDENTIAL_ROUTES = {
         }),
       ),
     },
+    errors: ['QUOTA_EXCEEDED'],
   },
   'PUT /api/v1/keys/{id}': {
     id: 'changeKey',

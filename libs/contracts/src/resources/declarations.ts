@@ -25,11 +25,6 @@ export const DECLARED_KINDS = {
   webhooks: 'manage_webhooks',
 } as const satisfies Record<string, Right>;
 
-/** Maximum number of declarations of a tenant. */
-export const MAX_DECLARATIONS = 20;
-/** Maximum size of the ids and notes of a declaration as JSON. */
-export const MAX_DECLARATION_BYTES = 256 * 1024;
-
 const OWNED: Schema<Record<string, string>> = {
   ...dictionary(
     text(undefined, { maxLength: 200 }),
@@ -68,7 +63,7 @@ export const DECLARATION_ROUTES = {
   'PUT /api/v1/declarations/{name}': {
     id: 'putDeclaration',
     tag: 'declarations',
-    summary: `Replaces what a declaration owns, unless it changed meanwhile; one that owns nothing is removed. Limits: ${MAX_DECLARATIONS} declarations per tenant, ${MAX_DECLARATION_BYTES / 1024} KiB of ids and notes each`,
+    summary: 'Replaces what a declaration owns, unless it changed meanwhile; one that owns nothing is removed',
     path: { name: text(undefined, { pattern: '^[A-Za-z0-9_-]{1,64}$' }) },
     body: closed({
       revision: integer('The revision that was read; 0: there is none', { minimum: 0 }),
@@ -78,6 +73,6 @@ export const DECLARATION_ROUTES = {
     example: { revision: 0, owned: { 'toolsets/support@acme': '' }, applying: true },
     audit: ['revision', 'applying'],
     answers: { 200: answer('The declaration', DECLARATION) },
-    errors: ['STATE_CONFLICT', 'SERVICE_UNAVAILABLE'],
+    errors: ['STATE_CONFLICT', 'QUOTA_EXCEEDED', 'SERVICE_UNAVAILABLE'],
   },
 } as const satisfies Routes;

@@ -16,7 +16,7 @@ import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
 
 export { TAGS, type Access, type Answer, type Route } from './route.js';
-export { DECLARED_KINDS, MAX_DECLARATION_BYTES, MAX_DECLARATIONS } from './declarations.js';
+export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { USAGE_MEMBERS } from './usage.js';
 export type * from './approvals.js';

@@ -247,7 +247,13 @@ const SOURCE_INSPECTION = named(
 /** What a URL or document would give as a source. */
 export type SourceInspection = Value<typeof SOURCE_INSPECTION>;
 
-const REFUSALS = ['SPEC_INVALID', 'SOURCE_REFUSED', 'TOOL_NAME_CONFLICT', 'DEADLINE_EXCEEDED'] as const;
+const REFUSALS = [
+  'SPEC_INVALID',
+  'SOURCE_REFUSED',
+  'TOOL_NAME_CONFLICT',
+  'QUOTA_EXCEEDED',
+  'DEADLINE_EXCEEDED',
+] as const;
 const SOURCE_PATH = { kind: choice(KINDS), name: text('Name of the source, name@tenant for one of another tenant') };
 const OWNER = record({
   visibility: maybe(choice(['tenant', 'fleet'], 'fleet for a source shared with all tenants; needs an operator')),

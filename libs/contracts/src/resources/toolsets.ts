@@ -149,6 +149,7 @@ export const TOOLSET_ROUTES = {
     readsBody: true,
     example: SPEC_EXAMPLE,
     answers: shown,
+    errors: ['QUOTA_EXCEEDED'],
   },
   'DELETE /api/v1/toolsets/{name}': {
     id: 'removeToolset',

@@ -219,7 +219,7 @@ export const USAGE_ROUTES = {
     example: { subject: 'user', id: 'ada', limit_usd: 20 },
     audit: ['subject', 'id', 'tenant_id', ...Object.keys(BUDGET_LIMITS_SENT)],
     answers: { 200: answer('The budget with what is spent', BUDGET) },
-    errors: ['BUDGET_UNAVAILABLE'],
+    errors: ['BUDGET_UNAVAILABLE', 'QUOTA_EXCEEDED'],
   },
   'DELETE /api/v1/budgets': {
     id: 'removeBudget',

@@ -91,7 +91,7 @@ export const WEBHOOK_ROUTES = {
     example: { url: 'https://hooks.example.com/toolfleet', kinds: ['call.finished'], tools: ['report_*'] },
     audit: Object.keys(FILTER),
     answers: { 201: answer('The endpoint with its secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-    errors: STORE,
+    errors: [...STORE, 'QUOTA_EXCEEDED'],
   },
   'GET /api/v1/webhooks/{id}': {
     id: 'getWebhook',

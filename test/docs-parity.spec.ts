@@ -4,6 +4,7 @@
  */
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { POOLS, QUOTAS, REDIS_KEYS, TABLES, type QuotaEntry } from '@toolfleet/contracts/account';
 import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
 import { EVENTS } from '@toolfleet/contracts/events';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
@@ -502,6 +503,50 @@ describe('reference pages', () => {
         table(['Name', 'Type', 'Labels', 'Meaning'], rows),
       ),
       'metrics.md',
+    );
+  });
+
+  it('quotas', async () => {
+    const stores = { ...TABLES, ...REDIS_KEYS };
+    const bound = (how: (typeof stores)[string]): string => {
+      if (Array.isArray(how)) return how.map((name) => `\`${name}\``).join(', ');
+      const [[key, text] = ['', '']] = Object.entries(how as Record<string, string>);
+      return { ends: `ends ${text}`, with: `belongs to ${text}`, operators: `only operators write it: ${text}` }[key]!;
+    };
+    await same(
+      page(
+        'Quotas',
+        `What a tenant may keep in the stores of the fleet, and which slots of a process its calls may hold. A full store answers 429
+\`QUOTA_EXCEEDED\`, which names the quota and how to make room; a slot that is not free 503 \`QUEUE_FULL\`. Quotas with a number are
+changed for all tenants by \`TENANT_QUOTAS\` (\`webhooks=50,sources=500\`), the same for all services.`,
+        '## Stores',
+        table(
+          ['Quota', 'Counts', 'Default', 'Per', 'When it is full'],
+          Object.entries(QUOTAS).map(([name, { counts, most, per, unit, free, beyond }]: [string, QuotaEntry]) => {
+            const limit =
+              typeof most === 'number' ? most.toLocaleString('en-US') : /^\d/.test(most) ? most : `\`${most}\``;
+            const end = beyond ?? `refused; ${free}`;
+            return [`\`${name}\``, counts, unit ? `${limit} ${unit}` : limit, per, end];
+          }),
+        ),
+        '## What bounds each store',
+        table(
+          ['Table, or start of Redis keys', 'Bounded by'],
+          Object.entries(stores).map(([name, how]) => [`\`${name}\``, bound(how)]),
+        ),
+        '## Slots',
+        `A tenant gets no more than some times as many slots of a pool as are free, so that every further tenant finds room, however long the calls of
+the others last, and tenants that ask for more share equally.`,
+        table(
+          ['Slots', 'Maximum', 'Of a tenant alone'],
+          Object.values(POOLS).map(({ slots, most, timesFree }) => [
+            slots,
+            most,
+            `${Math.round((100 * timesFree) / (timesFree + 1))} %`,
+          ]),
+        ),
+      ),
+      'quotas.md',
     );
   });
 

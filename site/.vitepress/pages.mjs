@@ -64,7 +64,7 @@ export const GROUPS = [
     'Operations',
     docs('operations'),
     folder('docs/operations'),
-    docs('configuration', 'metrics', 'subjects', 'performance'),
+    docs('configuration', 'quotas', 'metrics', 'subjects', 'performance'),
   ],
   ['Runbooks', folder('docs/runbooks')],
   [

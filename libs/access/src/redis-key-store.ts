@@ -60,7 +60,7 @@ export class RedisKeyStore extends KeyStore {
     return [...found.values()].toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
-  /** Ids of a tenant, at most `MAX_TENANT_KEYS`, or of the fleet in pages, between which Redis serves others. One may come twice. */
+  /** Ids of a tenant, at most as many as its quota, or of the fleet in pages, between which Redis serves others. One may come twice. */
   async *#pages(tenantId: string | undefined): AsyncGenerator<string[]> {
     if (tenantId !== undefined) return yield await this.redis.smembers(tenantKey({ tenantId }));
     for await (const page of this.redis.hscanStream(KEYS, { count: PAGE }))

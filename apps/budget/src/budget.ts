@@ -12,7 +12,7 @@ import type {
   ReserveRequest,
   SettleRequest,
 } from '@toolfleet/contracts/budget';
-import { ToolError } from '@toolfleet/contracts';
+import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
 import { toCamelCase } from '@toolfleet/contracts/wire';
@@ -279,7 +279,7 @@ export class Budget {
   /**
    * Sets a budget. When it resolves, the budget counts what was charged in its period and applies to every call of this replica: the
    * leases from before have ended. Other replicas read it within seconds.
-   * @throws ToolError BUDGET_UNAVAILABLE when a store is unavailable
+   * @throws ToolError BUDGET_UNAVAILABLE when a store is unavailable; QUOTA_EXCEEDED
    */
   async setBudget(message: BudgetSet, withinMs: Milliseconds): Promise<LimitState> {
     const { tenant_id: tenantId, subject, id, period } = message;
@@ -380,6 +380,7 @@ export class Budget {
     try {
       return await withTimeout(this.clock, withinMs, undefined, () => work);
     } catch (error) {
+      if (isToolError(error) && error.code === 'QUOTA_EXCEEDED') throw error;
       throw new ToolError('BUDGET_UNAVAILABLE', { cause: error });
     }
   }

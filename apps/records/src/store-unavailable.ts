@@ -1,6 +1,6 @@
 import { ToolError, type ErrorCode } from '@toolfleet/contracts';
 
-const OF_THE_REQUEST: ReadonlySet<ErrorCode> = new Set(['REQUEST_INVALID', 'NOT_FOUND']);
+const OF_THE_REQUEST: ReadonlySet<ErrorCode> = new Set(['REQUEST_INVALID', 'NOT_FOUND', 'QUOTA_EXCEEDED']);
 
 /** Work on the store; what fails for another reason than the request is SERVICE_UNAVAILABLE. */
 export const orUnavailable = <T>(work: Promise<T>): Promise<T> =>

@@ -61,7 +61,7 @@ describe('one tenant’s administrators', () => {
     const owned = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`keys/${index}`, note]));
     await fair(
       'declarations',
-      2_000,
+      1_000,
       (index) => ({
         method: 'PUT',
         path: `/api/v1/declarations/d${index % 25}`,
@@ -75,7 +75,7 @@ describe('one tenant’s administrators', () => {
     const tools = Array.from({ length: 200 }, (_, index) => `tool_${index}_${'x'.repeat(40)}`);
     await fair(
       'toolsets',
-      2_000,
+      1_000,
       (index) => ({
         method: 'PUT',
         path: `/api/v1/toolsets/t${index % 10}`,
@@ -97,7 +97,8 @@ describe('one tenant’s administrators', () => {
   it('set budgets, and list calls, sessions and connections', async () => {
     await fair(
       'budgets and lists',
-      2_000,
+      // A budget takes half a second to come into force.
+      400,
       (index) =>
         [
           { method: 'PUT', path: '/api/v1/budgets', body: { subject: 'user', id: `u${index}`, limit_usd: 20 } },

@@ -26,7 +26,7 @@ const found = (pattern: RegExp): string[] => [
   ...new Set(sources.flatMap(({ text }) => [...text.matchAll(pattern)].map(([, name]) => name!))),
 ];
 
-/** A pool keyed by tenant that is none of `FairSlots`: it counts bytes, or is a memory of the process that its own limit bounds. */
+/** A pool keyed by tenant that is not one of `FairSlots`: it counts bytes, or is a memory of the process that its own limit bounds. */
 const OTHER_POOLS: Record<string, string> = {
   'apps/gateway/src/server/memory-account.ts': 'bytes, of which a tenant has a quarter',
   'apps/registry/src/catalog.ts': 'definitions by tenant',
@@ -80,7 +80,7 @@ describe('the account of a tenant', () => {
 
   it('is changed by one setting, and refuses in one way', () => {
     expect(readQuotas(['webhooks=50'])).toEqual({ ...DEFAULT_QUOTAS, webhooks: 50 });
-    expect(() => readQuotas(['webhook=50'])).toThrow("'webhook' is no quota");
+    expect(() => readQuotas(['webhook=50'])).toThrow("'webhook' is not a quota");
     expect(() => readQuotas(['webhooks=0'])).toThrow('webhooks must be a positive integer');
     const { code, message, details, entry } = quotaExceeded('webhooks', 50);
     expect([code, entry.http, entry.retryable, details]).toEqual([

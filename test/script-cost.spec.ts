@@ -1,5 +1,5 @@
 /**
- * No Lua script costs more than what it changes: Redis serves nobody else meanwhile. Each script runs among 100 and among 10,000 entries of
+ * No Lua script costs more than what it changes: Redis serves no other client meanwhile. Each script runs among 100 and among 10,000 entries of
  * others in the same keys, and Redis's own time for it may grow by a factor, as logarithms do. Ratios only: the time depends on the machine.
  */
 import { globSync, readFileSync } from 'node:fs';

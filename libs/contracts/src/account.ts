@@ -180,7 +180,7 @@ export const QUOTAS = {
 
 type Entries = typeof QUOTAS;
 /** A quota that `TENANT_QUOTAS` changes. */
-export type QuotaName = { [Name in keyof Entries]: Entries[Name]['most'] extends number ? Name : never }[keyof Entries];
+type QuotaName = { [Name in keyof Entries]: Entries[Name]['most'] extends number ? Name : never }[keyof Entries];
 /** The quotas in force. */
 export type Quotas = Readonly<Record<QuotaName, number>>;
 
@@ -194,7 +194,7 @@ export function readQuotas(given: readonly string[]): Quotas {
   const changed = given.map((text) => {
     const [name = '', most = ''] = text.split('=');
     if (!Object.hasOwn(DEFAULT_QUOTAS, name))
-      throw new Error(`'${name}' is no quota; quotas are ${Object.keys(DEFAULT_QUOTAS).join(', ')}`);
+      throw new Error(`'${name}' is not a quota; quotas are ${Object.keys(DEFAULT_QUOTAS).join(', ')}`);
     if (!/^[1-9]\d{0,11}$/.test(most)) throw new Error(`${name} must be a positive integer`);
     return [name, Number(most)];
   });

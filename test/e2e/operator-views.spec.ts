@@ -976,7 +976,7 @@ describe('faults in configuration and policies', () => {
     const of = async (subject: string, service: string) =>
       (await faults()).find((fault) => fault.subject === subject && fault.service === service);
     const limit = async () => {
-      const { budgets } = (await fleet.ask({ path: '/api/v1/budgets', key: memberKey() })).body;
+      const { budgets } = (await fleet.ask({ path: '/api/v1/budgets?tenant_id=globex', key: fleet.operatorKey })).body;
       return budgets.find(({ scope }: { scope: string }) => scope.startsWith('day')).limit_usd;
     };
     expect(await limit()).toBeNull();

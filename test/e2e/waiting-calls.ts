@@ -76,6 +76,9 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       expect(mine).toMatchObject({ state: 'pending', may_decide: false });
       expect(mine.arguments).toBeUndefined();
       expect((await decide(id, 'approve', member())).body.code).toBe('PERMISSION_DENIED');
+      const { body: ofUser } = await show(id, await newKey('app', []));
+      expect([ofUser.state, ofUser.may_decide, ofUser.arguments]).toEqual(['pending', false, undefined]);
+      expect((await show(id, payer)).status).toBe(404);
       expect((await show(id, fleet().keys['acme']!)).status).toBe(404);
       expect((await show(id, bob)).body).toMatchObject({
         arguments: { text: 'ask \u202eonce' },

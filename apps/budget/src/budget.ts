@@ -239,7 +239,7 @@ export class Budget {
       fromAt: query.from_at,
       toAt: query.to_at,
       toolName: query.tool_name,
-      userId: query.user_id,
+      owner: query.owner,
     });
     return { rows: await this.orUnavailable(rows, withinMs) };
   }

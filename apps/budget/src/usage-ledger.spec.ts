@@ -70,7 +70,9 @@ function conformance(
         { user_id: 'ann', calls: 1, tokens: 40, micro_usd: 10 },
         { user_id: 'bob', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
-      expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], userId: 'bob' }))[0]?.agent_id).toBe('planner');
+      expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], owner: { user_id: 'bob' } }))[0]?.agent_id).toBe(
+        'planner',
+      );
       await store.append([
         row('e', { tenant_id: 'keyed', key_id: 'k1', source: 'mcp/crm' }),
         row('f', { tenant_id: 'keyed' }),

@@ -25,7 +25,7 @@ interface UsageQuery {
   fromAt?: EpochMs;
   toAt?: EpochMs;
   toolName?: string;
-  userId?: string;
+  owner?: BudgetUsage['owner'];
   groupBy: readonly UsageGroup[];
 }
 
@@ -275,7 +275,9 @@ export class UsageLedger {
     if (query.fromAt !== undefined) select = select.where('charged_at', '>=', query.fromAt);
     if (query.toAt !== undefined) select = select.where('charged_at', '<', query.toAt);
     if (query.toolName !== undefined) select = select.where('tool_name', '=', query.toolName);
-    if (query.userId !== undefined) select = select.where('user_id', '=', query.userId);
+    const { owner } = query;
+    if (owner)
+      select = select.where(sql<boolean>`(user_id = ${owner.user_id ?? null} or key_id = ${owner.key_id ?? null})`);
     return select;
   }
 

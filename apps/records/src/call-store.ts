@@ -328,6 +328,9 @@ export class CallStore {
       if (value !== undefined) select = select.where(column, '=', value);
     if (query.call_id !== undefined)
       select = select.where('call_id', '>=', query.call_id).where('call_id', '<', `${query.call_id}\u{10ffff}`);
+    const { owner } = query;
+    if (owner)
+      select = select.where(sql<boolean>`(user_id = ${owner.user_id ?? null} or key_id = ${owner.key_id ?? null})`);
     if (query.toolset !== undefined) select = select.where(isToolset(query.toolset));
     if (query.from !== undefined) select = select.where('ended_at', '>=', query.from);
     if (query.to !== undefined) select = select.where('ended_at', '<', query.to);

@@ -211,6 +211,7 @@ export class Catalog {
       ...stored.definition,
       revision: stored.revision,
       available,
+      shared_since: stored.sharedSince,
       quarantine: quarantine && {
         reason: quarantine.reason,
         since_at: quarantine.sinceAt,

@@ -11,6 +11,7 @@ import { checkProtections, isAnnounced, raisedFloor, type Protections } from './
 import type { Catalog } from './catalog.js';
 import { checkDefinition } from './check-definition.js';
 import {
+  sharingSince,
   toDefinitionChanged,
   type DefinitionStore,
   type Footing,
@@ -259,8 +260,10 @@ export class DefinitionService {
     const known = this.catalog.stored(key);
     const options = message.options ?? {};
     const removedPin = removedPins.get(key);
+    const now = this.clock.now();
     const announced = { key, owner, definition, known, options, isSameDocument, removedPin, inEffect };
-    return admitOrQuarantine(announced, this.clock.now());
+    const write = admitOrQuarantine(announced, now);
+    return { ...write, tool: { ...write.tool, sharedSince: sharingSince(write.tool.definition, known, now) } };
   }
 
   /** Keeps the pins of tools about to be removed: a source must not drop a tool and list it again, changed, as a new one. */

@@ -1,6 +1,6 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { DefinitionChanged, RefusedTool, SourceState } from '@toolfleet/contracts/registry';
-import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
+import { sharesResults, type ToolDefinition, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/schema';
 import type { Protections } from './announcements.js';
 import { keyName } from './tool-key.js';
@@ -15,6 +15,21 @@ export interface StoredTool {
   revision: string;
   /** If present, calls are refused until an administrator approves. */
   quarantine?: Quarantine;
+  /** Since when it shares results. No part of the revision: a source that is read again keeps it. */
+  sharedSince?: EpochMs | undefined;
+}
+
+/**
+ * Since when a tool shares the results of its calls, once `definition` is in effect in place of `known`. Calls from before are not shared:
+ * their users made them while no other caller saw the results.
+ */
+export function sharingSince(
+  definition: ToolDefinition,
+  known: StoredTool | undefined,
+  now: EpochMs,
+): EpochMs | undefined {
+  if (!sharesResults(definition)) return undefined;
+  return known && sharesResults(known.definition) ? (known.sharedSince ?? now) : now;
 }
 
 /** A remote definition that was held back. */

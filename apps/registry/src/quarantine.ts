@@ -15,6 +15,7 @@ import { canonicalJson, sha256Hex } from '@toolfleet/schema';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';
 import {
+  sharingSince,
   toDefinitionChanged,
   type DefinitionStore,
   type Quarantine,
@@ -289,10 +290,9 @@ export class QuarantineService {
    */
   async approve(key: string, pendingRevision: string, by: string): Promise<string> {
     const held = await this.pending(key, pendingRevision);
-    await this.replace(
-      { key, owner: held.owner, definition: held.quarantine.pending, revision: pendingRevision },
-      held,
-    );
+    const { pending: definition } = held.quarantine;
+    const sharedSince = sharingSince(definition, held, this.clock.now());
+    await this.replace({ key, owner: held.owner, definition, revision: pendingRevision, sharedSince }, held);
     this.logger.warn({ tool: key, revision: pendingRevision, approved_by: by }, 'a quarantined tool was approved');
     return pendingRevision;
   }

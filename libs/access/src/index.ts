@@ -26,15 +26,7 @@ export { hostName, LOOPBACK_NAMES, originName } from './loopback.js';
 export { openRequestState, sealRequestState, SignedTokens } from './signed-tokens.js';
 export { type KeyAllowance, KeyLimits, RequestLimits, type ShowAllowance, type Tier, withTiers } from './key-limits.js';
 export { ownKeys, toChangedKeySpec, toKeySpec } from './key-rights.js';
-export { type AccessRule, CallAccess, seesTenantTotals } from './call-access.js';
-export {
-  bodyAccess,
-  type ContentAccess,
-  contentAccess,
-  contentRefusal,
-  requireCancel,
-  resultOmitted,
-} from './content-access.js';
+export { CallSight, contentRefusal, resultOmitted, toSeenCall, type Sight, type SightRule } from './call-sight.js';
 export { toMaker } from '@toolfleet/contracts';
 export {
   type Authenticate,

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from './json.js';
+import type { EpochMs } from './units.js';
 import {
   anything,
   choice,
@@ -120,6 +121,19 @@ export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | ResultBi
 /** How users get the credential that a tool acts with; undefined for tools that use the credential of their source. */
 export function userAuthOf(binding: Binding): UserAuth | undefined {
   return binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.auth?.user : undefined;
+}
+
+/** True for tools that call other tools on behalf of their caller: those of toolset `agent`, and programs. */
+export function callsTools({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
+  return binding.kind === 'program' || (binding.kind === 'builtin' && binding.toolset === 'agent');
+}
+
+/**
+ * Whether a tenant's callers of a tool see the results of each other. Never those of calls that act, or may act, with the credential of one
+ * user.
+ */
+export function sharesResults(tool: Pick<ToolDefinition, 'binding' | 'results'>): boolean {
+  return tool.results === 'tenant' && !userAuthOf(tool.binding) && !callsTools(tool);
 }
 
 /** Context that internal callers may send and tools may receive. It is not part of a tool's schema, so models never see it. */
@@ -246,6 +260,8 @@ export interface RegisteredTool extends ToolDefinition {
    * calls fail with TOOL_QUARANTINED.
    */
   quarantine?: { reason: string; since_at: number; pending_revision: string; rejected?: boolean };
+  /** Since when it shares results (`sharesResults`): calls before are not shared. */
+  shared_since?: EpochMs;
 }
 
 /**

@@ -137,6 +137,12 @@ export const TOOL_SETTINGS = {
     description:
       'Part of each result that callers get ([selections](selections.md)), for calls without their own `select`; such a call gets the whole result with `select: "@"`',
   },
+  results: {
+    schema: choice(['own', 'tenant']),
+    fallback: '`own`',
+    description:
+      '`tenant`: callers of the tenant that may use the tool also see state, arguments and results of [calls of others](security.md#sight) that are made from then on. Not with `auth.user`, and without effect on tools that call tools',
+  },
   timeout_seconds: {
     schema: number(undefined, { exclusiveMinimum: 0, maximum: 3_600 }),
     fallback: 'by name and kind ([time](time-and-retries.md#time))',

@@ -91,6 +91,13 @@ export function requireInPerson(caller: Principal): void {
   });
 }
 
+/** The calls that are a caller's own (`ownsCall`), as a filter of stores: those of this user, and those by this key. */
+export function ownCalls(caller: Principal): { user_id?: string; key_id?: string } {
+  const { tenantId, userId, keyId } = caller;
+  const isUser = keyId === undefined || ownsCall(caller, { tenantId, userId });
+  return { user_id: isUser ? userId : undefined, key_id: keyId };
+}
+
 /** Takes the first occurrence of each part between two stars: linear in the name, for any pattern. */
 function matches(glob: string, name: string): boolean {
   const parts = glob.split('*');

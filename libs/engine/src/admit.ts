@@ -9,7 +9,7 @@ import {
   type PlannedEffect,
   type Principal,
 } from '@toolfleet/contracts';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/schema';
 import { hasRequiredRole, isAuthenticated, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
@@ -18,7 +18,7 @@ import type { EnginePorts, PolicyPort, PolicyResult, ResolvedTool } from './port
 import { step, type Next, type Step } from './step.js';
 import { budgetScopes, payer } from './steps/budget.js';
 import { readSelection } from './steps/select.js';
-import { callsTools, rateKey, ToolPlans } from './tool-plan.js';
+import { rateKey, ToolPlans } from './tool-plan.js';
 
 /** Clients match this message. */
 const DANGEROUS_MESSAGE = 'Tool not available via direct execution';

@@ -50,7 +50,6 @@ export {
 } from './result-handle.js';
 export {
   argumentReader,
-  callsTools,
   hasEffects,
   isSafeMethod,
   rateKey,

@@ -6,6 +6,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import {
+  callsTools,
   DEFAULT_RATE_LIMIT,
   LOCAL_SERVER_MEMORY_MB,
   userAuthOf,
@@ -165,11 +166,6 @@ function compileSelection({ select }: RegisteredTool): SelectExpression | undefi
   } catch {
     return undefined;
   }
-}
-
-/** True for tools that call other tools on behalf of their caller: those of toolset `agent`, and programs. */
-export function callsTools({ binding }: Pick<RegisteredTool, 'binding'>): boolean {
-  return binding.kind === 'program' || (binding.kind === 'builtin' && binding.toolset === 'agent');
 }
 
 /**

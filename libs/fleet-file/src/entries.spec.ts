@@ -17,6 +17,7 @@ const VALUES: Record<keyof typeof TOOL_SETTINGS, [valid: unknown, invalid: unkno
   rate_limit_mode: ['wait', 'queue'],
   cache_ttl_seconds: [0, 1.5],
   select: ['$.items[*].id', 'items['],
+  results: ['tenant', 'everyone'],
   timeout_seconds: [0.5, 0],
   memory_limit_mb: [64, 0],
 };

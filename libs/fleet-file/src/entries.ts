@@ -56,6 +56,7 @@ export function readOpenApiEntry(name: string, body: Json, path = ''): OpenApiEn
   if (isJsonObject(fields.spec_inline)) fields.spec_inline = JSON.stringify(fields.spec_inline);
   if (![fields.spec_url, fields.spec_inline, fields.spec_path].some(Boolean))
     faults.push({ path, message: 'needs spec_url, spec_path or spec_inline' });
+  faults.push(...findSharingFaults(fields, path));
   return faults.length > 0 ? faults : ({ ...fields, name } as unknown as OpenApiEntry);
 }
 
@@ -69,7 +70,22 @@ export function readMcpEntry(name: string, body: Json, isFunction: boolean, path
     return [{ path: memberPath(path, 'memory_limit_mb'), message: 'is for local servers only (command)' }];
   if (!isLocal && !fields.url) return [{ path, message: 'needs a url' }];
   if (isFunction && fields.func_name === undefined) return [{ path, message: 'needs func_name' }];
+  const sharing = findSharingFaults(fields, path);
+  if (sharing.length > 0) return sharing;
   return { ...fields, name, url: fields.url ?? '' } as unknown as McpEntry;
+}
+
+/** Results of calls that act as one user upstream are shared with no other. */
+function findSharingFaults({ auth, results, overrides }: JsonObject, path: string): Fault[] {
+  if (auth === undefined) return [];
+  const of = { '': results, ...(isJsonObject(overrides) ? overrides : {}) };
+  return Object.entries(of).flatMap(([pattern, settings]) => {
+    const isShared = settings === 'tenant' || (isJsonObject(settings) && settings.results === 'tenant');
+    const at = pattern === '' ? path : memberPath(memberPath(path, 'overrides'), pattern);
+    const message =
+      'must not be tenant with auth: calls act with the credential of one user, who alone sees their results';
+    return isShared ? [{ path: memberPath(at, 'results'), message }] : [];
+  });
 }
 
 /** What the schema of a toolset cannot say: names that are used twice, or by the gateway, and arguments that an override decides twice. */

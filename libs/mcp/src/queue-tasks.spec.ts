@@ -42,7 +42,7 @@ class Calls {
   async get(caller: Principal, callId: string): Promise<StoredCall> {
     const call = this.stored.get(callId);
     if (call?.tenantId !== caller.tenantId) throw new ToolError('NOT_FOUND');
-    return call;
+    return { ...call, sight: call.maker === toMaker(caller) ? 'own' : 'state' };
   }
   async cancel(_caller: Principal, callId: string): Promise<CallState> {
     this.run(callId, 'cancelled');
@@ -137,7 +137,7 @@ describe('tasks over the queue', () => {
       status: 'input_required',
       inputRequests: { one: { params: { message: expect.stringMatching(/^The MCP server oven asks: How many\?/) } } },
     });
-    // A colleague with the same tools may read the task, but is not asked.
+    // Others that see the task are not asked.
     expect(await tasks.update({ ...alice, userId: 'b' }, 'c1', { one })).toBe(false);
     expect(await tasks.update(alice, 'c1', { one, other: one })).toBe(true);
     expect(sent).toEqual([{ one }]);
@@ -154,7 +154,7 @@ describe('tasks over the queue', () => {
     calls.ask('c1', { one: { method: 'elicitation/create', params: { message: 'How many?' } } });
     expect(await tasks.get(colleague, 'c1')).toMatchObject({ status: 'input_required', inputRequests: {} });
     calls.run('c1', 'succeeded');
-    calls.stored.set('c1', { ...calls.stored.get('c1')!, task: undefined, withheld: 'denied' });
+    calls.stored.set('c1', { ...calls.stored.get('c1')!, task: undefined, isWithheld: true });
     const text = expect.stringMatching(/^Arguments and results are for the key or user/);
     expect(await tasks.get(colleague, 'c1')).toMatchObject({
       status: 'completed',

@@ -6,7 +6,7 @@ import {
   type Principal,
   type ResultReading,
 } from '@toolfleet/contracts';
-import { contentAccess, resultOmitted } from '@toolfleet/access';
+import { resultOmitted } from '@toolfleet/access';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
 import type { AsyncCalls, StoredCall } from '@toolfleet/results';
 import { withAskers } from './input-request.js';
@@ -55,12 +55,12 @@ export class QueueTasks implements TaskStore {
       personInput: request.personInput && { ...request.personInput, tasks: 'follow' },
     });
     const { principal, resultReading } = request;
-    return this.toTask(principal, await this.asyncCalls.get(principal, call_id), resultReading);
+    return this.toTask(await this.asyncCalls.get(principal, call_id), resultReading);
   }
 
   async get(principal: Principal, taskId: string, reading?: ResultReading): Promise<Task | undefined> {
     const call = await this.find(principal, taskId);
-    return call && this.toTask(principal, call, reading);
+    return call && this.toTask(call, reading);
   }
 
   async cancel(principal: Principal, taskId: string): Promise<boolean> {
@@ -72,7 +72,7 @@ export class QueueTasks implements TaskStore {
   /** Only the caller of a task answers for it. What it was not asked, or has answered, is acknowledged and dropped. */
   async update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean> {
     const call = await this.find(principal, taskId);
-    if (!call || contentAccess(principal, call) !== 'own') return false;
+    if (call?.sight !== 'own') return false;
     const { task, finishedAt } = call;
     const asked = Object.entries(responses).filter(([key]) => task?.requests[key] !== undefined);
     if (finishedAt !== undefined || asked.length === 0) return true;
@@ -84,10 +84,10 @@ export class QueueTasks implements TaskStore {
     return true;
   }
 
-  private toTask(principal: Principal, call: StoredCall, reading?: ResultReading): Task {
+  private toTask(call: StoredCall, reading?: ResultReading): Task {
     const task = toTask({ ...call, result: this.shown(call, reading) });
     // Questions are for those who may answer them.
-    return contentAccess(principal, call) === 'own' ? task : { ...task, inputRequests: task.inputRequests && {} };
+    return call.sight === 'own' ? task : { ...task, inputRequests: task.inputRequests && {} };
   }
 
   private shown({ callId, tool, result, finishedAt = 0 }: StoredCall, reading?: ResultReading): CallBody | undefined {
@@ -116,9 +116,9 @@ function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus 
 }
 
 function toTask(call: StoredCall): Task {
-  const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode, withheld } = call;
+  const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode, sight = 'none', isWithheld } = call;
   const status = statusOf(call);
-  const omitted = withheld && resultOmitted(withheld).message;
+  const omitted = isWithheld ? resultOmitted(sight).message : undefined;
   return {
     taskId: callId,
     tool,

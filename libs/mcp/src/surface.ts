@@ -1,7 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server';
 import { toToolError, type McpMode, type Principal, type ResultReading } from '@toolfleet/contracts';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { callsTools } from '@toolfleet/engine';
+import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { CallersTools } from '@toolfleet/catalog';
 import { toolExpression } from '@toolfleet/programs';
 import type { ClientFeatures } from './client-features.js';

@@ -1,6 +1,7 @@
 import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { RecordsBodyReply, StoredCall } from '@toolfleet/contracts/records';
-import { bodyAccess, contentRefusal } from '@toolfleet/access';
+import type { BodyAccess } from '@toolfleet/contracts/resources';
+import { contentRefusal, toSeenCall, type CallSight } from '@toolfleet/access';
 import type { CallRecords } from './call-records.js';
 import { type ContentReadings, toReader } from './content-readings.js';
 
@@ -10,7 +11,15 @@ export class CallBodyReader {
     /** Undefined: no calls are recorded. */
     private readonly records: Pick<CallRecords, 'body'> | undefined,
     private readonly readings: Pick<ContentReadings, 'log'>,
+    private readonly sight: CallSight,
   ) {}
+
+  /** Whether the caller reads the body of a call. The token of a call reads results by their handles only. */
+  async access(caller: Principal, call: StoredCall): Promise<BodyAccess> {
+    if (call.body_bytes === undefined) return 'not_kept';
+    const sight = caller.via === 'delegation' ? 'none' : await this.sight.of(caller, toSeenCall(call));
+    return sight === 'state' || sight === 'none' ? 'denied' : sight;
+  }
 
   /**
    * The body of a call and who read it. Reading the call of another is in the audit log and in the record before it is answered.
@@ -20,7 +29,7 @@ export class CallBodyReader {
   async read(caller: Principal, call: StoredCall): Promise<Required<Pick<RecordsBodyReply, 'body' | 'readings'>>> {
     const { call_id: callId, tenant_id: tenantId } = call;
     if (!this.records) throw new ToolError('NOT_FOUND', { message: `No finished call '${callId}'` });
-    const access = bodyAccess(caller, call);
+    const access = await this.access(caller, call);
     if (access === 'denied') throw contentRefusal();
     if (access === 'recorded') this.readings.log(caller, { callId, tenantId });
     const { body, readings, is_unreadable } = await this.records.body({

@@ -4,13 +4,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Principal } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { sqliteDialect } from '@toolfleet/database';
-import { CallAccess } from '@toolfleet/access';
+import { CallSight } from '@toolfleet/access';
 import type { FinishedCall, StoredCall } from '@toolfleet/contracts/records';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { CallStore } from '../../../apps/records/src/call-store.js';
 import { CallFeed } from './call-feed.js';
 
 const clock = new SystemClock();
-const access = new CallAccess({ list: async () => ({ tools: [], version: 1, stale: false }) });
+const SHARED = { name: 'rare', binding: { kind: 'openapi' }, results: 'tenant', shared_since: 0 } as RegisteredTool;
+const sight = new CallSight({ list: async () => ({ tools: [SHARED], version: 1, stale: false }) });
 let store: CallStore;
 let now = 1_750_000_000_000;
 const add = (calls: FinishedCall[]) => store.append(randomUUID(), calls, (now += 1));
@@ -24,7 +26,7 @@ const call = (id: string, tenantId: string) =>
   ({
     call_id: id,
     tenant_id: tenantId,
-    user_id: 'bea',
+    user_id: 'ann',
     tool: id.replace(/\d+$/, ''),
     door: 'http',
     origin: 'public',
@@ -50,13 +52,13 @@ const ids = (calls: readonly { call_id: string }[]) => calls.map(({ call_id: id 
 
 describe('feed of calls', () => {
   it('is empty if no calls are recorded', async () => {
-    const feed = new CallFeed(undefined, access, clock);
+    const feed = new CallFeed(undefined, sight, clock);
     expect(feed.enabled).toBe(false);
     expect(await feed.read(principal('acme'), { limit: 10 })).toEqual({ calls: [] });
   });
 
   it('shows a call once, and finds it with the calls that its tool made', async () => {
-    const feed = new CallFeed(store, access, clock);
+    const feed = new CallFeed(store, sight, clock);
     await add([
       call('a1', 'acme'),
       { ...call('a2', 'acme'), parent_call_id: 'a1' },
@@ -76,7 +78,7 @@ describe('feed of calls', () => {
   });
 
   it('follows new calls of the caller’s scope', async () => {
-    const feed = new CallFeed(store, access, clock);
+    const feed = new CallFeed(store, sight, clock);
     await add([call('a1', 'acme'), call('g1', 'globex')]);
     const follow = (who: Principal) => feed.follow(who, { cursor: undefined, ends: () => false });
     const [member, admin] = [follow(principal('acme', ['admin'])), follow(principal('operator', ['operator']))];
@@ -89,11 +91,12 @@ describe('feed of calls', () => {
   });
 
   it('shows a caller only calls it has access to, from the end and from a cursor', async () => {
-    const feed = new CallFeed(store, access, clock);
-    const narrow: Principal = { ...principal('acme'), tools: ['rare'] };
-    await add([call('rare1', 'acme'), { ...call('other1', 'acme'), user_id: 'ann' }]);
-    await add(Array.from({ length: 700 }, (_, index) => call(`common${index}`, 'acme')));
-    await add([call('rare2', 'acme'), call('common701', 'acme')]);
+    const feed = new CallFeed(store, sight, clock);
+    const narrow: Principal = { ...principal('acme'), tools: [] };
+    const ofBea = (id: string) => ({ ...call(id, 'acme'), user_id: 'bea', key_id: 'k1' });
+    await add([call('rare1', 'acme'), call('other1', 'acme')]);
+    await add(Array.from({ length: 700 }, (_, index) => ofBea(`common${index}`)));
+    await add([call('rare2', 'acme'), ofBea('common701'), ofBea('rare3')]);
     const all = await read(feed, narrow, 10);
     expect(ids(all)).toEqual(['rare1', 'other1', 'rare2']);
     const newest = await feed.read(narrow, { limit: 1 });
@@ -103,9 +106,15 @@ describe('feed of calls', () => {
     const sums = { limit: 1, group_by: ['tenant' as const] };
     await expect(feed.read(narrow, sums)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
     const { groups } = await feed.read({ ...narrow, roles: ['admin'] }, { ...sums, tenant_id: 'globex' });
-    expect(groups?.rows).toMatchObject([{ tenant_id: 'acme', calls: 704 }]);
+    expect(groups?.rows).toMatchObject([{ tenant_id: 'acme', calls: 705 }]);
     expect(ids(await read(feed, narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
-    expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['rare2', 'common701']);
+    expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['common701', 'rare3']);
+    // Its own calls, and those of tools that share results.
+    const sharing = { ...narrow, tools: ['rare'] };
+    expect(ids(await read(feed, sharing, 10))).toEqual(['rare1', 'other1', 'rare2', 'rare3']);
+    const key = { ...narrow, userId: 'ann', keyId: 'k1' };
+    expect(ids((await feed.read(key, { limit: 500, call_id: 'rare' })).calls)).toEqual(['rare3']);
+    expect((await feed.read(key, { limit: 1, user_id: 'ann' })).calls).toEqual([]);
     const news = feed.follow(narrow, { cursor: '0', ends: () => false });
     const seen: string[] = [];
     while (seen.length < 3) {

@@ -1,7 +1,8 @@
-import { toMaker, ToolError, type Principal } from '@toolfleet/contracts';
+import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contracts/records';
 import type { Clock } from '@toolfleet/resilience';
-import { EVERY_TENANT, hasRight, requireRight, type AccessRule, type CallAccess } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight, requireRight, toSeenCall, type CallSight, type SightRule } from '@toolfleet/access';
+import { ownCalls } from '@toolfleet/engine/access';
 import type { CallRecords } from './call-records.js';
 
 /** Interval in which an open stream looks for new calls; people read it. */
@@ -21,12 +22,12 @@ type FeedNews = StoredCall[] | 'quiet';
 /** What a caller asks for. */
 type CallQuery = Omit<RecordsList, 'limit'> & { limit: number };
 
-/** Finished calls as one caller may see them: those it has access to (`CallAccess`), of its tenant or for operators of the fleet. */
+/** Finished calls that a caller sees (`CallSight`), of its tenant or for operators of the fleet. */
 export class CallFeed {
   constructor(
     /** Undefined: switched off. */
     private readonly records: Pick<CallRecords, 'list'> | undefined,
-    private readonly access: CallAccess,
+    private readonly sight: CallSight,
     private readonly clock: Clock,
   ) {}
 
@@ -37,24 +38,22 @@ export class CallFeed {
 
   /**
    * Calls that match, oldest first: those after a cursor, else the last ones.
-   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireRight` for sums, which include calls that other callers have no access to
+   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireRight` for sums, which include calls of others
    */
   async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
     if (!this.records) return { calls: [] };
-    const scoped = hasRight(caller, 'all_calls', EVERY_TENANT) ? query : { ...query, tenant_id: caller.tenantId };
-    if (hasRight(caller, 'all_calls')) {
-      const { calls, ...rest } = await this.records.list(scoped);
-      return { calls: lastOfEach(calls), ...rest };
-    }
     if (query.group_by) requireRight(caller, 'all_calls', 'Summing calls');
-    const rule = await this.access.ruleFor(caller);
-    const { calls, next } = await page(this.records, rule, scoped);
-    return { calls: lastOfEach(calls), next };
+    const rule = await this.sight.rule(caller);
+    const scoped = scopeOf(caller, rule, query);
+    const { calls, ...rest } = hasRight(caller, 'all_calls')
+      ? await this.records.list(scoped)
+      : await page(this.records, rule, scoped);
+    return { calls: lastOfEach(calls), ...rest };
   }
 
   /**
    * The record of a call.
-   * @throws ToolError NOT_FOUND when it is not recorded or the caller has no access to it; SERVICE_UNAVAILABLE
+   * @throws ToolError NOT_FOUND when it is not recorded or the caller does not see it; SERVICE_UNAVAILABLE
    */
   async one(caller: Principal, callId: string): Promise<StoredCall> {
     const [call] = await this.#recordsOf(caller, callId);
@@ -88,24 +87,35 @@ export class CallFeed {
     options: { cursor: string | undefined; ends: () => boolean },
   ): AsyncGenerator<FeedNews> {
     const until = this.clock.monotonic() + LONGEST_MS;
-    const tenant = hasRight(caller, 'all_calls', EVERY_TENANT) ? {} : { tenant_id: caller.tenantId };
-    const rule = await this.access.ruleFor(caller);
     let after = options.cursor;
     while (!options.ends() && this.clock.monotonic() < until) {
-      const query = { ...tenant, limit: MOST_AT_ONCE, ...(after !== undefined && { after }) };
+      // Definitions change while the stream is open.
+      const rule = await this.sight.rule(caller);
+      const query = scopeOf(caller, rule, { limit: MOST_AT_ONCE, after });
       const { calls: all } = (await this.records?.list(query).catch(() => undefined)) ?? { calls: [] };
       after = all.at(-1)?.cursor ?? after;
-      const news = all.filter((call) => admits(rule, call));
+      const news = all.filter((call) => sees(rule, call));
       yield news.length > 0 ? news : 'quiet';
       if (all.length < MOST_AT_ONCE) await this.clock.sleep(POLL_MS);
     }
   }
 }
 
-/** Reads on until `limit` calls are found that are admitted, or `MAX_SCANNED` were read. */
+/** The calls to look through for those that the caller sees. */
+function scopeOf(caller: Principal, rule: SightRule, query: CallQuery): CallQuery {
+  if (hasRight(caller, 'all_calls', EVERY_TENANT)) return query;
+  const scoped = { ...query, tenant_id: caller.tenantId };
+  if (!rule.isOwnOnly) return scoped;
+  const owner = ownCalls(caller);
+  // The calls of a user are found by an index.
+  const isUser = owner.key_id === undefined && query.user_id === undefined;
+  return isUser ? { ...scoped, user_id: owner.user_id } : { ...scoped, owner };
+}
+
+/** Reads on until `limit` calls are found that the caller sees, or `MAX_SCANNED` were read. */
 async function page(
   records: Pick<CallRecords, 'list'>,
-  rule: AccessRule,
+  rule: SightRule,
   { limit, after, before, ...query }: CallQuery,
 ): Promise<RecordsListReply> {
   const direction = after === undefined ? 'before' : 'after';
@@ -114,9 +124,9 @@ async function page(
   let size = Math.min(limit, PAGE);
   for (let scanned = 0; scanned < MAX_SCANNED && found.length < limit; scanned += size, size = PAGE) {
     const read = await records.list({ ...query, [direction]: next, limit: size });
-    const admitted = read.calls.filter((call) => admits(rule, call));
+    const seen = read.calls.filter((call) => sees(rule, call));
     // In the order of the search.
-    found.push(...(direction === 'after' ? admitted : admitted.toReversed()));
+    found.push(...(direction === 'after' ? seen : seen.toReversed()));
     ({ next } = read);
     if (next === undefined) break;
   }
@@ -136,6 +146,4 @@ function lastOfEach(calls: readonly StoredCall[]): StoredCall[] {
   return [...byId.values()];
 }
 
-function admits(rule: AccessRule, { tenant_id: tenantId, tool, key_id: keyId, user_id: userId }: StoredCall): boolean {
-  return rule.call({ tenantId, tool, maker: toMaker(keyId === undefined ? { userId } : { keyId, userId }) });
-}
+const sees = (rule: SightRule, call: StoredCall): boolean => rule.of(toSeenCall(call)) !== 'none';

@@ -8,7 +8,7 @@ interface ReadCall {
   tenantId: string;
 }
 
-/** Records who reads the content of the calls of others (`contentAccess`: `recorded`). */
+/** Records who reads the content of the calls of others (`Sight`: `recorded`). */
 export class ContentReadings {
   constructor(
     /** Undefined: no calls are recorded. */

@@ -8,6 +8,7 @@ import {
 } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { hasRight, toMaker, type ApiKeys } from '@toolfleet/access';
+import { ownsCall } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import {
@@ -77,7 +78,7 @@ export class ApprovalDecisions {
     if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
     const seen = this.#seen(caller, approval, await this.#keySince(caller));
     if (!mayDecide(caller, approval)) return seen;
-    if (toMaker(caller) !== makerOf(approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
+    if (!owns(caller, approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
     return { ...seen, ...(args && { arguments: args }) };
   }
 
@@ -163,8 +164,16 @@ const makerOf = ({ requester: { user_id: userId, key_id: keyId } }: StoredApprov
 const isMaker = (caller: Principal, approval: StoredApproval): boolean =>
   caller.tenantId === approval.requester.tenant_id && toMaker(caller) === makerOf(approval);
 
+/** Whether the call that waits is the caller's own. */
+const owns = (caller: Principal, approval: StoredApproval): boolean =>
+  ownsCall(caller, {
+    tenantId: approval.requester.tenant_id,
+    maker: makerOf(approval),
+    userId: approval.acting_user_id,
+  });
+
 const sees = (caller: Principal, approval: StoredApproval): boolean =>
-  caller.via !== 'delegation' && (isMaker(caller, approval) || mayDecide(caller, approval));
+  caller.via !== 'delegation' && (owns(caller, approval) || mayDecide(caller, approval));
 
 /** Whether the rule lets callers like this one decide, without a look at the requester. */
 export function mayDecide(caller: Principal, { requester, rule }: Pick<StoredApproval, 'requester' | 'rule'>): boolean {

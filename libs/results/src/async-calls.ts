@@ -21,7 +21,7 @@ import { CostlyTurns, Semaphore, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
-import { contentAccess, hasRight, requireCancel, toMaker, type CallAccess } from '@toolfleet/access';
+import { requireRight, toMaker, type CallSight, type Sight } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { isFinal, type AsyncCallJob, type CallStore, type StoredCall } from './call-store.js';
 import type { LostCalls } from './lost-calls.js';
@@ -68,7 +68,7 @@ interface AsyncCallsDeps {
   results: Pick<KeptResults, 'admit'>;
   /** Ends a call whose worker is gone when it is looked at. */
   lost: Pick<LostCalls, 'settle'>;
-  access: CallAccess;
+  sight: CallSight;
   /** Records that a caller reads the content of the call of another. */
   readings: { note(caller: Principal, call: StoredCall): Promise<void> };
   /** Calls that wait for an approval, also those that the store does not know. Absent: none wait. */
@@ -87,8 +87,8 @@ interface ParkedLookup {
 }
 
 /**
- * Calls that run without a waiting connection. They are durable once accepted. Callers that `CallAccess` admits can follow them until
- * their retention ends, those that `contentAccess` admits read them, and those that `requireCancel` admits cancel them.
+ * Calls that run without a waiting connection. They are durable once accepted. Callers follow, read
+ * and cancel them until their retention ends, as far as they see them (`Sight`).
  */
 export class AsyncCalls {
   /** Turns at reading results, by tenant. */
@@ -163,6 +163,7 @@ export class AsyncCalls {
       state: 'accepted',
       acceptedAt,
       deadlineAt,
+      door: request.door,
     });
     const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
@@ -180,8 +181,8 @@ export class AsyncCalls {
   }
 
   /**
-   * The call with its result, and with its arguments for the caller that made it. Without access to its content it is withheld; reading
-   * that of another is recorded first, or withheld as well.
+   * The call with its result, and with its arguments where it is the caller's own or shared. From a caller that sees its state only, its
+   * content is withheld; a reading that is recorded is recorded first.
    * @throws ToolError NOT_FOUND, also for calls that the caller does not see; SERVICE_UNAVAILABLE
    */
   get(caller: Principal, callId: string, reading: CallReading = {}): Promise<StoredCall> {
@@ -206,7 +207,7 @@ export class AsyncCalls {
    * The call without its result, unless only the journal knows it.
    * @throws ToolError as `get`
    */
-  getState(caller: Principal, callId: string): Promise<StoredCall> {
+  getState(caller: Principal, callId: string): Promise<StoredCall & { sight: Sight }> {
     return orUnavailable(STORE, this.find(caller, callId));
   }
 
@@ -217,11 +218,10 @@ export class AsyncCalls {
     { session, ownOnly }: CallReading,
   ): Promise<StoredCall> {
     const call = await this.find(caller, callId, session);
-    const access = contentAccess(caller, call);
-    if (access === 'denied' || (access === 'recorded' && ownOnly))
-      return { ...call, result: undefined, withheld: access };
-    const stored = (await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) ?? call;
-    if (access === 'own') return stored;
+    const { sight } = call;
+    if (sight === 'state' || (sight === 'recorded' && ownOnly)) return { ...call, result: undefined, isWithheld: true };
+    const stored = { ...call, ...(await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) };
+    if (sight !== 'recorded') return stored;
     if (stored.result ?? stored.resultText) await this.deps.readings.note(caller, stored);
     return { ...stored, arguments: undefined };
   }
@@ -239,18 +239,23 @@ export class AsyncCalls {
     throw new ToolError('QUEUE_FULL', { message, retryAfterMs: READ_RETRY_MS });
   }
 
-  private async find(caller: Principal, callId: string, session?: CallerSession): Promise<StoredCall> {
+  private async find(
+    caller: Principal,
+    callId: string,
+    session?: CallerSession,
+  ): Promise<StoredCall & { sight: Sight }> {
     requirePlainId('call_id', callId);
     const call =
       (await this.deps.store.getState(callId)) ??
       (await this.journalled(callId)) ??
       (await this.deps.parked?.find(callId));
-    if (!call || !isOfSession(call, caller, session) || !(await this.deps.access.may(caller, call))) {
+    const sight = call ? await this.deps.sight.of(caller, call) : 'none';
+    if (!call || sight === 'none' || !isOfSession(call, sight, session)) {
       throw new ToolError('NOT_FOUND', { message: `No call '${callId}'` });
     }
-    if (isFinal(call.state)) return call;
+    if (isFinal(call.state)) return { ...call, sight };
     await this.deps.lost.settle(call);
-    return (await this.deps.store.getState(callId)) ?? call;
+    return { ...((await this.deps.store.getState(callId)) ?? call), sight };
   }
 
   /**
@@ -264,7 +269,8 @@ export class AsyncCalls {
 
   private async stop(caller: Principal, callId: string): Promise<CallState> {
     const call = await this.find(caller, callId);
-    requireCancel(caller, call);
+    if (call.sight === 'shared')
+      requireRight(caller, 'all_calls', 'Cancelling the call of another key or user', call.tenantId);
     const { jobId = callId } = call;
     if (isFinal(call.state)) return call.state;
     if (call.state === 'awaiting_approval' && (await this.deps.parked?.cancel(call, caller))) {
@@ -297,12 +303,11 @@ export class AsyncCalls {
    * Whether a caller that follows a call gets its events without what they carry. Reading that of another is recorded first.
    * @throws ToolError SERVICE_UNAVAILABLE
    */
-  async withheldFrom(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<StoredCall['withheld']> {
-    const access = contentAccess(caller, call);
-    if (access === 'own') return undefined;
-    if (access === 'denied' || ownOnly) return access;
+  async isWithheld(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<boolean> {
+    if (call.sight === 'own' || call.sight === 'shared') return false;
+    if (call.sight !== 'recorded' || ownOnly) return true;
     await this.deps.readings.note(caller, call);
-    return undefined;
+    return false;
   }
 
   /** Events after `afterId`; the last one of a finished call is `done`. */
@@ -345,10 +350,10 @@ function hasShortJson(args: JsonObject): boolean {
   return left >= 0 && JSON.stringify(args).length <= MAX_KEPT_ARGUMENTS;
 }
 
-/** Administrators of the tenant see the results of all users, in the session that they name. */
-function isOfSession(call: StoredCall, caller: Principal, named: CallerSession | undefined): boolean {
-  if (call.session === undefined) return true;
-  return call.session === named?.id && (call.userId === named.userId || hasRight(caller, 'all_calls', call.tenantId));
+/** A result of a session is read in it: by its user, or with the right to all calls by those that name the session. */
+function isOfSession({ session, userId }: StoredCall, sight: Sight, named: CallerSession | undefined): boolean {
+  if (session === undefined) return true;
+  return session === named?.id && (userId === named.userId || sight === 'recorded' || sight === 'state');
 }
 
 type Omitted = 'target' | 'input' | 'limits' | 'reuse' | 'mode' | 'signal' | 'onProgress' | 'approval' | 'personInput';

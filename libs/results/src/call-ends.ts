@@ -15,8 +15,8 @@ import type { CallStore, StoredCall } from './call-store.js';
 export type PublishBody = (subject: string, body: CallBody) => void;
 
 /**
- * Ends asynchronous calls, each once, and publishes their ends. Every NATS user of a tenant reads them, so only a call that a NATS user made
- * without a key is published with its result; of all others callers learn that they have ended.
+ * Ends asynchronous calls, each once, and publishes the ends of those that came over NATS. Every NATS user of a tenant reads them: a call
+ * that one made without a key belongs to all of them and is published with its result; of one with a key only the end is.
  */
 export class CallEnds {
   constructor(
@@ -26,16 +26,17 @@ export class CallEnds {
 
   /**
    * Stores the end of a call, and publishes it if it is the first.
-   * @param call without a maker where that is not known
+   * @param call without maker and entry point where they are not known
    */
   async end(
-    { callId, tenantId, maker }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker'>,
+    { callId, tenantId, maker, door }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker' | 'door'>,
     state: CallState,
     body: CallBody,
   ): Promise<void> {
     if (!(await this.store.finish(callId, state, body))) return;
-    const isShared = maker === toMaker({ userId: natsUserId(tenantId) });
-    this.#announce(resultSubject(tenantId, callId), isShared ? body : withoutContent(body, state));
+    const isTheirs = maker === toMaker({ userId: natsUserId(tenantId) });
+    if (isTheirs) this.#announce(resultSubject(tenantId, callId), body);
+    else if (door === 'nats') this.#announce(resultSubject(tenantId, callId), withoutContent(body, state));
   }
 
   /** A result that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
@@ -60,7 +61,7 @@ function withoutContent(
   { success, execution_time_ms, usage, call_id, metadata }: CallBody,
   state: CallState,
 ): CallBody {
-  const shown: JsonObject = { status: state, result_omitted: resultOmitted('denied') };
+  const shown: JsonObject = { status: state, result_omitted: resultOmitted('state') };
   // Of a success, these names are the tool's own.
   if (!success) for (const name of ['code', 'error_type', 'retryable']) shown[name] = metadata[name] ?? null;
   const error = success ? null : `The call ended: ${state}`;

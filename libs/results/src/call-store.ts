@@ -1,4 +1,4 @@
-import type { ContentAccess } from '@toolfleet/access';
+import type { Sight } from '@toolfleet/access';
 import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
 /** What is known of an asynchronous call. */
@@ -10,8 +10,12 @@ export interface StoredCall {
   userId?: string;
   /** `toMaker` of its caller; absent for calls of older releases that only the journal knows. */
   maker?: string;
-  /** Why a reader gets it without its arguments and result. */
-  withheld?: Exclude<ContentAccess, 'own'>;
+  /** What its reader sees of it; absent in the store. */
+  sight?: Sight;
+  /** Its reader gets it without arguments and result. */
+  isWithheld?: boolean;
+  /** Entry point of an asynchronous call, where it is known. */
+  door?: string | undefined;
   /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
   session?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */

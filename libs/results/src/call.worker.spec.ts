@@ -48,6 +48,7 @@ async function run(
   executeCall: (request: CallRequest) => Promise<CallResult>,
   accept: (body: CallBody) => void = () => undefined,
   userId = 'nats:acme',
+  door = 'nats',
 ) {
   const principal = { tenantId: 'acme', userId, roles: [], tools: ['*'], via: 'nats_subject' };
   await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
@@ -65,7 +66,7 @@ async function run(
   });
   const job = {
     jobId: callId,
-    data: { call_id: callId, deadline_at: 0, request: { callId, principal, toolName: 'x', rawArguments: {} } },
+    data: { call_id: callId, deadline_at: 0, request: { callId, principal, door, toolName: 'x', rawArguments: {} } },
     signal: new AbortController().signal,
     deadlineAt: clock.now() + 10_000,
     queuedMs: 5,
@@ -84,7 +85,7 @@ it('shows pictures and links of a call in its record, its last event and what is
   expect(JSON.stringify([stored, kept])).not.toContain(PICTURE.data);
 });
 
-it('publishes of a call that no NATS user made only how it ended', async () => {
+it('publishes of a call over NATS with a key only how it ended, and of others nothing', async () => {
   const metadata = { code: 'secret' };
   const work = async () => done({ content: [PICTURE], metadata });
   const { published, record } = await run('own', work, undefined, 'ann');
@@ -101,6 +102,7 @@ it('publishes of a call that no NATS user made only how it ended', async () => {
       metadata: { status: 'succeeded', result_omitted: { reason: 'permission', message: expect.any(String) } },
     },
   ]);
+  expect((await run('own-http', work, undefined, 'ann', 'http')).published).toEqual([]);
   const error = new ToolError('UPSTREAM_ERROR', { message: 'secret' });
   const failure = await run('own-failure', async () => Promise.reject(error), undefined, 'ann');
   expect(JSON.stringify(failure.published)).not.toContain('secret');

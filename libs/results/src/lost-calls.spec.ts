@@ -6,7 +6,7 @@ import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { aRequest } from '@toolfleet/testing/engine-fixture';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { CallAccess } from '@toolfleet/access';
+import type { CallSight } from '@toolfleet/access';
 import { AsyncCalls } from './async-calls.js';
 import { isFinal, type AsyncCallJob } from './call-store.js';
 import { CallEnds } from './call-ends.js';
@@ -34,7 +34,7 @@ async function aGateway(name: string) {
   const published: CallBody[] = [];
   const publish = (_subject: string, body: CallBody): void => void published.push(body);
   const lost = new LostCalls({ queue, store, journal, ends: new CallEnds(store, publish), clock });
-  const access = { may: async () => true } as unknown as CallAccess;
+  const sight = { of: async () => 'own' } as unknown as CallSight;
   const results = { admit: async () => undefined };
   const calls = new AsyncCalls({
     queue,
@@ -43,14 +43,16 @@ async function aGateway(name: string) {
     journal,
     results,
     lost,
-    access,
+    sight,
     readings: { note: async () => undefined },
     clock,
     maxCallMs: 60_000,
   });
   const accept = async (timeoutMs: number, rawArguments = {}): Promise<string> => {
     const callId = randomUUID();
-    await calls.accept(aRequest(clock, { callId, toolName: 'x', principal: ANN, timeoutMs, rawArguments }));
+    await calls.accept(
+      aRequest(clock, { callId, toolName: 'x', principal: ANN, door: 'nats', timeoutMs, rawArguments }),
+    );
     return callId;
   };
   return { client, time, queue, store, journal, generation, published, publish, lost, calls, accept };

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { AsyncCalls } from './async-calls.js';
 import { type AsyncCallJob } from './call-store.js';
 import { RedisCallStore } from './redis-call-store.js';
-import type { CallAccess } from '@toolfleet/access';
+import type { CallSight } from '@toolfleet/access';
 import { RedisKeptResults } from './redis-kept-results.js';
 import { RedisResultCache } from '@toolfleet/engine-adapters';
 
@@ -213,7 +213,7 @@ it('an asynchronous call is refused before it is accepted when the quota is full
   const queue = new JobQueue<AsyncCallJob, unknown>({ name: 'tool-calls', redis, time });
   const store = new RedisCallStore(redis, 60, () => clock.now(), results);
   const journal = new RedisJournal(redis, clock);
-  const access = {} as CallAccess;
+  const sight = {} as CallSight;
   const calls = new AsyncCalls({
     queue,
     store,
@@ -221,7 +221,7 @@ it('an asynchronous call is refused before it is accepted when the quota is full
     journal,
     results,
     lost: { settle: async () => undefined },
-    access,
+    sight,
     readings: { note: async () => undefined },
     clock,
     maxCallMs: 60_000,

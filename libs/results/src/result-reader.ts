@@ -85,12 +85,12 @@ export class ResultReader {
     { principal, session }: ResultCaller,
     handle: string,
   ): Promise<{ tool: string; document: string; marks: JsonObject }> {
-    const { tool, state, result, withheld } = await this.calls
+    const { tool, state, result, isWithheld } = await this.calls
       .get(principal, handle, { session })
       .catch((error: unknown) => {
         throw isToolError(error) && error.code === 'NOT_FOUND' ? noResult(handle) : error;
       });
-    if (withheld) throw contentRefusal();
+    if (isWithheld) throw contentRefusal();
     if (result && payloadOmitted(result) === undefined)
       return { tool, document: toDocument(result), marks: disclaimerOf(result) };
     throw result || isFinal(state)

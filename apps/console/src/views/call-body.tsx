@@ -19,7 +19,7 @@ type Part = 'arguments' | 'result' | 'upstream' | 'errors';
 export function useBody(id: string, access: Body['access']): Body {
   const { api } = useSigned();
   const [isAsked, setAsked] = useState(false);
-  const isRead = access === 'own' || (access === 'recorded' && isAsked);
+  const isRead = access === 'own' || access === 'shared' || (access === 'recorded' && isAsked);
   const { data, error } = useQuery<KeptBody | undefined>(`body ${id} ${isRead}`, (signal) =>
     isRead ? api.callBody(id, signal) : Promise.resolve(undefined),
   );
@@ -75,5 +75,6 @@ const WHY: Readonly<Record<FinishedCallDetail['body'], string>> = {
   not_kept: 'Not kept: call_bodies of the configuration file says of which calls arguments and results are kept.',
   denied: 'For the key or user that made the call, and for the role auditor.',
   own: 'Loading …',
+  shared: 'Loading …',
   recorded: 'Loading …',
 };

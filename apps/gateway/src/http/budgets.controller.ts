@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { ApiKeys, requireRight, seesTenantTotals } from '@toolfleet/access';
+import { ApiKeys, hasRight, requireRight } from '@toolfleet/access';
 import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type {
   BudgetLimits,
@@ -32,15 +32,15 @@ export class BudgetsController {
   ) {}
 
   /**
-   * Of the tenant, of the named request, agent and task, and budgets that were set: all of the tenant for those who see its totals, else
-   * those of the caller. A key narrowed to some tools sees the scopes it names, not those that every tool of the tenant spends from.
+   * Of the named request, agent and task, and budgets that were set: with the right to all calls those of the tenant, its users and keys,
+   * else those of the caller.
    */
   @Serves('GET /api/v1/budgets')
   async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/budgets'>) {
     const { tenant_id: asked, ...named } = query;
     const tenant_id =
       asked === undefined || asked === caller.tenantId ? caller.tenantId : requireTenant(caller, 'all_calls', asked);
-    const seesAll = seesTenantTotals(caller);
+    const seesAll = hasRight(caller, 'all_calls');
     const budgets: BudgetLimits['budgets'] = seesAll ? '*' : { user_id: caller.userId, key_id: caller.keyId };
     const { limits } = await askService(this.nats, SUBJECTS.budgetLimits, { scopes: { tenant_id, ...named }, budgets });
     return {

@@ -36,7 +36,7 @@ const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
   journalled: { call: { ...ended, callId: 'journalled' }, events: [] },
   // A call that the caller sees and may not read.
   foreign: {
-    call: { ...ended, callId: 'foreign', withheld: 'denied' },
+    call: { ...ended, callId: 'foreign', sight: 'state', isWithheld: true },
     events: [
       { id: '1-0', type: 'accepted' },
       { id: '2-0', type: 'progress', message: 'secret', progress: 1, total: 2 },
@@ -50,7 +50,7 @@ const store = {
   get: async (_caller: unknown, id: string) => calls[id]!.call,
   getText: async (_caller: unknown, id: string) => calls[id]!.call,
   getState: async (_caller: unknown, id: string) => calls[id]!.call,
-  withheldFrom: async (_caller: unknown, { withheld }: StoredCall) => withheld,
+  isWithheld: async (_caller: unknown, { isWithheld = false }: StoredCall) => isWithheld,
   events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
 } as unknown as AsyncCalls;
 

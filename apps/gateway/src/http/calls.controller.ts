@@ -2,7 +2,7 @@ import { Controller, Headers, Param, Res } from '@nestjs/common';
 import { payloadOmitted, ToolError, type CallBody, type CallEvent, type Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { toContentFile, toOutputFile } from '@toolfleet/contracts/result-files';
-import { contentRefusal, resultOmitted } from '@toolfleet/access';
+import { contentRefusal, resultOmitted, type Sight } from '@toolfleet/access';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
@@ -21,7 +21,7 @@ const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
 const MAX_STREAM_MS = 3_600_000;
 
-/** State, result and events of the calls that the caller sees; results only of those that it may read (`contentAccess`). */
+/** State, result and events of calls, as far as the caller sees them (`Sight`). */
 @Controller()
 export class CallsController {
   constructor(
@@ -80,8 +80,8 @@ export class CallsController {
    * @throws ToolError PERMISSION_DENIED; NOT_FOUND if it has not ended, has no result or its result was omitted
    */
   private async ended(caller: Principal, id: string): Promise<{ tool: string; result: CallBody }> {
-    const { tool, state, result, withheld } = await this.calls.get(caller, id);
-    if (withheld) throw contentRefusal();
+    const { tool, state, result, isWithheld } = await this.calls.get(caller, id);
+    if (isWithheld) throw contentRefusal();
     const omitted = result && payloadOmitted(result);
     if (result && !omitted) return { tool, result };
     const reason = isFinal(state) ? 'has no result' : 'has not ended yet';
@@ -112,13 +112,13 @@ export class CallsController {
     // 204 makes browsers stop reconnecting (HTML, section 9.2 Server-sent events).
     const isResumed = from !== undefined && isFinal(call.state);
     if (isResumed && (await this.calls.events(id, from)).length === 0) return reply.status(204).send();
-    const withheld = await this.calls.withheldFrom(caller, call, { ownOnly: query.content === 'own' });
-    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, { ...call, withheld }, from));
+    const isWithheld = await this.calls.isWithheld(caller, call, { ownOnly: query.content === 'own' });
+    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, { ...call, isWithheld }, from));
   }
 
   private async follow(stream: EventStream, caller: Principal, call: StoredCall, from: string | undefined) {
-    const { callId: id, withheld } = call;
-    const toFrame = (event: CallEvent) => eventFrame(toServerEvent(withheld ? stateOf(event, withheld) : event));
+    const { callId: id, sight = 'none', isWithheld } = call;
+    const toFrame = (event: CallEvent) => eventFrame(toServerEvent(isWithheld ? stateOf(event, sight) : event));
     const until = this.clock.monotonic() + MAX_STREAM_MS;
     let after = from;
     let wroteAt = this.clock.monotonic();
@@ -133,7 +133,7 @@ export class CallsController {
       if (events.at(-1)?.type === 'done') break;
       if (events.length === 0 && this.clock.monotonic() - lookedAt > CHECK_MS) {
         // `get` ends a call whose worker was lost. A call that did not go through the queue has only this event.
-        const now = await this.calls.get(caller, id, { ownOnly: withheld !== undefined }).catch(() => undefined);
+        const now = await this.calls.get(caller, id, { ownOnly: isWithheld }).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
           await stream.send(toFrame(toDoneEvent(now)));
           break;
@@ -162,9 +162,9 @@ function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): Cal
 const toServerEvent = ({ id, type, ...data }: CallEvent) => ({ id, type, data });
 
 /** That something happened, without what the tool reported. */
-function stateOf(event: CallEvent, withheld: NonNullable<StoredCall['withheld']>): CallEvent {
+function stateOf(event: CallEvent, sight: Sight): CallEvent {
   const { id, type } = event;
-  return type === 'done' ? { id, type, state: event.state, result_omitted: resultOmitted(withheld) } : { id, type };
+  return type === 'done' ? { id, type, state: event.state, result_omitted: resultOmitted(sight) } : { id, type };
 }
 
 function toCallBody(call: StoredCall) {
@@ -176,6 +176,6 @@ function toCallBody(call: StoredCall) {
     accepted_at: new Date(call.acceptedAt).toISOString(),
     finished_at: call.finishedAt === undefined ? undefined : new Date(call.finishedAt).toISOString(),
     result: call.result,
-    result_omitted: call.withheld && resultOmitted(call.withheld),
+    result_omitted: call.isWithheld ? resultOmitted(call.sight ?? 'none') : undefined,
   };
 }

@@ -7,7 +7,7 @@ import type { RouteInput } from '@toolfleet/contracts/resources';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallBodyReader, CallFeed } from '@toolfleet/records';
-import { bodyAccess, hasRight } from '@toolfleet/access';
+import { hasRight } from '@toolfleet/access';
 import { parseInstant } from './instants.js';
 import { LogLinks } from './log-links.js';
 import { Input, Serves } from '../server/routes.js';
@@ -19,7 +19,7 @@ const CURSOR = /^\d{1,16}$/;
 /** Interval of comments, which keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** Finished calls of the caller's tenant, of the fleet for operators. */
+/** Finished calls that the caller sees (`CallSight`), and with rights over the fleet those of all tenants. */
 @Controller()
 export class FinishedCallsController {
   constructor(
@@ -43,12 +43,11 @@ export class FinishedCallsController {
   async one(@Caller() caller: Principal, @Param('id') id: string) {
     requirePlainId('call_id', id);
     const { call, made } = await this.feed.withMade(caller, id);
-    // The logs are those of the whole fleet.
-    const body = bodyAccess(caller, call);
     return {
       call: shown(call),
-      body,
+      body: await this.bodies.access(caller, call),
       made: made.map(shown),
+      // The logs are those of the whole fleet.
       logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined,
     };
   }

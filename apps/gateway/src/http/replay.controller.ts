@@ -2,11 +2,11 @@ import { Controller, Req, Res } from '@nestjs/common';
 import { isToolError, ToolError, type CallBody, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { StoredCall } from '@toolfleet/contracts/records';
 import type { KeptBody, RouteAnswer, RouteInput, TriedCall } from '@toolfleet/contracts/resources';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { bodyAccess, EVERY_TENANT, requireRight } from '@toolfleet/access';
+import { EVERY_TENANT, requireRight } from '@toolfleet/access';
 import { DefinitionCache, originalOf, ToolList } from '@toolfleet/catalog';
-import { callsTools, hasEffects } from '@toolfleet/engine';
+import { hasEffects } from '@toolfleet/engine';
 import { DEFAULT_RETENTION } from '@toolfleet/journal';
 import { CallBodyReader, CallFeed, jsonChanges, REDACTED } from '@toolfleet/records';
 import { Clock } from '@toolfleet/resilience';
@@ -88,12 +88,11 @@ export class ReplayController {
       });
     const query = { tenant_id: caller.tenantId, tool: name, status: ['success' as const], limit: MAX_LOOKED_THROUGH };
     const { calls } = await this.feed.read(caller, query);
-    const origins = calls
-      .filter((call) => call.replay_of === undefined && ['own', 'recorded'].includes(bodyAccess(caller, call)))
-      .toReversed()
-      .slice(0, limit);
     const replays: TriedCall[] = [];
-    for (const origin of origins) {
+    for (const origin of calls.toReversed()) {
+      if (replays.length === limit) break;
+      const access = origin.replay_of === undefined ? await this.bodies.access(caller, origin) : 'denied';
+      if (access === 'denied' || access === 'not_kept') continue;
       const ended_at = new Date(origin.ended_at).toISOString();
       const tried = this.#replay(caller, origin.call_id, { mode: 'dry', revision }, request, reply);
       replays.push({ replay_of: origin.call_id, ended_at, ...(await tried.then(toTried, toRefusal)) });
@@ -103,7 +102,7 @@ export class ReplayController {
       pending_revision: revision,
       replays,
       note:
-        origins.length > 0
+        replays.length > 0
           ? undefined
           : `No call of tenant ${caller.tenantId} succeeded whose arguments and result are kept and that you may read`,
     };
@@ -131,7 +130,7 @@ export class ReplayController {
       const tool = await this.#definition(caller, call, current, wanted);
       // What a changed definition says of its effects is not approved.
       for (const one of new Set([current, tool]))
-        if (one && (hasEffects(one) || callsTools(one))) this.#checkEffects(caller, call, one, wanted);
+        if (one && (hasEffects(one) || callsTools(one))) await this.#checkEffects(caller, call, one, wanted);
       const name = await this.#shownName(caller, call);
       const isDry = wanted.mode === 'dry';
       const made = this.http.toCallRequest(request, reply, name, args, {
@@ -212,18 +211,18 @@ export class ReplayController {
    * not repeated before.
    * @throws ToolError REQUEST_INVALID
    */
-  #checkEffects(
+  async #checkEffects(
     caller: Principal,
     call: StoredCall,
     definition: RegisteredTool,
     { mode, include_unknown: includesUnknown }: ReplayBody,
-  ): void {
+  ): Promise<void> {
     if (mode === 'dry')
       refuse(
         'has_effects',
         `Tool '${call.tool}' has effects, so it does not run dry; mode "run" runs it (fleetctl: --for-real)`,
       );
-    if (bodyAccess(caller, call) !== 'own')
+    if ((await this.bodies.access(caller, call)) !== 'own')
       refuse(
         'not_own',
         `Tool '${call.tool}' has effects: only the key or user that made call '${call.call_id}' repeats it`,

@@ -7,7 +7,8 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { CallAccess, EVERY_TENANT, hasRight } from '@toolfleet/access';
+import { EVERY_TENANT, hasRight } from '@toolfleet/access';
+import { ownCalls } from '@toolfleet/engine/access';
 import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
 import { askService } from './ask-service.js';
@@ -18,16 +19,15 @@ const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */
 const MAX_BILLED_DAYS = 92;
 
-/** What the caller's tenant has used, and for operators what the tenants have used. */
+/** What the caller used; with rights what its tenant or all tenants used. */
 @Controller()
 export class UsageController {
   constructor(
     private readonly nats: NatsClient,
-    private readonly access: CallAccess,
     private readonly clock: Clock,
   ) {}
 
-  /** Sums of the ledger over the tools whose calls the caller has access to; `?format=csv` for spreadsheets. */
+  /** Sums of the ledger; `?format=csv` for spreadsheets. */
   @Serves('GET /api/v1/usage')
   async usage(
     @Caller() caller: Principal,
@@ -59,7 +59,7 @@ export class UsageController {
     return { tenant_id: tenantId, ...(await forecastMonth(sumsSince, groups, this.clock.now())) };
   }
 
-  /** Every charge of whole days by tenant, day and tool, whatever tools the key is narrowed to. */
+  /** Every charge of whole days by tenant, day and tool. */
   @Serves('GET /api/v1/billing')
   async billing(
     @Caller() caller: Principal,
@@ -89,19 +89,14 @@ export class UsageController {
     return { from: toDay(from), to: toDay(to), micro_usd: total, cost_usd: exactUsd(total), rows };
   }
 
-  /** Sums by groups over the tools whose calls the caller has access to. */
+  /** Sums by groups: of the caller's own calls, and with the right to all calls those of the tenant. */
   async #sums(
     caller: Principal,
     groups: readonly UsageGroup[],
-    asked: Omit<BudgetUsage, 'group_by'>,
+    asked: Omit<BudgetUsage, 'group_by' | 'owner'>,
   ): Promise<UsageSum[]> {
-    const group_by = groups.includes('tool') ? [...groups] : [...groups, 'tool' as const];
-    const { rows: sums } = await askService(this.nats, SUBJECTS.budgetUsage, { ...asked, group_by });
-    const rule = await this.access.ruleFor(caller);
-    return sumByGroups(
-      sums.filter(({ tool_name: tool }) => rule.tool(tool ?? '')),
-      groups,
-    );
+    const owner = hasRight(caller, 'all_calls') ? undefined : ownCalls(caller);
+    return (await askService(this.nats, SUBJECTS.budgetUsage, { ...asked, owner, group_by: [...groups] })).rows;
   }
 }
 
@@ -110,24 +105,6 @@ const readGroups = (text: string | undefined) => text?.split(',') as UsageGroup[
 /** The tenant that a report is of: for an operator the one asked for, or all if it compares them; else the caller's. */
 const reportedTenant = (caller: Principal, asked: string | undefined, compares: boolean): string | undefined =>
   hasRight(caller, 'all_calls', EVERY_TENANT) && (asked ?? compares) ? asked : caller.tenantId;
-
-/** Adds up sums by tool to sums of the requested groups, in the order of their first rows. */
-function sumByGroups(rows: readonly UsageSum[], groups: readonly UsageGroup[]): UsageSum[] {
-  if (groups.includes('tool')) return [...rows];
-  const sums = new Map<string, UsageSum>();
-  for (const { tool_name: _tool, ...row } of rows) {
-    const { calls: _calls, tokens: _tokens, micro_usd: _microUsd, ...group } = row;
-    const key = JSON.stringify(group);
-    const sum = sums.get(key);
-    if (!sum) sums.set(key, { ...row });
-    else {
-      sum.calls += row.calls;
-      sum.tokens += row.tokens;
-      sum.micro_usd += row.micro_usd;
-    }
-  }
-  return [...sums.values()];
-}
 
 function toShownSum({ micro_usd: microUsd, ...sum }: UsageSum) {
   return { ...sum, cost_usd: toUsd(microUsd) };

@@ -14,7 +14,7 @@ import {
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
 import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
 import { wireResults, type Results } from './wire-results.js';
-import { CallAccess, ConnectLinks } from '@toolfleet/access';
+import { CallSight, ConnectLinks } from '@toolfleet/access';
 import { wireAuth, type Auth } from './wire-auth.js';
 import { connectBrokers, type Brokers } from './brokers.js';
 import {
@@ -75,7 +75,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const own = randomUUID().slice(0, 8);
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
-  const results = wireResults(settings, host, brokers, auth, catalog.access, holders, () => watch.count('records') > 0);
+  const results = wireResults(settings, host, brokers, auth, catalog.sight, holders, () => watch.count('records') > 0);
   const links = new ConnectLinks(auth.tokens, host.clock, consoleAddress(settings));
   const engine = wireEngine(settings, host, {
     links,
@@ -184,7 +184,7 @@ function wireCatalog(
     features: new ToolList(featureDefinitions, toolsets),
     search: searching.search,
     searchHistory: searching.history,
-    access: new CallAccess(definitions),
+    sight: new CallSight(definitions),
     components,
   };
 }
@@ -279,8 +279,9 @@ function wireFleetState(
     new QueueMetrics(queues, metrics, clock),
     new RedisState(redis, metrics, clock),
   ];
-  const finishedCalls = new CallFeed(engine.callRecords, catalog.access, clock);
-  const bodies = new CallBodyReader(engine.callRecords, new ContentReadings(engine.callRecords, logger));
+  const finishedCalls = new CallFeed(engine.callRecords, catalog.sight, clock);
+  const readings = new ContentReadings(engine.callRecords, logger);
+  const bodies = new CallBodyReader(engine.callRecords, readings, catalog.sight);
   const { definitions, toolsets } = catalog;
   return {
     view: new FleetView(watch, queues, catalog.list),
@@ -342,7 +343,6 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new ToolInventory(catalog.definitions, catalog.list),
       catalog.search,
       catalog.definitions,
-      catalog.access,
       calls.toolCalls,
       calls.batches,
       calls.asyncCalls,

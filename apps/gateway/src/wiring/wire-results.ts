@@ -1,4 +1,4 @@
-import type { CallAccess } from '@toolfleet/access';
+import type { CallSight } from '@toolfleet/access';
 import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { DEFAULT_RETENTION, RedisJournal, type KeyHolders } from '@toolfleet/journal';
@@ -36,7 +36,7 @@ export function wireResults(
   host: ServiceHost,
   brokers: Brokers,
   { keys }: Pick<Auth, 'keys'>,
-  access: CallAccess,
+  sight: CallSight,
   holders: KeyHolders,
   hasRecords: () => boolean,
 ) {
@@ -70,7 +70,7 @@ export function wireResults(
     journal,
     results: kept,
     lost,
-    access,
+    sight,
     readings: new ContentReadings(isRecorded ? new NatsCallRecords(nats) : undefined, logger),
     parked: approvals && parkedLookup(approvals),
     clock,

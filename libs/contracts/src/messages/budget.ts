@@ -185,7 +185,8 @@ export const BUDGET_USAGE = record({
   from_at: maybe(INSTANT),
   to_at: maybe(INSTANT),
   tool_name: maybe(ID),
-  user_id: maybe(ID),
+  /** Only charges for this user, and those of this key. */
+  owner: maybe(record({ user_id: maybe(ID), key_id: maybe(ID) })),
   group_by: list(choice(USAGE_GROUPS)),
 });
 export type BudgetUsage = Value<typeof BUDGET_USAGE>;

@@ -98,6 +98,8 @@ export const RECORDS_LIST = record({
   source: maybe(ID),
   user_id: maybe(ID),
   key_id: maybe(ID),
+  /** Calls of this user, and those by this key: what their caller owns. */
+  owner: maybe(record({ user_id: maybe(ID), key_id: maybe(ID) })),
   agent_id: maybe(ID),
   status: maybe(list(choice(STATUSES))),
   code: maybe(ID),

@@ -18,8 +18,8 @@ import { CALL_RESULT } from './calls.js';
 import { answer, type Routes } from './route.js';
 
 export const BODY_ACCESS = choice(
-  ['not_kept', 'own', 'recorded', 'denied'],
-  'Whether arguments and result can be read: `own` calls, calls of others where each reading is `recorded` (right read_bodies)',
+  ['not_kept', 'own', 'shared', 'recorded', 'denied'],
+  'Whether arguments and result can be read: `own` calls, calls of a source that shares results, calls of others where each reading is `recorded` (right read_bodies)',
 );
 /** Whether the arguments and result of a call can be read. */
 export type BodyAccess = Value<typeof BODY_ACCESS>;

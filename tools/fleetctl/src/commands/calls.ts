@@ -158,7 +158,8 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   ]);
   if (state instanceof Refused && record instanceof Refused) throw record;
   const read = unlessRefused(record);
-  const isRead = read?.body === 'own' || (read?.body === 'recorded' && hasSwitch(line, 'show-body'));
+  const isFree = read?.body === 'own' || read?.body === 'shared';
+  const isRead = isFree || (read?.body === 'recorded' && hasSwitch(line, 'show-body'));
   const kept = isRead ? await orAbsent(fleet.request('GET /api/v1/calls/{id}/body', { path: { id } })) : undefined;
   const found = { state: unlessRefused(state), record: read, kept: kept && unlessRefused(kept) };
   const result = found.state?.result;

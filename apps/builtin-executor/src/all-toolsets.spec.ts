@@ -260,6 +260,36 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
     await eventually('its end', async () => (await greet()).failure?.code === 'EXECUTOR_UNAVAILABLE');
   });
 
+  it.each<[Toolset, string, JsonObject]>([
+    ['compute', 'calculator', { expression: '6*7' }],
+    ['web', 'web_search', { query: 'x' }],
+    ['files', 'file_list', { path: '.' }],
+  ])('serves its tools of %s while a plugin of the same class never ends', async (toolset, tool, args) => {
+    const file = join(folder, 'plugins', `loop-${toolset}.tool.mjs`);
+    await writeFile(
+      file,
+      `export default ({ defineTool }) => defineTool({ name: 'loop_${toolset}', description: 'd', category: 'custom',
+        toolset: '${toolset}', inputSchema: { type: 'object' }, handler: () => { for (;;); } });`,
+    );
+    await eventually('the plugin', () =>
+      announced.get(`plugin/plugin.${toolset}`)?.definitions.some(({ name }) => name === `loop_${toolset}`),
+    );
+    let ended = false;
+    const message = messageOf(`loop_${toolset}`, toolset, {});
+    const loop = caller
+      .request<ExecResponse>(builtinSubject(toolset), message, { timeoutMs: 1_500 })
+      .then(({ failure }) => failure?.code, (error: { code: string }) => error.code)
+      .finally(() => (ended = true));
+    let served = 0;
+    while (!ended) {
+      expect(await execute(tool, toolset, args)).toMatchObject({ ok: true });
+      served += 1;
+    }
+    expect(await loop).toMatch(/TIMED_OUT|DEADLINE/);
+    expect(served).toBeGreaterThan(1);
+    await rm(file);
+  });
+
   it('announces every builtin tool once, dangerous ones as such', () => {
     const definitions = [...announced.values()]
       .filter((one) => one.source.kind === 'builtin')

@@ -72,6 +72,12 @@ const table = {
     max: 3_600_000,
     help: 'How often the plugin folder is read again; unset: every second in local mode, otherwise only at start',
   }),
+  BUILTIN_PLUGIN_PROCESSES: integer({
+    default: 4,
+    min: 1,
+    max: 64,
+    help: 'Processes that run plugins; each serves one tenant at a time, and a tenant uses at most all but one',
+  }),
   CALCULATOR_RATE_LIMIT: integer({
     default: 2_000,
     min: 0,

@@ -3,6 +3,7 @@ import {
   toToolDefinition,
   MANIFEST,
   PluginFolder,
+  PluginProcesses,
   ToolRunner,
   getToolset,
   selectTools,
@@ -13,7 +14,7 @@ import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolf
 import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { GATEWAY_TOOLS, toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import { fleetFileReloader, loadFleetFile, type ServiceHost } from '@toolfleet/service';
+import { fleetFileReloader, foreignEnvironment, loadFleetFile, type ServiceHost } from '@toolfleet/service';
 import type { ExecutorDefinition } from '@toolfleet/service/executor';
 import { builtinExecutorConfig, type BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { PluginWatcher } from './plugin-watcher.js';
@@ -22,6 +23,8 @@ import { toolServices } from './tool-services.js';
 
 /** Where `fleetctl tool new` writes, relative to the root of the repository. */
 const LOCAL_PLUGINS = 'plugins';
+/** Heap of a process of plugins. */
+const PLUGIN_HEAP_MB = 512;
 /** How often local mode checks the plugins for changes. */
 const LOCAL_RELOAD_MS = 1_000;
 
@@ -39,7 +42,12 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) =>
       logger.error({ tool, error }, 'a tool failed unexpectedly'),
     );
-    const plugins = pluginWatcher(settings, deps.host, runner, () => announcer.announceSoon());
+    const processes = new PluginProcesses(clock, {
+      size: settings.BUILTIN_PLUGIN_PROCESSES,
+      heapMb: PLUGIN_HEAP_MB,
+      environment: foreignEnvironment,
+    });
+    const plugins = pluginWatcher(settings, deps.host, { runner, processes }, () => announcer.announceSoon());
     const announcer = new ToolAnnouncer(
       deps.nats,
       deps.host,
@@ -66,7 +74,10 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
       before: [fleetFileReloader(settings, file, deps.host), ...(plugins ? [plugins] : [])],
       after: [...after, announcer],
-      close: () => bounded.close(),
+      close: () => {
+        bounded.close();
+        processes.close();
+      },
     };
   },
 };
@@ -83,12 +94,13 @@ function purgeWorkspaces(workspaces: Workspaces, clock: Clock) {
 function pluginWatcher(
   settings: BuiltinExecutorConfig,
   { clock, logger, faults }: ServiceHost,
-  runner: ToolRunner,
+  { runner, processes }: { runner: ToolRunner; processes: PluginProcesses },
   onChange: () => void,
 ): PluginWatcher | undefined {
   const path = settings.BUILTIN_PLUGINS_DIR ?? (settings.TOOLFLEET_LOCAL ? LOCAL_PLUGINS : undefined);
   if (path === undefined) return undefined;
-  const folder = new PluginFolder(path, new Set([...MANIFEST.map((tool) => tool.metadata.name), ...GATEWAY_TOOLS]));
+  const reserved = new Set([...MANIFEST.map((tool) => tool.metadata.name), ...GATEWAY_TOOLS]);
+  const folder = new PluginFolder(path, reserved, processes);
   const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   return new PluginWatcher({ folder, runner, toolsets, clock, logger, faults, everyMs, onChange });

@@ -4,7 +4,9 @@ export { getToolset, MANIFEST, selectTools, toToolDefinition, type ToolOverrides
 export { ToolRunner } from './tool-runner.js';
 
 export { BoundedWork } from './bounded/bounded-work.js';
-export { PluginFolder, type Plugin } from './plugins/plugin-folder.js';
+export type { Plugin } from './plugins/plugin-api.js';
+export { PluginFolder } from './plugins/plugin-folder.js';
+export { PluginProcesses } from './plugins/plugin-processes.js';
 
 export { LocalWorkspaceStore } from './files/local-workspace-store.js';
 export { S3WorkspaceStore } from './files/s3-workspace-store.js';

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { ToolError, type ErrorCode, type Json, type Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from './clock.js';
 import { FairQueue } from './fair-queue.js';
 
@@ -39,12 +39,14 @@ export function programFlags(program: URL): string[] {
 export interface JobBounds {
   /**
    * Longest run in ms of a core, without the start of a child and the loading of its code. On a machine that is busy with other work it
-   * may take up to five times as long; outside Linux time on the clock counts.
+   * may take up to five times as long; outside Linux time on the clock counts. Absent: only the signal ends the job.
    */
-  timeoutMs: number;
+  timeoutMs?: Milliseconds;
   signal: AbortSignal;
   /** Tenants take turns. */
   tenant: string;
+  /** Answers what the job asks its parent for; a refusal is the error of the question. */
+  answer?: (name: string, args: unknown[]) => unknown;
 }
 
 interface WaitingJob {
@@ -57,10 +59,10 @@ interface WaitingJob {
 interface Child {
   process: ChildProcess;
   ready: boolean;
-  /** The tenant of its last job. */
+  /** The tenant of its jobs, or of its last one. */
   tenant?: string;
-  /** The job that runs, or that waits for the child to start or load code. */
-  busy?: { waiting: WaitingJob; id: number; stopTimer: CancelTimer };
+  /** The jobs that run, or that wait for the child to start or load code, by id. */
+  jobs: Map<number, { waiting: WaitingJob; stopTimer: CancelTimer }>;
   stopIdleTimer?: CancelTimer;
 }
 
@@ -72,6 +74,10 @@ interface Answer {
   begun?: true;
   value?: string;
   error?: string;
+  /** A question of the job, by a number of its own. */
+  ask?: number;
+  name?: string;
+  args?: unknown[];
 }
 
 /** How many times its limit a job may take when it has no core for all of that time. */
@@ -93,20 +99,37 @@ interface ChildPoolOptions {
   maxWaiting: number;
   /** Heap of a child. */
   heapMb: number;
+  /** Jobs of one tenant that a child does at the same time; default 1. For jobs that wait more than they compute. */
+  jobsPerChild?: number;
+  /** How long a job that is aborted may take to end before its child is killed, by the same measure as `timeoutMs`; default 0. */
+  graceMs?: Milliseconds;
+  /**
+   * For programs that the pool does not know: a tenant whose children end by themselves or are killed waits before its next one starts,
+   * each time twice as long.
+   */
+  restartPause?: { fromMs: Milliseconds; toMs: Milliseconds };
+  /** Code of the error of a job whose child ended; default TOOL_ERROR. */
+  endedCode?: ErrorCode;
+  /** Environment of a child; default empty. */
+  environment?: () => NodeJS.ProcessEnv;
+  /** Where the output of a child goes; default nowhere. */
+  output?: 'inherit' | 'ignore';
 }
 
 /**
- * Runs jobs of unpredictable cost (patterns, queries, diffs and schemas of callers) in child processes, and kills a child that
+ * Runs jobs of unpredictable cost (patterns, queries, diffs and schemas of callers, plugins) in child processes, and kills a child that
  * exceeds its time or memory. A timer or worker thread would not be enough: a backtracking pattern blocks the event loop,
- * and a thread that runs out of memory may abort the whole process. Children start on demand, without environment, and stay
- * for a while. Tenants take turns, and the jobs of a tenant wait in order of arrival. One tenant uses at most all children but one,
- * so that a job of another tenant waits for no slow one, and a tenant keeps the child that it had, so that it does not wait for the
+ * and a thread that runs out of memory may abort the whole process. Children start on demand and stay for a while. Tenants take turns, and
+ * the jobs of a tenant wait in order of arrival. A child does jobs of one tenant at a time, and one tenant uses at most all children but
+ * one, so that a job of another tenant waits for no slow one. A tenant keeps the child that it had, so that it does not wait for the
  * start of one that a job of another tenant has ended. A pool of one child has only the turns: a job then waits for at most one job of
  * each other tenant.
  */
 export class ChildPool<Job extends object> {
   private readonly children = new Set<Child>();
   private readonly queue = new FairQueue<WaitingJob>();
+  /** Tenants for whom no child starts for now, with the length of their pause. */
+  private readonly pauses = new Map<string, { until: Milliseconds; ms: Milliseconds }>();
   private nextId = 1;
   private closed = false;
 
@@ -146,44 +169,43 @@ export class ChildPool<Job extends object> {
 
   private dispatch(): void {
     while (!this.closed) {
-      const idle = [...this.children].filter(({ busy }) => !busy);
-      if (idle.length === 0 && this.children.size >= this.options.size) return;
-      const waiting = this.queue.shift((tenant) => this.mayRun(tenant));
+      const waiting = this.queue.shift((tenant) => this.childFor(tenant) !== undefined);
       if (!waiting) return;
       const { tenant } = waiting.bounds;
-      const child = this.childFor(tenant, idle);
+      const found = this.childFor(tenant);
+      const child = found === 'new' || !found ? this.start() : found;
       child.tenant = tenant;
       child.stopIdleTimer?.();
-      child.busy = { waiting, id: this.nextId++, stopTimer: () => {} };
-      if (child.ready) this.send(child);
+      const id = this.nextId++;
+      child.jobs.set(id, { waiting, stopTimer: () => {} });
+      if (child.ready) child.process.send({ id, job: waiting.job });
     }
   }
 
   /**
-   * The child of a tenant's next job: the one that it had, else a new one while there is room. A tenant whose jobs are killed starts its
-   * children itself and leaves those of others alone.
+   * The child of a tenant's next job: the one that it had, else a new one while there is room, else the idle one of another tenant; where it
+   * has all that it may have, its least busy one. A tenant whose jobs are killed starts its children itself and leaves those of others alone.
    */
-  private childFor(tenant: string, idle: readonly Child[]): Child {
-    const own = idle.find((child) => child.tenant === tenant);
-    if (own || this.children.size < this.options.size) return own ?? this.start();
-    return idle.find(({ ready }) => ready) ?? idle[0]!;
+  private childFor(tenant: string): Child | 'new' | undefined {
+    const children = [...this.children];
+    const idle = children.filter(({ jobs }) => jobs.size === 0);
+    const busy = children.filter((child) => child.tenant === tenant && child.jobs.size > 0);
+    const { size, jobsPerChild = 1 } = this.options;
+    if (busy.length < Math.max(1, size - 1)) {
+      const own = idle.find((child) => child.tenant === tenant);
+      if (own) return own;
+      if ((this.pauses.get(tenant)?.until ?? 0) <= this.clock.monotonic()) {
+        if (children.length < size) return 'new';
+        const other = idle.find(({ ready }) => ready) ?? idle[0];
+        if (other) return other;
+      }
+    }
+    const free = busy.filter(({ jobs }) => jobs.size < jobsPerChild);
+    return free.toSorted((one, two) => one.jobs.size - two.jobs.size)[0];
   }
 
-  private mayRun(tenant: string): boolean {
-    const most = Math.max(1, this.options.size - 1);
-    let running = 0;
-    for (const { busy } of this.children) if (busy?.waiting.bounds.tenant === tenant) running += 1;
-    return running < most;
-  }
-
-  private send(child: Child): void {
-    const { busy } = child;
-    if (busy) child.process.send({ id: busy.id, job: busy.waiting.job });
-  }
-
-  /** Starts the time limit of a job. Loading its code does not count, because that may take seconds on a busy machine. */
-  private limit(child: Child, { timeoutMs }: JobBounds): CancelTimer {
-    const { pid } = child.process;
+  /** Calls `end` once a child has had its time. */
+  private limit({ process: { pid } }: Child, timeoutMs: Milliseconds, end: () => void): CancelTimer {
     const latest = this.clock.monotonic() + MAX_STRETCH * timeoutMs;
     const fromMs = mainThreadMs(pid);
     const look = (): void => {
@@ -192,34 +214,31 @@ export class ChildPool<Job extends object> {
       if (!(leftMs > 0)) return end();
       cancel = this.clock.after(Math.max(LOOK_MS, leftMs), look);
     };
-    const end = (): void => {
-      const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
-      this.kill(
-        child,
-        new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs }, facts: { reason: 'too_slow' } }),
-      );
-    };
     let cancel = this.clock.after(timeoutMs, look);
     return () => cancel();
   }
 
   private start(): Child {
-    const { program, heapMb } = this.options;
+    const { program, heapMb, environment, output = 'ignore' } = this.options;
     const process = fork(fileURLToPath(program), [], {
       execArgv: [`--max-old-space-size=${heapMb}`, ...programFlags(program)],
-      env: {},
+      env: environment?.() ?? {},
       // Documents have megabytes; JSON would escape them again.
       serialization: 'advanced',
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      stdio: ['ignore', output, output, 'ipc'],
     });
     process.unref();
     process.channel?.unref();
-    const child: Child = { process, ready: false };
+    const child: Child = { process, ready: false, jobs: new Map() };
     this.children.add(child);
     process.on('message', (answer: Answer) => this.receive(child, answer));
-    process.on('error', (error) => this.kill(child, endedAbnormally(error)));
+    const ended = (reason: ToolError): void => {
+      this.pause(child);
+      this.kill(child, reason);
+    };
+    process.on('error', (error) => ended(this.endedAbnormally(error)));
     process.on('exit', (_code, signal) =>
-      this.kill(child, signal === 'SIGABRT' ? outOfMemory(heapMb) : endedAbnormally(signal)),
+      ended(signal === 'SIGABRT' ? outOfMemory(heapMb) : this.endedAbnormally(signal)),
     );
     return child;
   }
@@ -227,35 +246,82 @@ export class ChildPool<Job extends object> {
   private receive(child: Child, answer: Answer): void {
     if (answer.ready) {
       child.ready = true;
-      return this.send(child);
-    }
-    const { busy } = child;
-    if (!busy || busy.id !== answer.id) return;
-    if (answer.begun) {
-      busy.stopTimer = this.limit(child, busy.waiting.bounds);
+      for (const [id, { waiting }] of child.jobs) child.process.send({ id, job: waiting.job });
       return;
     }
-    busy.stopTimer();
-    delete child.busy;
-    if (answer.value === undefined)
-      busy.waiting.reject(new ToolError('TOOL_ERROR', { message: answer.error ?? 'Failed' }));
-    else busy.waiting.resolve(JSON.parse(answer.value) as Json);
-    child.stopIdleTimer = this.clock.after(IDLE_MS, () => this.kill(child, undefined));
+    const { id = 0 } = answer;
+    const running = child.jobs.get(id);
+    if (!running) return;
+    const { bounds, resolve, reject } = running.waiting;
+    const { timeoutMs } = bounds;
+    if (answer.begun) {
+      // Loading its code does not count, because that may take seconds on a busy machine.
+      if (timeoutMs !== undefined) running.stopTimer = this.limit(child, timeoutMs, () => this.kill(child, tooSlow(timeoutMs)));
+    } else if (answer.ask === undefined) {
+      running.stopTimer();
+      child.jobs.delete(id);
+      this.pauses.delete(bounds.tenant);
+      if (answer.value === undefined) reject(new ToolError('TOOL_ERROR', { message: answer.error ?? 'Failed' }));
+      else resolve(JSON.parse(answer.value) as Json);
+      this.rest(child);
+    } else {
+      const { ask, name = '', args = [] } = answer;
+      void Promise.resolve(bounds.answer?.(name, args)).then((value) => {
+        if (child.process.connected) child.process.send({ id, ask, value });
+      });
+    }
+  }
+
+  /** Serves what waits; a child without a job exits in time. */
+  private rest(child: Child): void {
+    if (child.jobs.size === 0) child.stopIdleTimer = this.clock.after(IDLE_MS, () => this.kill(child, undefined));
     this.dispatch();
   }
 
   private abandon(waiting: WaitingJob): void {
     const reason: unknown = waiting.bounds.signal.reason;
     if (this.queue.remove(waiting.bounds.tenant, waiting)) return waiting.reject(reason);
-    for (const child of this.children) if (child.busy?.waiting === waiting) this.kill(child, reason);
+    const { graceMs = 0 } = this.options;
+    for (const child of this.children)
+      for (const [id, running] of child.jobs) {
+        if (running.waiting !== waiting) continue;
+        waiting.reject(reason);
+        if (graceMs === 0) return this.kill(child, reason);
+        if (!child.ready) {
+          child.jobs.delete(id);
+          return this.rest(child);
+        }
+        child.process.send({ id, abort: true });
+        running.stopTimer();
+        running.stopTimer = this.limit(child, graceMs, () => {
+          this.pause(child);
+          this.kill(child, this.endedAbnormally(reason));
+        });
+        return;
+      }
+  }
+
+  private pause({ tenant }: Child): void {
+    const { restartPause } = this.options;
+    if (!restartPause || tenant === undefined) return;
+    const last = this.pauses.get(tenant)?.ms;
+    const ms = last === undefined ? restartPause.fromMs : Math.min(restartPause.toMs, 2 * last);
+    this.pauses.set(tenant, { until: this.clock.monotonic() + ms, ms });
+    this.clock.after(ms, () => this.dispatch());
+  }
+
+  private endedAbnormally(cause: unknown): ToolError {
+    return new ToolError(this.options.endedCode ?? 'TOOL_ERROR', { message: 'The computation ended unexpectedly', cause });
   }
 
   private kill(child: Child, reason: unknown): void {
     if (!this.children.delete(child)) return;
     child.stopIdleTimer?.();
-    child.busy?.stopTimer();
-    child.busy?.waiting.reject(reason);
-    delete child.busy;
+    for (const { stopTimer, waiting } of child.jobs.values()) {
+      stopTimer();
+      waiting.reject(reason);
+    }
+    child.jobs.clear();
     child.process.kill('SIGKILL');
     this.dispatch();
   }
@@ -279,10 +345,11 @@ function tooManyWaiting(most: number): ToolError {
   });
 }
 
-function outOfMemory(heapMb: number): ToolError {
-  return new ToolError('MEMORY_EXCEEDED', { message: `Needs more than ${heapMb} MB: use smaller input` });
+function tooSlow(timeoutMs: Milliseconds): ToolError {
+  const message = `Took longer than ${timeoutMs} ms: simplify the pattern or query`;
+  return new ToolError('TOOL_ERROR', { message, details: { limit_ms: timeoutMs }, facts: { reason: 'too_slow' } });
 }
 
-function endedAbnormally(cause: unknown): ToolError {
-  return new ToolError('TOOL_ERROR', { message: 'The computation ended unexpectedly', cause });
+function outOfMemory(heapMb: number): ToolError {
+  return new ToolError('MEMORY_EXCEEDED', { message: `Needs more than ${heapMb} MB: use smaller input` });
 }

@@ -30,31 +30,72 @@ export function yieldCpu(): void {
   }
 }
 
+/** What a job has of its parent. */
+export interface JobContext {
+  /** Aborted when the caller of the job is gone. */
+  signal: AbortSignal;
+  /** Asks the parent, which answers by `JobBounds.answer`. Never rejects. */
+  ask: (name: string, args: unknown[]) => Promise<unknown>;
+}
+
+/** A message of the parent: a job, its end, or the answer to a question of it. */
+interface ParentMessage<Job> {
+  id: number;
+  job?: Job;
+  abort?: true;
+  ask?: number;
+  value?: unknown;
+}
+
 /**
- * Serves the jobs of a `ChildPool` in its child process, one at a time. Does nothing in a process that was not forked.
+ * Serves the jobs of a `ChildPool` in its child process. Does nothing in a process that was not forked.
  * @param load the function that does a job, once its code is loaded; the time limit of the job starts then
  * @param maxResult largest result, in UTF-16 units of its JSON
  */
-export function serveJobs<Job>(load: (job: Job) => Promise<() => unknown>, maxResult: number): void {
+export function serveJobs<Job>(
+  load: (job: Job, context: JobContext) => Promise<() => unknown>,
+  maxResult: number,
+): void {
   if (!process.send) return;
   yieldCpu();
   new Worker(WATCHDOG, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 8 }, execArgv: [] }).unref();
-  process.on('message', ({ id, job }: { id: number; job: Job }) => {
+  const jobs = new Map<number, AbortController>();
+  const asked = new Map<number, (value: unknown) => void>();
+  let questions = 0;
+  process.on('message', ({ id, job, abort, ask, value }: ParentMessage<Job>) => {
+    if (abort) return jobs.get(id)?.abort();
+    if (ask !== undefined) {
+      asked.get(ask)?.(value);
+      asked.delete(ask);
+    }
+    if (job === undefined) return;
+    const controller = new AbortController();
+    jobs.set(id, controller);
+    const context: JobContext = {
+      signal: controller.signal,
+      ask: (name, args) =>
+        new Promise((resolve) => {
+          asked.set((questions += 1), resolve);
+          process.send?.({ id, ask: questions, name, args });
+        }),
+    };
     const begin = () => new Promise((resolve) => process.send?.({ id, begun: true }, resolve));
-    void answer(job, load, begin, maxResult).then((outcome) => process.send?.({ id, ...outcome }));
+    void answer(() => load(job, context), begin, maxResult).then((outcome) => {
+      jobs.delete(id);
+      process.send?.({ id, ...outcome });
+    });
   });
   process.on('disconnect', () => process.exit(0));
   process.send({ ready: true });
 }
 
-async function answer<Job>(
-  job: Job,
-  load: (job: Job) => Promise<() => unknown>,
+async function answer(
+  load: () => Promise<() => unknown>,
   begin: () => Promise<unknown>,
   maxResult: number,
 ): Promise<{ value: string } | { error: string }> {
   try {
-    const work = await load(job);
+    const work = await load();
     await begin();
     const value = JSON.stringify((await work()) ?? null);
     if (value.length <= maxResult) return { value };

@@ -29,7 +29,7 @@ export {
   url,
   type Field,
 } from './config/field.js';
-export { environmentByPrefix, loadConfig, processEnvironment } from './config/load-config.js';
+export { environmentByPrefix, foreignEnvironment, loadConfig, processEnvironment } from './config/load-config.js';
 export { documentConfig } from './config/print-config.js';
 export { FLEET_FILE_FAULT, FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
 export { checkReady, FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';

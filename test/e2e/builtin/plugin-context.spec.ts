@@ -19,8 +19,20 @@ const rejecting = ({ defineTool, ok, fail }) => defineTool({
     items > 2 ? fail('Only 24 items are left', { hint: 'Order at most 2 dozen.', output: { left: 24 } })
     : ok({ ordered: items * 12 }, items + ' dozen ordered'),
 });
+const looping = ({ defineTool }) => defineTool({
+  name: 'loop', description: 'Never ends', category: 'data', rateLimit: 0, timeoutSeconds: 2,
+  inputSchema: { type: 'object', properties: {} },
+  handler: () => { for (;;); },
+});
+const environment = ({ defineTool, ok }) => defineTool({
+  name: 'environment', description: 'Returns the names of its environment', category: 'data', rateLimit: 0,
+  inputSchema: { type: 'object', properties: {} },
+  handler: () => ok(Object.keys(process.env), ''),
+});
 export default (api) => [
   rejecting(api),
+  looping(api),
+  environment(api),
   mirror(api, 'mirror_nothing', {}),
   mirror(api, 'mirror_session', { sessionAware: true }),
   mirror(api, 'mirror_tenant', { contextKeys: ['tenant_id'] }),
@@ -100,5 +112,25 @@ describe('a plugin', () => {
   it('runs its handler after the arguments were checked', async () => {
     expect(await order(2)).toMatchObject({ output: { ordered: 24 } });
     expect(await order('many')).toMatchObject({ code: 'ARGUMENTS_INVALID' });
+  });
+
+  it('that never ends is ended at its time limit, while the process of all services goes on', async () => {
+    let ended = false;
+    const loop = fleet.call('loop', {}, { key: fleet.keys['globex']! }).finally(() => (ended = true));
+    let served = 0;
+    while (!ended) {
+      const { body } = await fleet.call('calculator', { expression: `1+${served}` });
+      expect(body).toMatchObject({ success: true, output: { result: 1 + served } });
+      expect((await order(1)).success).toBe(true);
+      served += 1;
+    }
+    expect((await loop).body).toMatchObject({ success: false, code: 'ATTEMPT_TIMED_OUT' });
+    expect(served).toBeGreaterThan(1);
+  });
+
+  it('holds no setting of the fleet', async () => {
+    const { output } = (await fleet.call('environment', {})).body as { output: string[] };
+    expect(output).toContain('PATH');
+    expect(output.filter((name) => /^(NATS|REDIS|DATABASE|GATEWAY|BUILTIN|API_KEY)_/.test(name))).toEqual([]);
   });
 });

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
 import type { BuiltinTool } from '../builtin-tool.js';
 import { runTool } from '../../spec/run-tool.fixture.js';
+import { readTools } from './plugin-api.js';
 import { PluginFolder } from './plugin-folder.js';
 
 const examples = join(import.meta.dirname, '../../../../docs/examples/plugins');
@@ -25,7 +26,7 @@ beforeAll(async () => {
   );
   database.close();
   process.env['DB_QUERY_TIMEOUT_MS'] = String(TIMEOUT_MS);
-  const { added, faults } = await new PluginFolder(examples, new Set()).look();
+  const { added, faults } = await new PluginFolder(examples, new Set(), { tools: readTools }).look();
   expect(faults).toEqual([]);
   tool = added.find((one) => one.metadata.name === 'db_query') as BuiltinTool;
 });

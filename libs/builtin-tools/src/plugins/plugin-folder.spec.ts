@@ -9,6 +9,10 @@ import { toToolDefinition } from '../manifest.js';
 import { runTool } from '../../spec/run-tool.fixture.js';
 import { distrustReason } from '@toolfleet/contracts/trusted-file';
 import { PluginFolder } from './plugin-folder.js';
+import { PluginProcesses } from './plugin-processes.js';
+
+const processes = new PluginProcesses(new SystemClock(), { size: 2, heapMb: 128, environment: () => ({}) });
+afterAll(() => processes.close());
 
 let folder: string;
 beforeAll(async () => {
@@ -29,7 +33,7 @@ async function put(file: string, text: string): Promise<void> {
 
 describe('plugin folder', () => {
   it('loads files once, reloads them when they change, and reports deletions', async () => {
-    const plugins = new PluginFolder(folder, new Set(['calculator']));
+    const plugins = new PluginFolder(folder, new Set(['calculator']), processes);
     await put('a.tool.mjs', source('a'));
     await put('notes.txt', 'no tool');
     const first = await plugins.look();
@@ -75,7 +79,7 @@ describe('plugin folder', () => {
     ['interceptors', source('x', 'interceptors: [],'), /write a guard/],
     ['a throwing file', 'throw new Error("boom");', /boom/],
   ])('says what is wrong with %s, once', async (_name, text, message) => {
-    const plugins = new PluginFolder(folder, new Set(['calculator']));
+    const plugins = new PluginFolder(folder, new Set(['calculator']), processes);
     await put('bad.tool.mjs', text);
     expect((await plugins.look()).faults).toMatchObject([
       { file: 'bad.tool.mjs', message: expect.stringMatching(message) as unknown },
@@ -88,7 +92,7 @@ describe('plugin folder', () => {
   });
 
   it('refuses a name that another file uses', async () => {
-    const plugins = new PluginFolder(folder, new Set());
+    const plugins = new PluginFolder(folder, new Set(), processes);
     await put('one.tool.mjs', source('same'));
     await put('two.tool.mjs', source('same'));
     expect(await plugins.look()).toMatchObject({
@@ -97,7 +101,7 @@ describe('plugin folder', () => {
   });
 
   it('provides what a tool needs to use the services of its process', async () => {
-    const plugins = new PluginFolder(folder, new Set());
+    const plugins = new PluginFolder(folder, new Set(), processes);
     await put(
       'query.tool.mjs',
       `export default ({ defineTool, ok, boundsOf }) => defineTool({
@@ -117,7 +121,7 @@ describe('plugin folder', () => {
   });
 
   it('treats a missing folder as empty', async () => {
-    expect(await new PluginFolder(join(folder, 'nowhere'), new Set()).look()).toEqual({
+    expect(await new PluginFolder(join(folder, 'nowhere'), new Set(), processes).look()).toEqual({
       added: [],
       removed: [],
       faults: [],
@@ -141,7 +145,7 @@ describe('trust in plugin files', () => {
   it('reports a file that others may write once, and keeps its previous version', async () => {
     const file = join(own, 'x.tool.mjs');
     await writeFile(file, source('first'), { mode: 0o644 });
-    const plugins = new PluginFolder(own, new Set());
+    const plugins = new PluginFolder(own, new Set(), processes);
     expect(await look(plugins)).toEqual({ ...NOTHING, added: ['first'] });
     await writeFile(file, source('second_version'), { mode: 0o644 });
     await chmod(file, 0o646);
@@ -163,12 +167,12 @@ describe('trust in plugin files', () => {
     await mkdir(linked, { mode: 0o755 });
     await symlink(join(elsewhere, 'real.tool.mjs'), join(linked, 'a.tool.mjs'));
     const refused = { ...NOTHING, faults: ['is a symbolic link; put the file itself here'] };
-    expect(await look(new PluginFolder(linked, new Set()))).toEqual(refused);
+    expect(await look(new PluginFolder(linked, new Set(), processes))).toEqual(refused);
     await symlink(elsewhere, join(own, 'folder'));
-    const link = new PluginFolder(join(own, 'folder'), new Set());
+    const link = new PluginFolder(join(own, 'folder'), new Set(), processes);
     expect(await look(link)).toEqual(refused);
     expect(await look(link)).toEqual(NOTHING);
-    expect((await look(new PluginFolder(elsewhere, new Set()))).added).toEqual(['linked']);
+    expect((await look(new PluginFolder(elsewhere, new Set(), processes))).added).toEqual(['linked']);
   });
 
   it('reads nothing from a folder that others may write to', async () => {
@@ -176,7 +180,7 @@ describe('trust in plugin files', () => {
     await mkdir(open, { mode: 0o755 });
     await writeFile(join(open, 'a.tool.mjs'), source('a'), { mode: 0o644 });
     await chmod(open, 0o777);
-    const plugins = new PluginFolder(open, new Set());
+    const plugins = new PluginFolder(open, new Set(), processes);
     expect(await look(plugins)).toEqual({
       ...NOTHING,
       faults: ['can be written by other users; run chmod go-w on it'],
@@ -190,7 +194,7 @@ describe('trust in plugin files', () => {
     await mkdir(foreign, { mode: 0o755 });
     await writeFile(join(foreign, 'a.tool.mjs'), source('a'), { mode: 0o644 });
     await chown(join(foreign, 'a.tool.mjs'), 12_345, 12_345);
-    expect((await look(new PluginFolder(foreign, new Set()))).faults).toEqual([
+    expect((await look(new PluginFolder(foreign, new Set(), processes))).faults).toEqual([
       expect.stringMatching(/belongs to user 12345/),
     ]);
   });

@@ -1,22 +1,11 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { ToolError } from '@toolfleet/contracts';
 import { distrustReason } from '@toolfleet/contracts/trusted-file';
 import { TOOL_NAME_PATTERN, TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { compileSchema, sha256Hex } from '@toolfleet/schema';
-import { boundsOf } from '../bounded/bounded-work.js';
-import { defineTool, fail, ok, type BuiltinTool } from '../builtin-tool.js';
-
-/** Passed to a plugin file, which therefore needs no imports and no build: `export default ({ defineTool, ok }) => …`. */
-const PLUGIN_API = { defineTool, ok, fail, ToolError, boundsOf } as const;
-type PluginApi = typeof PLUGIN_API;
-
-/** Default export of a plugin file: tools, or a function that creates them. */
-export type Plugin =
-  | BuiltinTool
-  | BuiltinTool[]
-  | ((api: PluginApi) => BuiltinTool | BuiltinTool[] | Promise<BuiltinTool | BuiltinTool[]>);
+import type { BuiltinTool } from '../builtin-tool.js';
+import { PLUGIN_SERVICES, type PluginProcesses } from './plugin-processes.js';
 
 /** Changes of the folder since the previous scan. */
 interface PluginChanges {
@@ -46,8 +35,8 @@ interface PresentFile {
 const PLUGIN_FILE = /^[^.].*\.tool\.(?:mjs|js|ts|mts)$/;
 
 /**
- * A folder of plugin files, each with one or more tools, which are loaded into the process and reloaded when a file changes.
- * Plugins run with all rights of the process. Therefore the folder and its files must belong to the user of the process or to
+ * A folder of plugin files, each with one or more tools, which are loaded into processes of their own and reloaded when a file changes.
+ * Plugins run with the operating-system rights of the executor. Therefore the folder and its files must belong to the user of the process or to
  * root, and must not be writable by others; symbolic links are not followed.
  */
 export class PluginFolder {
@@ -59,6 +48,7 @@ export class PluginFolder {
     private readonly folder: string,
     /** Names of the builtin tools, which plugins cannot use. */
     private readonly reserved: ReadonlySet<string>,
+    private readonly processes: Pick<PluginProcesses, 'tools'>,
   ) {}
 
   /** What cannot be loaded at present, also what earlier scans reported. */
@@ -99,11 +89,8 @@ export class PluginFolder {
     try {
       if (distrust !== null) throw new Error(distrust);
       const build = sha256Hex(await readFile(join(this.folder, file), 'utf8')).slice(0, 16);
-      // The query makes each version a separate module. Old versions stay in memory, which matters only during development.
-      const module = (await import(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`)) as {
-        default?: Plugin;
-      };
-      const tools = await readTools(module.default);
+      // The query makes each version a separate module. Old versions stay in memory until their process is idle.
+      const tools = await this.processes.tools(`${pathToFileURL(join(this.folder, file)).href}?v=${stamp}`);
       for (const tool of tools) this.check(tool, file);
       const names = tools.map((tool) => tool.metadata.name);
       changes.added.push(...tools.map((tool) => ({ ...tool, build })));
@@ -129,6 +116,9 @@ export class PluginFolder {
       throw new Error(`${name} has no description, which models need`);
     if (!TOOLSETS.includes(toolset))
       throw new Error(`${name} has an unknown toolset ${JSON.stringify(toolset)}: use one of ${TOOLSETS.join(', ')}`);
+    const foreign = tool.needs.filter((need) => !PLUGIN_SERVICES.some((offered) => offered === need));
+    if (foreign.length > 0)
+      throw new Error(`${name} needs ${foreign.join(', ')}: plugins can need ${PLUGIN_SERVICES.join(', ')}`);
     if (inputSchema?.['type'] !== 'object') throw new Error(`inputSchema of ${name} must have "type": "object"`);
     compileSchema(inputSchema);
   }
@@ -156,15 +146,4 @@ export class PluginFolder {
 /** Ignores the error "does not exist" and rethrows all others. */
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
-}
-
-async function readTools(plugin: Plugin | undefined): Promise<BuiltinTool[]> {
-  if (plugin === undefined) throw new Error('has no default export');
-  const made = typeof plugin === 'function' ? await plugin(PLUGIN_API) : plugin;
-  const tools = Array.isArray(made) ? made : [made];
-  for (const tool of tools) {
-    if (typeof tool?.handle !== 'function' || typeof tool.metadata?.name !== 'string')
-      throw new Error('its default export is not what defineTool returns');
-  }
-  return tools;
 }

@@ -33,6 +33,16 @@ export function processEnvironment(): Environment {
   return process.env;
 }
 
+/** Names of the variables that configurations of this process have read. */
+const settingNames = new Set<string>();
+
+/** The environment of this process without the settings of its services: what others put there, for programs that must not hold those. */
+export function foreignEnvironment(environment: Environment = processEnvironment()): Record<string, string | undefined> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => !settingNames.has(name) && !settingNames.has(name.replace(/_FILE$/, ''))),
+  );
+}
+
 /**
  * The values of a family of variables that cannot be listed in a table, such as `MCP_COST_<NAME>`, by what follows the prefix. Empty
  * values count as unset.
@@ -57,6 +67,7 @@ export function loadConfig<T extends ConfigTable>(
   environment: Environment = processEnvironment(),
 ): LoadedConfig<T> {
   const faults: ConfigFault[] = [];
+  for (const name of Object.keys(config.table)) settingNames.add(name);
   const settings: Record<string, unknown> = {};
   const sources: Record<string, SettingSource> = {};
   const secretFiles: Record<string, string> = {};

@@ -1,0 +1,142 @@
+import { ToolError, type ExecutionFailure, type JsonObject } from '@toolfleet/contracts';
+import { toFailure } from '@toolfleet/contracts/execution';
+import type { Clock } from '@toolfleet/resilience';
+import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
+import type { ExtractType } from '../web/extract-page.js';
+import type { WriteMode } from '../files/workspace-store.js';
+import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
+import type { BuiltinTool, ServiceName, ToolMetadata, ToolOutcome, ToolServices } from '../builtin-tool.js';
+import { TENANT, type ToolRun } from '../tool-run.js';
+
+/** Work of a plugin process. `module` is the URL of a version of a plugin file. */
+export type PluginJob =
+  | { kind: 'describe'; module: string }
+  | {
+      kind: 'run';
+      module: string;
+      tool: string;
+      args: JsonObject;
+      call: Pick<ToolRun, 'callId' | 'tool' | 'context' | 'deadlineAt'>;
+      tenant: string;
+      /** The constants of the service `search`, where the tool needs it. */
+      search: { name: string; maxResults: number } | undefined;
+    };
+
+/** Why a handler ended: a ToolError, or the stack of an unexpected exception. */
+export type PluginFault = { failure: ExecutionFailure } | { stack: string };
+/** What a service answered to a plugin process. */
+export type ServiceAnswer = { value: unknown } | { fault: PluginFault };
+
+/** The services that a plugin may need, from within its process. */
+export const PLUGIN_SERVICES = ['bounded', 'pages', 'search', 'workspaces'] as const satisfies ServiceName[];
+
+/** The methods of the workspace of a call, with the number of their arguments. A change takes a function, which stays where it is. */
+export const WORKSPACE_METHODS = { stat: 1, read: 1, list: 3, write: 3, makeDirectory: 1, remove: 2 } as const;
+
+/** Jobs of a tenant that a process runs at the same time. */
+const JOBS_PER_PROCESS = 16;
+/** Most waiting calls of a tenant: each occupies one of the 256 concurrent calls of its executor. */
+const MAX_WAITING = 128;
+/** How long a handler may take to end when its caller is gone or its time is over. */
+const GRACE_MS = 1_000;
+/** How long a file may take to load: it may connect to something. */
+const LOAD_MS = 30_000;
+const RESTART_PAUSE = { fromMs: 250, toMs: 30_000 };
+
+/**
+ * Runs the handlers of plugins in processes of their own, which are killed when a handler does not end (see `ChildPool`): the executor and
+ * the calls of other tenants go on. A process has the environment of the executor without the fleet's own settings.
+ */
+export class PluginProcesses extends ChildPool<PluginJob> {
+  constructor(clock: Clock, { size, heapMb, environment }: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv }) {
+    super(clock, {
+      program: childProgram(import.meta.url, 'plugin-child'),
+      size,
+      heapMb,
+      environment,
+      maxWaiting: MAX_WAITING,
+      jobsPerChild: JOBS_PER_PROCESS,
+      graceMs: GRACE_MS,
+      restartPause: RESTART_PAUSE,
+      endedCode: 'OUTCOME_UNKNOWN',
+      output: 'inherit',
+    });
+  }
+
+  /** The tools of a version of a file. @throws Error if it cannot be loaded */
+  async tools(module: string): Promise<BuiltinTool[]> {
+    const late = AbortSignal.timeout(LOAD_MS);
+    const described = (await this.run({ kind: 'describe', module }, { signal: late, tenant: '' }).catch((error: unknown) => {
+      throw late.aborted ? new Error(`does not load within ${LOAD_MS / 1_000} s`) : error;
+    })) as object as { metadata: ToolMetadata; needs: ServiceName[] }[];
+    return described.map(({ metadata, needs }) => ({
+      metadata,
+      needs,
+      handle: (args, run, services) => this.handle(module, { metadata, needs }, args, run, services),
+    }));
+  }
+
+  private async handle(
+    module: string,
+    { metadata, needs }: Pick<BuiltinTool, 'metadata' | 'needs'>,
+    args: JsonObject,
+    run: ToolRun,
+    services: ToolServices,
+  ): Promise<ToolOutcome> {
+    const { callId, tool, context, deadlineAt, signal } = run;
+    const search = needs.includes('search') ? services.search : undefined;
+    const job: PluginJob = {
+      kind: 'run',
+      module,
+      tool: metadata.name,
+      args,
+      call: { callId, tool, context, deadlineAt },
+      tenant: run[TENANT],
+      search: search && { name: search.name, maxResults: search.maxResults },
+    };
+    const answer = async (name: string, asked: unknown[]): Promise<ServiceAnswer | undefined> => {
+      if (name === 'progress') return void run.progress(asked[0] as Parameters<ToolRun['progress']>[0]);
+      try {
+        if (!needs.includes(name.split('.')[0] as ServiceName)) throw new ToolError('INTERNAL');
+        return { value: await serve(name, asked, run, services) };
+      } catch (error) {
+        const failure = error instanceof ToolError ? error : new ToolError('TOOL_ERROR', { message: String(error) });
+        return { fault: { failure: toFailure(failure) } };
+      }
+    };
+    const ended = (await this.run(job, { signal, tenant: run[TENANT], answer })) as object as
+      | { outcome: ToolOutcome; failure?: PluginFault }
+      | { fault: PluginFault };
+    if ('fault' in ended) throw toError(ended.fault);
+    return { ...ended.outcome, failure: ended.failure && (toError(ended.failure) as ToolError) };
+  }
+}
+
+/** What a plugin process said of an error, as one. */
+export function toError(fault: PluginFault): Error {
+  if ('failure' in fault) return new ToolError(fault.failure.code, fault.failure);
+  return Object.assign(new Error('A plugin failed'), { stack: fault.stack });
+}
+
+/** Asks a service on behalf of a call. */
+function serve(name: string, args: unknown[], run: ToolRun, { bounded, pages, search, workspaces }: ToolServices): unknown {
+  if (name === 'bounded.run') return bounded.run(args[0] as BoundedJob, { ...boundsOf(run), timeoutMs: args[1] as number });
+  if (name === 'pages.read') return pages.read(args[0] as string, args[1] as ExtractType, boundsOf(run));
+  if (name === 'search.search') return search.search(args[0] as string, args[1] as number, run.signal);
+  const workspace = workspaces.of(run);
+  const path = args[0] as string;
+  switch (name.slice('workspaces.'.length) as keyof typeof WORKSPACE_METHODS) {
+    case 'stat':
+      return workspace.stat(path);
+    case 'read':
+      return workspace.read(path);
+    case 'list':
+      return workspace.list(path, args[1] as boolean, args[2] as number);
+    case 'write':
+      return workspace.write(path, args[1] as Uint8Array, args[2] as WriteMode);
+    case 'makeDirectory':
+      return workspace.makeDirectory(path);
+    case 'remove':
+      return workspace.remove(path, args[1] as boolean);
+  }
+}

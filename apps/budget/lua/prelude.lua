@@ -2,10 +2,12 @@
 --
 -- KEYS (all under one hash tag `{b:<tenant>}`, so that they run on Redis Cluster)
 --   1 scopes  hash   scope name -> "spentMicroUsd heldMicroUsd spentTokens heldTokens lastUseMs"; `~outbox` -> rows in the outbox;
---                    `~shared:<scope name>` and `~shared_tokens:<scope name>` -> the part of the held amounts in shared leases
+--                    `~shared:<scope name>` and `~shared_tokens:<scope name>` -> the part of the held amounts in shared leases and
+--                    estimates; `~usage:<tool>` -> see `usage_of`
 --   2 seen    zset   scope name -> a time not later than its last use, ms; finds unused scopes
 --   3 leases  hash   lease id -> microUsd 1F tokens 1F expiresAt 1F scope names joined by 1E 1F row (JSON). The id is that of a call, or
---                    `lease:<id>` of a shared lease, from which the settlements of many calls take their shares
+--                    `lease:<id>` of a shared lease, from which the settlements of many calls take their shares. The row of a lease
+--                    that holds an estimate begins with `{"estimated":"<microUsd> <tokens>",`, the amounts that are charged if it expires
 --   4 expiry  zset   lease id -> expiresAt, ms
 --   5 done0, 6 done1  sets of charged call ids: of even and odd periods of ARGV[1]; each expires before it is used again. A shared
 --                    lease is there once its unused rest is returned or it has expired; `lease:<id>/expired` tells the latter
@@ -77,7 +79,34 @@ local function lease_of(value)
   if not m then error('BUDGET_STATE unreadable lease') end
   local list = {}
   for name in string.gmatch(names, '[^\30]+') do list[#list + 1] = name end
-  return { tonumber(m), tonumber(t), tonumber(e), list, row }
+  local em, et = string.match(row, '^{"estimated":"(%d+) (%d+)",')
+  return { tonumber(m), tonumber(t), tonumber(e), list, row, tonumber(em), tonumber(et) }
+end
+
+-- What calls of a tool were charged in this period and the one before, as far as it was not known before they ran: how many were seen,
+-- the largest amounts, how many calls hold an estimate, and the end of the last of their leases.
+local usages = {}
+local function usage_of(tool)
+  local known = usages[tool]
+  if known then return known end
+  local value = call('HGET', KEYS[1], '~usage:' .. tool) or ''
+  local n = {}
+  for number in string.gmatch(value, '%d+') do n[#n + 1] = tonumber(number) end
+  local u = { seen = 0, micro = 0, tokens = 0, seen0 = 0, micro0 = 0, tokens0 = 0, running = n[8] or 0, ends = n[9] or 0 }
+  if n[1] == period then
+    u.seen, u.micro, u.tokens, u.seen0, u.micro0, u.tokens0 = n[2], n[3], n[4], n[5], n[6], n[7]
+  elseif n[1] == period - 1 then
+    u.seen0, u.micro0, u.tokens0 = n[2], n[3], n[4]
+  end
+  -- A lease that was lost with an older copy of the store is never taken.
+  if u.ends + 60000 < now then u.running = 0 end
+  usages[tool] = u
+  return u
+end
+
+local function observe(tool, micro, tokens)
+  local u = usage_of(tool)
+  u.seen, u.micro, u.tokens, u.dirty = u.seen + 1, math.max(u.micro, micro), math.max(u.tokens, tokens), true
 end
 
 local function is_shared(id)
@@ -96,10 +125,14 @@ local function take(id, lease, micro, tokens)
     c[2] = math.max(0, c[2] - micro)
     c[4] = math.max(0, c[4] - tokens)
     touch(name, c)
-    if is_shared(id) then add_shared(name, -micro, -tokens) end
+    if is_shared(id) or lease[6] then add_shared(name, -micro, -tokens) end
   end
   lease[1], lease[2] = lease[1] - micro, lease[2] - tokens
   if lease[1] <= 0 and lease[2] <= 0 then
+    if lease[6] then
+      local u = usage_of(cjson.decode(lease[5]).tool_name)
+      u.running, u.dirty = math.max(0, u.running - 1), true
+    end
     changed[id] = nil
     gone[#gone + 1] = id
   else
@@ -121,8 +154,8 @@ local function charge(id, names, micro, tokens, kind, row)
 end
 
 local function expire(id, lease)
-  local micro, tokens = lease[1], lease[2]
-  take(id, lease, micro, tokens)
+  local micro, tokens = lease[6] or lease[1], lease[7] or lease[2]
+  take(id, lease, lease[1], lease[2])
   charge(id, lease[4], micro, tokens, 'expired', lease[5])
   expired[id] = true
   if is_shared(id) then done[#done + 1] = id .. '/expired' end
@@ -169,6 +202,12 @@ local function flush()
     if micro ~= 0 then call('HINCRBY', KEYS[1], '~shared:' .. name, format('%d', micro)) end
     local tokens = shared_tokens[name]
     if tokens ~= 0 then call('HINCRBY', KEYS[1], '~shared_tokens:' .. name, format('%d', tokens)) end
+  end
+  for tool, u in pairs(usages) do
+    if u.dirty then
+      call('HSET', KEYS[1], '~usage:' .. tool, format('%d %d %d %d %d %d %d %d %d', period, u.seen, u.micro, u.tokens,
+        u.seen0, u.micro0, u.tokens0, u.running, u.ends))
+    end
   end
   if #done > 0 then
     local key = KEYS[5 + period % 2]

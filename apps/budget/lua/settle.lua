@@ -1,11 +1,12 @@
 -- Charges each call once. A lease is replaced by actual usage: at most the leased money, unless overruns are allowed, and tokens capped
--- only if some were leased. The lease of one call ends with it; from a shared lease the call takes its share. Usage without a lease is
--- charged unchanged. The ledger row is added to the outbox in the same step.
+-- only if some were leased. The lease of one call ends with it; from a shared lease the call takes its share. Usage without a lease, or
+-- with one that held an estimate, is charged unchanged. The ledger row is added to the outbox in the same step.
 --
 -- KEYS as in the prelude.
 -- ARGV 3 is 1 if a call may cost more than its lease; 4 number of scopes; per scope its name, where the first is `tenant` and the
 --      second the day, whose name the script sets; then per call: id, microUsd, tokens, row (JSON; empty: only gives its share back),
---      indexes of its further scopes, separated by commas, id of a shared lease (empty = its own), micro-USD and tokens of its share.
+--      indexes of its further scopes, separated by commas, id of a shared lease (empty = its own), micro-USD and tokens of its share,
+--      and its tool; empty when the call says nothing about what others of the tool will cost.
 -- Returns -1 when the tenant is unknown (nothing written), else {settled, [scope, "before after" of money and tokens]*}.
 -- Continues prelude.lua.
 
@@ -20,7 +21,7 @@ sweep(100)
 -- Ids that must not be charged again, and those of leases; then, behind the calls, the marks of shared leases that have expired.
 local first = 5 + count
 local ids, lease_ids, asked, mark = {}, {}, {}, {}
-for at = first, #ARGV, 8 do
+for at = first, #ARGV, 9 do
   local n = #ids + 1
   ids[n] = ARGV[at]
   lease_ids[n] = ARGV[at + 5] ~= '' and ARGV[at + 5] or ARGV[at]
@@ -42,8 +43,9 @@ end
 local open, mine, settled = {}, {}, 0
 
 for n, id in ipairs(ids) do
-  local at = first + 8 * (n - 1)
+  local at = first + 9 * (n - 1)
   local micro, tokens, row = integer(ARGV[at + 1]), integer(ARGV[at + 2]), ARGV[at + 3]
+  local tool = ARGV[at + 8]
   if not (mine[id] or expired[id] or is_done(n)) then
     mine[id] = true
     local lease_id = lease_ids[n]
@@ -64,13 +66,16 @@ for n, id in ipairs(ids) do
         held_tokens = math.min(integer(ARGV[at + 7]), held_tokens)
       end
       take(lease_id, lease, held_micro, held_tokens)
-      if not overrun and not (shares and held_micro == 0) then micro = math.min(micro, held_micro) end
-      if held_tokens > 0 and not shares then tokens = math.min(tokens, held_tokens) end
+      local is_estimated = lease[6] ~= nil
+      if not (overrun or is_estimated or shares and held_micro == 0) then micro = math.min(micro, held_micro) end
+      if held_tokens > 0 and not shares and not is_estimated then tokens = math.min(tokens, held_tokens) end
+      if tool ~= '' and (is_estimated or tokens > 0 or micro > held_micro) then observe(tool, micro, tokens) end
       charge(id, lease[4], micro, tokens, 'settled', row)
       settled = settled + 1
     else
       local mixed = { names[1], names[2] }
       for _, i in ipairs(indexes(ARGV[at + 4])) do mixed[#mixed + 1] = names[i] end
+      if tool ~= '' and (micro > 0 or tokens > 0) then observe(tool, micro, tokens) end
       charge(id, mixed, micro, tokens, 'settled', row)
       settled = settled + 1
     end

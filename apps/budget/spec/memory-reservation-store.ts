@@ -19,17 +19,28 @@ import type {
 } from '../src/reservation-store.js';
 import { charge, hold, leasable, settledAmount, unhold } from './lease-arithmetic.js';
 
+/** Charges of nothing after which a tool is taken for one that reports nothing. */
+const PLAIN_AFTER = 8;
+
 interface Lease extends Amount {
   expiresAt: EpochMs;
   scopes: string[];
   row: string;
+  /** Set for a lease that holds an estimate: what is charged if it expires, and its tool. */
+  estimated?: Amount & { toolName: string };
   /** Set for a shared lease. */
   limits?: Pick<SharedGrant, 'limitsMicroUsd' | 'limitsTokens'>;
 }
 interface Scope extends Counters {
   seenAt: EpochMs;
 }
+/** What calls of a tool were charged, by period. */
+interface ToolUsage {
+  periods: Map<number, Amount & { seen: number }>;
+  running: number;
+}
 interface Tenant {
+  usages: Map<string, ToolUsage>;
   scopes: Map<string, Scope>;
   leases: Map<string, Lease>;
   done: Map<string, EpochMs>;
@@ -71,7 +82,7 @@ export class MemoryReservationStore extends ReservationStore {
     }
     if (lease?.limits)
       return { admitted: true, shared: { microUsd: lease.microUsd, tokens: lease.tokens, ...lease.limits } };
-    if (lease) return { admitted: true };
+    if (lease) return lease.estimated ? { admitted: true, estimated: true } : { admitted: true };
     const waiting = rowsWaiting(tenant);
     if (waiting >= this.rules.outboxCap) {
       return {
@@ -86,18 +97,31 @@ export class MemoryReservationStore extends ReservationStore {
     const shared = request.shared && this.share(tenant, limits, scopes, request);
     if (shared === 'too little')
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
-    const { microUsd, tokens } = shared ?? request;
+    let { microUsd, tokens } = shared ?? request;
+    const { toolName = '', estimates } = request;
+    const known = this.known(tenant, toolName, estimates);
+    const isEstimated =
+      estimates !== undefined && !(known.seen >= PLAIN_AFTER && known.microUsd <= microUsd && known.tokens === 0);
     for (const scope of scopes) {
       const refusal = checkLimit(limitOf(limits, scope), this.scope(tenant, scope.name), { microUsd, tokens });
       if (!refusal) continue;
       const unit = refusal.code === 'BUDGET_EXCEEDED' ? 'microUsd' : 'tokens';
       const usedByLeases =
         [...tenant.leases.values()]
-          .filter((open) => open.limits && open.scopes.includes(scope.name))
+          .filter((open) => (open.limits ?? open.estimated) && open.scopes.includes(scope.name))
           .reduce((sum, open) => sum + open[unit], 0) || undefined;
       return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal, usedByLeases };
     }
-    if (microUsd === 0 && tokens === 0) return { admitted: true, shared };
+    if (isEstimated && known.running >= Math.max(1, known.seen))
+      return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'turn', limit: 0, used: 0 };
+    const estimated = { microUsd: Math.max(microUsd, known.microUsd), tokens: known.tokens, toolName };
+    if (isEstimated) {
+      if (estimates.microUsd) microUsd = Math.max(1, microUsd, 2 * known.microUsd);
+      if (estimates.tokens) tokens = Math.max(1, 2 * known.tokens);
+      this.usage(tenant, toolName).running += 1;
+    }
+    const admission: Admission = estimates ? { admitted: true, estimated: isEstimated } : { admitted: true, shared };
+    if (microUsd === 0 && tokens === 0) return admission;
     for (const scope of scopes) hold(this.touched(tenant, scope.name), { microUsd, tokens });
     const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = request;
     const { request_id, agent_id, task_id } = request.scopes;
@@ -105,6 +129,7 @@ export class MemoryReservationStore extends ReservationStore {
       microUsd,
       tokens,
       limits: shared && { limitsMicroUsd: shared.limitsMicroUsd, limitsTokens: shared.limitsTokens },
+      estimated: isEstimated ? estimated : undefined,
       expiresAt: now + request.leaseMs,
       scopes: scopes.map((scope) => scope.name),
       row: JSON.stringify({
@@ -118,7 +143,38 @@ export class MemoryReservationStore extends ReservationStore {
         task_id,
       }),
     });
-    return { admitted: true, shared };
+    return admission;
+  }
+
+  private usage(tenant: Tenant, toolName: string): ToolUsage {
+    const usage = tenant.usages.get(toolName) ?? { periods: new Map(), running: 0 };
+    tenant.usages.set(toolName, usage);
+    return usage;
+  }
+
+  private known(tenant: Tenant, toolName: string, estimates: ReservationRequest['estimates']) {
+    const { periods, running } = this.usage(tenant, toolName);
+    const recent = [0, 1].flatMap((ago) => periods.get(this.period - ago) ?? []);
+    return {
+      running,
+      seen: recent.reduce((sum, { seen }) => sum + seen, 0),
+      microUsd: estimates?.microUsd ? Math.max(0, ...recent.map(({ microUsd }) => microUsd)) : 0,
+      tokens: estimates?.tokens ? Math.max(0, ...recent.map(({ tokens }) => tokens)) : 0,
+    };
+  }
+
+  private observe(tenant: Tenant, toolName: string, { microUsd, tokens }: Amount): void {
+    const { periods } = this.usage(tenant, toolName);
+    const { seen, ...most } = periods.get(this.period) ?? { seen: 0, microUsd: 0, tokens: 0 };
+    periods.set(this.period, {
+      seen: seen + 1,
+      microUsd: Math.max(most.microUsd, microUsd),
+      tokens: Math.max(most.tokens, tokens),
+    });
+  }
+
+  private get period(): number {
+    return Math.floor(this.clock.now() / this.rules.idMemoryMs);
   }
 
   /** What a shared lease gets of its wish. */
@@ -172,7 +228,10 @@ export class MemoryReservationStore extends ReservationStore {
     }
     if (this.isDone(tenant, one.callId)) return false;
     const share = lease && one.lease ? toShare(lease, one.lease) : lease;
-    const amount = share ? settledAmount(share, one, costOverrun, one.lease !== undefined) : one;
+    const isEstimated = lease?.estimated !== undefined;
+    const amount = share && !isEstimated ? settledAmount(share, one, costOverrun, one.lease !== undefined) : one;
+    const isNews = isEstimated || amount.tokens > 0 || amount.microUsd > (share?.microUsd ?? 0);
+    if (one.toolName && isNews) this.observe(tenant, one.toolName, amount);
     const scopes = lease?.scopes ?? this.scopesOf(one).map((scope) => scope.name);
     if (lease && share) this.take(tenant, leaseId, lease, share);
     this.charge(tenant, one.callId, scopes, amount, 'settled', one.row, charged);
@@ -271,9 +330,9 @@ export class MemoryReservationStore extends ReservationStore {
   }
 
   private expire(tenant: Tenant, callId: string, lease: Lease, charged: ChargedRow[]): void {
-    const { microUsd, tokens } = lease;
+    const { microUsd, tokens, estimated } = lease;
     this.take(tenant, callId, lease, { microUsd, tokens });
-    this.charge(tenant, callId, lease.scopes, { microUsd, tokens }, 'expired', lease.row, charged);
+    this.charge(tenant, callId, lease.scopes, estimated ?? { microUsd, tokens }, 'expired', lease.row, charged);
     if (lease.limits) tenant.expired.add(callId);
   }
 
@@ -281,7 +340,9 @@ export class MemoryReservationStore extends ReservationStore {
     for (const name of lease.scopes) unhold(this.touched(tenant, name), { microUsd, tokens });
     lease.microUsd -= microUsd;
     lease.tokens -= tokens;
-    if (lease.microUsd <= 0 && lease.tokens <= 0) tenant.leases.delete(leaseId);
+    if (lease.microUsd > 0 || lease.tokens > 0) return;
+    tenant.leases.delete(leaseId);
+    if (lease.estimated) this.usage(tenant, lease.estimated.toolName).running -= 1;
   }
 
   private charge(
@@ -338,6 +399,7 @@ export class MemoryReservationStore extends ReservationStore {
     const raced = this.state.get(tenantId);
     if (raced) return raced;
     const tenant: Tenant = {
+      usages: new Map(),
       scopes: new Map(),
       leases: new Map(),
       done: new Map(),

@@ -19,6 +19,7 @@ import { toCamelCase } from '@toolfleet/contracts/wire';
 import { checkLimit, noCounters, withTimeout, type Clock, type ScopeLimit } from '@toolfleet/resilience';
 import {
   countedScopes,
+  estimatedUnits,
   limitOf,
   scopeKind,
   shownScope,
@@ -114,9 +115,15 @@ export class Budget {
         const limits = tenantLimits(this.limitTable, tenantId);
         const { separateBy } = this.budgets.of(tenantId);
         for (const [position, index] of indexes.entries()) {
-          const answer = toAnswer(open[position] as ReserveRequest, admissions[position], limits);
-          const isLease = answer.admitted && answer.lease !== undefined && separateBy.length > 0;
-          answers[index] = isLease ? { ...answer, separate_by: separateBy } : answer;
+          const request = open[position] as ReserveRequest;
+          const answer = toAnswer(request, admissions[position], limits);
+          answers[index] = answer;
+          if (!answer.admitted || !answer.lease) continue;
+          // Calls without a price: which of them need an estimate, the gateway decides.
+          const budgets = this.scopesFor(tenantId, request.user_id, request.key_id);
+          const { microUsd: micro_usd, tokens } = unitsOf({ ...request, micro_usd: 0 }, limits, budgets);
+          answer.lease.estimates = { micro_usd, tokens };
+          if (separateBy.length > 0) answer.separate_by = separateBy;
         }
       }),
     );
@@ -149,10 +156,10 @@ export class Budget {
     const reserving = this.store.reserve(
       tenantId,
       limits,
-      requests.map((request) => ({
-        ...toReservationRequest(request),
-        budgets: this.scopesFor(tenantId, request.user_id, request.key_id),
-      })),
+      requests.map((request) => {
+        const budgets = this.scopesFor(tenantId, request.user_id, request.key_id);
+        return { ...toReservationRequest(request), budgets, estimates: toEstimates(request, limits, budgets) };
+      }),
     );
     this.trackReserving(tenantId, reserving);
     try {
@@ -183,6 +190,7 @@ export class Budget {
             tokens: one.tokens,
             row: one.row ? JSON.stringify(one.row) : '',
             lease: one.lease && { id: one.lease.id, microUsd: one.lease.micro_usd, tokens: one.lease.tokens },
+            toolName: toObservedTool(one),
           })),
           tenantLimits(this.limitTable, tenantId).costOverrun,
         );
@@ -392,6 +400,31 @@ function toReservationRequest({ shared, ...request }: ReserveRequest): Reservati
   return { ...toCamelCase(request), shared: shared && { leastMicroUsd: shared.least_micro_usd } };
 }
 
+/** The units in which a limit of the call, or of the calls of a shared lease, is named that a report of the tool may exceed. */
+function unitsOf(
+  { scopes, call_id, micro_usd, unnamed_request }: ReserveRequest,
+  limits: TenantLimits,
+  budgets: SetScope[],
+) {
+  return estimatedUnits(limits, [...countedScopes(scopes, call_id), ...budgets], {
+    microUsd: micro_usd,
+    unnamedRequest: unnamed_request,
+  });
+}
+
+/** As `unitsOf`; undefined for a call that needs no estimate. */
+function toEstimates(request: ReserveRequest, limits: TenantLimits, budgets: SetScope[]) {
+  if (!request.may_report || !request.tool_name || request.tokens > 0) return undefined;
+  const units = unitsOf(request, limits, budgets);
+  return units.microUsd || units.tokens ? units : undefined;
+}
+
+/** The tool of a settlement that tells what its calls cost: not a slice, and no failure without usage. */
+function toObservedTool({ row, tokens, micro_usd }: SettleRequest): string | undefined {
+  if (!row || row.parent_call_id !== undefined) return undefined;
+  return row.success || tokens > 0 || micro_usd > 0 ? row.tool_name : undefined;
+}
+
 function toAnswer(
   { call_id }: ReserveRequest,
   admission: Admission | undefined,
@@ -407,6 +440,7 @@ function toAnswer(
     admitted: true,
     call_id,
     may_overrun: costOverrun || undefined,
+    estimated: admission.estimated,
     lease: shared && {
       micro_usd: shared.microUsd,
       tokens: shared.tokens,

@@ -1,3 +1,4 @@
+import type { MicroUsd } from '@toolfleet/contracts';
 import { DAY_MS } from '@toolfleet/database';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { FleetFile, LimitSettings } from '@toolfleet/fleet-file';
@@ -131,6 +132,26 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
   if (scopes.agent_id) named.push({ kind: 'agent', name: `agent:${scopes.agent_id}` });
   if (scopes.task_id) named.push({ kind: 'task', name: `task:${scopes.task_id}` });
   return named;
+}
+
+/**
+ * The units in which a call needs an estimate: a limit applies that somebody named, and only the report of its tool tells what it costs.
+ * A call that is its own request spends there once, which needs none.
+ * @param limits of the tenant
+ * @param scopes in which the call spends, besides tenant and day
+ */
+export function estimatedUnits(
+  limits: TenantLimits,
+  scopes: readonly NamedScope[],
+  { microUsd, unnamedRequest }: { microUsd: MicroUsd; unnamedRequest?: boolean | undefined },
+): { microUsd: boolean; tokens: boolean } {
+  const all = [limits.tenant, limits.day];
+  for (const scope of scopes) if (scope.kind !== 'request' || !unnamedRequest) all.push(limitOf(limits, scope));
+  const hasPrice = microUsd > 0 && !limits.costOverrun;
+  return {
+    microUsd: !hasPrice && all.some((limit) => limit.microUsd !== null),
+    tokens: all.some((limit) => limit.tokens !== null),
+  };
 }
 
 /** A counter's name for people: `day:20778` becomes `day:2026-11-21`. */

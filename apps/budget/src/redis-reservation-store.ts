@@ -24,7 +24,7 @@ const SWEEP_PER_RUN = 500;
 /** Reply of a script that found no state of the tenant. */
 const UNKNOWN_TENANT = -1;
 
-type RefusalReply = [code: 2 | 3 | 4 | 5 | 6, scopeIndex: number, used: number, usedByLeases?: number];
+type RefusalReply = [code: 2 | 3 | 4 | 5 | 6 | 7, scopeIndex: number, used: number, usedByLeases?: number];
 type SharedReply = [code: 1, microUsd: number, tokens: number, limitsMicroUsd: 0 | 1, limitsTokens: 0 | 1];
 
 /** The distinct scopes of one message. Calls refer to them by position, starting with 1. */
@@ -96,9 +96,12 @@ export class RedisReservationStore extends ReservationStore {
     for (const request of requests) {
       const scopes = scopesOf(request);
       // A call that holds nothing has no lease. A shared lease for free calls holds a unit of what is limited.
-      const hasLease = request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined;
+      const hasLease =
+        request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined || request.estimates !== undefined;
       const ending = hasLease ? leaseEnding(tenantId, request, scopes) : '';
       const least = request.shared?.leastMicroUsd ?? '';
+      const { microUsd = false, tokens = false } = request.estimates ?? {};
+      const units = Number(microUsd) + 2 * Number(tokens);
       calls.push(
         request.callId,
         request.microUsd,
@@ -107,6 +110,8 @@ export class RedisReservationStore extends ReservationStore {
         ending,
         table.toIndexes(scopes),
         least,
+        request.toolName ?? '',
+        units,
       );
     }
     const scopes: ScriptArguments = [];
@@ -122,8 +127,9 @@ export class RedisReservationStore extends ReservationStore {
       ...calls,
     ]);
     if (!Array.isArray(reply) || reply.length !== requests.length) throw unreadable('reserve');
-    return reply.map((answer: 1 | SharedReply | RefusalReply, position) => {
+    return reply.map((answer: 1 | 2 | 3 | SharedReply | RefusalReply, position) => {
       if (answer === 1) return { admitted: true };
+      if (answer === 2 || answer === 3) return { admitted: true, estimated: answer === 2 };
       return answer[0] === 1
         ? { admitted: true, shared: toSharedGrant(answer) }
         : this.refusal(answer, table, limits, requests[position]?.callId ?? '');
@@ -140,7 +146,9 @@ export class RedisReservationStore extends ReservationStore {
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'outbox', limit: this.rules.outboxCap, used };
     }
     if (code === 5) return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${callId}`, limit: 0, used: 0 };
-    if (code === 6) return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
+    if (code === 6 || code === 7) {
+      return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: code === 6 ? 'share' : 'turn', limit: 0, used: 0 };
+    }
     const named = table.scopes[index - 1] as NamedScope;
     const limit = limitOf(limits, named);
     const usedByLeases = inLeases || undefined;
@@ -163,7 +171,7 @@ export class RedisReservationStore extends ReservationStore {
       for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
         const indexes = table.toIndexes(scopesOf(one));
         const { id = '', microUsd = 0, tokens = 0 } = one.lease ?? {};
-        calls.push(one.callId, one.microUsd, one.tokens, one.row, indexes, id, microUsd, tokens);
+        calls.push(one.callId, one.microUsd, one.tokens, one.row, indexes, id, microUsd, tokens, one.toolName ?? '');
       }
       const reply = await this.run(tenantId, 'settle', [
         ...head,

@@ -325,6 +325,110 @@ function conformance(name: string, make: MakeSubject): void {
       });
     });
 
+    describe('a call that reports its usage afterwards', () => {
+      const LIMITED = withSettings(unlimited(), { max_tokens_per_tenant: 1_000, max_cost_per_tenant: 1_000 / 1e6 });
+      const estimates = { microUsd: true, tokens: true };
+      const metered = (callId: string, more: Partial<ReservationRequest> = {}) =>
+        ask(callId, 0, { toolName: 'x', estimates, ...more });
+      const used = (callId: string, microUsd: number, tokens: number) =>
+        settlement(callId, microUsd, { tokens, toolName: 'x' });
+      const isEstimated = { admitted: true, estimated: true };
+      const turn = { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'turn', limit: 0, used: 0 };
+
+      it('runs alone while nothing is known of its tool, then as often at once as charges are known', async () => {
+        const { store } = await make();
+        const asks = (from: number) => [0, 1, 2].map((n) => metered(`c${from + n}`));
+        expect(await store.reserve('t', LIMITED, asks(0))).toEqual([isEstimated, turn, turn]);
+        expect(await store.reserve('t', LIMITED, [metered('other', { toolName: 'y' })])).toEqual([isEstimated]);
+        await store.settle('t', [used('c0', 30, 100)]);
+        expect(await store.reserve('t', LIMITED, asks(1))).toEqual([isEstimated, turn, turn]);
+        await store.settle('t', [used('c1', 20, 50)]);
+        expect(await store.reserve('t', LIMITED, asks(2))).toEqual([isEstimated, isEstimated, turn]);
+        // Twice the largest charge of each unit, for each of two calls, and one for the other tool.
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 121, heldTokens: 401, spentTokens: 150 });
+        expect(await store.release('t', ['c2', 'c3', 'other'])).toBe(3);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, heldTokens: 0 });
+      });
+
+      it('is charged what it reports, and admitted while anything is left; what others hold is said to end', async () => {
+        const { store } = await make();
+        for (const id of ['a', 'b']) {
+          await store.reserve('t', LIMITED, [metered(id)]);
+          await store.settle('t', [used(id, 0, 450)]);
+        }
+        expect(await store.reserve('t', LIMITED, [metered('c'), metered('d')])).toEqual([
+          isEstimated,
+          {
+            admitted: false,
+            code: 'TOKEN_LIMIT_EXCEEDED',
+            scope: 'tenant',
+            limit: 1_000,
+            used: 1_800,
+            usedByLeases: 900,
+          },
+        ]);
+        await store.settle('t', [used('c', 0, 600)]);
+        expect(await tenantOf(store)).toMatchObject({ spentTokens: 1_500, heldTokens: 0 });
+      });
+
+      it('holds nothing once its tool has reported nothing eight times, until it reports something', async () => {
+        const { store } = await make();
+        for (let n = 0; n < 8; n += 1) {
+          expect(await store.reserve('t', LIMITED, [metered(`c${n}`)])).toEqual([isEstimated]);
+          await store.settle('t', [used(`c${n}`, 0, 0)]);
+        }
+        expect(await store.reserve('t', LIMITED, [metered('d')])).toEqual([{ admitted: true, estimated: false }]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, heldTokens: 0 });
+        await store.settle('t', [used('d', 0, 7)]);
+        expect(await store.reserve('t', LIMITED, [metered('e')])).toEqual([isEstimated]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 1, heldTokens: 14 });
+      });
+
+      it('is charged its estimate when its lease expires, once, and lets the next one run', async () => {
+        const { store, outbox, advance } = await make();
+        await store.reserve('t', LIMITED, [metered('a')]);
+        await store.settle('t', [used('a', 30, 100)]);
+        expect(await store.reserve('t', LIMITED, [metered('b', { leaseMs: 1 }), metered('c')])).toEqual([
+          isEstimated,
+          turn,
+        ]);
+        await advance(20);
+        await store.sweep('t');
+        expect((await store.settle('t', [used('b', 31, 101)])).settled).toBe(0);
+        expect((await rowsOf(outbox)).map(({ kind, microUsd, tokens }) => [kind, microUsd, tokens])).toEqual([
+          ['settled', 30, 100],
+          ['expired', 30, 100],
+        ]);
+        expect(await store.reserve('t', LIMITED, [metered('c')])).toEqual([isEstimated]);
+      });
+
+      it('is charged nothing when its lease expires before anything is known', async () => {
+        const { store, advance } = await make();
+        await store.reserve('t', LIMITED, [metered('a', { leaseMs: 1 })]);
+        await advance(20);
+        await store.sweep('t');
+        expect(await tenantOf(store)).toMatchObject({
+          spentMicroUsd: 0,
+          spentTokens: 0,
+          heldMicroUsd: 0,
+          heldTokens: 0,
+        });
+        expect(await store.reserve('t', LIMITED, [metered('b')])).toEqual([isEstimated]);
+      });
+
+      it('has its price and the estimate of its tokens apart', async () => {
+        const { store } = await make();
+        const priced = (callId: string) => ({
+          ...metered(callId, { estimates: { microUsd: false, tokens: true } }),
+          microUsd: 400,
+        });
+        await store.reserve('t', LIMITED, [priced('a')]);
+        await store.settle('t', [used('a', 400, 10)]);
+        expect(await store.reserve('t', LIMITED, [priced('b')])).toEqual([isEstimated]);
+        expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 400, heldTokens: 20 });
+      });
+    });
+
     it('keeps tenants apart', async () => {
       const { store } = await make();
       await store.reserve('t', money(10), [ask('a', 10)]);

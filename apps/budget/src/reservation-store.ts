@@ -21,6 +21,8 @@ export interface ReservationRequest extends Amount {
   sharesRequest?: boolean;
   /** Asks for a shared lease of at most the given amounts, and at most a hundredth of what is left of every limit. */
   shared?: { leastMicroUsd: MicroUsd };
+  /** Units in which the call holds twice the largest amount that its tool was charged, unless the tool is known to report nothing. */
+  estimates?: { microUsd: boolean; tokens: boolean };
 }
 
 /** What a shared lease was granted, and whether limits apply to it. */
@@ -30,18 +32,24 @@ export interface SharedGrant extends Amount {
 }
 
 /**
- * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full, or too little is left for a shared lease. A call that was already charged is refused as
+ * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full, too little is left for a shared lease, or other calls
+ * of the tool run before anything is known of it (`turn`). A call that was already charged is refused as
  * BUDGET_EXCEEDED with scope `call:<id>`, because no id is charged twice.
  */
 export type Admission =
-  | { admitted: true; shared?: SharedGrant }
+  | {
+      admitted: true;
+      shared?: SharedGrant;
+      /** Of a call with `estimates`: whether it holds one. */
+      estimated?: boolean;
+    }
   | {
       admitted: false;
       code: Refusal['code'] | 'BUDGET_UNAVAILABLE';
       scope: string;
       limit: number;
       used: number;
-      /** The part of `used` in shared leases. */
+      /** The part of `used` in shared leases and estimates. */
       usedByLeases?: number;
     };
 
@@ -54,6 +62,8 @@ export interface Settlement extends Amount {
   row: string;
   /** The share of a shared lease that the call had. */
   lease?: Amount & { id: string };
+  /** Its tool, if the amounts tell what other calls of it may cost. */
+  toolName?: string;
 }
 
 /** Spending of a scope before and after an operation, for threshold events. */

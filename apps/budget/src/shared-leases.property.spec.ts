@@ -9,7 +9,7 @@ import { LeasedBudget } from '@toolfleet/engine-adapters';
 import { SystemClock, type Clock } from '@toolfleet/resilience';
 import { FakeClock, startRedis } from '@toolfleet/testing';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { Budget } from './budget.js';
 import { unlimited, withSettings, type TenantLimits } from './limits.js';
@@ -120,8 +120,12 @@ class LossyBudget extends BudgetPort {
     return answer as ReserveAnswer;
   }
 
-  override settle(request: SettleRequest): void {
+  override settle(request: SettleRequest): void | Promise<void> {
     this.send(() => this.budget.settle([request], ANSWER_MS));
+  }
+
+  protected async settleNow(request: SettleRequest): Promise<void> {
+    await this.budget.settle([request], ANSWER_MS);
   }
 
   override release(callId: string, scopes: ReserveRequest['scopes']): void {
@@ -290,7 +294,7 @@ class Scene {
     const micro_usd = Math.min(cost, price);
     this.ended += micro_usd;
     const row = { call_id: callId, user_id } as SettleRequest['row'];
-    leased.settle({ call_id: callId, scopes, micro_usd, tokens: 0, row });
+    void leased.settle({ call_id: callId, scopes, micro_usd, tokens: 0, row });
   }
 
   /** Calls of a gateway that dies may have cost all that was reserved for them. */
@@ -342,6 +346,77 @@ class Scene {
     if (left > 0) expect((await ask('the rest', left))[0]?.admitted).toBe(true);
   }
 }
+
+/** The way of a real gateway: settlements that no answer waits for travel together, 25 ms later. */
+class BatchedBudget extends LossyBudget {
+  override settle(request: SettleRequest, isAwaited = false): void | Promise<void> {
+    if (isAwaited) return this.settleNow(request);
+    setTimeout(() => void this.settleNow(request), 25);
+  }
+}
+
+describe('calls that report their usage, from 16 callers of two gateways', () => {
+  const CALLERS = 16;
+  const CALLS = 1_000;
+  /** Of calls in the order in which they begin. */
+  const AMOUNTS: Record<string, (n: number) => number> = {
+    'all equal': () => 40,
+    'of any size': (n) => 1 + ((n * 31) % 40),
+    'that grow': (n) => Math.min(40, n),
+  };
+  const cases = Object.keys(AMOUNTS).flatMap((sizes) =>
+    (['tokens', 'micro_usd'] as const).flatMap((unit) => [30, 4_000].map((limit) => ({ sizes, unit, limit }))),
+  );
+  let server: Awaited<ReturnType<typeof startRedis>>;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  it.each(cases)(
+    '$sizes: exceed a limit of $limit $unit by less than the largest call',
+    async ({ sizes, unit, limit }) => {
+      const clock = new SystemClock();
+      const limits = withSettings(unlimited(), { token_budget_per_agent: limit, cost_budget_per_agent: limit / 1e6 });
+      const tenant_id = `${sizes.replaceAll(' ', '-')}-${unit}-${limit}`;
+      const lines = await Promise.all(
+        [0, 1].map(async () => {
+          const store = new RedisReservationStore(server.client(), DEFAULT_RULES, async () => []);
+          return new BatchedBudget(await newBudget(store, limits, clock, undefined), [], () => 'fine');
+        }),
+      );
+      const gateways = lines.map((line) => new LeasedBudget(line, clock));
+      let [next, spent, largest, running] = [0, 0, 0, 0];
+      let mostAtOnce = 0;
+      const call = async (n: number): Promise<void> => {
+        const leased = gateways[n % 2]!;
+        const call_id = `${tenant_id}-${n}`;
+        const scopes = { tenant_id, request_id: call_id, agent_id: 'a' };
+        const shown = { user_id: 'ann', tool_name: 'thinks' };
+        const asked = { call_id, scopes, ...shown, micro_usd: 0, tokens: 0, lease_ms: 60_000, may_report: true };
+        if (!(await leased.reserve(asked, never)).admitted) return;
+        mostAtOnce = Math.max(mostAtOnce, (running += 1));
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        const amount = AMOUNTS[sizes]!(n);
+        const used = { micro_usd: 0, tokens: 0, [unit]: amount };
+        const row = { call_id, tenant_id, ...shown, ...used, success: true } as SettleRequest['row'];
+        await leased.settle({ call_id, scopes, ...used, row });
+        running -= 1;
+        spent += amount;
+        largest = Math.max(largest, amount);
+      };
+      const lane = async (): Promise<void> => {
+        for (let n = (next += 1); n <= CALLS; n = next += 1) await call(n);
+      };
+      await Promise.all(Array.from({ length: CALLERS }, lane));
+      expect(spent).toBeGreaterThanOrEqual(limit);
+      expect(spent, `${spent} of ${limit}`).toBeLessThan(limit + largest);
+      // Far from the limit they run at once.
+      if (limit === 4_000) expect(mostAtOnce).toBeGreaterThan(CALLERS / 2);
+      await Promise.all(lines.map((line) => line.close()));
+    },
+  );
+});
 
 describe('shared leases of two gateways', () => {
   it('never overspend, and pay for every call once: 10,000 runs', async () => {
@@ -399,7 +474,7 @@ describe('shared leases of two gateways', () => {
           if (!(await reserved).admitted) return;
           admitted += 1;
           if (!(reserved instanceof Promise)) admittedAtOnce += 1;
-          leased.settle({
+          void leased.settle({
             call_id,
             scopes,
             micro_usd: 1,

@@ -79,13 +79,27 @@ describe('BudgetClient', () => {
   });
 
   it('reports refused settlements only', async () => {
-    client.settle({ call_id: 'a' } as SettleRequest);
+    void client.settle({ call_id: 'a' } as SettleRequest);
     await clock.run(25);
     expect(refused).toEqual([]);
     settled = { settled: 0, refused: [{ call_id: 'b', field: 'row.user_id' }] };
-    client.settle({ call_id: 'b' } as SettleRequest);
+    void client.settle({ call_id: 'b' } as SettleRequest);
     await clock.run(25);
     expect(refused).toEqual([{ call_id: 'b', field: 'row.user_id' }]);
+  });
+
+  it('sends a settlement that is waited for at once, and waits for no answer longer than two seconds', async () => {
+    let isConfirmed = false;
+    void Promise.resolve(client.settle({ call_id: 'a' } as SettleRequest, true)).then(() => (isConfirmed = true));
+    await clock.run(1);
+    expect(isConfirmed).toBe(true);
+    settled = new Promise(() => undefined) as never;
+    isConfirmed = false;
+    void Promise.resolve(client.settle({ call_id: 'b' } as SettleRequest, true)).then(() => (isConfirmed = true));
+    await clock.run(1_990);
+    expect(isConfirmed).toBe(false);
+    await clock.run(20);
+    expect(isConfirmed).toBe(true);
   });
 
   it('sends a reserve once when the reply is quick, and fails when both messages failed', async () => {

@@ -13,7 +13,7 @@ import type {
   SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { BudgetPort } from '@toolfleet/engine';
+import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
@@ -52,6 +52,7 @@ interface PendingReserve {
 export class BudgetClient extends BudgetPort {
   private reserves: PendingReserve[] = [];
   private settlements: SettleRequest[] = [];
+  private atTickEnd: Promise<void> | undefined;
   private releases: BudgetRelease['releases'] = [];
   private readonly unconfirmed = new Set<Promise<void>>();
 
@@ -72,9 +73,22 @@ export class BudgetClient extends BudgetPort {
     });
   }
 
-  override settle(request: SettleRequest): void {
+  override settle(request: SettleRequest, isAwaited = false): MaybePromise<void> {
     this.settlements.push(request);
-    if (this.settlements.length === 1) this.clock.after(BATCH_WINDOW_MS, () => this.flushSettlements());
+    if (isAwaited) return this.sentAtTickEnd();
+    if (this.settlements.length === 1) this.clock.after(BATCH_WINDOW_MS, () => void this.flushSettlements());
+    return undefined;
+  }
+
+  /** Sends at the end of this tick; resolves when the service has confirmed, or after one timeout. */
+  private sentAtTickEnd(): Promise<void> {
+    this.atTickEnd ??= new Promise((resolve) => {
+      this.nats.onTickEnd(() => {
+        this.atTickEnd = undefined;
+        resolve(Promise.race([this.flushSettlements(), this.clock.sleep(SETTLE_TIMEOUT_MS)]));
+      });
+    });
+    return this.atTickEnd;
   }
 
   override release(callId: string, scopes: BudgetScopes): void {
@@ -88,7 +102,7 @@ export class BudgetClient extends BudgetPort {
 
   /** Sends what is buffered and waits for confirmations, at most `graceMs`. */
   async drain(graceMs: number): Promise<void> {
-    this.flushSettlements();
+    void this.flushSettlements();
     this.flushReleases();
     const { promise: timeout, resolve } = Promise.withResolvers<void>();
     const cancel = this.clock.after(graceMs, resolve);
@@ -153,12 +167,13 @@ export class BudgetClient extends BudgetPort {
     }
   }
 
-  private flushSettlements(): void {
+  private async flushSettlements(): Promise<void> {
     const settlements = this.settlements;
     this.settlements = [];
+    const sent: Promise<void>[] = [];
     for (let from = 0; from < settlements.length; from += MAX_BATCH) {
       const body: BudgetSettle = { settlements: settlements.slice(from, from + MAX_BATCH) };
-      this.track(
+      sent.push(
         this.sendWithRetry(async () => {
           const timeoutMs = SETTLE_TIMEOUT_MS;
           const reply = await this.nats.ask(SUBJECTS.budgetSettle, body, { timeoutMs });
@@ -166,6 +181,8 @@ export class BudgetClient extends BudgetPort {
         }, 'settlement'),
       );
     }
+    for (const one of sent) this.track(one);
+    await Promise.all(sent);
   }
 
   private flushReleases(): void {

@@ -1,8 +1,14 @@
-import type { BudgetLimitsReply, ReserveAnswer, ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
+import type {
+  BudgetLimitsReply,
+  ReserveAnswer,
+  ReserveRequest,
+  SettleRequest,
+  SharedLease,
+} from '@toolfleet/contracts/budget';
 import { FakeClock } from '@toolfleet/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LeasedBudget } from './leased-budget.js';
-import { BudgetPort } from '@toolfleet/engine';
+import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
 
 const never = new AbortController().signal;
 const ask = (callId: string, microUsd = 5, more: Partial<ReserveRequest> = {}): ReserveRequest => ({
@@ -27,9 +33,12 @@ class ScriptedBudget extends BudgetPort {
   readonly settled: SettleRequest[] = [];
   readonly released: string[] = [];
   grant = 100;
-  limitsTokens = false;
   callLimit: number | null = null;
   isOlder = false;
+  estimates: SharedLease['estimates'];
+  estimated: boolean | undefined;
+  /** When settlements that are waited for are confirmed. */
+  confirmed = Promise.resolve();
   /** Answers to calls, in turn; then they are admitted. */
   refusals: Extract<ReserveAnswer, { admitted: false }>[] = [];
 
@@ -37,22 +46,24 @@ class ScriptedBudget extends BudgetPort {
     const { call_id } = request;
     if (!request.shared) {
       this.calls.push(call_id);
-      return this.refusals.shift() ?? { admitted: true, call_id };
+      return this.refusals.shift() ?? { admitted: true, call_id, estimated: this.estimated };
     }
     this.leases.push(request);
     if (this.grant === 0) return { ...REFUSED, code: 'BUDGET_UNAVAILABLE', scope: 'share' };
     const lease = {
       micro_usd: this.grant,
-      tokens: this.limitsTokens ? 10 : 0,
+      tokens: 0,
       limits_micro_usd: true,
-      limits_tokens: this.limitsTokens,
+      limits_tokens: false,
+      estimates: this.estimates,
       call_limit_micro_usd: this.callLimit,
     };
     return { admitted: true, call_id, lease: this.isOlder ? undefined : lease };
   }
 
-  override settle(request: SettleRequest): void {
+  override settle(request: SettleRequest, isAwaited?: boolean): MaybePromise<void> {
     this.settled.push(request);
+    return isAwaited ? this.confirmed : undefined;
   }
 
   override release(callId: string): void {
@@ -114,8 +125,8 @@ describe('LeasedBudget', () => {
     await busy();
     service.grant = 0;
     expect([await isAsked('a'), await isAsked('b'), await isAsked('c')]).toEqual([false, false, true]);
-    budget.settle(settlement('a', 5));
-    budget.settle(settlement('c', 5));
+    void budget.settle(settlement('a', 5));
+    void budget.settle(settlement('c', 5));
     const id = service.leases[0]!.call_id;
     expect(service.settled).toEqual([
       { ...settlement('a', 5), lease: { id, micro_usd: 5, tokens: 0 } },
@@ -130,7 +141,7 @@ describe('LeasedBudget', () => {
     await reserve('a');
     await reserve('b');
     budget.release('a', ask('a').scopes);
-    budget.settle(settlement('b', 1));
+    void budget.settle(settlement('b', 1));
     expect(service.settled.map(({ lease }) => lease?.micro_usd)).toEqual([1]);
     expect(await isAsked('c', 9)).toBe(false);
     budget.endLeases();
@@ -185,7 +196,7 @@ describe('LeasedBudget', () => {
     expect(lease).toMatchObject({ micro_usd: 20, scopes: { tenant_id: 't', request_id: 'r' } });
     expect(await isAsked('a', 5, inRequest('r'))).toBe(false);
     expect([await isAsked('b', 5, inRequest('other')), await isAsked('c')]).toEqual([true, true]);
-    budget.settle({ ...settlement('a', 3), ...inRequest('r') });
+    void budget.settle({ ...settlement('a', 3), ...inRequest('r') });
     budget.endLeases();
     expect(service.settled).toMatchObject([
       { call_id: 'a', ...inRequest('r'), lease: { id: lease!.call_id, micro_usd: 3 } },
@@ -202,8 +213,8 @@ describe('LeasedBudget', () => {
       await clock.run(callAfterMs);
       const scopes = { tenant_id: 't', request_id: 'first' };
       expect(await isAsked('c0', 7, { scopes })).toBe(true);
-      budget.settle({ ...settlement('c0', 7), scopes });
-      budget.settle(settlement('first', 1));
+      void budget.settle({ ...settlement('c0', 7), scopes });
+      void budget.settle(settlement('first', 1));
       expect(service.leases).toEqual([]);
       service.settled.length = 0;
     };
@@ -216,8 +227,8 @@ describe('LeasedBudget', () => {
       ]);
       expect(await isAsked('c1', 7, inRun)).toBe(false);
       const lease = service.leases[0]!.call_id;
-      budget.settle({ ...settlement('c1', 3), ...inRun });
-      budget.settle(settlement('run', 1));
+      void budget.settle({ ...settlement('c1', 3), ...inRun });
+      void budget.settle(settlement('run', 1));
       expect(service.settled).toEqual([
         { ...settlement('c1', 3), ...inRun, lease: { id: lease, micro_usd: 3, tokens: 0 } },
         { ...settlement(lease, 0), ...inRun, lease: { id: lease, micro_usd: 97, tokens: 0 } },
@@ -262,24 +273,75 @@ describe('LeasedBudget', () => {
     expect([await isAsked('a', 6), await isAsked('b', 5)]).toEqual([true, false]);
   });
 
-  it('counts what tools without a price report, and stops when the lease does not cover it', async () => {
-    await busy(0);
-    await reserve('a', 0);
-    await reserve('b', 0);
-    await reserve('c', 0);
-    budget.settle(settlement('a', 60));
-    budget.settle(settlement('b', 41));
-    expect(service.settled.map(({ lease }) => lease?.micro_usd)).toEqual([60, undefined]);
-    expect(await isAsked('d', 0)).toBe(true);
-  });
+  describe('of a tool that reports its usage', () => {
+    const reporting = { may_report: true, tool_name: 'x' };
+    const reported = (callId: string, microUsd: number, tokens: number) => ({
+      ...settlement(callId, microUsd, tokens),
+      row: { tool_name: 'x' } as SettleRequest['row'],
+    });
 
-  it('admits nothing more when the leased tokens are used', async () => {
-    service.limitsTokens = true;
-    await busy(0);
-    await reserve('a', 0);
-    budget.settle(settlement('a', 0, 400));
-    expect(service.settled[0]?.lease).toMatchObject({ micro_usd: 0, tokens: 10 });
-    expect(await isAsked('b', 0)).toBe(true);
+    it('takes what is not limited from the lease, whatever it reports', async () => {
+      await busy(0, reporting);
+      expect(await isAsked('a', 0, reporting)).toBe(false);
+      expect(budget.settle(reported('a', 60, 400))).toBeUndefined();
+      expect(service.settled).toMatchObject([{ call_id: 'a', micro_usd: 60, tokens: 400 }]);
+    });
+
+    it.each<[string, { micro_usd: boolean; tokens: boolean }, number, boolean]>([
+      ['tokens', { micro_usd: false, tokens: true }, 5, true],
+      ['money that has no price', { micro_usd: true, tokens: false }, 0, true],
+      ['money up to its price', { micro_usd: true, tokens: false }, 5, false],
+    ])('is asked for where a limit is named on %s', async (_what, estimates, price, expected) => {
+      service.estimates = estimates;
+      await busy(price, { may_report: true, tool_name: 'other' });
+      expect(await isAsked('a', price, reporting)).toBe(expected);
+      expect(await isAsked('of a tool that cannot report', price)).toBe(false);
+    });
+
+    it('waits for its settlement, and lets the next one ask', async () => {
+      service.estimated = true;
+      const turn = { ...REFUSED, code: 'BUDGET_UNAVAILABLE', scope: 'turn' } as const;
+      await reserve('a', 0, reporting);
+      service.refusals = [turn, turn];
+      const [second, third] = [reserve('b', 0, reporting), reserve('c', 0, reporting)];
+      await clock.run(0);
+      expect(service.calls).toEqual(['a', 'b', 'c']);
+      const confirmed = Promise.withResolvers<void>();
+      service.confirmed = confirmed.promise;
+      let isSettled = false;
+      void Promise.resolve(budget.settle(reported('a', 0, 10))).then(() => (isSettled = true));
+      await clock.run(10);
+      expect(isSettled).toBe(false);
+      confirmed.resolve();
+      expect([await second, await third]).toMatchObject([{ admitted: true }, { admitted: true }]);
+      expect(isSettled).toBe(true);
+    });
+
+    it('waits behind those that wait, and until it is aborted', async () => {
+      const turn = { ...REFUSED, code: 'BUDGET_UNAVAILABLE', scope: 'turn' } as const;
+      service.refusals = Array.from({ length: 3 }, () => turn);
+      const controller = new AbortController();
+      const first = budget.reserve(ask('a', 0, reporting), controller.signal);
+      await clock.run(0);
+      const second = reserve('b', 0, reporting);
+      await clock.run(110);
+      expect(service.calls).toEqual(['a', 'a', 'a']);
+      controller.abort(new Error('too late'));
+      await expect(first).rejects.toThrow('too late');
+      expect(await second).toMatchObject({ admitted: true });
+      expect(service.calls.slice(3)).toEqual(['b']);
+    });
+
+    it('is admitted from the lease when it reports nothing, until it reports something, which is settled at once', async () => {
+      service.estimates = { micro_usd: true, tokens: true };
+      service.estimated = false;
+      await busy(0, reporting);
+      expect(await isAsked('a', 0, reporting)).toBe(false);
+      expect(budget.settle(reported('a', 0, 0))).toBeUndefined();
+      expect(await isAsked('b', 0, reporting)).toBe(false);
+      expect(budget.settle(reported('b', 0, 3))).toBeInstanceOf(Promise);
+      expect(await isAsked('c', 0, reporting)).toBe(true);
+    });
   });
 
   it('waits with a call that fits once leases have ended, and with no other', async () => {

@@ -14,8 +14,9 @@ import {
   type SharedLease,
 } from '@toolfleet/contracts/budget';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
-import { BudgetPort } from '@toolfleet/engine';
+import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
 import { LRUCache } from 'lru-cache';
+import { WaitingCalls } from './waiting-calls.js';
 
 /** A lease is as large as what was spent in so much time: the most that a gateway that dies is charged for nothing. */
 const SPEND_WINDOW_MS = 100;
@@ -23,8 +24,6 @@ const SPEND_WINDOW_MS = 100;
 const BUSY_CALLS = 4;
 /** A lease for fewer calls than this saves no message. */
 const LEAST_CALLS = 2;
-/** Waits of a call that only shared leases keep from fitting: longer than a lease lasts, in all. */
-const LEASES_END_MS = [20, 80, 200, 400];
 /** Scopes above which idle ones are forgotten. */
 const MAX_SCOPES = 5_000;
 
@@ -35,7 +34,6 @@ const NEVER_ABORTED = new AbortController().signal;
 interface Spend {
   calls: number;
   microUsd: MicroUsd;
-  tokens: number;
   /** Longest time that one of them asked to be covered. */
   longestMs: Milliseconds;
 }
@@ -43,10 +41,7 @@ interface Spend {
 /** A lease that this process holds, and the rest of it that no call has. */
 class OpenLease {
   microUsd: MicroUsd;
-  tokens: number;
   isOpen = true;
-  /** A call cost more than was left. */
-  private isUsedUp = false;
   cancelEnd: CancelTimer = () => undefined;
 
   /** @param askedAt monotonic ms; the service counts from a later instant, so that no time in here is too long */
@@ -59,60 +54,59 @@ class OpenLease {
     readonly lengthMs: Milliseconds,
   ) {
     this.microUsd = grant.micro_usd;
-    this.tokens = grant.tokens;
   }
 
-  /** Applies the rule of limits to the rest: nothing more when it is used up, and nothing that exceeds it. */
+  /** Whether what the call reserves is all that it may spend of what is limited. */
+  bounds({ may_report, micro_usd }: ReserveRequest): boolean {
+    const { estimates } = this.grant;
+    if (!may_report || !estimates) return true;
+    return !estimates.tokens && !(estimates.micro_usd && (micro_usd === 0 || this.mayOverrun));
+  }
+
+  /** Applies the rule of limits to the rest: nothing more when it is used up, and nothing that exceeds it. A unit of limited tokens is left. */
   admits({ micro_usd, lease_ms }: ReserveRequest, now: Milliseconds): boolean {
-    const { limits_micro_usd, limits_tokens, call_limit_micro_usd } = this.grant;
+    const { limits_micro_usd, call_limit_micro_usd } = this.grant;
     return (
       this.isOpen &&
-      !this.isUsedUp &&
       now < this.askedAt + SHARED_LEASE_MS &&
       now + lease_ms <= this.askedAt + this.lengthMs &&
       micro_usd <= this.microUsd &&
       (this.microUsd > 0 || !limits_micro_usd) &&
-      (this.tokens > 0 || !limits_tokens) &&
       (call_limit_micro_usd === null || micro_usd <= call_limit_micro_usd)
     );
   }
 
   /** True when less than half of it is left, in any respect. */
   isLow(now: Milliseconds): boolean {
-    const { micro_usd, tokens, limits_tokens } = this.grant;
-    return (
-      now >= this.askedAt + SHARED_LEASE_MS / 2 ||
-      (micro_usd > 0 && this.microUsd * 2 <= micro_usd) ||
-      (limits_tokens && this.tokens * 2 <= tokens)
-    );
+    const { micro_usd } = this.grant;
+    return now >= this.askedAt + SHARED_LEASE_MS / 2 || (micro_usd > 0 && this.microUsd * 2 <= micro_usd);
   }
 
   /**
-   * The share of a call that held `heldMicroUsd` and was charged `microUsd` and `tokens`; undefined when it has none. While the
-   * lease is open, what the call did not use is for the next one. A call without a price takes what it reports, if that much is
-   * left; a larger charge is not taken from the lease, which then admits nothing more.
+   * The share of a call that held `heldMicroUsd` and was charged `microUsd`; undefined when it has none. While the lease is open, what the
+   * call did not use is for the next one.
    */
-  settle(heldMicroUsd: MicroUsd, microUsd: MicroUsd, tokens: number): LeaseShare | undefined {
-    if (!this.isOpen) return this.toShare(heldMicroUsd, 0);
-    const isCapped = heldMicroUsd > 0 && !this.mayOverrun;
-    const wanted = isCapped ? Math.min(microUsd, heldMicroUsd) : microUsd;
-    const left = heldMicroUsd + this.microUsd;
-    this.isUsedUp ||= wanted > left;
-    const taken = wanted <= left ? wanted : heldMicroUsd;
-    this.microUsd = left - taken;
-    const takenTokens = Math.min(tokens, this.tokens);
-    this.tokens -= takenTokens;
-    return this.toShare(taken, takenTokens);
+  settle(heldMicroUsd: MicroUsd, microUsd: MicroUsd): LeaseShare | undefined {
+    const taken = this.isOpen ? Math.min(microUsd, heldMicroUsd) : heldMicroUsd;
+    this.microUsd += heldMicroUsd - taken;
+    return taken > 0 ? { id: this.id, micro_usd: taken, tokens: 0 } : undefined;
   }
 
   /** What a lease held when it was granted; one that holds nothing is known to this process only. */
   get isStored(): boolean {
     return this.grant.micro_usd > 0 || this.grant.tokens > 0;
   }
+}
 
-  private toShare(microUsd: MicroUsd, tokens: number): LeaseShare | undefined {
-    return microUsd > 0 || tokens > 0 ? { id: this.id, micro_usd: microUsd, tokens } : undefined;
-  }
+/** An admitted call that is settled out of a lease, or whose usage is limited. */
+interface Admitted {
+  readonly lease?: OpenLease | undefined;
+  /** What it reserved. */
+  readonly microUsd: MicroUsd;
+  /** Of its scope. */
+  readonly reportsUsage: Map<string, boolean>;
+  /** Set: it holds an estimate, for which others in this line may wait. */
+  readonly line?: string | undefined;
 }
 
 /** A run that makes calls in its own request, such as a program. */
@@ -135,16 +129,17 @@ class ScopeSpending {
   notBefore: Milliseconds = 0;
   /** No further call spends here. */
   isOver = false;
+  /** Tools that may report what is limited here, and whether they do. */
+  readonly reportsUsage = new Map<string, boolean>();
   private windowAt: Milliseconds = 0;
   private current: Spend = noSpend();
   private previous: Spend = noSpend();
 
-  /** Adds calls or usage to what was spent at `now`. */
-  add(now: Milliseconds, { calls = 0, microUsd = 0, tokens = 0, longestMs = 0 }: Partial<Spend>): void {
+  /** Adds a call to what was reserved at `now`. */
+  add(now: Milliseconds, microUsd: MicroUsd, longestMs: Milliseconds): void {
     this.turn(now);
-    this.current.calls += calls;
+    this.current.calls += 1;
     this.current.microUsd += microUsd;
-    this.current.tokens += tokens;
     this.current.longestMs = Math.max(this.current.longestMs, longestMs);
   }
 
@@ -155,7 +150,6 @@ class ScopeSpending {
     return {
       calls: Math.max(current.calls, previous.calls),
       microUsd: Math.max(current.microUsd, previous.microUsd),
-      tokens: Math.max(current.tokens, previous.tokens),
       longestMs: Math.max(current.longestMs, previous.longestMs),
     };
   }
@@ -173,7 +167,7 @@ class ScopeSpending {
   }
 }
 
-const noSpend = (): Spend => ({ calls: 0, microUsd: 0, tokens: 0, longestMs: 0 });
+const noSpend = (): Spend => ({ calls: 0, microUsd: 0, longestMs: 0 });
 
 /**
  * Takes the budget service out of the way of calls: admits them from shared leases, each an amount out of every limit that the
@@ -181,14 +175,16 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, tokens: 0, longestMs: 0 }
  * which count against the limit of the request as well. A run that makes calls asks for a lease for them in the message that asks for
  * itself, as large as what those of the last such run reserved at first. Settlements name the lease and the share of it that the call
  * had; what no call used returns when the lease ends. Calls that leases do not suit are asked for one by one:
- * those that may have been charged before, hold tokens, come seldom, or come when too little is left of a limit.
+ * those that may have been charged before, hold tokens, come seldom, or come when too little is left of a limit; and those of tools that
+ * report what is limited, which hold an estimate. The answers of these wait for their settlement.
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
   /** Tenants with budgets of users or keys: by what their leases are apart. */
   private readonly separateBy = new Map<string, readonly SeparateBy[]>();
-  /** Calls that have a share of a lease, by call id. */
-  private readonly shares = new Map<string, { lease: OpenLease; microUsd: MicroUsd; scope: ScopeSpending }>();
+  /** By call id. */
+  private readonly admitted = new Map<string, Admitted>();
+  private readonly waiting: WaitingCalls;
   /** Runs by call id: the request id of their calls. */
   private readonly runs = new Map<string, Run>();
   /** What the calls of the last run of a tenant and tool reserved at first. */
@@ -200,50 +196,58 @@ export class LeasedBudget extends BudgetPort {
     private readonly clock: Clock,
   ) {
     super();
+    this.waiting = new WaitingCalls(clock);
   }
 
   override reserve(request: ReserveRequest, signal: AbortSignal): ReserveAnswer | Promise<ReserveAnswer> {
     const now = this.clock.monotonic();
     this.noteCallOfRun(request, now);
+    const { scope, key } = this.scopeOf(request, now);
     if (!mayShare(request)) {
-      const answer = this.ask(request, signal);
+      const answer = this.ask(request, signal, scope, key);
       if (request.shares_request && isOwnRequest(request)) this.beginRun(request, answer, now);
       return answer;
     }
-    const { scope } = this.scopeOf(request, now);
-    scope.add(now, { calls: 1, microUsd: request.micro_usd, longestMs: request.lease_ms });
+    scope.add(now, request.micro_usd, request.lease_ms);
     const { lease } = scope;
-    if (!lease?.admits(request, now)) {
-      const answer = this.ask(request, signal, scope);
-      void this.renew(scope, request, now);
+    const { micro_usd: microUsd, tool_name: tool = '' } = request;
+    const reports = scope.reportsUsage.get(tool);
+    if (!lease?.admits(request, now) || (reports !== false && !lease.bounds(request))) {
+      const answer = this.ask(request, signal, scope, key);
+      if (!reports) void this.renew(scope, request, now);
       return answer;
     }
     if (lease.isLow(now)) void this.renew(scope, request, now);
-    lease.microUsd -= request.micro_usd;
-    this.shares.set(request.call_id, { lease, microUsd: request.micro_usd, scope });
+    lease.microUsd -= microUsd;
+    this.admitted.set(request.call_id, { lease, microUsd, reportsUsage: scope.reportsUsage });
     return { admitted: true, call_id: request.call_id, may_overrun: lease.mayOverrun };
   }
 
-  override settle(request: SettleRequest): void {
+  override settle(request: SettleRequest): MaybePromise<void> {
     this.runEnded(request.call_id);
-    const share = this.takeShare(request.call_id);
-    if (!share) return this.budget.settle(request);
-    const { lease, microUsd, scope } = share;
-    // Usage beyond what the calls reserved makes the next lease larger.
-    const excess = Math.max(0, request.micro_usd - microUsd);
-    if (excess > 0 || request.tokens > 0) {
-      scope.add(this.clock.monotonic(), { microUsd: excess, tokens: request.tokens });
-    }
-    this.budget.settle({ ...request, lease: lease.settle(microUsd, request.micro_usd, request.tokens) });
+    const admitted = this.take(request.call_id);
+    if (!admitted) return this.budget.settle(request);
+    const { lease, microUsd, line, reportsUsage } = admitted;
+    const settlement = lease ? { ...request, lease: lease.settle(microUsd, request.micro_usd) } : request;
+    const tool = request.row?.tool_name ?? '';
+    const isSurprise = reportsUsage.get(tool) === false && (request.tokens > 0 || request.micro_usd > microUsd);
+    if (isSurprise) reportsUsage.delete(tool);
+    if (line === undefined && !isSurprise) return this.budget.settle(settlement);
+    return this.settleAtOnce(settlement, line);
+  }
+
+  private async settleAtOnce(settlement: SettleRequest, line: string | undefined): Promise<void> {
+    await this.budget.settle(settlement, true);
+    if (line !== undefined) this.waiting.letGo(line);
   }
 
   override release(callId: string, scopes: BudgetScopes): void {
     this.runEnded(callId);
-    const share = this.takeShare(callId);
-    if (!share) return this.budget.release(callId, scopes);
-    const back = share.lease.settle(share.microUsd, 0, 0);
+    const { lease, microUsd = 0 } = this.take(callId) ?? {};
+    if (!lease) return this.budget.release(callId, scopes);
+    const back = lease.settle(microUsd, 0);
     // Under another id: a call that waits for input is reserved again, and the service takes a settled id for a call that was charged.
-    if (back) this.budget.settle({ call_id: randomUUID(), scopes, micro_usd: 0, tokens: 0, lease: back });
+    if (back) void this.budget.settle({ call_id: randomUUID(), scopes, micro_usd: 0, tokens: 0, lease: back });
   }
 
   override limits(asked: BudgetLimits, signal: AbortSignal): BudgetLimitsReply | Promise<BudgetLimitsReply> {
@@ -294,22 +298,45 @@ export class LeasedBudget extends BudgetPort {
     if (run) this.earlyOfRuns.set(run.kind, run.early);
   }
 
-  private takeShare(callId: string) {
-    const share = this.shares.get(callId);
-    if (share) this.shares.delete(callId);
-    return share;
+  private take(callId: string): Admitted | undefined {
+    const admitted = this.admitted.get(callId);
+    if (admitted) this.admitted.delete(callId);
+    return admitted;
   }
 
-  /** Asks for one call. A call that would fit without the shared leases waits until they have ended, so that no amount is lost to them. */
-  private async ask(request: ReserveRequest, signal: AbortSignal, scope?: ScopeSpending): Promise<ReserveAnswer> {
-    let answer = await this.budget.reserve(request, signal);
-    for (const waitMs of LEASES_END_MS) {
-      if (answer.admitted || !fitsWithoutLeases(request, answer)) break;
-      if (scope?.lease) this.end(scope.lease);
-      await this.clock.sleep(waitMs, signal);
-      answer = await this.budget.reserve(request, signal);
+  /**
+   * Asks for one call. A call that would fit without shared leases and estimates waits until they have ended, so that no amount is lost
+   * to them; calls of one scope and tool wait in one line.
+   */
+  private async ask(
+    request: ReserveRequest,
+    signal: AbortSignal,
+    scope: ScopeSpending,
+    key: string,
+  ): Promise<ReserveAnswer> {
+    const { reportsUsage } = scope;
+    const { call_id, scopes, tool_name: tool = '', micro_usd: microUsd } = request;
+    const line = `${key} ${tool}`;
+    const ticket = this.waiting.ticket();
+    const asked = this.runs.has(scopes.request_id) ? { ...request, unnamed_request: true } : request;
+    try {
+      if (this.waiting.has(line)) await this.waiting.wait(line, ticket, signal);
+      for (;;) {
+        const answer = await this.budget.reserve(asked, signal);
+        if (!answer.admitted && fitsLater(request, answer)) {
+          if (scope.lease) this.end(scope.lease);
+          await this.waiting.wait(line, ticket, signal);
+          continue;
+        }
+        if (answer.admitted && answer.estimated !== undefined) {
+          reportsUsage.set(tool, answer.estimated);
+          this.admitted.set(call_id, { microUsd, reportsUsage, line: answer.estimated ? line : undefined });
+        }
+        return answer;
+      }
+    } finally {
+      this.waiting.letGo(line);
     }
-    return answer;
   }
 
   /** Gets the next lease of a busy scope; the one before ends. Never rejects: without a lease every call is asked for. */
@@ -344,8 +371,9 @@ export class LeasedBudget extends BudgetPort {
           call_id: id,
           scopes,
           micro_usd: spend.microUsd,
-          tokens: spend.tokens,
+          tokens: 0,
           lease_ms: lengthMs,
+          unnamed_request: this.runs.has(scopes.request_id) || undefined,
           ...(separateBy.includes('user') && { user_id: request.user_id }),
           ...(separateBy.includes('key') && { key_id: request.key_id }),
           shared: {
@@ -392,8 +420,8 @@ export class LeasedBudget extends BudgetPort {
     lease.isOpen = false;
     lease.cancelEnd();
     if (!lease.isStored) return;
-    const rest = { id: lease.id, micro_usd: lease.microUsd, tokens: lease.tokens };
-    this.budget.settle({ call_id: lease.id, scopes: lease.scopes, micro_usd: 0, tokens: 0, lease: rest });
+    const rest = { id: lease.id, micro_usd: lease.microUsd, tokens: lease.grant.tokens };
+    void this.budget.settle({ call_id: lease.id, scopes: lease.scopes, micro_usd: 0, tokens: 0, lease: rest });
   }
 
   /** @param request_id that the calls of a scope share; empty: none */
@@ -429,10 +457,12 @@ function isOwnRequest({ call_id, scopes }: ReserveRequest): boolean {
   return scopes.request_id === call_id;
 }
 
-function fitsWithoutLeases(
+/** Whether a refused call may fit once shared leases and calls with estimates have ended. */
+function fitsLater(
   { micro_usd, tokens }: ReserveRequest,
-  { code, limit, used, used_by_leases = 0 }: Extract<ReserveAnswer, { admitted: false }>,
+  { code, scope, limit, used, used_by_leases = 0 }: Extract<ReserveAnswer, { admitted: false }>,
 ): boolean {
+  if (code === 'BUDGET_UNAVAILABLE' && scope === 'turn') return true;
   if (used_by_leases === 0 || code === 'BUDGET_UNAVAILABLE') return false;
   const amount = code === 'BUDGET_EXCEEDED' ? micro_usd : tokens;
   return used - used_by_leases < limit && used - used_by_leases + amount <= limit;

@@ -88,7 +88,7 @@ export class SpendSlices {
 
   #settle({ call_id, parent_call_id, scopes }: Slice, caller: Principal, message: SpendMessage): void {
     const { tokens, micro_usd, tool } = message;
-    this.budget.settle({
+    void this.budget.settle({
       call_id,
       scopes,
       tokens,

@@ -25,6 +25,7 @@ export {
   type EnginePorts,
   type GrantOwner,
   type GuardOutcome,
+  type MaybePromise,
   type PolicyRequest,
   type ProgramQuestion,
   type PolicyResult,

@@ -44,7 +44,7 @@ export interface ShownCall {
 }
 
 /** A result that a port may give synchronously. The engine awaits promises only: an await costs a turn of the event loop. */
-type MaybePromise<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
 
 /** Everything the engine needs from outside. */
 export interface EnginePorts {
@@ -192,8 +192,12 @@ export abstract class RateLimiter {
 export abstract class BudgetPort {
   /** @throws ToolError BUDGET_UNAVAILABLE: the engine fails closed */
   abstract reserve(request: ReserveRequest, signal: AbortSignal): MaybePromise<ReserveAnswer>;
-  /** Never throws and never waits: sent before the reply leaves, confirmed and retried in the background. */
-  abstract settle(request: SettleRequest): void;
+  /**
+   * Never throws: sent before the reply leaves, confirmed and retried in the background. Where a limit is named on what the call
+   * reported, the answer waits for the promise: until the charge is confirmed, at most 2 s.
+   * @param isAwaited sends at once and returns a promise
+   */
+  abstract settle(request: SettleRequest, isAwaited?: boolean): MaybePromise<void>;
   /** Gives a reservation back; like `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
   /** What is left of the limits of these scopes and budgets. */

@@ -28,6 +28,8 @@ export interface ToolPlan {
   readonly idempotent: boolean;
   /** True: the tool calls other tools, with a delegation token of its own call. */
   readonly callsTools: boolean;
+  /** True: the tool may report what a call used. Python reports nothing, and tools that call tools settle while they run. */
+  readonly mayReport: boolean;
   /** Set: calls act upstream with the credential of the calling user. */
   readonly userAuth: UserAuth | undefined;
   readonly retry: RetryRule;
@@ -87,6 +89,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
     outputSchema: compileOutputSchema(tool),
     idempotent,
     callsTools: callsTools(tool),
+    mayReport: tool.binding.kind !== 'python' && !callsTools(tool),
     userAuth: userAuthOf(tool.binding),
     retry: deriveRetryRule(tool, settings),
     timeoutMs: tool.binding.kind === 'python' ? undefined : timeoutSeconds(tool, settings) * 1_000,

@@ -51,6 +51,10 @@ export interface ReserveRequest {
   shares_request?: boolean;
   /** An earlier run of the call may have been charged, so only the budget service can admit it. */
   may_repeat?: boolean;
+  /** The tool may report tokens, or money that it has no price for: where these are limited, the call holds an estimate. */
+  may_report?: boolean;
+  /** The call is made by a run whose caller named no request, so the limit of its request needs no estimate. */
+  unnamed_request?: boolean;
   /** Asks for a shared lease: as much of the amounts as a hundredth of what is left of every limit allows, refused below `least_micro_usd`. */
   shared?: {
     least_micro_usd: MicroUsd;
@@ -72,6 +76,8 @@ export interface SharedLease {
   limits_tokens: boolean;
   /** The most that a call may cost that is its own request; null = no limit. */
   call_limit_micro_usd: MicroUsd | null;
+  /** In what a limit is named: calls of tools that may report it need an estimate, which only the service knows. */
+  estimates?: { micro_usd: boolean; tokens: boolean };
 }
 
 /** The part of a shared lease that a call had, given back with its settlement. */
@@ -90,6 +96,8 @@ export type ReserveAnswer =
       call_id: string;
       /** The tenant's settings let a call cost more than it reserved, where its tool reports more. */
       may_overrun?: true;
+      /** True: the call holds an estimate. False: it would, but its tool reports nothing. Absent: what it may report is not limited. */
+      estimated?: boolean;
       /** Of a shared lease. */
       lease?: SharedLease;
       /** Of a shared lease: by what the leases of its tenant must be apart. */
@@ -101,15 +109,15 @@ export type ReserveAnswer =
       code: 'BUDGET_EXCEEDED' | 'TOKEN_LIMIT_EXCEEDED' | 'BUDGET_UNAVAILABLE';
       /**
        * `tenant`, `day`, `request:<id>`, `agent:<id>`, `task:<id>`, or a set budget such as `user/2026-11:ada`; `call:<id>` when that call has already been charged. With
-       * BUDGET_UNAVAILABLE: `store`, `outbox`, `share` (too little left for a shared lease), or `invalid:<field>` of a malformed
-       * reservation.
+       * BUDGET_UNAVAILABLE: `store`, `outbox`, `share` (too little left for a shared lease), `turn` (calls that run will tell what
+       * this one may cost), or `invalid:<field>` of a malformed reservation.
        */
       scope: string;
       /** Of a shared lease that is refused because it is not apart by these. */
       separate_by?: readonly SeparateBy[];
       limit: number;
       used: number;
-      /** The part of `used` in shared leases, which end within a second. */
+      /** The part of `used` in shared leases, which end within a second, and in estimates, which end with their calls. */
       used_by_leases?: number;
     };
 export interface BudgetReserveReply {

@@ -5,13 +5,15 @@ import { step, type Step } from '../step.js';
 import { actingUserId } from '../call-identity.js';
 import { isExecution, shownTokens, withCharge } from '../charge.js';
 import type { EnginePorts } from '../ports.js';
+import { onAbort } from '@toolfleet/resilience';
 
 /** Limits of a day end with it, in UTC. */
 const DAY_MS = 86_400_000;
 
 /**
  * Reserves the most that a call may cost, runs it, and settles what it did cost or releases the reservation. An exception inside
- * releases it; a process that dies in between leaves a lease that is charged in full when it expires. Usage that a tool settled
+ * releases it; a process that dies in between leaves a lease that is charged in full when it expires. Where a limit is named on what the
+ * tool reports, the answer waits until it is charged. Usage that a tool settled
  * in slices while it ran (`tool.spend`) is reported in its result and not charged again.
  * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE; OUTCOME_UNKNOWN for a call id charged before
  */
@@ -26,6 +28,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         tokens: 0,
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
+        may_report: call.plan.mayReport,
         may_repeat: call.request.door === 'queue',
         ...charged(call),
         user_id: actingUserId(call.request) || undefined,
@@ -44,12 +47,21 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
       return result;
     } finally {
       if (result && reported && isExecution(result)) {
-        ports.budget.settle(toSettlement(call, scopes, result, reported, ports.clock.now()));
+        const charging = ports.budget.settle(toSettlement(call, scopes, result, reported, ports.clock.now()));
+        if (charging) await untilAborted(charging, call.signal);
       } else {
         ports.budget.release(call.callId, scopes);
       }
     }
   });
+}
+
+/** Resolves with the work or when the signal is aborted: no answer is late because its charge is. */
+async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<void>();
+  const forget = onAbort(signal, aborted.resolve);
+  if (!signal.aborted) await Promise.race([work, aborted.promise]);
+  forget();
 }
 
 /** Who pays for a call. */

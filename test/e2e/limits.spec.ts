@@ -1,5 +1,6 @@
 /** Limits hold over several gateways: 3,000 calls at once admit what the limit says, not one more. */
-import { writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,12 +13,26 @@ const CALLS = 3_000;
 const RATE = 100;
 const PRICE_MICRO_USD = 1_000;
 
+/** Tools without a price that report what they used. */
+const METERED = `export default ({ defineTool, ok }) => ['thinks', 'buys'].map((name) => defineTool({
+  name, description: 'Reports its usage', category: 'data', rateLimit: 0, cacheTtlSeconds: 0,
+  inputSchema: { type: 'object', properties: { n: { type: 'integer' }, amount: { type: 'integer' } }, required: ['n', 'amount'] },
+  handler: async ({ n, amount }) => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const usage = name === 'thinks' ? { tokens: amount, microUsd: 0 } : { tokens: 0, microUsd: amount };
+    return ok({ n }, String(n), { usage });
+  },
+}));`;
+
 let fleet: TestFleet;
+let plugins: string;
 beforeAll(async () => {
+  plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
+  await writeFile(join(plugins, 'metered.tool.mjs'), METERED);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1 },
     together: ['gateway', 'registry', 'budget'],
-    tools: ['calculator'],
+    tools: ['calculator', 'thinks'],
     config: {
       rate_limits: {
         tiers: {
@@ -27,10 +42,13 @@ beforeAll(async () => {
       },
       budget: { tenants: { globex: { max_cost_per_tenant: (100 * PRICE_MICRO_USD) / 1e6 } } },
     },
-    env: { BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_MICRO_USD}` },
+    env: { BUILTIN_COSTS_MICRO_USD: `calculator=${PRICE_MICRO_USD}`, BUILTIN_PLUGINS_DIR: plugins },
   });
 });
-afterAll(() => fleet?.stop());
+afterAll(async () => {
+  await fleet?.stop();
+  await rm(plugins, { recursive: true, force: true });
+});
 
 /** All calls at once over both gateways; no two are equal, so that neither cache nor coalescing answers. */
 async function flood(key: string, from: number, size = CALLS): Promise<{ answers: Answer[]; seconds: number }> {
@@ -181,13 +199,14 @@ describe('3,000 calls at once over two gateways', () => {
     expect(succeeded).toBeGreaterThanOrEqual(100 - late);
     expect(new Set(refused.map(({ body }) => body.code))).toEqual(new Set(['BUDGET_EXCEEDED']));
 
-    // Answers do not wait for their settlement.
+    // Answers of tools with a price do not wait for their settlement. What was reserved for a late answer is held until its release has
+    // arrived, and charged if that is lost.
     const tenant = async () => {
       const { body } = await fleet.ask({ path: '/api/v1/budgets?tenant_id=globex', key: fleet.operatorKey });
       return body.budgets.find((budget: { scope: string }) => budget.scope === 'tenant');
     };
     await expect
-      .poll(tenant)
+      .poll(tenant, { timeout: 120_000 })
       .toMatchObject({ limit_usd: 0.1, spent_usd: (succeeded * PRICE_MICRO_USD) / 1e6, held_usd: 0 });
   });
 
@@ -339,6 +358,151 @@ describe('3,000 calls at once over two gateways', () => {
     } finally {
       await redis.quit();
     }
+  });
+});
+
+describe('usage that tools report after they ran', () => {
+  const CALLERS = 16;
+  let tenants = 0;
+  let nats: NatsClient;
+  beforeAll(async () => {
+    nats = await NatsClient.connect({ url: fleet.nats.url, name: 'metered' });
+  });
+  afterAll(() => nats?.close());
+
+  /** A key of a new tenant, where nothing is known of any tool. */
+  const newTenant = async (roles: string[] = []): Promise<{ tenant: string; id: string; token: string }> => {
+    const tenant = `metered-${(tenants += 1)}`;
+    const body = { client: 'metered', tier: 'wide', tenant_id: tenant, roles };
+    const { body: key } = await fleet.ask({ path: '/api/v1/keys', body, key: fleet.operatorKey });
+    return { tenant, id: key.id, token: key.token };
+  };
+  const setBudget = async (tenant: string, budget: object): Promise<void> => {
+    const body = { tenant_id: tenant, period: 'total', ...budget };
+    const set = await fleet.ask({ path: '/api/v1/budgets', method: 'PUT', body, key: fleet.operatorKey });
+    expect(set.status, set.text).toBe(200);
+  };
+  /** Calls in lanes over both gateways; the answers of those that ran. */
+  const callInLanes = async (
+    { tool, key, size }: { tool: string; key: string; size: number },
+    amountOf: (n: number) => number,
+    fields: object,
+  ): Promise<Answer[]> => {
+    const ran: Answer[] = [];
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      for (let n = (next += 1); n <= size; n = next += 1) {
+        const answer = await fleet.call(tool, { n, amount: amountOf(n) }, { key, gateway: n % 2, fields });
+        if (answer.status === 200) ran.push(answer);
+        else if (answer.body.code !== 'BUDGET_UNAVAILABLE') expect(answer.status, answer.text).toBe(402);
+      }
+    };
+    await Promise.all(Array.from({ length: CALLERS }, lane));
+    return ran;
+  };
+
+  const always = (amount: number) => () => amount;
+  /** Grows, shrinks and grows again: most calls cost less than one before them. */
+  const waves = (amount: number) => (n: number) => Math.ceil((amount * (1 + ((n * 7) % 13))) / 13);
+
+  it.each<
+    [
+      string,
+      {
+        tool: string;
+        limit: number;
+        size: number;
+        amountOf: (n: number) => number;
+        budget?: 'key' | 'tenant';
+        fields?: object;
+      },
+    ]
+  >([
+    [
+      'tokens of an agent',
+      { tool: 'thinks', limit: 5_000, size: 1_000, amountOf: always(1_300), fields: { agent_id: 'a' } },
+    ],
+    [
+      'tokens of a task',
+      { tool: 'thinks', limit: 20_000, size: 300, amountOf: waves(1_300), fields: { task_id: 't' } },
+    ],
+    [
+      'tokens of a named request',
+      { tool: 'thinks', limit: 10_000, size: 200, amountOf: always(900), fields: { request_id: 'r' } },
+    ],
+    ['money of a tenant', { tool: 'buys', limit: 8_000, size: 1_000, amountOf: always(4_000), budget: 'tenant' }],
+    ['money of a key', { tool: 'buys', limit: 90_000, size: 200, amountOf: waves(4_000), budget: 'key' }],
+    ['tokens of a key', { tool: 'thinks', limit: 3_000, size: 100, amountOf: always(5_000), budget: 'key' }],
+  ])(
+    '16 callers exceed %s by no more than the largest call',
+    async (_what, { tool, limit, size, amountOf, budget, fields = {} }) => {
+      const { tenant, id, token } = await newTenant();
+      const limits = tool === 'buys' ? { limit_usd: limit / 1e6 } : { limit_tokens: limit };
+      if (budget) await setBudget(tenant, { subject: budget, id: budget === 'key' ? id : undefined, ...limits });
+      const ran = await callInLanes({ tool, key: token, size }, amountOf, fields);
+      const amounts = ran.map(({ body }) =>
+        tool === 'buys' ? Math.round(body.usage.cost_usd * 1e6) : body.usage.tokens,
+      );
+      const spent = amounts.reduce((sum: number, amount: number) => sum + amount, 0);
+      expect(spent).toBeGreaterThanOrEqual(limit);
+      expect(spent).toBeLessThan(limit + Math.max(...amounts));
+    },
+  );
+
+  const AMOUNT = 1_300;
+  const LIMIT = 3_000;
+  const args = () => ({ n: (calls += 1), amount: AMOUNT });
+  const overNats = (key: string, subject: string, body: object): Promise<unknown> =>
+    nats
+      .request(subject, body, { timeoutMs: 60_000, headers: { Authorization: `Bearer ${key}` } })
+      .catch(() => undefined);
+  const thinks = () => ({ name: 'thinks', arguments: args() });
+
+  it.each<[string, (key: string) => Promise<unknown>]>([
+    [
+      'HTTP',
+      (key) => Promise.all(Array.from({ length: 8 }, (_, n) => fleet.call('thinks', args(), { key, gateway: n % 2 }))),
+    ],
+    [
+      'a batch',
+      (key) => fleet.ask({ path: '/api/v1/tools/batch-execute', body: Array.from({ length: 8 }, thinks), key }),
+    ],
+    [
+      'MCP',
+      (key) =>
+        Promise.all(
+          Array.from({ length: 8 }, () =>
+            fleet.ask({
+              path: '/mcp',
+              body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: thinks() },
+              headers: { accept: 'application/json, text/event-stream' },
+              key,
+            }),
+          ),
+        ),
+    ],
+    ['NATS', (key) => Promise.all(Array.from({ length: 8 }, () => overNats(key, 'tool.call', thinks())))],
+    ['NATS, a batch', (key) => overNats(key, 'tool.batch', { calls: Array.from({ length: 8 }, thinks) })],
+    [
+      'HTTP, asynchronous',
+      async (key) => {
+        const fields = { mode: 'async' };
+        const accepted = await Promise.all(
+          Array.from({ length: 8 }, (_, n) => fleet.call('thinks', args(), { key, gateway: n % 2, fields })),
+        );
+        for (const { body } of accepted) {
+          const state = async () => (await fleet.ask({ path: `/api/v1/calls/${body.call_id}`, key })).body.status;
+          await expect.poll(state).toMatch(/succeeded|failed/);
+        }
+      },
+    ],
+  ])('eight calls at once over %s exceed a limit by one call at most', async (_what, send) => {
+    const { tenant, id, token } = await newTenant();
+    await setBudget(tenant, { subject: 'key', id, limit_tokens: LIMIT });
+    await send(token);
+    const { body } = await fleet.ask({ path: '/api/v1/budgets', key: token });
+    const ofKey = body.budgets.find(({ subject }: { subject?: string }) => subject === 'key');
+    expect(ofKey).toMatchObject({ spent_tokens: 3 * AMOUNT, held_tokens: 0 });
   });
 });
 

@@ -9,18 +9,21 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const PRICE_USD = 0.001;
+/** What a call of `free` reports that thinks. */
+const TOKENS = 1_300;
 /** A port without a listener. */
 const AWAY = 'http://127.0.0.1:1';
 /** `paid` and `slow` may be repeated, `paid_once` and `slow_once` may not, `free` costs nothing. Slow ones have a second. */
 const TOOLS = `export default ({ defineTool, ok, ToolError }) => {
   const run = async ({ mode }, { signal }) => {
     if (mode === 'fails') throw new ToolError('TOOL_ERROR', { message: 'no such city' });
+    if (mode === 'thinks') return ok({ mode }, mode, { usage: { tokens: ${TOKENS}, microUsd: 0 } });
     if (mode === 'hangs') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     return ok({ mode }, mode, mode === 'reports' ? { metadata: { cost_usd: 0.005 } } : {});
   };
   const tool = (name, more) => defineTool({
     name, description: 'A tool with a price', category: 'data', rateLimit: 0, cacheTtlSeconds: 0,
-    inputSchema: { type: 'object', properties: { mode: { type: 'string' } }, required: ['mode'] },
+    inputSchema: { type: 'object', properties: { mode: { type: 'string' }, n: { type: 'integer' } }, required: ['mode'] },
     handler: run, ...more,
   });
   return [
@@ -55,7 +58,7 @@ beforeAll(async () => {
       'python-sandbox': 1,
     },
     together: ['registry', 'budget', 'records', 'builtin-executor', 'mcp-executor', 'python-sandbox'],
-    tools: ['paid', 'paid_once', 'slow', 'slow_once', 'free', 'away', 'execute_python'],
+    tools: ['paid', 'paid_once', 'slow', 'slow_once', 'free', 'away', 'execute_python', 'run_program'],
     config: { mcp_tools: { away }, budget: { tenants: { globex: { allow_cost_overrun: true } } } },
     env: { BUILTIN_PLUGINS_DIR: plugins, EGRESS_ALLOWED_ENDPOINTS: AWAY, MCP_ALLOWED_DOMAINS: '127.0.0.1' },
   });
@@ -70,6 +73,7 @@ interface Row {
   user_id: string;
   cost_usd: number;
   total_tokens: number;
+  real_tokens: number;
   success: number;
   provenance: string;
   kind: string;
@@ -327,16 +331,36 @@ describe('requests that are not executions', () => {
   });
 });
 
+it('the calls of a program exceed the limit of its agent by one call at most', async () => {
+  const code = 'result = gather(*[tools.free(mode="thinks", n=n) for n in range(8)], return_errors=True)';
+  const { body } = await fleet.call('run_program', { code }, { fields: { agent_id: 'thinker' } });
+  expect(body.success, body.error).toBe(true);
+  const ledger = new DatabaseSync(join(fleet.folder, 'budget.db'), { readOnly: true });
+  const query = ledger.prepare("SELECT sum(real_tokens) AS tokens FROM token_usage WHERE caller_agent_id = 'thinker'");
+  await expect.poll(() => query.get()).toMatchObject({ tokens: 4 * TOKENS });
+  // The limit is 5,000, and no row follows.
+  await rowOf((await fleet.call('free', { mode: 'ok' })).body.call_id);
+  expect(query.get()).toMatchObject({ tokens: 4 * TOKENS });
+  ledger.close();
+});
+
 it('a lease that expires has a row with the tool and the user of its call', async () => {
-  const ask = fleet.call('paid', { mode: 'hangs' }, { fields: { timeout_ms: 3_000 } }).catch(() => undefined);
+  const fields = { timeout_ms: 3_000, agent_id: 'lost' };
+  await fleet.call('free', { mode: 'thinks', n: 9 }, { fields });
+  const asked = ['paid', 'free'].map((tool) => fleet.call(tool, { mode: 'hangs' }, { fields }).catch(() => undefined));
   const leases = fleet.redis.client();
-  await eventually('the call is reserved', async () => (await leases.hlen('{b:acme}:leases')) > 0);
-  const [callId] = await leases.hkeys('{b:acme}:leases');
+  await eventually('the calls are reserved', async () => (await leases.hlen('{b:acme}:leases')) === 2);
+  const callIds = await leases.hkeys('{b:acme}:leases');
   await fleet.kill('gateway');
-  await ask;
-  const row = await rowOf(callId!);
-  expect(row).toMatchObject({ tool_name: 'paid', kind: 'expired', cost_usd: PRICE_USD, provenance: 'unknown' });
-  expect(row.user_id).not.toBe('unknown');
+  await Promise.all(asked);
+  const rows = await Promise.all(callIds.map(rowOf));
+  // A tool without a price is charged what it is known to report.
+  const lost = { kind: 'expired', provenance: 'unknown' };
+  expect(rows.toSorted((a, b) => a.cost_usd - b.cost_usd)).toMatchObject([
+    { ...lost, tool_name: 'free', cost_usd: 0, real_tokens: TOKENS },
+    { ...lost, tool_name: 'paid', cost_usd: PRICE_USD },
+  ]);
+  for (const { user_id: user } of rows) expect(user).not.toBe('unknown');
 });
 
 describe('without an executor', () => {

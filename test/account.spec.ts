@@ -37,6 +37,7 @@ const OTHER_POOLS: Record<string, string> = {
   'libs/catalog/src/search-history.ts': 'up to 500 tenants',
   'libs/engine-adapters/src/leased-budget.ts': 'names of scopes',
   'libs/engine/src/steps/concurrency-limit.ts': 'bytes of expected results, 64 MiB for each tenant',
+  'libs/resilience/src/child-pool.ts': 'pauses of tenants, forgotten after a minute',
   'libs/resilience/src/fair-slots.ts': 'the type itself',
   'libs/resilience/src/target-breaker.ts': 'up to 500 tenants',
   'libs/results/src/async-calls.ts': 'turns of readers, 100 of which wait for each tenant',

@@ -272,13 +272,16 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
         toolset: '${toolset}', inputSchema: { type: 'object' }, handler: () => { for (;;); } });`,
     );
     await eventually('the plugin', () =>
-      announced.get(`plugin/plugin.${toolset}`)?.definitions.some(({ name }) => name === `loop_${toolset}`),
+      (announced.get(`plugin/plugin.${toolset}`)?.definitions ?? []).some(({ name }) => name === `loop_${toolset}`),
     );
     let ended = false;
     const message = messageOf(`loop_${toolset}`, toolset, {});
     const loop = caller
       .request<ExecResponse>(builtinSubject(toolset), message, { timeoutMs: 1_500 })
-      .then(({ failure }) => failure?.code, (error: { code: string }) => error.code)
+      .then(
+        ({ failure }) => failure?.code,
+        (error: { code: string }) => error.code,
+      )
       .finally(() => (ended = true));
     let served = 0;
     while (!ended) {

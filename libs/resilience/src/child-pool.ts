@@ -62,8 +62,16 @@ interface Child {
   /** The tenant of its jobs, or of its last one. */
   tenant?: string;
   /** The jobs that run, or that wait for the child to start or load code, by id. */
-  jobs: Map<number, { waiting: WaitingJob; stopTimer: CancelTimer }>;
+  jobs: Map<number, RunningJob>;
   stopIdleTimer?: CancelTimer;
+}
+
+interface RunningJob {
+  waiting: WaitingJob;
+  stopTimer: CancelTimer;
+  hasBegun?: true;
+  /** Its caller is gone. */
+  isAborted?: true;
 }
 
 /** A message from a child. */
@@ -183,14 +191,18 @@ export class ChildPool<Job extends object> {
   }
 
   /**
-   * The child of a tenant's next job: the one that it had, else a new one while there is room, else the idle one of another tenant; where it
-   * has all that it may have, its least busy one. A tenant whose jobs are killed starts its children itself and leaves those of others alone.
+   * The child of a tenant's next job: one that works for it and may do more at a time, else the one that it had, else a new one while there
+   * is room, else the idle one of another tenant. A tenant whose jobs are killed starts its children itself and leaves those of others alone.
    */
   private childFor(tenant: string): Child | 'new' | undefined {
     const children = [...this.children];
     const idle = children.filter(({ jobs }) => jobs.size === 0);
     const busy = children.filter((child) => child.tenant === tenant && child.jobs.size > 0);
     const { size, jobsPerChild = 1 } = this.options;
+    const hasRoom = ({ jobs }: Child): boolean =>
+      jobs.size < jobsPerChild && ![...jobs.values()].some(({ isAborted }) => isAborted);
+    const shared = busy.find(hasRoom);
+    if (shared) return shared;
     if (busy.length < Math.max(1, size - 1)) {
       const own = idle.find((child) => child.tenant === tenant);
       if (own) return own;
@@ -200,8 +212,7 @@ export class ChildPool<Job extends object> {
         if (other) return other;
       }
     }
-    const free = busy.filter(({ jobs }) => jobs.size < jobsPerChild);
-    return free.toSorted((one, two) => one.jobs.size - two.jobs.size)[0];
+    return undefined;
   }
 
   /** Calls `end` once a child has had its time. */
@@ -255,8 +266,10 @@ export class ChildPool<Job extends object> {
     const { bounds, resolve, reject } = running.waiting;
     const { timeoutMs } = bounds;
     if (answer.begun) {
+      running.hasBegun = true;
       // Loading its code does not count, because that may take seconds on a busy machine.
-      if (timeoutMs !== undefined) running.stopTimer = this.limit(child, timeoutMs, () => this.kill(child, tooSlow(timeoutMs)));
+      if (timeoutMs !== undefined)
+        running.stopTimer = this.limit(child, timeoutMs, () => this.kill(child, tooSlow(timeoutMs)));
     } else if (answer.ask === undefined) {
       running.stopTimer();
       child.jobs.delete(id);
@@ -291,6 +304,7 @@ export class ChildPool<Job extends object> {
           child.jobs.delete(id);
           return this.rest(child);
         }
+        running.isAborted = true;
         child.process.send({ id, abort: true });
         running.stopTimer();
         running.stopTimer = this.limit(child, graceMs, () => {
@@ -306,20 +320,32 @@ export class ChildPool<Job extends object> {
     if (!restartPause || tenant === undefined) return;
     const last = this.pauses.get(tenant)?.ms;
     const ms = last === undefined ? restartPause.fromMs : Math.min(restartPause.toMs, 2 * last);
-    this.pauses.set(tenant, { until: this.clock.monotonic() + ms, ms });
+    const pause = { until: this.clock.monotonic() + ms, ms };
+    this.pauses.set(tenant, pause);
     this.clock.after(ms, () => this.dispatch());
+    // A tenant that has been quiet for as long as the longest pause begins again.
+    this.clock.after(ms + restartPause.toMs, () => {
+      if (this.pauses.get(tenant) === pause) this.pauses.delete(tenant);
+    });
   }
 
   private endedAbnormally(cause: unknown): ToolError {
-    return new ToolError(this.options.endedCode ?? 'TOOL_ERROR', { message: 'The computation ended unexpectedly', cause });
+    return new ToolError(this.options.endedCode ?? 'TOOL_ERROR', {
+      message: 'The computation ended unexpectedly',
+      cause,
+    });
   }
 
   private kill(child: Child, reason: unknown): void {
     if (!this.children.delete(child)) return;
     child.stopIdleTimer?.();
-    for (const { stopTimer, waiting } of child.jobs.values()) {
+    const jobs = [...child.jobs.values()];
+    const isFault = !this.closed && jobs.some(({ hasBegun }) => hasBegun);
+    for (const { stopTimer, waiting, hasBegun, isAborted } of jobs) {
       stopTimer();
-      waiting.reject(reason);
+      // One that has not begun does not end with the one that has: it begins elsewhere.
+      if (isFault && !hasBegun && !isAborted) this.queue.push(waiting.bounds.tenant, waiting);
+      else waiting.reject(reason);
     }
     child.jobs.clear();
     child.process.kill('SIGKILL');

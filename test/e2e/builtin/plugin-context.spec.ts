@@ -124,7 +124,7 @@ describe('a plugin', () => {
       expect((await order(1)).success).toBe(true);
       served += 1;
     }
-    expect((await loop).body).toMatchObject({ success: false, code: 'ATTEMPT_TIMED_OUT' });
+    expect((await loop).body).toMatchObject({ success: false, metadata: { code: 'OUTCOME_UNKNOWN' } });
     expect(served).toBeGreaterThan(1);
   });
 

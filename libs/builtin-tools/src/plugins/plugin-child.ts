@@ -2,14 +2,20 @@
  * The process of plugins. It loads plugin files and runs their handlers, and has no connection to NATS, Redis or another service: what a
  * handler `needs` it asks of the executor, which kills the process of a handler that does not end.
  */
-import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isToolError } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
 import { serveJobs, type JobContext } from '@toolfleet/resilience/child-program';
 import type { BuiltinTool, ToolOutcome, ToolServices } from '../builtin-tool.js';
 import { TENANT, type ToolRun } from '../tool-run.js';
 import { readTools } from './plugin-api.js';
-import { toError, WORKSPACE_METHODS, type PluginFault, type PluginJob, type ServiceAnswer } from './plugin-processes.js';
+import {
+  toError,
+  WORKSPACE_METHODS,
+  type PluginFault,
+  type PluginJob,
+  type ServiceAnswer,
+} from './plugin-processes.js';
 
 /** Largest outcome, in UTF-16 units of its JSON; the executor refuses results far below it. */
 const MAX_OUTCOME = 64 * 1024 * 1024;
@@ -18,7 +24,8 @@ const clock = new SystemClock();
 const versions = new Map<string, Promise<BuiltinTool[]>>();
 
 serveJobs<PluginJob>(async (job, context) => {
-  if (job.kind === 'describe') return async () => (await toolsOf(job.module)).map(({ metadata, needs }) => ({ metadata, needs }));
+  if (job.kind === 'describe')
+    return async () => (await toolsOf(job.module)).map(({ metadata, needs }) => ({ metadata, needs }));
   const tool = (await toolsOf(job.module)).find(({ metadata }) => metadata.name === job.tool);
   if (!tool) throw new Error(`The file of ${job.tool} does not define it`);
   return () => run(tool, job, context);

@@ -49,7 +49,11 @@ afterEach(() => processes.close());
 
 const run = (name: string, tenant = 'acme', options: RunOptions = {}) =>
   runTool(tools.get(name)!, {}, { ...options, context: { tenant_id: tenant, ...options.context } });
-const errorOf = (pending: Promise<unknown>) => pending.then(() => undefined, (error: unknown) => error);
+const errorOf = (pending: Promise<unknown>) =>
+  pending.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
 
 describe('a plugin that does not end', () => {
   it.each(['loop', 'deaf'])('is killed at its time limit, while others go on (%s)', async (name) => {
@@ -71,6 +75,17 @@ describe('a plugin that does not end', () => {
     await Promise.all(flood);
   });
 
+  it('gives calls of the same tenant that have not begun another process', async () => {
+    const { output: loud } = await run('pid', 'loud');
+    const endless = errorOf(run('loop', 'loud', { timeoutMs: 3_000 }));
+    const begun = () =>
+      [...processes['children']].flatMap(({ jobs }) => [...jobs.values()]).some((job) => job.hasBegun);
+    await expect.poll(begun).toBe(true);
+    const calls = await Promise.all([run('pid', 'loud'), run('pid', 'loud')]);
+    expect(await endless).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    expect(new Set(calls.map(({ output }) => output)).has(loud)).toBe(false);
+  });
+
   it('pauses longer each time before it starts again', async () => {
     const pauses: number[] = [];
     for (let time = 0; time < 3; time += 1) {
@@ -84,7 +99,7 @@ describe('a plugin that does not end', () => {
   });
 });
 
-it('keeps the process of a handler that ends when it is told to', async () => {
+it('keeps the process of a handler that ends when its signal is aborted', async () => {
   const { output: pid } = await run('pid');
   expect(await errorOf(run('polite', 'acme', { timeoutMs: 300 }))).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
   await expect.poll(() => [...processes['children']].every(({ jobs }) => jobs.size === 0)).toBe(true);

@@ -48,7 +48,10 @@ const RESTART_PAUSE = { fromMs: 250, toMs: 30_000 };
  * the calls of other tenants go on. A process has the environment of the executor without the fleet's own settings.
  */
 export class PluginProcesses extends ChildPool<PluginJob> {
-  constructor(clock: Clock, { size, heapMb, environment }: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv }) {
+  constructor(
+    clock: Clock,
+    { size, heapMb, environment }: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv },
+  ) {
     super(clock, {
       program: childProgram(import.meta.url, 'plugin-child'),
       size,
@@ -66,9 +69,11 @@ export class PluginProcesses extends ChildPool<PluginJob> {
   /** The tools of a version of a file. @throws Error if it cannot be loaded */
   async tools(module: string): Promise<BuiltinTool[]> {
     const late = AbortSignal.timeout(LOAD_MS);
-    const described = (await this.run({ kind: 'describe', module }, { signal: late, tenant: '' }).catch((error: unknown) => {
-      throw late.aborted ? new Error(`does not load within ${LOAD_MS / 1_000} s`) : error;
-    })) as object as { metadata: ToolMetadata; needs: ServiceName[] }[];
+    const described = (await this.run({ kind: 'describe', module }, { signal: late, tenant: '' }).catch(
+      (error: unknown) => {
+        throw late.aborted ? new Error(`does not load within ${LOAD_MS / 1_000} s`) : error;
+      },
+    )) as object as { metadata: ToolMetadata; needs: ServiceName[] }[];
     return described.map(({ metadata, needs }) => ({
       metadata,
       needs,
@@ -119,8 +124,14 @@ export function toError(fault: PluginFault): Error {
 }
 
 /** Asks a service on behalf of a call. */
-function serve(name: string, args: unknown[], run: ToolRun, { bounded, pages, search, workspaces }: ToolServices): unknown {
-  if (name === 'bounded.run') return bounded.run(args[0] as BoundedJob, { ...boundsOf(run), timeoutMs: args[1] as number });
+function serve(
+  name: string,
+  args: unknown[],
+  run: ToolRun,
+  { bounded, pages, search, workspaces }: ToolServices,
+): unknown {
+  if (name === 'bounded.run')
+    return bounded.run(args[0] as BoundedJob, { ...boundsOf(run), timeoutMs: args[1] as number });
   if (name === 'pages.read') return pages.read(args[0] as string, args[1] as ExtractType, boundsOf(run));
   if (name === 'search.search') return search.search(args[0] as string, args[1] as number, run.signal);
   const workspace = workspaces.of(run);

@@ -37,9 +37,13 @@ export function processEnvironment(): Environment {
 const settingNames = new Set<string>();
 
 /** The environment of this process without the settings of its services: what others put there, for programs that must not hold those. */
-export function foreignEnvironment(environment: Environment = processEnvironment()): Record<string, string | undefined> {
+export function foreignEnvironment(
+  environment: Environment = processEnvironment(),
+): Record<string, string | undefined> {
   return Object.fromEntries(
-    Object.entries(environment).filter(([name]) => !settingNames.has(name) && !settingNames.has(name.replace(/_FILE$/, ''))),
+    Object.entries(environment).filter(
+      ([name]) => !settingNames.has(name) && !settingNames.has(name.replace(/_FILE$/, '')),
+    ),
   );
 }
 

@@ -1,6 +1,6 @@
 import { isToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { EgressClient, EgressResponse } from '@toolfleet/egress';
-import { CostlyTurns, Semaphore, type CancelTimer } from '@toolfleet/resilience';
+import { CostlyTurns, Semaphore, SystemClock, type CancelTimer } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import type { AttemptResult, ClaimedDelivery, DeliveryQueue } from './delivery-queue.js';
 import type { Receiver, WebhookEndpoints } from './webhook-endpoints.js';
@@ -53,7 +53,7 @@ export class WebhookSender {
   readonly #health = new Map<string, Health>();
   readonly #lanes = { proven: new Semaphore(PROVEN_ROUNDS), unproven: new Semaphore(UNPROVEN_ROUNDS) };
   /** Of work in the store, whose statements hold the event loop where it is embedded: lists of calls come between two turns. */
-  readonly #turns: CostlyTurns;
+  readonly #turns = new CostlyTurns(new SystemClock());
   /** Workers by endpoint. */
   readonly #working = new Map<string, Promise<void>>();
   /** Endpoints that got deliveries while their worker ran. */
@@ -67,9 +67,7 @@ export class WebhookSender {
   constructor(
     private readonly deps: SenderDeps,
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
-  ) {
-    this.#turns = new CostlyTurns(host.clock);
-  }
+  ) {}
 
   async start(): Promise<void> {
     this.#schedule();

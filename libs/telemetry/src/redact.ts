@@ -55,12 +55,21 @@ function basicParts(value: string): string[] {
   return [encoded, pair, pair.slice(pair.indexOf(':') + 1)];
 }
 
-/** The characters of base64 that only depend on these bytes, behind 0, 1 or 2 other ones, in both alphabets. */
+/**
+ * The characters of base64 that only depend on these bytes, behind 0, 1 or 2 other ones, in both alphabets: before other bytes, and at the
+ * end of a text.
+ */
 function base64Forms(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
-    const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
-    const fixed = text.slice(Math.ceil((before * 4) / 3), Math.floor(((before + bytes.length) * 4) / 3));
-    return [fixed, fixed.replaceAll('-', '+').replaceAll('_', '/')];
+    const start = Math.ceil((before * 4) / 3);
+    const text = Buffer.concat([Buffer.alloc(before), bytes])
+      .toString('base64')
+      .slice(start);
+    const fixed = text.slice(0, Math.floor(((before + bytes.length) * 4) / 3) - start);
+    return [fixed, text.replace(/=+$/, ''), text].flatMap((form) => [
+      form,
+      form.replaceAll('+', '-').replaceAll('/', '_'),
+    ]);
   });
 }
 
@@ -147,6 +156,9 @@ export function holdsSecret(text: string): boolean {
   return registered.redact(text) !== undefined;
 }
 
+/** What the log of settings says in place of a secret. */
+const ORIGIN = /^\(secret from [\w ]+\)$/;
+
 /** Levels that are searched: the record, its values, their values (`error.headers.authorization`), and lists in them. */
 const MAX_DEPTH = 4;
 
@@ -162,7 +174,9 @@ function redactedRecord(record: Record<string, unknown>, depth: number): Record<
   let copy: Record<string, unknown> | undefined;
   for (const key in record) {
     const value = record[key];
-    const shown = secretName(key) === 'secret' && typeof value !== 'boolean' ? REDACTED : redactedField(value, depth);
+    const isHidden =
+      secretName(key) === 'secret' && typeof value !== 'boolean' && !(typeof value === 'string' && ORIGIN.test(value));
+    const shown = isHidden ? REDACTED : redactedField(value, depth);
     if (shown !== value) (copy ??= { ...record })[key] = shown;
   }
   return copy ?? record;

@@ -199,6 +199,7 @@ describe('metrics', () => {
         'toolfleet_calls_unrecorded_total',
         'toolfleet_component_ready',
         'toolfleet_event_streams',
+        'toolfleet_events_refused_total',
         'toolfleet_gateway_overhead_seconds',
         'toolfleet_sandbox_boot_seconds',
         'toolfleet_sandbox_killed_total',

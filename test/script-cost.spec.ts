@@ -113,7 +113,7 @@ const CASES: Record<string, Case> = {
   'apps/budget/lua/release.lua': ofBudget((run) => [`other${run}`]),
   'apps/budget/lua/reserve.lua': ofBudget((run) => [
     ...[100_000, 2, 'tenant', -1, -1, 'day', -1, -1],
-    ...[`call${run}`, 1, 1, 60_000, '\u{1f}{}', '', ''],
+    ...[`call${run}`, 1, 1, 60_000, '\u{1f}{}', '', '', 'tool', 0],
   ]),
   'apps/budget/lua/settle.lua': ofBudget((run) => [0, 2, 'tenant', 'day', `other${run}`, 1, 1, '{}', '', '', '', '']),
   'apps/budget/lua/sweep.lua': ofBudget(() => [100, '2026-11']),

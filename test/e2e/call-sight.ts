@@ -100,12 +100,13 @@ export function describeCallSight({ fleet, signIn, overNats, serverUrl }: SightF
 
     beforeAll(async () => {
       const acme = { tenant_id: 'acme' };
+      const minter = await newKey({ ...acme, client: 'minter', roles: ['minter'] });
       const all = {
         maker: await newKey({ ...acme, client: 'mira-app', user_id: 'mira' }),
         other: await newKey({ ...acme, client: 'mira-cli', user_id: 'mira', tools: ['text_*', 'calculator'] }),
         user: await signIn('mira'),
-        twin: await newKey({ client: 'mira-twin', user_id: 'mira' }, fleet().adminKey),
-        service: await newKey({ client: 'service' }, fleet().adminKey),
+        twin: await newKey({ client: 'mira-twin', user_id: 'mira' }, minter),
+        service: await newKey({ client: 'service', service_account: 'service' }, fleet().adminKey),
         member: await signIn('rob'),
         same: await newKey({ ...acme, client: 'same', tools: ['text_process', 'calculator'] }),
         approver: await newKey({ ...acme, client: 'ada', roles: ['approver'] }),

@@ -260,7 +260,7 @@ export function describeDeclaredFleet({
       expect((await fleet().ask({ path: '/api/v1/toolsets/another' })).status).toBe(404);
       const large = Object.fromEntries(Array.from({ length: 1_500 }, (_, i) => [`mcp/${i}`.padEnd(200, 'x'), '']));
       const [own] = names as [string];
-      expect(await put(own, 1, large)).toMatchObject({ status: 413, body: { code: 'PAYLOAD_TOO_LARGE' } });
+      expect(await put(own, 1, large)).toMatchObject({ status: 429, body: { code: 'QUOTA_EXCEEDED' } });
       expect((await put(own, 1, { 'toolsets/changed': '' })).body).toMatchObject({ revision: 2 });
       for (const name of names) expect((await put(name, name === own ? 2 : 1, {})).status).toBe(200);
       expect(await get('/api/v1/declarations')).toEqual(known);

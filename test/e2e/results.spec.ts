@@ -356,9 +356,10 @@ describe('a result that is too large to show', () => {
   });
 
   it('is hidden from other tenants, sessions and keys that may not use its tool', async () => {
-    const issue = async (tools: string[]) =>
-      (await fleet.ask({ path: '/api/v1/keys', body: { client: 'narrow', tools } })).body.token as string;
-    const [own, narrow] = await Promise.all([issue(['list_*']), issue(['text_*'])]);
+    const issue = async (name: string, tools: string[]) =>
+      (await fleet.ask({ path: '/api/v1/keys', body: { client: name, service_account: name, tools } })).body
+        .token as string;
+    const [own, narrow] = await Promise.all([issue('wide', ['list_*']), issue('narrow', ['text_*'])]);
     const fields = { max_result_kb: 10 };
     const open = (await fleet.call('list_rows', { n: N }, { fields, key: own })).body.call_id;
     const bound = (await fleet.call('list_rows', { n: N }, { fields: { ...fields, session_id: 's1' }, key: own })).body

@@ -242,6 +242,9 @@ beforeAll(async () => {
     env: {
       BUILTIN_PLUGINS_DIR: plugins,
       BUILTIN_TOOLSETS: 'compute,files',
+      // The upstream fails often, on purpose.
+      MCP_CB_FAILURES: '1000',
+      ENFORCE_CB_MIN_REQUESTS: '10000',
       EGRESS_ALLOWED_ENDPOINTS: upstream.origin,
       MCP_ALLOWED_DOMAINS: '127.0.0.1',
       OPENAPI_ALLOWED_DOMAINS: '127.0.0.1',
@@ -541,7 +544,8 @@ type Row = (call: {
 }) => Promise<void>;
 const reached = (id: string) => upstream.calls.get(id) ?? 0;
 
-const ROWS: Record<keyof typeof TOOL_SETTINGS | 'aliases' | 'input_schema' | 'dangerous_when' | 'tenant', Row> = {
+type Setting = Exclude<keyof typeof TOOL_SETTINGS, 'results'>;
+const ROWS: Record<Setting | 'aliases' | 'input_schema' | 'dangerous_when' | 'tenant', Row> = {
   dangerous: async ({ ask, id, entryPoint }) => {
     await ask('ff_drop', id);
     // Services inside the fleet may use dangerous tools.
@@ -592,7 +596,8 @@ const ROWS: Record<keyof typeof TOOL_SETTINGS | 'aliases' | 'input_schema' | 'da
   select: async ({ ask, id }) => {
     const answer = await ask('ff_part', id);
     expect(answer).toContain('part');
-    expect(answer).not.toContain(id);
+    // A batch repeats the arguments.
+    expect(answer.replace(/"arguments":"(?:[^"\\]|\\.)*"/g, '')).not.toContain(id);
     expect(reached(id)).toBe(1);
   },
   timeout_seconds: async ({ ask, id }) => {
@@ -611,9 +616,9 @@ const ROWS: Record<keyof typeof TOOL_SETTINGS | 'aliases' | 'input_schema' | 'da
       'timeout_seconds',
     );
   },
-  dangerous_when: async ({ ask, entryPoint }) => {
+  dangerous_when: async ({ ask }) => {
     const answer = await ask('execute_python', JSON.stringify({ code: 'import os\nos.name', strictness: 'lenient' }));
-    expect(answer.includes('posix'), answer).toBe(entryPoint.startsWith('NATS'));
+    expect(answer.includes('posix'), answer).toBe(false);
   },
   tenant: async ({ ask, id }) => {
     await ask('fa_once', id, fleet.keys['globex']!);
@@ -633,6 +638,7 @@ const OTHERS = {
     context_keys: 'libs/engine/src/execute-call.spec.ts',
     required_roles: 'libs/engine/src/execute-call.spec.ts',
     forwards_idempotency_key: 'apps/registry/src/sources/openapi.source.spec.ts',
+    results: 'test/e2e/call-sight.ts',
     task_support: 'test/e2e/mcp-endpoint.spec.ts',
   },
 };

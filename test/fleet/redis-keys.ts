@@ -52,6 +52,8 @@ export const NOT_KEYS = [
   ...['data:', 'http:', 'https:', 'node:', 'stdio:', 'urn:'],
   // tags of YAML, properties of HTML, ids of schemas, marks of sealed texts, signers and approvals
   ...['approval:', 'article:', 'di:', 'nats:', 'og:', 'schema:', 'sealed:', 'tag:'],
+  // ids of users that are services
+  'service:',
 ];
 /** Starts of keys that a source text makes: literals such as `{c:…`, 'lc:fleet' or `rl:${…`. */
 export function keyStarts(text: string): string[] {

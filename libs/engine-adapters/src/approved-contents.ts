@@ -28,8 +28,8 @@ export async function approvedContents(
   const isApproved = (one: RegisteredTool): boolean =>
     !one.quarantine && mayUse(principal.tools, one) && hasRequiredRole(principal, one);
   // The resources of a server name what is pinned, whether its tools and skills are in quarantine or not.
-  const pinned = (list: 'pages' | 'skills'): string[] => {
-    const named = tool.listing?.[list];
+  const pinned = (kind: 'pages' | 'skills'): string[] => {
+    const named = tool.listing?.[kind];
     return Array.isArray(named) ? named.map(String) : [];
   };
   const pages = ofServer.filter(({ listing }) => appPage(listing) === uri && pinnedPage(listing) !== undefined);

@@ -61,14 +61,16 @@ async function flood(key: string, from: number, size = CALLS): Promise<{ answers
   return { answers, seconds: (performance.now() - startedAt) / 1_000 };
 }
 
-/** As `flood`; calls for which the budget was late, on a busy machine, did not run and are made again until none is `late`. */
+/** Codes of calls that did not run because budget or keys were late. */
+const LATE = new Set(['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE']);
+/** As `flood`; calls that were `late`, on a busy machine, are made again until none is. */
 async function floodUntilDecided(
   key: string,
   from: number,
   size = CALLS,
 ): Promise<{ answers: Answer[]; late: number }> {
   const { answers } = await flood(key, from, size);
-  const decided = answers.filter(({ body }) => body.code !== 'BUDGET_UNAVAILABLE');
+  const decided = answers.filter(({ body }) => !LATE.has(body.code));
   const late = size - decided.length;
   if (late === 0) return { answers, late };
   const rest = await floodUntilDecided(key, from + size, late);

@@ -1,5 +1,7 @@
 /** Limits hold over several gateways: 3,000 calls at once admit what the limit says, not one more. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -190,6 +192,22 @@ describe('an id with a control character', () => {
 });
 
 describe('3,000 calls at once over two gateways', () => {
+  it('reach a gateway that is late to accept their connections', async () => {
+    const system = Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8').catch(() => 0));
+    const size = Math.min(CALLS / 2, system);
+    const { port } = new URL(fleet.url());
+    const gateway = fleet.process('gateway');
+    gateway.pause();
+    try {
+      const sockets = Array.from({ length: size }, () => connect(Number(port), '127.0.0.1'));
+      // A connection that finds no place is reset or waits for the gateway.
+      await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+      for (const socket of sockets) socket.destroy();
+    } finally {
+      gateway.resume();
+    }
+  });
+
   it('spend a budget for 100 calls exactly', async () => {
     const { answers, late } = await floodUntilDecided(fleet.keys['globex']!, 0);
     const [succeeded, refused] = [count(answers, 200), answers.filter(({ status }) => status === 402)];

@@ -88,7 +88,7 @@ export class GatewayServer implements LifecycleComponent {
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();
     try {
-      await app.listen(port, host);
+      await app.listen({ port, host, backlog: connections.maxConnections });
     } catch (error) {
       await app.close();
       throw error;

@@ -656,7 +656,7 @@ the others last, and tenants that ask for more share equally.`,
         state: { enum: ['accepted', 'claimed', 'succeeded', 'failed', 'cancelled', 'expired', 'outcome_unknown'] },
       },
     };
-    const doors = [
+    const entries = [
       ['toolCall', CALL_SCHEMA, { anyOf: [result, accepted] }],
       ['toolBatch', BATCH_SCHEMA, { type: 'array', items: { anyOf: [record, vendorResult] } }],
       ['toolList', LIST_SCHEMA, { type: 'array', items: { type: 'object' } }],
@@ -672,7 +672,7 @@ the others last, and tenants that ask for more share equally.`,
     };
     const channels: Record<string, object> = {};
     const operations: Record<string, object> = {};
-    for (const [key, request, reply] of doors) {
+    for (const [key, request, reply] of entries) {
       for (const [name, address, parameters] of [
         [key, SUBJECTS[key], undefined],
         [

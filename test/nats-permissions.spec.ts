@@ -30,7 +30,7 @@ const APPROVALS = [
   ...['ask', 'show', 'list', 'decide', 'begin', 'end', 'due'].map((verb) => `records.approval.${verb}`),
   ...['use', 'list', 'show', 'revoke'].map((verb) => `records.grant.${verb}`),
 ];
-const DOORS = ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel'] as const;
+const CALL_SUBJECTS = ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel'] as const;
 const INBOXED = [
   'gateway',
   'registry',
@@ -76,7 +76,7 @@ const PROBES = [
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
-    ...DOORS.map((door) => tenantSubject(door, tenant)),
+    ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, tenant)),
     resultSubject(tenant, 'c1'),
     eventSubject(tenant, 'call.finished'),
   ]),
@@ -177,9 +177,9 @@ const RIGHTS: Record<string, Rights> = {
       'fleet.status',
     ],
     read: [
-      ...DOORS,
+      ...CALL_SUBJECTS,
       'tool.spend',
-      ...DOORS.flatMap((door) => [`${door}.acme`, `${door}.evil`]),
+      ...CALL_SUBJECTS.flatMap((subject) => [`${subject}.acme`, `${subject}.evil`]),
       'registry.definition.changed',
       'registry.toolset.changed',
       'breaker.changed.gateway',

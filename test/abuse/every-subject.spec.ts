@@ -24,10 +24,10 @@ const WAVE = 50;
 const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
 
 const TOOLSETS: readonly Toolset[] = ['compute', 'web', 'files', 'agent'];
-const DOORS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
+const CALL_SUBJECTS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
 const EVERY_SUBJECT = [
   ...Object.values(SUBJECTS),
-  ...DOORS.map((door) => tenantSubject(door, 'globex')),
+  ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, 'globex')),
   ...TOOLSETS.map(builtinSubject),
   resultSubject('globex', 'x'),
   'exec.progress.a.b',
@@ -235,8 +235,8 @@ describe('hostile messages on NATS', () => {
   it('one unknown key of the largest size, without a credential, is answered in a few bytes', async () => {
     const listener = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'abuse' });
     await abused.survives(async () => {
-      const doors = [...DOORS, ...DOORS.map((door) => tenantSubject(door, 'globex'))];
-      for (const subject of FULL_LENGTH ? doors : doors.slice(0, 2)) {
+      const subjects = [...CALL_SUBJECTS, ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, 'globex'))];
+      for (const subject of FULL_LENGTH ? subjects : subjects.slice(0, 2)) {
         const body = { name: 'calculator', arguments: {}, ['k'.repeat(MAX_PAYLOAD / 2)]: 1 };
         await expect(listener.request(subject, body, { timeoutMs: 20_000 })).rejects.toMatchObject({
           code: 'UNAUTHENTICATED',

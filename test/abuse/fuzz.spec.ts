@@ -297,9 +297,9 @@ describe('messages that are nearly valid', () => {
 
   it('over NATS', async () => {
     const client = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'fuzz' });
-    const doors = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel];
+    const subjects = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel];
     const message = fc.record({
-      subject: fc.constantFrom(...doors, ...doors.map((door) => tenantSubject(door, 'globex'))),
+      subject: fc.constantFrom(...subjects, ...subjects.map((subject) => tenantSubject(subject, 'globex'))),
       body: fc.oneof({ weight: 6, arbitrary: call }, fc.record({ calls: fc.array(call, { maxLength: 3 }) }), value),
       remaining: fc.constantFrom('30000', '1000', 'x', '-1', ''),
     });

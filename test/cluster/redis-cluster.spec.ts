@@ -30,7 +30,7 @@ describe('on a cluster of slots', () => {
       brokers: { redis },
     });
     const nats = await NatsClient.connect({ name: 'spec', url: fleet.nats.url });
-    host = { fleet, nats, samples, door: (verb) => `tool.${verb}` };
+    host = { fleet, nats, samples, subjectOf: (verb) => `tool.${verb}` };
   });
   afterAll(async () => {
     await host?.nats.close();

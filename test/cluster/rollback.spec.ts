@@ -57,7 +57,7 @@ describe.skipIf(!RELEASE)('release, current build, release', () => {
   }
 
   async function useAndLeave(name: string): Promise<void> {
-    for (const [, run] of EVERY_KIND) await run({ ...host, door: (verb) => `tool.${verb}` });
+    for (const [, run] of EVERY_KIND) await run({ ...host, subjectOf: (verb) => `tool.${verb}` });
     left.push(await leaveData(host, name));
   }
 

@@ -52,7 +52,7 @@ beforeAll(async () => {
   // Started after the recorder: announcements and discovery are also messages.
   for (const name of SERVICE_NAMES) if (name !== 'budget') await fleet.launch(name);
   await fleet.untilListed(TOOLS_OF_EVERY_KIND);
-  for (const [, run] of EVERY_KIND) await run({ fleet, nats, samples, door: (verb) => `tool.${verb}` });
+  for (const [, run] of EVERY_KIND) await run({ fleet, nats, samples, subjectOf: (verb) => `tool.${verb}` });
   await eventually('a shared lease has admitted calls, and has ended', () => leaseCalls(recorder));
   await recorder.readQueues(fleet.redis.client() as Redis);
   today = recorder.stop(samples);

@@ -66,7 +66,7 @@ afterAll(async () => {
 });
 
 describe('the users of deploy/', () => {
-  it.each(EVERY_KIND)('%s', (_what, run) => run({ fleet, nats, samples, door: (verb) => `tool.${verb}.acme` }));
+  it.each(EVERY_KIND)('%s', (_what, run) => run({ fleet, nats, samples, subjectOf: (verb) => `tool.${verb}.acme` }));
 
   it.each<RedisEnd>(['a clean shutdown', 'SIGKILL'])('lose nothing when Redis restarts after %s', async (end) => {
     const note = { text: `before ${end}` };

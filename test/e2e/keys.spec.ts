@@ -829,7 +829,8 @@ describe('an OAuth client', () => {
     await eventually('the call is recorded for its user', async () => {
       const { body } = await fleet.ask({ path: '/api/v1/calls?tool=calculator&user_id=carol@example.com&limit=100' });
       return body.calls.some(
-        ({ door, key_id: key }: { door: string; key_id?: string }) => door === 'mcp' && key === undefined,
+        ({ entry_point, key_id: key }: { entry_point: string; key_id?: string }) =>
+          entry_point === 'mcp' && key === undefined,
       );
     });
     // The token is for /mcp, not for the API.

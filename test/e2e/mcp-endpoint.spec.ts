@@ -311,14 +311,14 @@ it.each(['auto', 'legacy'] as const)(
 
 describe('an asynchronous call', () => {
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
-  const door = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
+  const asAdmin = (path: string, init: RequestInit = {}) => fetch(new URL(path, url), { headers, ...init });
 
   it('keeps pictures and links, readable from its record', async () => {
     const body = JSON.stringify({ arguments: {}, mode: 'async' });
-    const accepted = await door('/api/v1/tools/sample_red_dot/execute', { method: 'POST', body });
+    const accepted = await asAdmin('/api/v1/tools/sample_red_dot/execute', { method: 'POST', body });
     const { call_id: id } = (await accepted.json()) as { call_id: string };
-    await (await door(`/api/v1/calls/${id}/events`)).text();
-    const { result } = (await (await door(`/api/v1/calls/${id}`)).json()) as {
+    await (await asAdmin(`/api/v1/calls/${id}/events`)).text();
+    const { result } = (await (await asAdmin(`/api/v1/calls/${id}`)).json()) as {
       result: { content: { type: string }[] };
     };
     expect(result.content.map(({ type }) => type)).toEqual(['image', 'resource_link', 'resource']);
@@ -326,18 +326,18 @@ describe('an asynchronous call', () => {
 
   it('waits where a person has to be asked', async () => {
     const body = JSON.stringify({ arguments: { text: 'hello' }, mode: 'async' });
-    const waiting = await door('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });
+    const waiting = await asAdmin('/api/v1/tools/sample_save_note/execute', { method: 'POST', body });
     const accepted = (await waiting.json()) as { call_id: string };
     expect([waiting.status, accepted]).toMatchObject([202, { status: 'awaiting_approval' }]);
-    const withdrawn = await door(`/api/v1/calls/${accepted.call_id}`, { method: 'DELETE' });
+    const withdrawn = await asAdmin(`/api/v1/calls/${accepted.call_id}`, { method: 'DELETE' });
     expect(await withdrawn.json()).toMatchObject({ status: 'cancelled' });
   });
 
   it('shows the progress of a remote MCP server in its events, and nothing after its end', async () => {
     const body = JSON.stringify({ arguments: { steps: 10 }, mode: 'async' });
-    const accepted = await door('/api/v1/tools/sample_count_slowly/execute', { method: 'POST', body });
+    const accepted = await asAdmin('/api/v1/tools/sample_count_slowly/execute', { method: 'POST', body });
     const { call_id: id } = (await accepted.json()) as { call_id: string };
-    const text = await (await door(`/api/v1/calls/${id}/events`)).text();
+    const text = await (await asAdmin(`/api/v1/calls/${id}/events`)).text();
     const events = [...text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)].map(([, type, data]) => [
       type,
       JSON.parse(data!),

@@ -133,7 +133,7 @@ describe('finished calls', () => {
       tool: 'calculator',
       kind: 'builtin',
       status: 'success',
-      door: 'http',
+      entry_point: 'http',
       stages: { admit_ms: expect.any(Number), execute_ms: expect.any(Number) },
     });
     const traced = (await recentCalls()).find(({ call_id: id }) => id === theirs);

@@ -318,7 +318,7 @@ describe('requests that are not executions', () => {
     expect(await rowOf(body.call_id)).toMatchObject({ cost_usd: PRICE_USD });
     expect(await executions('paid')).toBe(before + 1);
     await eventually('the call is logged', async () => logLines(body.call_id).length > 0);
-    expect(logLines(body.call_id)).toEqual([expect.stringContaining('"door":"queue"')]);
+    expect(logLines(body.call_id)).toEqual([expect.stringContaining('"entry_point":"queue"')]);
     await eventually('the call is shown', async () => (await recentIds()).includes(body.call_id));
     expect((await recentIds()).filter((id) => id === body.call_id)).toHaveLength(1);
   });

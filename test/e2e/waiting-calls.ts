@@ -244,7 +244,7 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       const { body: made } = await ask('ask for a task', {}, true);
       expect(made.result, JSON.stringify(made)).toMatchObject({ resultType: 'task' });
       const id = made.result.taskId;
-      expect((await show(id, bob)).body).toMatchObject({ state: 'pending', parked: true, door: 'mcp' });
+      expect((await show(id, bob)).body).toMatchObject({ state: 'pending', parked: true, entry_point: 'mcp' });
       expect((await decide(id, 'approve', bob)).status).toBe(200);
       const task = async () => (await askTask(fleet(), 'tasks/get', id, { key: member(), gateway: 1 })).body;
       await eventually('the task has ended', async () => (await task()).result?.status === 'completed');

@@ -121,7 +121,7 @@ function runGateway() {
       input: { rawArguments: { effect } },
       principal: { tenantId: 'acme', userId: 'ann', roles: [], tools: ['*'], via: 'api_key' },
       origin: 'public',
-      door: 'nats',
+      entryPoint: 'nats',
       context: {},
       limits: { deadlineAt: clock.now() + timeLeftMs },
       signal: new AbortController().signal,

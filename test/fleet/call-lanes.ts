@@ -53,13 +53,13 @@ export const sumOverHttp =
     return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
   };
 
-/** The same over NATS, as an agent does it; `door` is `tool.call` or that of its tenant. */
+/** The same over NATS, as an agent does it; `subject` is `tool.call` or that of its tenant. */
 export const sumOverNats =
-  (nats: NatsClient, key: string, door = 'tool.call'): AskOne =>
+  (nats: NatsClient, key: string, subject = 'tool.call'): AskOne =>
   (number) =>
     judged(async () => {
       const body = { name: 'calculator', arguments: { expression: `${number}+0.25` } };
-      const reply = await nats.request<{ output?: { result?: number }; metadata?: { code?: string } }>(door, body, {
+      const reply = await nats.request<{ output?: { result?: number }; metadata?: { code?: string } }>(subject, body, {
         timeoutMs: 10_000,
         headers: { Authorization: `Bearer ${key}` },
       });

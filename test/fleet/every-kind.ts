@@ -27,7 +27,7 @@ export interface KindHost {
   /** A caller of tenant acme, by a key or by its user. */
   nats: NatsClient;
   /** The subject it may use: `tool.call`, or `tool.call.acme`. */
-  door(verb: 'call' | 'batch' | 'list'): string;
+  subjectOf(verb: 'call' | 'batch' | 'list'): string;
   samples: SampleServices;
 }
 
@@ -38,8 +38,12 @@ let texts = 0;
 const fresh = (): string => `${process.pid}-${(texts += 1)}`;
 
 const ok = (body: object) => ({ status: 200, body: { success: true, ...body } });
-const overNats = ({ nats, door, fleet }: KindHost, verb: 'call' | 'batch' | 'list', body: object): Promise<unknown> =>
-  nats.request(door(verb), body, { timeoutMs: 30_000, headers: { Authorization: `Bearer ${fleet.adminKey}` } });
+const overNats = (
+  { nats, subjectOf, fleet }: KindHost,
+  verb: 'call' | 'batch' | 'list',
+  body: object,
+): Promise<unknown> =>
+  nats.request(subjectOf(verb), body, { timeoutMs: 30_000, headers: { Authorization: `Bearer ${fleet.adminKey}` } });
 
 async function untilEnded({ fleet }: KindHost, callId: string): Promise<{ status: string; result: unknown }> {
   let call = { status: '', result: undefined as unknown };

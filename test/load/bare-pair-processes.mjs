@@ -16,10 +16,10 @@ export async function startBarePair(root, natsUrl) {
     });
     return child;
   };
-  const children = [await start('responder', natsUrl), await start('door', natsUrl, String(port))];
+  const children = [await start('responder', natsUrl), await start('gateway', natsUrl, String(port))];
   return {
     url: `http://127.0.0.1:${port}/call`,
-    pids: { bare_responder: children[0].pid, bare_door: children[1].pid },
+    pids: { bare_responder: children[0].pid, bare_gateway: children[1].pid },
     stop: () => children.forEach((child) => child.kill('SIGKILL')),
   };
 }

@@ -1,5 +1,5 @@
 /**
- * The yardstick: the least a gateway could do. `door` is a bare Fastify server that sends each body as a stock NATS request;
+ * The yardstick: the least a gateway could do. `gateway` is a bare Fastify server that sends each body as a stock NATS request;
  * `responder` answers it. No authentication, validation, limits or accounting.
  */
 import { connect } from 'nats';

@@ -78,7 +78,7 @@ const request = (args) => ({
   input: { rawArguments: args },
   principal,
   origin: 'public',
-  door: 'http',
+  entryPoint: 'http',
   context: {},
   limits: { deadlineAt: Date.now() + 120_000 },
   reuse: {},

@@ -80,7 +80,7 @@ function toolOf(number) {
 }
 
 function callOnce(meter, tool, outcomes) {
-  const call = { tool, request: { door: 'http' } };
+  const call = { tool, request: { entryPoint: 'http' } };
   const record = { call, ok: true, durationMs: 12, executeMs: 10, microUsd: 1_000, attempts: 1 };
   meter.finished(record);
   if (outcomes === 'successes') return;

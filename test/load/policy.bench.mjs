@@ -24,30 +24,36 @@ const large = {
   rows: Array.from({ length: 2_000 }, (_, i) => ({ id: i, name: `row ${i}`, tags: ['a', 'b'] })),
 };
 const inputs = [
-  { tool: 'calculator', user: user(['dev']), arguments: { expression: '1+1' }, origin: 'public', door: 'http' },
-  { tool: 'file_write', user: user(['dev']), arguments: { path: 'a', content: 'b' }, origin: 'internal', door: 'nats' },
+  { tool: 'calculator', user: user(['dev']), arguments: { expression: '1+1' }, origin: 'public', entry_point: 'http' },
+  {
+    tool: 'file_write',
+    user: user(['dev']),
+    arguments: { path: 'a', content: 'b' },
+    origin: 'internal',
+    entry_point: 'nats',
+  },
   {
     tool: 'file_write',
     user: user(['dev', 'ops', 'admin']),
     arguments: { path: 'a', content: 'b' },
     origin: 'internal',
-    door: 'nats',
+    entry_point: 'nats',
   },
   {
     tool: 'execute_python',
     user: user([]),
     arguments: { code: '1', strictness: 'lenient' },
     origin: 'internal',
-    door: 'mcp',
+    entry_point: 'mcp',
   },
   {
     tool: 'tool_7',
     user: user(['dev']),
     arguments: { query: 'a long query about nothing' },
     origin: 'public',
-    door: 'http',
+    entry_point: 'http',
   },
-  { tool: 'tool_9', user: user(['dev']), arguments: large, origin: 'public', door: 'http' },
+  { tool: 'tool_9', user: user(['dev']), arguments: large, origin: 'public', entry_point: 'http' },
 ];
 
 function round(policy) {

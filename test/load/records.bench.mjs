@@ -63,7 +63,7 @@ function call(index) {
     revision: '0123456789abcdef',
     source: 'openapi/service',
     kind: 'openapi',
-    door: 'http',
+    entry_point: 'http',
     origin: 'public',
     status: failed ? 'tool_error' : 'success',
     outcomes: { transport: 'delivered', protocol: 'ok', tool: failed ? 'failed' : 'ok' },
@@ -179,7 +179,7 @@ function endedCall(index) {
     reuse: {},
     principal,
     context: {},
-    door: 'http',
+    entry_point: 'http',
     origin: 'public',
     mode: { kind: 'run' },
   };

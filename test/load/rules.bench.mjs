@@ -41,7 +41,7 @@ function call(index) {
     revision: '0123456789abcdef',
     source: 'builtin/builtin.compute',
     kind: 'builtin',
-    door: 'http',
+    entry_point: 'http',
     origin: 'public',
     status: 'success',
     outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },

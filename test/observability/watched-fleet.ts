@@ -93,7 +93,7 @@ function healthy(namespace: string, load: (at: number) => number): WatchedSeries
       }
     }
     for (const [le, rate] of Object.entries({ '0.005': 0.9, '0.01': 0.999, '0.025': 1, '+Inf': 1 }))
-      add('toolfleet_gateway_overhead_seconds_bucket', { ...of, door: 'http', le }, (at) => 5 * rate * load(at));
+      add('toolfleet_gateway_overhead_seconds_bucket', { ...of, entry_point: 'http', le }, (at) => 5 * rate * load(at));
     for (const [reason, rate] of Object.entries({ unauthenticated: 0.01, auth_unavailable: 0, key_limit: 0.05 }))
       add('toolfleet_requests_rejected_total', { ...of, reason }, rate);
     for (const subject_class of ['exec.mcp', 'exec.openapi', 'budget.reserve']) {

@@ -31,7 +31,7 @@ export const DASHBOARDS = {
       [
         'Time without executor, p99 by entry point',
         's',
-        [[quantile(0.99, 'toolfleet_gateway_overhead_seconds', 'door'), '{{door}}']],
+        [[quantile(0.99, 'toolfleet_gateway_overhead_seconds', 'entry_point'), '{{entry_point}}']],
         0.025,
       ],
       ['Busiest tools', 'reqps', [[`topk(10, sum by (tool_name) (rate(${calls}${RATE})))`, '{{tool_name}}']]],

@@ -157,5 +157,5 @@ function natsEndpoint(
     onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
   const module = BudgetModule.with(budget, purges, settings.BUDGET_STORE_TIMEOUT_MS);
-  return microserviceComponent({ name: 'door', module, strategy, logger });
+  return microserviceComponent({ name: 'endpoints', module, strategy, logger });
 }

@@ -28,7 +28,7 @@ const asked = (callId: string, more: Partial<ApprovalAsk> = {}): ApprovalAsk => 
   questions: ['Delete it?'],
   rule: {},
   micro_usd: 1_500,
-  door: 'http',
+  entry_point: 'http',
   until: NOON + HOUR,
   arguments: { note: SECRET },
   ...more,

@@ -52,7 +52,7 @@ interface ApprovalTable {
   questions: string;
   rule: string;
   micro_usd: number;
-  door: string;
+  entry_point: string;
   asked_at: number;
   until: number;
   /** When the approval expires, or its call is woken again; null: nothing is left to do. */
@@ -257,7 +257,7 @@ export class ApprovalStore {
         questions: JSON.stringify(asked.questions),
         rule: JSON.stringify(asked.rule),
         micro_usd: asked.micro_usd,
-        door: asked.door,
+        entry_point: asked.entry_point,
         asked_at: now,
         until: asked.until,
         wake_at: asked.until,
@@ -563,7 +563,7 @@ export class ApprovalStore {
       rule: JSON.parse(row.rule) as ApprovalRule,
       parked: row.parked === 1,
       micro_usd: Number(row.micro_usd),
-      door: row.door,
+      entry_point: row.entry_point,
       asked_at: Number(row.asked_at),
       until: Number(row.until),
       votes: await this.#votes(db, call_id),

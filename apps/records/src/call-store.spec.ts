@@ -20,7 +20,7 @@ const call = (id: string, more: Partial<FinishedCall> = {}): FinishedCall => ({
   tenant_id: 'acme',
   user_id: 'ann',
   tool: 'calculator',
-  door: 'http',
+  entry_point: 'http',
   origin: 'public',
   status: 'success',
   outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },

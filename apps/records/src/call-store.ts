@@ -47,7 +47,7 @@ interface CallTable {
   source: string | null;
   toolset: string | null;
   kind: string | null;
-  door: string;
+  entry_point: string;
   origin: string;
   status: string;
   transport: string;
@@ -503,7 +503,7 @@ function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTa
     source: call.source ?? null,
     toolset: call.toolset ?? null,
     kind: call.kind ?? null,
-    door: call.door,
+    entry_point: call.entry_point,
     origin: call.origin,
     status: call.status,
     transport: call.outcomes.transport,

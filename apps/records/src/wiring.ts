@@ -89,7 +89,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     { name: 'egress', stop: () => webhooks.egress.close() },
     webhooks.sender,
     microserviceComponent({
-      name: 'door',
+      name: 'endpoints',
       module: RecordsModule.with(store, webhooks, host, settings.RECORDS_STORE_TIMEOUT_MS),
       strategy,
       logger,

@@ -223,7 +223,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'quotas', start: () => store.start() },
     { name: 'catalog', start: () => catalog.refresh() },
     new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
-    microserviceComponent({ name: 'door', module, strategy, logger }),
+    microserviceComponent({ name: 'endpoints', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,
     toolsets,

@@ -9,7 +9,7 @@ import type { PlannedEffect, ProgramState } from './program-state.js';
 import type { ToolView } from './toolset.js';
 
 /** Transport that a call came through. */
-export type Door = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
+export type EntryPoint = 'http' | 'mcp' | 'nats' | 'queue' | 'program';
 
 /**
  * Session fields and trusted context that came with a call, already stripped for its origin. `create_project` accompanies
@@ -94,7 +94,7 @@ export interface CallReuse {
 export interface CallCaller {
   principal: Principal;
   origin: Origin;
-  door: Door;
+  entryPoint: EntryPoint;
   context: CallContext;
   /**
    * Session of the MCP exchange that the call came in. Session-aware tools receive it when the call names no `session_id`; results

@@ -50,7 +50,7 @@ export {
   type CallProgress,
   type CallMode,
   type CallRequest,
-  type Door,
+  type EntryPoint,
   type EffectGate,
   type CallResult,
   type ContentBlock,

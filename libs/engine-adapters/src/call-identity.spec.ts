@@ -122,7 +122,7 @@ const request: fc.Arbitrary<RequestFields> = fc
       keyId: fc.constantFrom('key1', 'key2'),
     }),
     origin: fc.constantFrom('public' as const, 'internal' as const),
-    door: fc.constantFrom('http' as const, 'nats' as const),
+    entryPoint: fc.constantFrom('http' as const, 'nats' as const),
     context: fc
       .record({
         session_id: maybe('s'),

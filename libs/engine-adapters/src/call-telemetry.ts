@@ -56,7 +56,7 @@ export class CallLog extends Audit {
         tenant_id: request.principal.tenantId,
         user_id: actingUserId(request),
         key_id: request.principal.keyId,
-        door: request.door,
+        entry_point: request.entryPoint,
         toolset: request.target.view && { ...request.target.view.toolset, tool: request.target.view.shownName },
         attempts: record.attempts,
         provenance: record.provenance,
@@ -125,7 +125,7 @@ export class CallMetrics extends Meter {
         this.metrics.executorDuration.observe(labels, record.executeMs / 1_000);
       }
       const overheadMs = Math.max(0, record.durationMs - record.executeMs);
-      this.metrics.gatewayOverhead.observe({ door: request.door }, overheadMs / 1_000);
+      this.metrics.gatewayOverhead.observe({ entry_point: request.entryPoint }, overheadMs / 1_000);
     }
   }
 

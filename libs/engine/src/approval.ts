@@ -73,19 +73,21 @@ function whoGoesOn(
   // A form of a client cannot show long arguments, and a person must not approve what it leaves out.
   const isShown = !approvals || JSON.stringify(args).length <= MAX_FORM_CHARS;
   if (asks && isShown && mayAskCaller(rule)) return 'entry';
-  const waits = request.door === 'program' && (request.approval?.parks === true || rule?.parks === true);
+  const waits = request.entryPoint === 'program' && (request.approval?.parks === true || rule?.parks === true);
   return waits && approvals ? 'program' : undefined;
 }
 
 /** What the maker of a call can do that people are not asked about. */
-function adviceFor({ request: { door, principal } }: Call): string {
-  if (door === 'program') return '. Send the program with mode async or Prefer: respond-async, and it waits for people';
+function adviceFor({ request: { entryPoint, principal } }: Call): string {
+  if (entryPoint === 'program')
+    return '. Send the program with mode async or Prefer: respond-async, and it waits for people';
   if (principal.via !== 'delegation') return '';
   return '. A tool that calls tools for its caller, such as an agent, cannot wait for people: make this call from outside, or from a program';
 }
 
 /** A program is asked about by its gateway. */
-const canBeStored = ({ request: { mode, door } }: Call): boolean => mode.kind !== 'dry' && door !== 'program';
+const canBeStored = ({ request: { mode, entryPoint } }: Call): boolean =>
+  mode.kind !== 'dry' && entryPoint !== 'program';
 
 function whatChanged({ tool, identity, request }: Call, questions: readonly string[]): string {
   const { revision, fingerprint } = request.approval!.given!;

@@ -98,10 +98,10 @@ export class CallIdentity {
    * that a caller cannot use one before its program does.
    */
   get idempotencyKey(): string {
-    const { principal, reuse, door } = this.request;
+    const { principal, reuse, entryPoint } = this.request;
     const { idempotencyKey = '' } = reuse;
     const owner = [principal.userId, actingUserId(this.request), idempotencyKey];
-    return JSON.stringify(door === 'program' ? [...owner, door] : owner);
+    return JSON.stringify(entryPoint === 'program' ? [...owner, entryPoint] : owner);
   }
 
   /** What a repeated idempotency key has to match. Excludes the revision, so that a redeploy does not turn replays into mismatches. */

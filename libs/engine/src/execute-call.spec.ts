@@ -300,9 +300,9 @@ describe('calls that a tool makes', () => {
 
   test.each(['http', 'mcp', 'nats', 'queue'] as const)(
     'spend from the budgets of the parent call, over %s',
-    async (door) => {
+    async (entryPoint) => {
       const { call, budget } = anEngine({ cost_per_use_micro_usd: 10 }, new ScriptedExecutor(() => okReply()));
-      await call({ principal, door, requestId: 'fresh', agentId: 'fresh', taskId: 'fresh' });
+      await call({ principal, entryPoint, requestId: 'fresh', agentId: 'fresh', taskId: 'fresh' });
       expect(budget.settled.map(({ scopes }) => scopes)).toEqual([
         { tenant_id: 'acme', request_id: 'parent-request', task_id: 'parent-task' },
       ]);

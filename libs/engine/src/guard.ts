@@ -1,4 +1,4 @@
-import type { ContentBlock, Door, Json, JsonObject, Milliseconds } from '@toolfleet/contracts';
+import type { ContentBlock, EntryPoint, Json, JsonObject, Milliseconds } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /** What a guard sees of a call, whatever its tenant. A copy: what a guard writes into it changes nothing. */
@@ -6,7 +6,7 @@ export interface GuardedCall {
   call_id: string;
   tenant_id: string;
   user_id: string;
-  entry_point: Door;
+  entry_point: EntryPoint;
   /** Original name of the tool. */
   tool: string;
   category: string;

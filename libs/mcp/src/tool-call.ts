@@ -142,7 +142,7 @@ export function clientCallRequest(
   const caller: CallCaller = {
     principal,
     origin: 'public',
-    door: 'mcp',
+    entryPoint: 'mcp',
     context: { user_id: principal.userId, session_id: fields.session_id, ...exchange?.project },
     exchangeSession: exchange?.session,
     client: exchange?.client,

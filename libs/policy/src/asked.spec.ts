@@ -13,7 +13,7 @@ const INPUT: PolicyInput = {
   user: { id: 'ann', tenant: 'acme', roles: [], via: 'api_key' },
   arguments: { amount: 150 },
   origin: 'public',
-  door: 'http',
+  entry_point: 'http',
 };
 const decide = (rules: string) =>
   new RegoPolicy([{ name: 'tools.rego', text: `package tools\ndeny := false\n${rules}` }], new FakeClock()).decide(

@@ -14,7 +14,7 @@ const DEFAULTS: PolicyInput = {
   user: { id: 'someone', tenant: 'acme', roles: [], via: 'api_key' },
   arguments: {},
   origin: 'public',
-  door: 'http',
+  entry_point: 'http',
 };
 
 interface Case {

@@ -8,7 +8,7 @@ export interface PolicyInput {
   user: { id: string; tenant: string; roles: readonly string[]; via: string };
   arguments: JsonObject;
   origin: 'public' | 'internal';
-  door: string;
+  entry_point: string;
   session_id?: string;
   /** `parent`: the call in which the tool or program runs that makes this call. `toolset`: name of the toolset of the caller. */
   call?: { parent?: string; toolset?: string };

@@ -16,7 +16,7 @@ const ask = (args: PolicyInput['arguments'], roles: string[] = []): string[] | u
     user: { id: 'ann', tenant: 'acme', roles, via: 'api_key' },
     arguments: args,
     origin: 'public',
-    door: 'mcp',
+    entry_point: 'mcp',
   }).ask;
 
 describe('the example of a rule that asks', () => {

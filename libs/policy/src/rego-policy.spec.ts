@@ -8,7 +8,7 @@ const INPUT: PolicyInput = {
   user: { id: 'ann', tenant: 'acme', roles: ['dev'], via: 'api_key' },
   arguments: { n: 1 },
   origin: 'public',
-  door: 'http',
+  entry_point: 'http',
 };
 const policy = (text: string) => new RegoPolicy([{ name: 'tools.rego', text }], new FakeClock());
 const deny = (rules: string, input: Partial<PolicyInput> = {}) =>

@@ -34,7 +34,7 @@ const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new M
   ['user', new Set(['id', 'tenant', 'roles', 'via'])],
   ['call', new Set(['parent', 'toolset'])],
   ['arguments', undefined],
-  ...['action', 'origin', 'door', 'session_id', 'category', 'dangerous', 'dry_run'].map(
+  ...['action', 'origin', 'entry_point', 'session_id', 'category', 'dangerous', 'dry_run'].map(
     (name) => [name, new Set<string>()] as const,
   ),
   ['tags', undefined],

@@ -13,7 +13,7 @@ const INPUT = {
   user: { id: 'a', tenant: 't', roles: [], via: 'local' },
   arguments: {},
   origin: 'public',
-  door: 'http',
+  entry_point: 'http',
 } satisfies PolicyInput;
 const denying = (message: string): PolicyFile[] => [
   { name: 'tools.rego', text: `package tools\ndeny contains "${message}" if true` },

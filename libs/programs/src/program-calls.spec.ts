@@ -74,7 +74,7 @@ describe('a question', () => {
       {
         target: { toolName: 'add' },
         principal,
-        door: 'program',
+        entryPoint: 'program',
         reuse: { idempotencyKey: 'call-1#3', keyForEffects: true },
       },
     ]);

@@ -343,7 +343,7 @@ export class ProgramCalls {
         {
           principal,
           origin: principal.parentOrigin ?? 'public',
-          door: 'program',
+          entryPoint: 'program',
           context,
           client,
           signal: AbortSignal.any([call.signal, this.stop.signal]),

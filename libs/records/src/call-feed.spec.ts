@@ -28,7 +28,7 @@ const call = (id: string, tenantId: string) =>
     tenant_id: tenantId,
     user_id: 'ann',
     tool: id.replace(/\d+$/, ''),
-    door: 'http',
+    entry_point: 'http',
     origin: 'public',
     status: 'success',
     outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },

@@ -52,7 +52,7 @@ function aRecord(callId: string, tenantId: string, more: Partial<AuditRecord> = 
     input: { rawArguments: { expression: 'secret-argument' } },
     principal: { tenantId, userId: 'ann', via: 'api_key', roles: ['dev'] },
     context: {},
-    door: 'http',
+    entry_point: 'http',
     origin: 'public',
     reuse: {},
     mode: { kind: 'run' },

@@ -220,7 +220,7 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     source: tool && `${tool.source.kind}/${tool.source.name}`,
     toolset: view && principal.toolset && toolsetName(principal.toolset),
     kind: tool?.binding.kind,
-    door: request.door,
+    entry_point: request.entryPoint,
     origin: request.origin,
     status: toCallStatus(record),
     outcomes: toOutcomes(record),

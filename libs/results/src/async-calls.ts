@@ -163,7 +163,7 @@ export class AsyncCalls {
       state: 'accepted',
       acceptedAt,
       deadlineAt,
-      door: request.door,
+      entryPoint: request.entryPoint,
     });
     const [generation] = await Promise.all([this.deps.generation.read(), created]);
     const parent = traceparent();
@@ -410,7 +410,7 @@ export function fromQueued(
   return {
     ...caller,
     ...run,
-    door: 'queue',
+    entryPoint: 'queue',
     target: { toolName, view, definition },
     input: { rawArguments, select },
     limits: { deadlineAt, timeoutMs, noRetry, inlineBytes },

@@ -29,14 +29,14 @@ export class CallEnds {
    * @param call without maker and entry point where they are not known
    */
   async end(
-    { callId, tenantId, maker, door }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker' | 'door'>,
+    { callId, tenantId, maker, entryPoint }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker' | 'entryPoint'>,
     state: CallState,
     body: CallBody,
   ): Promise<void> {
     if (!(await this.store.finish(callId, state, body))) return;
     const isTheirs = maker === toMaker({ userId: natsUserId(tenantId) });
     if (isTheirs) this.#announce(resultSubject(tenantId, callId), body);
-    else if (door === 'nats') this.#announce(resultSubject(tenantId, callId), withoutContent(body, state));
+    else if (entryPoint === 'nats') this.#announce(resultSubject(tenantId, callId), withoutContent(body, state));
   }
 
   /** A result that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */

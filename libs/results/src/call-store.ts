@@ -15,7 +15,7 @@ export interface StoredCall {
   /** Its reader gets it without arguments and result. */
   isWithheld?: boolean;
   /** Entry point of an asynchronous call, where it is known. */
-  door?: string | undefined;
+  entryPoint?: string | undefined;
   /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
   session?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */

@@ -48,7 +48,7 @@ async function run(
   executeCall: (request: CallRequest) => Promise<CallResult>,
   accept: (body: CallBody) => void = () => undefined,
   userId = 'nats:acme',
-  door = 'nats',
+  entryPoint = 'nats',
 ) {
   const principal = { tenantId: 'acme', userId, roles: [], tools: ['*'], via: 'nats_subject' };
   await store.create({ callId, tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: clock.now() });
@@ -66,7 +66,11 @@ async function run(
   });
   const job = {
     jobId: callId,
-    data: { call_id: callId, deadline_at: 0, request: { callId, principal, door, toolName: 'x', rawArguments: {} } },
+    data: {
+      call_id: callId,
+      deadline_at: 0,
+      request: { callId, principal, entryPoint, toolName: 'x', rawArguments: {} },
+    },
     signal: new AbortController().signal,
     deadlineAt: clock.now() + 10_000,
     queuedMs: 5,

@@ -107,7 +107,7 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
     const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
     const state = parked?.refusal ? (STATE_OF_REFUSAL[parked.refusal.code] ?? 'failed') : toCallState(result, signal);
     const { principal } = request;
-    const call = { callId, tenantId: principal.tenantId, maker: toMaker(principal), door: sent.door };
+    const call = { callId, tenantId: principal.tenantId, maker: toMaker(principal), entryPoint: sent.entryPoint };
     const rpcCode = result.failure?.code === 'UPSTREAM_ERROR' ? result.failure.facts?.rpcCode : undefined;
     await retryUntilStored(clock, async () => {
       if (rpcCode !== undefined) await store.note(callId, { rpcCode });

@@ -51,7 +51,7 @@ async function aGateway(name: string) {
   const accept = async (timeoutMs: number, rawArguments = {}): Promise<string> => {
     const callId = randomUUID();
     await calls.accept(
-      aRequest(clock, { callId, toolName: 'x', principal: ANN, door: 'nats', timeoutMs, rawArguments }),
+      aRequest(clock, { callId, toolName: 'x', principal: ANN, entryPoint: 'nats', timeoutMs, rawArguments }),
     );
     return callId;
   };

@@ -283,7 +283,7 @@ function askedBy({ request, tool }: Call) {
     acting_user_id: actingUserId(request),
     tool: tool.name,
     revision: tool.revision,
-    door: request.door,
+    entry_point: request.entryPoint,
   };
 }
 

@@ -23,7 +23,7 @@ interface FactTypes {
   source: string | null;
   toolset: string | null;
   origin: string;
-  door: string;
+  entry_point: string;
   has_parent: boolean;
   parent_call_id: string | null;
   status: string;

@@ -86,7 +86,7 @@ const call = (more: Partial<FinishedCall> = {}): FinishedCall => ({
   roles: [],
   tool: 'sum',
   source: 'builtin/builtin.compute',
-  door: 'http',
+  entry_point: 'http',
   origin: 'public',
   status: 'success',
   outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },

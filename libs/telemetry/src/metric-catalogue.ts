@@ -169,7 +169,7 @@ export const METRICS = {
   gatewayOverhead: entry({
     name: 'toolfleet_gateway_overhead_seconds',
     type: 'histogram',
-    labels: ['door'],
+    labels: ['entry_point'],
     help: 'Time of a call without its executor',
     buckets: HOP_BUCKETS,
   }),

@@ -82,8 +82,8 @@ describe('the log', () => {
         return headers;
       });
     const passedOn = () => inExecutor(traceHeaders() ?? {});
-    const { traceparent: begun = '' } = await beginTrace('door', carrier({}), passedOn);
-    await beginTrace('door', carrier({ traceparent: PARENT }), passedOn);
+    const { traceparent: begun = '' } = await beginTrace('call', carrier({}), passedOn);
+    await beginTrace('call', carrier({ traceparent: PARENT }), passedOn);
     logger.info('in no call');
     expect(begun).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     const ids = lines.map((line) => (JSON.parse(line) as { trace_id?: string }).trace_id);

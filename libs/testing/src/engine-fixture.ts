@@ -76,7 +76,7 @@ export function aRequest(clock: Clock, fields: RequestFields & { timeLeftMs?: nu
     reuse: { idempotencyKey, keyForEffects, idempotencyWaitMs, cache, repeats },
     principal: aPrincipal(),
     origin: 'public',
-    door: 'http',
+    entryPoint: 'http',
     context: {},
     signal: new AbortController().signal,
     mode: { kind: 'run' },

@@ -23,7 +23,7 @@ interface Told {
   text: string;
   code?: string;
 }
-type Door = (tool: string, args: object) => Promise<Told>;
+type EntryPoint = (tool: string, args: object) => Promise<Told>;
 
 let site: KnownSite;
 let model: ChildProcess;
@@ -85,7 +85,7 @@ async function plantLinks(): Promise<void> {
   }
 }
 
-const doors: Record<'HTTP' | 'MCP', Door> = {
+const entryPoints: Record<'HTTP' | 'MCP', EntryPoint> = {
   HTTP: async (tool, args) => {
     const { body } = await fleet.call(tool, args, { fields: { session_id: SESSION } });
     const text = [body.text, body.error, JSON.stringify(body.details ?? '')].join('\n');
@@ -105,7 +105,7 @@ const doors: Record<'HTTP' | 'MCP', Door> = {
 
 /** The entry point of internal callers. */
 const inside =
-  (key: string): Door =>
+  (key: string): EntryPoint =>
   async (name, args) => {
     const headers = natsHeaders();
     headers.set('Authorization', `Bearer ${key}`);
@@ -130,13 +130,13 @@ describe.each(['HTTP', 'MCP'] as const)('over %s', (name) => {
   it.each(TOOLS)('%s', async (tool, dangerous) => {
     const { good, bad } = callsOf(site.origin)[tool] ?? { good: [], bad: [] };
     expect(good.length * bad.length).toBeGreaterThan(0);
-    const door = doors[name];
+    const entryPoint = entryPoints[name];
     if (dangerous) {
-      const refused = await door(tool, good[0]![0]).catch((error: Error) => ({ text: error.message }));
+      const refused = await entryPoint(tool, good[0]![0]).catch((error: Error) => ({ text: error.message }));
       expect(refused).not.toMatchObject({ success: true });
       expect(refused.text).toMatch(/Tool not available via direct execution|not found|unknown/i);
     }
-    const run = dangerous ? inside(keys[name]) : door;
+    const run = dangerous ? inside(keys[name]) : entryPoint;
     for (const [args, output] of good) {
       const told = await run(tool, args);
       expect(told.success, told.text).toBe(true);
@@ -155,11 +155,11 @@ describe.each(['HTTP', 'MCP'] as const)('over %s', (name) => {
     let done = false;
     const others = (async () => {
       for (; !done; sums += 1)
-        expect((await doors[name]('calculator', { expression: `${sums}+1` })).success).toBe(true);
+        expect((await entryPoints[name]('calculator', { expression: `${sums}+1` })).success).toBe(true);
     })();
     const told = await Promise.all(
       hostileCalls(site.origin, site.forbidden).map(
-        async ([tool, args, code, text]) => [await doors[name](tool, args), tool, args, code, text] as const,
+        async ([tool, args, code, text]) => [await entryPoints[name](tool, args), tool, args, code, text] as const,
       ),
     );
     done = true;
@@ -175,7 +175,7 @@ describe.each(['HTTP', 'MCP'] as const)('over %s', (name) => {
 
   it('reads no page of a batch that it may not read', async () => {
     const urls = [`${site.forbidden}/a`, `${site.origin}/away`, 'http://[::1]/', `${site.origin}/article`];
-    const { output } = await doors[name]('crawl_batch', { urls });
+    const { output } = await entryPoints[name]('crawl_batch', { urls });
     const { results } = output as { results: { success: boolean; code?: string }[] };
     expect(results.map(({ success, code }) => code ?? success)).toEqual([
       'EGRESS_REFUSED',

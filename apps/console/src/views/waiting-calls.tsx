@@ -138,7 +138,7 @@ function Decision({ call, onDecided }: { call: CallApproval; onDecided: () => vo
         facts={[
           ['Made by', `${call.tenant_id}/${call.user_id}`],
           ['For', call.acting_user_id === call.user_id ? undefined : call.acting_user_id],
-          ['Over', call.door],
+          ['Over', call.entry_point],
           ['Costs at most', money(call.max_cost_usd)],
           ['Decided by', deciders(call)],
           ['Until', dateTime(call.decision.until)],

@@ -67,7 +67,7 @@ function shown({ approval, decision, refusal, arguments: args }: SeenApproval): 
     decision,
     ...requester,
     acting_user_id: approval.acting_user_id,
-    door: approval.door,
+    entry_point: approval.entry_point,
     parked: approval.parked,
     max_cost_usd: toUsd(micro_usd),
     asked_at: toInstant(asked_at),

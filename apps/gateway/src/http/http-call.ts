@@ -70,7 +70,7 @@ export class HttpCalls {
     const caller: CallCaller = {
       principal,
       origin: 'public',
-      door: 'http',
+      entryPoint: 'http',
       context: {
         user_id: principal.userId,
         session_id: fields.session_id,

@@ -72,7 +72,7 @@ describe.each(['auto', 'legacy'] as const)('the MCP endpoint (%s)', (mode) => {
       content: [{ type: 'text', text: '{"text":"hi"}' }],
     });
     expect(seen[0]).toMatchObject({
-      door: 'mcp',
+      entryPoint: 'mcp',
       origin: 'public',
       principal: { userId: 'alice' },
       requestId: 'r1',

@@ -68,7 +68,7 @@ export class NatsCalls {
       {
         principal,
         origin,
-        door: 'nats',
+        entryPoint: 'nats',
         context: this.toCallContext(principal, message, origin),
         signal: context.signal,
       },

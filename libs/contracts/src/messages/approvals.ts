@@ -67,7 +67,7 @@ export const APPROVAL_ASK = record({
   rule: object() as Schema<unknown> as Schema<ApprovalRule>,
   /** Most that the call costs. */
   micro_usd: integer(),
-  door: ID,
+  entry_point: ID,
   until: integer(undefined, { minimum: 0 }),
   /** As the tool will get them. */
   arguments: object(),
@@ -106,7 +106,7 @@ export interface StoredApproval {
   /** The fleet runs the call when it is approved. */
   parked: boolean;
   micro_usd: MicroUsd;
-  door: string;
+  entry_point: string;
   asked_at: EpochMs;
   until: EpochMs;
   votes: ApprovalVote[];

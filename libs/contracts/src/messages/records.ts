@@ -142,7 +142,7 @@ const CALL_FACTS = [
   'source',
   'toolset',
   'origin',
-  'door',
+  'entry_point',
   'has_parent',
   'parent_call_id',
   'status',

@@ -34,7 +34,7 @@ const APPROVAL = named(
       key_id: maybe(text()),
       person: maybe(PERSON),
       acting_user_id: text('For which the call is made'),
-      door: text('Entry point of the call'),
+      entry_point: text('Entry point of the call'),
       parked: flag('The call runs when it is approved; otherwise its caller makes it again'),
       max_cost_usd: number('Most that the call costs'),
       asked_at: instant(),

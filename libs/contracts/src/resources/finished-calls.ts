@@ -76,7 +76,7 @@ const FINISHED_CALL = named(
       source: maybe(text('Source of the tool: mcp/crm')),
       toolset: maybe(text('Toolset that it was called through: support@3')),
       kind: maybe(TOOL_KIND),
-      door: text('Transport that it came through'),
+      entry_point: text('Transport that it came through'),
       origin: text(),
       status: CALL_OUTCOME,
       outcomes: OUTCOMES,

@@ -113,7 +113,7 @@ class EnginePolicy extends PolicyPort {
 
 /** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
-  const { principal, origin, door, context, mode, target } = call.request;
+  const { principal, origin, entryPoint, context, mode, target } = call.request;
   const { view } = target;
   return {
     tool: tool.name,
@@ -121,7 +121,7 @@ export function policyInput({ call, tool, arguments: args }: PolicyRequest): Pol
     user: { id: principal.userId, tenant: principal.tenantId, roles: principal.roles, via: principal.via },
     arguments: args,
     origin,
-    door,
+    entry_point: entryPoint,
     ...(typeof context.session_id === 'string' ? { session_id: context.session_id } : {}), // rules see absent, not undefined
     ...callInput(principal.parentCallId, view?.toolset.name),
     category: tool.category,

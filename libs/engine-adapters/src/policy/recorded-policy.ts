@@ -11,7 +11,7 @@ export interface PastCall {
   'user.via'?: string | undefined;
   'user.roles'?: readonly string[] | undefined;
   origin?: string | undefined;
-  door?: string | undefined;
+  entry_point?: string | undefined;
   /** Name of the toolset of its caller, and whether another call made it. */
   call?: { toolset: string | undefined; hasParent: boolean } | undefined;
   'call.parent'?: string | undefined;
@@ -75,8 +75,8 @@ function pastInput(call: PastCall): PolicyInput {
     get origin() {
       return known(call, 'origin') as PolicyInput['origin'];
     },
-    get door() {
-      return known(call, 'door');
+    get entry_point() {
+      return known(call, 'entry_point');
     },
     get session_id(): string {
       throw new UnknownFact('session_id');

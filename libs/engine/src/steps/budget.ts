@@ -29,7 +29,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
         shares_request: call.plan.callsTools,
         may_report: call.plan.mayReport,
-        may_repeat: call.request.door === 'queue',
+        may_repeat: call.request.entryPoint === 'queue',
         ...charged(call),
         user_id: actingUserId(call.request) || undefined,
       },

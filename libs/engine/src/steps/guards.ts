@@ -151,7 +151,7 @@ function toGuardedCall({ callId, request, tool, arguments: args, attempt }: Call
     call_id: callId,
     tenant_id: request.principal.tenantId,
     user_id: actingUserId(request),
-    entry_point: request.door,
+    entry_point: request.entryPoint,
     tool: tool.name,
     category: tool.category,
     source: { kind: tool.source.kind, name: tool.source.name },

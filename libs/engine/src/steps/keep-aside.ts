@@ -11,10 +11,10 @@ import { oversizeDocument, withHandle } from '../result-handle.js';
 export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Step {
   return step('keep aside', async (call, next) => {
     const result = await next(call);
-    const { limits, door } = call.request;
+    const { limits, entryPoint } = call.request;
     const { inlineBytes } = limits;
     // Pages of kept results have their own limits.
-    if (inlineBytes === undefined || door === 'queue' || call.tool.binding.kind === 'result') return result;
+    if (inlineBytes === undefined || entryPoint === 'queue' || call.tool.binding.kind === 'result') return result;
     if (!result.ok || result.failure) return result;
     const document = oversizeDocument(result, inlineBytes);
     return document === undefined ? result : toHandle(ports, call, result, document);

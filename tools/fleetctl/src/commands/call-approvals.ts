@@ -53,7 +53,7 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
       'made by',
       `${call.tenant_id}/${call.user_id}${call.acting_user_id === call.user_id ? '' : ` for ${call.acting_user_id}`}`,
     ],
-    ['over', call.door],
+    ['over', call.entry_point],
     ['costs at most', `$${call.max_cost_usd}`],
     ['decided by', decision.quorum > 1 ? `${decision.quorum} people with ${who}` : who],
     ['until', decision.until],

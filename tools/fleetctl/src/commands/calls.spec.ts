@@ -10,7 +10,7 @@ const CALL = {
   tenant_id: 'acme',
   user_id: 'ann',
   tool: 'calculator',
-  door: 'http',
+  entry_point: 'http',
   origin: 'public',
   status: 'tool_error',
   outcomes: { transport: 'delivered', protocol: 'ok', tool: 'failed' },

@@ -18,7 +18,7 @@ const call = (index: number) => ({
   user_id: 'änn 😀',
   roles: index === 0 ? ['member', 'approver'] : index === 1 ? [] : undefined,
   tool: 'calculator',
-  door: 'http',
+  entry_point: 'http',
   origin: 'public',
   status: 'success',
   outcomes: { transport: 'delivered', protocol: 'ok', tool: 'ok' },

@@ -148,7 +148,7 @@ const COLUMNS: readonly Column[] = [
   ...optional('text', 'key_id', 'via', 'client', 'agent_id', 'task_id'),
   ...required('text', 'tool'),
   ...optional('text', 'revision', 'source', 'toolset', 'kind'),
-  ...required('text', 'door', 'origin', 'status'),
+  ...required('text', 'entry_point', 'origin', 'status'),
   ...optional('text', 'code', 'error', 'provenance', 'policy', 'approval_grant'),
   ...required('count', 'attempts'),
   ...required('milliseconds', 'duration_ms'),

@@ -34,7 +34,7 @@ const APPROVAL = {
   tenant_id: 'acme',
   user_id: 'ann',
   acting_user_id: 'ann',
-  door: 'http',
+  entry_point: 'http',
   parked: true,
   max_cost_usd: 0,
   votes: [{ user_id: 'bob', decision: 'approve', at: '2026-01-31T11:00:00.000Z', note: 'fine' }],

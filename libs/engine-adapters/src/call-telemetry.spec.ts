@@ -51,7 +51,7 @@ test('logs one line per call with all its fields, under the name of the definiti
         tenant_id: 'acme',
         user_id: 'ann',
         key_id: 'k1',
-        entryPoint: 'http',
+        entry_point: 'http',
         attempts: 1,
         provenance: 'live',
         audit: 'chained',

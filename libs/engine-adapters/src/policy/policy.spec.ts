@@ -20,7 +20,7 @@ function question(tool: string, roles: string[], args: JsonObject = {}): PolicyR
     callId: 'c1',
     principal: { tenantId: 'acme', userId: 'ann', roles, tools: ['*'], via: 'api_key' },
     origin: 'internal',
-    entry_point: 'nats',
+    entryPoint: 'nats',
     context: { session_id: 's1', project_id: 'p1' },
     target: { toolName: tool },
     mode: { kind: 'dry' },

@@ -53,7 +53,7 @@ export const sumOverHttp =
     return verdictOf(answer.body?.code ?? answer.body?.metadata?.code, answer.text);
   };
 
-/** The same over NATS, as an agent does it; `subject` is `tool.call` or that of its tenant. */
+/** The same over NATS, as an agent does it; `subject` is `tool.call` or its tenant's. */
 export const sumOverNats =
   (nats: NatsClient, key: string, subject = 'tool.call'): AskOne =>
   (number) =>

@@ -11,7 +11,7 @@ export interface ConnectionLimits {
   requestTimeoutMs: number;
   /** Longest idle time of a connection between two requests, in ms. */
   keepAliveMs: number;
-  /** Open connections of this process, and connections that wait to be accepted; of these the system may allow fewer (`net.core.somaxconn`). */
+  /** Open connections of this process. As many may wait to be accepted, up to `net.core.somaxconn` of the system. */
   maxConnections: number;
   /** Open connections from one address; 0 = no limit, for a proxy that limits by itself. */
   maxConnectionsPerAddress: number;

@@ -21,7 +21,7 @@ import { parseJson, sortKeys } from '../../libs/builtin-tools/src/json/json-docu
 import { CASES, EXTRACTABLE, operateOnText } from '../../libs/builtin-tools/src/text/text-operations.js';
 import { markdown } from '../../libs/builtin-tools/src/web/extract-page.js';
 import { decodePage } from '../../libs/builtin-tools/src/web/page-reader.js';
-import { STRING_BUILTINS } from '../../libs/rego/src/builtins/strings.js';
+import { STRING_BUILTINS } from '../../libs/kits/rego/src/builtins/strings.js';
 import { toErrorReply } from '../../libs/transport/src/codec.js';
 
 /** One function. `prepare` makes its input of about `length` characters and returns the work that is measured. */

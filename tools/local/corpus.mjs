@@ -61,7 +61,7 @@ const CHECKS = {
     source: 'https://github.com/open-policy-agent/swift-opa at c3ff668',
     documents: 'ComplianceSuite/Tests/RegoComplianceTests/TestData/v1',
     variable: 'REGO_CASES',
-    spec: 'libs/rego/spec/conformance.spec.ts',
+    spec: 'libs/kits/rego/spec/conformance.spec.ts',
     download(folder) {
       run('git', ['init', '-q'], folder);
       const commit = 'c3ff668ac114c1227bb6c4e953a52246dbbe41a9';

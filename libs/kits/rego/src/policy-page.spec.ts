@@ -13,7 +13,7 @@ it.each(['http.send({})', 'io.jwt.decode_verify("", {})', 'opa.runtime()'])(
 );
 
 describe('docs/policy.md', () => {
-  const text = readFileSync(new URL('../../../docs/policy.md', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('../../../../docs/policy.md', import.meta.url), 'utf8');
   const listUnder = (heading: string) => {
     const section = text.split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
     return [...section.matchAll(/`([a-z_][a-z0-9_.]*)`/g)].map((match) => match[1]!);

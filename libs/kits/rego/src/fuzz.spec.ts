@@ -7,7 +7,7 @@ import { RegoError } from './rego-error.js';
 import { compare, equal, toKey, RegoObject, RegoSet, type Value } from './value.js';
 
 const SEEDS = [
-  readFileSync(new URL('../../../deploy/policies/tools.rego', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../../../deploy/policies/tools.rego', import.meta.url), 'utf8'),
   `package a.b
 import data.x as y
 default p := {"a": [1, 2.5e3, null]}

@@ -206,7 +206,7 @@ const RULES: Record<string, Rule> = {
     'an HTTP client',
     (file) =>
       importsAny('undici')(file) || mentions(/(?<![.\w])fetch\(|globalThis\.fetch|\bhttps?\.(request|get)\(/)(file),
-    (path) => path.startsWith('libs/egress/') || atCallersSide(path),
+    (path) => path.startsWith('libs/kits/egress/') || atCallersSide(path),
   ),
   'time only from the clock': only(
     'Date.now, setTimeout or setInterval',

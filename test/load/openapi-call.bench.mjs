@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const load = (path) => import(new URL(path, `file://${ROOT}/`).href);
 const [{ convertDocument, parseSpec, planJson }, { EgressClient }, { BreakerMap, SystemClock }] = await Promise.all([
   load('libs/openapi/dist/index.js'),
-  load('libs/egress/dist/index.js'),
+  load('libs/kits/egress/dist/index.js'),
   load('libs/resilience/dist/index.js'),
 ]);
 const [{ OpenApiExecutor }, { Credentials }, { OAuthTokens }, { IdempotentOnlyGuard }, { VendorAdapters }] =

@@ -19,7 +19,7 @@ export interface S3Options {
   secretAccessKey: string;
   /** Before every key, e.g. `workspaces/`. */
   prefix?: string;
-  /** A guarded `fetch` (libs/egress). */
+  /** A guarded `fetch` (libs/kits/egress). */
   fetch: typeof fetch;
 }
 

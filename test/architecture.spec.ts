@@ -225,7 +225,7 @@ const RULES: Record<string, Rule> = {
           .filter((specifier) => !/^@toolfleet\/service$|^\.\/service\.js$|\.config\.js$/.test(specifier))
           .map((specifier) => `${path} imports ${specifier} before the configuration is checked`)
       : [],
-  'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/schema/')),
+  'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/kits/bounded-schema/')),
   'nats only in transport and client': only('nats', importsAny('nats'), (path) =>
     /^libs\/(transport|client)\//.test(path),
   ),
@@ -283,7 +283,7 @@ describe('import rules', () => {
 
   it('each rule catches its planted fault', () => {
     const planted: Record<string, SourceFile> = {
-      'layers go down': { path: 'libs/schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
+      'layers go down': { path: 'libs/kits/bounded-schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
       'apps stand alone': { path: 'apps/budget/src/x.ts', text: "import { a } from '@toolfleet/gateway';\n" },
       'folders of the gateway go down': {
         path: 'apps/gateway/src/http/x.ts',

@@ -173,7 +173,7 @@ const endpoints = (text: string) => [...text.matchAll(/@Endpoint\(([\s\S]*?)\)\n
 const RENDERINGS = new Set([
   'libs/contracts/src/call.ts',
   'libs/contracts/src/result-files.ts',
-  'libs/openapi/src/inspect.ts',
+  'libs/kits/openapi/src/inspect.ts',
   'apps/gateway/src/http/calls.controller.ts',
   'libs/engine/src/steps/select.ts',
   'apps/gateway/src/server/error.filter.ts',

@@ -10,7 +10,7 @@ import { Pool } from 'undici';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const load = (path) => import(new URL(path, `file://${ROOT}/`).href);
 const [{ convertDocument, parseSpec, planJson }, { EgressClient }, { BreakerMap, SystemClock }] = await Promise.all([
-  load('libs/openapi/dist/index.js'),
+  load('libs/kits/openapi/dist/index.js'),
   load('libs/kits/egress/dist/index.js'),
   load('libs/resilience/dist/index.js'),
 ]);

@@ -107,7 +107,7 @@ export interface OpenApiBinding {
   operationId: string;
   method: string;
   path: string;
-  /** The request plan of libs/openapi: parameters, body, servers, security. Opaque to all other code. */
+  /** The request plan of libs/kits/openapi: parameters, body, servers, security. Opaque to all other code. */
   plan: JsonObject;
   /** Authentication, extra headers, adapter and limits as configured. `${VAR}` references to secrets are not expanded. */
   options?: JsonObject;

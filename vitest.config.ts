@@ -66,7 +66,7 @@ export default defineConfig({
           isolate: false,
           include: [
             'apps/*/src/**/*.spec.ts',
-            'libs/*/src/**/*.spec.ts',
+            'libs/{,kits/}*/src/**/*.spec.ts',
             'tools/*/src/**/*.spec.ts',
             'test/*.spec.ts',
             'test/skew/*.spec.ts',
@@ -105,7 +105,7 @@ export default defineConfig({
         test: {
           ...patient,
           name: 'corpus',
-          include: ['apps/*/spec/**/*.spec.ts', 'libs/*/spec/**/*.spec.ts'],
+          include: ['apps/*/spec/**/*.spec.ts', 'libs/{,kits/}*/spec/**/*.spec.ts'],
         },
       },
       {

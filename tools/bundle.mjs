@@ -21,8 +21,8 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
  */
 const OWN_ENTRIES = {
   'python-sandbox': {
-    'sandbox-host': 'apps/python-sandbox/dist/sandbox-host.js',
-    'wasi/sandbox-thread': 'apps/python-sandbox/dist/wasi/sandbox-thread.js',
+    'sandbox-host': 'libs/kits/wasi-python/dist/sandbox-host.js',
+    'wasi/sandbox-thread': 'libs/kits/wasi-python/dist/wasi/sandbox-thread.js',
   },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };

@@ -16,13 +16,13 @@ import { fileURLToPath } from 'node:url';
 import { fetchSuite, offeredVersions } from './cpython-suite.mjs';
 
 const root = new URL('../', import.meta.url);
-const dist = (path) => new URL(`apps/python-sandbox/dist/${path}`, root);
+const dist = (path) => new URL(`libs/kits/wasi-python/dist/${path}`, root);
 const skip = (why) => {
   console.log(`SKIPPED test:cpython: ${why}`);
   process.exit(0);
 };
 if (!existsSync(dist('sandbox-host.js'))) {
-  console.error('apps/python-sandbox is not built: npm run build');
+  console.error('libs/kits/wasi-python is not built: npm run build');
   process.exit(2);
 }
 const { SandboxProcess } = await import(dist('sandbox-process.js'));

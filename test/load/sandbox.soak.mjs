@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const root = new URL('../../', import.meta.url);
-const dist = (path) => new URL(`apps/python-sandbox/dist/${path}`, root);
+const dist = (path) => new URL(`libs/kits/wasi-python/dist/${path}`, root);
 const { Sandbox } = await import(dist('sandbox.js'));
 const { namedInterpreter } = await import(dist('wasi/interpreter.js'));
 const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));

@@ -67,6 +67,6 @@ To run the fleet on it, to measure and to test it:
   export PYTHON_WASI_WASM_PATH=${wasm} PYTHON_WASI_STDLIB_PATH=${join(out, 'lib')}
   npm start
   npm run bench:sandbox
-  npm test -- apps/python-sandbox
+  npm test -- libs/kits/wasi-python apps/python-sandbox
   npm run test:cpython`);
 }

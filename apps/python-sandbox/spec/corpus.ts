@@ -1,7 +1,6 @@
 /** The corpus of hostile Python programs, `test/data/hostile-python.json`. */
-import type { Strictness } from '@toolfleet/contracts/execution';
 import { readTestData } from '@toolfleet/testing';
-import type { RunReply } from '../src/python/guest-protocol.js';
+import type { RunReply, Strictness } from '@toolfleet/wasi-python';
 
 export interface CorpusRow {
   id: string;

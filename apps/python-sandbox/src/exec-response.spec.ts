@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { RunReply, RunStatus } from '@toolfleet/wasi-python';
 import { toExecResponse } from './exec-response.js';
-import type { RunReply, RunStatus } from './python/guest-protocol.js';
 
 const FACTS = {
   queueMs: 3,

@@ -10,7 +10,7 @@ import {
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { resultExcess } from '@toolfleet/contracts/json-text';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import type { RunReply, RunStatus } from './python/guest-protocol.js';
+import type { RunReply, RunStatus } from '@toolfleet/wasi-python';
 
 /** Converts the reply of a run to the ExecResponse of its attempt: an error code per status, and a text for the model. */
 

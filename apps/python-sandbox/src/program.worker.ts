@@ -4,10 +4,10 @@ import { failedResponse, type ExecJob, type ExecResponse } from '@toolfleet/cont
 import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
 import type { JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
+import { Sandbox } from '@toolfleet/wasi-python';
 import { endOfRun, toExecResponse } from './exec-response.js';
 import { OpenQuestions } from './open-questions.js';
 import { planProgram, RunLimits } from './run-arguments.js';
-import { Sandbox } from './sandbox.js';
 
 /** Subtracted from the call's deadline, so that the response arrives in time. */
 const REPLY_RESERVE_MS = 100;

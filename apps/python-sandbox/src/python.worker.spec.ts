@@ -3,13 +3,12 @@ import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
+import { Sandbox, type RunReply } from '@toolfleet/wasi-python';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
-import { newSandbox } from '../spec/sandbox.js';
-import type { RunReply } from './python/guest-protocol.js';
+import { bundleSandbox, type SandboxScripts } from '../../../libs/kits/wasi-python/spec/bundle.js';
+import { newSandbox } from '../../../libs/kits/wasi-python/spec/sandbox.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore } from './redis-session-store.js';
-import { Sandbox } from './sandbox.js';
 
 type NewJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;
 const THREADS = 2;

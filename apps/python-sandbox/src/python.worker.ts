@@ -2,11 +2,10 @@ import { Injectable } from '@nestjs/common';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { RetryLater, type JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
+import { Sandbox, type RunReply, type RunRequest } from '@toolfleet/wasi-python';
 import { endOfRun, toExecResponse } from './exec-response.js';
-import type { RunReply, RunRequest } from './python/guest-protocol.js';
 import { SessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
-import { Sandbox } from './sandbox.js';
 
 /** Subtracted from the call's deadline, so that the response arrives in time. */
 const REPLY_RESERVE_MS = 50;

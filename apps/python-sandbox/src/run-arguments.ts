@@ -3,11 +3,16 @@
  * schema; the limits are checked again here, because a queue is also an entry point.
  */
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
-import type { ExecJob, Strictness } from '@toolfleet/contracts/execution';
+import type { ExecJob } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import type { ProgramRun, RunRequest } from './python/guest-protocol.js';
-import { isStrictness } from './python/strictness.js';
-import { buildTree, type FileContent } from './wasi/guest-files.js';
+import {
+  buildTree,
+  isStrictness,
+  type FileContent,
+  type ProgramRun,
+  type RunRequest,
+  type Strictness,
+} from '@toolfleet/wasi-python';
 
 /** Hard limits of this service; a job can only lower them. */
 export abstract class RunLimits {

@@ -2,15 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { ToolError } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { eventually } from '@toolfleet/testing';
+import { Sandbox, type RunReply, type RunRequest } from '@toolfleet/wasi-python';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
+import { bundleSandbox, type SandboxScripts } from '../../../libs/kits/wasi-python/spec/bundle.js';
 import { classifyReply, corpus } from '../spec/corpus.js';
-import { request } from '../spec/guest.js';
-import { HOSTILE_PROGRAMS } from '../spec/hostile-programs.js';
-import { LIMIT_MB, newSandbox } from '../spec/sandbox.js';
-import type { RunReply, RunRequest } from './python/guest-protocol.js';
+import { request } from '../../../libs/kits/wasi-python/spec/guest.js';
+import { HOSTILE_PROGRAMS } from '../../../libs/kits/wasi-python/spec/hostile-programs.js';
+import { LIMIT_MB, newSandbox } from '../../../libs/kits/wasi-python/spec/sandbox.js';
 import { planRun } from './run-arguments.js';
-import { Sandbox } from './sandbox.js';
 
 const CANARY = 'CANARY-3fa1';
 /** Timeout for programs that must be stopped, long enough for the others to end by themselves on slow machines. */

@@ -1,5 +1,4 @@
 import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
@@ -7,14 +6,12 @@ import { PYTHON_MODULES_KEY, QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { namedInterpreter, Sandbox, SCRIPTS, type HostSettings } from '@toolfleet/wasi-python';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
 import { ProgramWorker } from './program.worker.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore, SessionStore } from './redis-session-store.js';
 import { RunLimits } from './run-arguments.js';
-import type { HostSettings } from './sandbox-process.js';
-import { Sandbox } from './sandbox.js';
-import { namedInterpreter } from './wasi/interpreter.js';
 
 /** Provides the worker with its dependencies. */
 @Module({})
@@ -61,7 +58,7 @@ export async function createComponents(
   const sandbox = new Sandbox({
     clock,
     settings: hostSettings,
-    hostScript: scriptPath('./sandbox-host.js'),
+    hostScript: SCRIPTS.host,
     graceMs: settings.PYTHON_SANDBOX_GRACE_MS,
     recycleRuns: settings.PYTHON_SANDBOX_RECYCLE_RUNS,
     recycleRssMb: settings.PYTHON_SANDBOX_RECYCLE_RSS_MB,
@@ -144,7 +141,7 @@ function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warm
       ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
       tableLimit: settings.WASI_TABLE_LIMIT,
     },
-    threadScript: scriptPath('./wasi/sandbox-thread.js'),
+    threadScript: SCRIPTS.thread,
     threads,
     programs: settings.PYTHON_SANDBOX_PROGRAMS || 2 * threads,
     outputCap: OUTPUT_CAP,
@@ -152,8 +149,4 @@ function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warm
     memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,
     warmUpMs: settings.TOOLFLEET_LOCAL ? Math.min(warmUpMs, LOCAL_WARM_UP_MS) : warmUpMs,
   };
-}
-
-function scriptPath(relative: string): string {
-  return fileURLToPath(new URL(relative, import.meta.url));
 }

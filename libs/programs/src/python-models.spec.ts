@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { bootGuest } from '../../../apps/python-sandbox/spec/guest.js';
+import { bootGuest } from '../../kits/wasi-python/spec/guest.js';
 import { BUILTIN, ENUMS, GROWING, HOSTILE, hostile, NAMES, ORDER, tool } from '../spec/sample-tools.js';
 import { toolModels } from './python-models.js';
 

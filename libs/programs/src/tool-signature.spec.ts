@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { bootGuest } from '../../../apps/python-sandbox/spec/guest.js';
+import { bootGuest } from '../../kits/wasi-python/spec/guest.js';
 import { BUILTIN, ENUMS, GROWING, HOSTILE, hostile, NAMES, ORDER, tool } from '../spec/sample-tools.js';
 import { toolSignature, toolStubs } from './tool-signature.js';
 

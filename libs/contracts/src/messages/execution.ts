@@ -179,13 +179,11 @@ interface ProgramSeed {
 
 /** Sandbox policy of a job, from the configuration of the gateway. */
 export interface PythonJobPolicy {
-  default_strictness: Strictness;
+  /** Level of `execute_python`: it selects allowed modules and builtins; the sandbox itself is the security boundary. */
+  default_strictness: 'lenient' | 'standard' | 'strict';
   extra_allowed_modules: { standard: string[]; strict: string[] };
   memory_limit_mb?: number;
 }
-
-/** Levels of `execute_python`. They select allowed modules and builtins; the sandbox itself is the security boundary. */
-export type Strictness = 'lenient' | 'standard' | 'strict';
 
 /**
  * `exec.mcp.discover`: `server`, `transport` (default `streamable-http`), `url`, and the connection options of the registration

@@ -1,4 +1,5 @@
-import type { Strictness } from '@toolfleet/contracts/execution';
+/** Levels that select which modules and builtins a program may name. They give clear errors; the boundary is the sandbox itself. */
+export type Strictness = 'lenient' | 'standard' | 'strict';
 
 /**
  * What a program may import and name at a level of `strictness`.

@@ -1,6 +1,6 @@
 /**
  * The interpreter that the specs use: the packaged one, or another one set by the service's own variables:
- * `PYTHON_WASI_WASM_PATH=… PYTHON_WASI_STDLIB_PATH=… npm test -- apps/python-sandbox`.
+ * `PYTHON_WASI_WASM_PATH=… PYTHON_WASI_STDLIB_PATH=… npm test -- libs/kits/wasi-python apps/python-sandbox`.
  */
 import { type InterpreterSource, namedInterpreter } from '../src/wasi/interpreter.js';
 

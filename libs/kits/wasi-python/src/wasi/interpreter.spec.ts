@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { pythonSandboxConfig } from '../python-sandbox.config.js';
 import { libraryTree, loadInterpreter, namedInterpreter } from './interpreter.js';
 
 let folder: string;
@@ -24,13 +23,6 @@ describe('the interpreter', () => {
     const wasmPath = join(folder, 'python.wasm');
     writeFileSync(wasmPath, 'not wasm at all');
     expect(() => loadInterpreter({ wasmPath, tableLimit: 10_000 })).toThrow(/not a WebAssembly module/);
-  });
-
-  it('accepts a library only for a named module', () => {
-    const faults = (stdlib: string, wasm?: string) =>
-      pythonSandboxConfig.check?.({ PYTHON_WASI_STDLIB_PATH: stdlib, PYTHON_WASI_WASM_PATH: wasm } as never);
-    expect(faults('/lib')).toMatchObject([{ key: 'PYTHON_WASI_STDLIB_PATH' }]);
-    expect(faults('/lib', '/a.wasm')).toEqual([]);
   });
 });
 

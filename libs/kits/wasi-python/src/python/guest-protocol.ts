@@ -1,6 +1,6 @@
 import type { EpochMs, Json } from '@toolfleet/contracts';
-import type { Strictness } from '@toolfleet/contracts/execution';
 import type { FileContent } from '../wasi/guest-files.js';
+import type { Strictness } from './strictness.js';
 
 /**
  * The messages between host and guest: the request goes in as CPython's `marshal`, the result comes back as a JSON frame.

@@ -14,12 +14,13 @@ import {
   REDIS_KEYS,
   TABLES,
 } from '@toolfleet/contracts/account';
+import { CATALOGUE } from '@toolfleet/contracts';
 import { ROUTES } from '@toolfleet/contracts/resources';
 import { describe, expect, it } from 'vitest';
 import { keyStarts, KEYS, NOT_KEYS } from './fleet/redis-keys.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const sources = globSync('{apps,libs}/*/src/**/*.ts', { cwd: ROOT })
+const sources = globSync('{apps,libs,libs/kits}/*/src/**/*.ts', { cwd: ROOT })
   .filter((path) => !/\.(?:spec|fixture)\.ts$/.test(path) && !/^(?:libs\/testing|apps\/console)\//.test(path))
   .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }));
 const found = (pattern: RegExp): string[] => [
@@ -83,8 +84,8 @@ describe('the account of a tenant', () => {
     expect(readQuotas(['webhooks=50'])).toEqual({ ...DEFAULT_QUOTAS, webhooks: 50 });
     expect(() => readQuotas(['webhook=50'])).toThrow("'webhook' is not a quota");
     expect(() => readQuotas(['webhooks=0'])).toThrow('webhooks must be a positive integer');
-    const { code, message, details, entry } = quotaExceeded('webhooks', 50);
-    expect([code, entry.http, entry.retryable, details]).toEqual([
+    const { code, message, details } = quotaExceeded('webhooks', 50);
+    expect([code, CATALOGUE[code].http, CATALOGUE[code].retryable, details]).toEqual([
       'QUOTA_EXCEEDED',
       429,
       false,

@@ -3,7 +3,7 @@
  * subject of the catalogue, every user's inbox and the subjects of two tenants. Everything that is not in the table must be refused.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -456,9 +456,7 @@ describe('deploy/nats.conf', () => {
   });
 
   it('knows every subject that is sent or served, because none is written outside the catalogue', () => {
-    const folders = ['apps', 'libs'].flatMap((layer) =>
-      readdirSync(new URL(`../${layer}`, import.meta.url)).map((name) => `${layer}/${name}/src`),
-    );
+    const folders = globSync('{apps,libs,libs/kits}/*/src', { cwd: fileURLToPath(new URL('..', import.meta.url)) });
     // The client library runs at callers; the servers do not let it send anything but `tool.*`.
     const texts = folders.filter((folder) => folder !== 'libs/client/src').flatMap(sourcesOf);
     expect(texts.flatMap(literalSubjectsIn)).toEqual([]);

@@ -139,7 +139,7 @@ afterAll(async () => {
 });
 
 describe('keys in the sources', () => {
-  const made = globSync(['{apps,libs}/*/src/**/*.ts', '{apps,libs}/*/lua/**/*.lua'], { cwd: ROOT })
+  const made = globSync(['{apps,libs,libs/kits}/*/src/**/*.ts', '{apps,libs}/*/lua/**/*.lua'], { cwd: ROOT })
     .filter((path) => !/\.(?:spec|fixture|py)\.ts$/.test(path) && !path.startsWith('libs/testing/'))
     .flatMap((path) => keyStarts(readFileSync(join(ROOT, path), 'utf8')));
 

@@ -48,7 +48,7 @@ it('every dependency has its line in the decision record', () => {
   const named = [...read('docs/decisions/0007-dependencies.md').matchAll(/`(@?[\w./-]+?)(\*?)`/g)];
   const isNamed = (name: string) =>
     named.some(([, text, isPrefix]) => (isPrefix ? name.startsWith(text!) : name === text));
-  const manifests = ['apps', 'libs', 'tools'].flatMap((folder) =>
+  const manifests = ['apps', 'libs', 'libs/kits', 'tools'].flatMap((folder) =>
     readdirSync(join(ROOT, folder)).map((name) => `${folder}/${name}/package.json`),
   );
   const missing = ['package.json', 'site/package.json', ...manifests].flatMap((path) => {

@@ -318,7 +318,7 @@ function searchesNothing(command: string): string[] {
 
 let read: string | undefined;
 const sources = () =>
-  (read ??= globSync('{apps,libs}/*/src/**/*.ts', { cwd: ROOT })
+  (read ??= globSync('{apps,libs,libs/kits}/*/src/**/*.ts', { cwd: ROOT })
     .filter((file) => !file.endsWith('.spec.ts'))
     .map((file) => readFileSync(ROOT + file, 'utf8'))
     .join('\n'));

@@ -27,7 +27,7 @@ if (!existsSync(dist('sandbox-host.js'))) {
 }
 const { SandboxProcess } = await import(dist('sandbox-process.js'));
 const { namedInterpreter } = await import(dist('wasi/interpreter.js'));
-const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
+const { SystemClock } = await import(new URL('libs/kits/base/dist/index.js', root));
 
 const flags = process.argv.slice(2);
 const anyVersion = flags.includes('--any-version');

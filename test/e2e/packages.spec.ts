@@ -185,6 +185,7 @@ describe('npm run release', () => {
       'node_modules',
       'libs/client/dist',
       'libs/contracts/dist',
+      'libs/kits/base/dist',
       'tools/fleetctl/dist',
       'tools/release',
     ])

@@ -32,7 +32,9 @@ else run();
 
 /** Child: reads, parses and converts one document, building every schema and plan once without keeping them. */
 async function measure(file) {
-  const { convertDocument, parseSpec } = await import(new URL('libs/kits/openapi/dist/index.js', `file://${ROOT}/`).href);
+  const { convertDocument, parseSpec } = await import(
+    new URL('libs/kits/openapi/dist/index.js', `file://${ROOT}/`).href
+  );
   // As the child of the registry does.
   setFlagsFromString('--semi-space-growth-factor=1');
   const small = documentOf(40);

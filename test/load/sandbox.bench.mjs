@@ -27,7 +27,7 @@ const { warmUp } = await import(dist('wasi/warm-up.js'));
 const { CapturedOutput } = await import(dist('wasi/captured-output.js'));
 const { encodeRequest } = await import(dist('python/guest-protocol.js'));
 const { LEVELS, PRELOADED_MODULES } = await import(dist('python/strictness.js'));
-const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
+const { SystemClock } = await import(new URL('libs/kits/base/dist/index.js', root));
 
 const quick = process.argv.includes('--quick');
 const rounds = quick ? 40 : 150;

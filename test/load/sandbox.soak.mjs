@@ -11,7 +11,7 @@ const root = new URL('../../', import.meta.url);
 const dist = (path) => new URL(`libs/kits/wasi-python/dist/${path}`, root);
 const { Sandbox } = await import(dist('sandbox.js'));
 const { namedInterpreter } = await import(dist('wasi/interpreter.js'));
-const { SystemClock } = await import(new URL('libs/resilience/dist/clock.js', root));
+const { SystemClock } = await import(new URL('libs/kits/base/dist/index.js', root));
 
 const [kills = 200, runs = 5_000] = process.argv.slice(2).map(Number);
 const THREADS = 2;

@@ -12,11 +12,9 @@ import { bundledPackages } from '../bundle.mjs';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-/** Exports of the own packages whose types are copied into the published ones. */
-const EXPORTS = {
-  client: readJson(join(ROOT, 'libs/client/package.json')).exports,
-  contracts: readJson(join(ROOT, 'libs/contracts/package.json')).exports,
-};
+/** Folders of the own packages whose types are copied into the published ones. */
+const OWN = { client: 'libs/client', contracts: 'libs/contracts', base: 'libs/kits/base' };
+const typesOf = (...names) => Object.fromEntries(names.map((name) => [name, `${OWN[name]}/dist`]));
 
 /**
  * What is published. `types`: folders of declarations by their place below `dist`; the first is the package's own.
@@ -26,14 +24,14 @@ const PACKAGES = {
   client: {
     source: 'libs/client',
     entries: { index: 'libs/client/dist/index.js', nats: 'libs/client/dist/nats.js' },
-    types: { '.': 'libs/client/dist', contracts: 'libs/contracts/dist' },
+    types: { '.': 'libs/client/dist', ...typesOf('contracts', 'base') },
     exports: ['index', 'nats'],
     peers: ['nats'],
   },
   fleetctl: {
     source: 'tools/fleetctl',
     entries: { index: 'tools/fleetctl/dist/index.js' },
-    types: { '.': 'tools/fleetctl/dist', client: 'libs/client/dist', contracts: 'libs/contracts/dist' },
+    types: { '.': 'tools/fleetctl/dist', ...typesOf('client', 'contracts', 'base') },
     exports: ['index'],
     peers: [],
     bin: 'fleetctl',
@@ -131,7 +129,7 @@ function publishedManifest(made, { name, version, description, license, dependen
   return manifest;
 }
 
-/** Copies the declarations that the entry points reach; imports of client and contracts become relative. */
+/** Copies the declarations that the entry points reach; imports of own packages become relative. */
 function copyTypes(made, dist) {
   const places = Object.entries(made.types).map(([place, source]) => [join(ROOT, source), join(dist, place)]);
   const copyOf = (source) => {
@@ -149,9 +147,13 @@ function copyTypes(made, dist) {
           sources.add(join(dirname(source), `.${rest}`.replace(/\.js$/, '.d.ts')));
           return all;
         }
-        const [, name, subpath = ''] = /^(client|contracts)(\/[\w-]+)?$/.exec(rest) ?? [];
-        if (name === undefined) throw new Error(`${source} refers to a package that is not published`);
-        const types = join(ROOT, 'libs', name, EXPORTS[name][`.${subpath}`].types);
+        const [, name, subpath = ''] = /^([\w-]+)(\/[\w-]+)?$/.exec(rest) ?? [];
+        if (OWN[name] === undefined) throw new Error(`${source} refers to a package that is not published`);
+        const types = join(
+          ROOT,
+          OWN[name],
+          readJson(join(ROOT, OWN[name], 'package.json')).exports[`.${subpath}`].types,
+        );
         sources.add(types);
         const path = relative(dirname(target), copyOf(types)).replace(/\.d\.ts$/, '.js');
         return `${before}'${path.replace(/^(?!\.)/, './')}'`;

@@ -1,4 +1,5 @@
 import {
+  CATALOGUE,
   isJsonObject,
   isToolError,
   ToolError,
@@ -91,7 +92,7 @@ export async function callOperation(
     // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
     return (await sendOnce(call, deps, limits, endsAt, { freshToken: true, refused: generation })).reply;
   } catch (error) {
-    if (!isToolError(error) || error.entry.origin === 'request') throw error;
+    if (!isToolError(error) || CATALOGUE[error.code].origin === 'request') throw error;
     return failedResponse(error);
   }
 }

@@ -1,4 +1,4 @@
-import { isServerFault, ToolError } from '@toolfleet/contracts';
+import { CATALOGUE, isServerFault, ToolError } from '@toolfleet/contracts';
 import { breakerParty, failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
@@ -42,7 +42,7 @@ export class OpenApiExecutor {
       this.deps.egress.check(`${message.binding.baseUrl}/`);
       prepared = prepareCall(message, options, adapter);
     } catch (error) {
-      if (error instanceof ToolError && error.entry.origin === 'execution') return failedResponse(error);
+      if (error instanceof ToolError && CATALOGUE[error.code].origin === 'execution') return failedResponse(error);
       throw error;
     }
     const { origin } = prepared.request;

@@ -1,4 +1,4 @@
-export { isJsonObject, type Json, type JsonObject } from './json.js';
+export { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export {
   CATALOGUE,

@@ -3,7 +3,7 @@
  * file, so that hosts can check what they read. Files are read as resources.
  */
 import { hash } from 'node:crypto';
-import { isJsonObject, type Json, type JsonObject } from './json.js';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { toFleetAddress } from './resource-address.js';
 
 /** File of a skill that its address names. */

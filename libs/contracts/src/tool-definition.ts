@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from './json.js';
+import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import type { EpochMs } from './units.js';
 import {
   anything,

@@ -1,7 +1,5 @@
-/** Duration in milliseconds. Names of such values end in `Ms`. */
-export type Milliseconds = number;
-/** Instant in milliseconds since the Unix epoch. Names of such values end in `At`. */
-export type EpochMs = number;
+export type { EpochMs, Milliseconds } from '@toolfleet/base';
+
 /** Money as an integer in micro-USD: 1 USD is 1,000,000. */
 export type MicroUsd = number;
 

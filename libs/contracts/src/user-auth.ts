@@ -1,4 +1,4 @@
-import type { JsonObject } from './json.js';
+import type { JsonObject } from '@toolfleet/base';
 
 /** How users get the credential that calls of a source's tools act with upstream. */
 export const USER_AUTH_MODES = ['api_key', 'connect', 'exchange', 'id_jag'] as const;

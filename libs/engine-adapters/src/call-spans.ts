@@ -1,4 +1,4 @@
-import { toToolError, toUsd, type CallResult, type Json } from '@toolfleet/contracts';
+import { CATALOGUE, toToolError, toUsd, type CallResult, type Json } from '@toolfleet/contracts';
 import { chargedMicroUsd, recordedTool, redactCall, Tracer, type ActiveCall } from '@toolfleet/engine';
 import {
   ATTR,
@@ -67,7 +67,7 @@ export class CallSpans extends Tracer {
         'tool.cost_usd': 0,
         'error.code': error.code,
       });
-      failSpan(span, { type: error.entry.class, message: redactCall(error.message, active) });
+      failSpan(span, { type: CATALOGUE[error.code].class, message: redactCall(error.message, active) });
       throw error;
     } finally {
       this.#describe(span, active, runs);

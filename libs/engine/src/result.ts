@@ -155,7 +155,7 @@ export function gracefulErrors({ settings }: { settings: EngineSettings }): Step
 async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>): Promise<CallResult> {
   const result = await run.catch((thrown: unknown) => {
     // Of the refusals only those that mean "the tool could not be reached".
-    if (!isToolError(thrown) || thrown.entry.replaceable !== true) throw thrown;
+    if (!isToolError(thrown) || CATALOGUE[thrown.code].replaceable !== true) throw thrown;
     return explainFailure(request.target.view?.shownName ?? request.target.toolName, failed(thrown));
   });
   if (result.ok) return result;

@@ -1,7 +1,7 @@
 /** `subscriptions/listen` of 2026-07-28: which resources a stream may subscribe to, and who gets their updates. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { InMemoryServerEventBus, type ServerEventBus } from '@modelcontextprotocol/server';
-import { isJsonObject, toToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { CATALOGUE, isJsonObject, toToolError, type Json, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { openFeatures } from './features.js';
 import type { McpServerDeps } from './server-deps.js';
 import type { FoundResource } from './resource-subscriptions.js';
@@ -84,7 +84,7 @@ export async function selectReadable(
       const { ok } = await deps.executeCall(clientCallRequest(call, { dry_run: true }, deps));
       return ok ? [address] : [];
     } catch (error) {
-      if (toToolError(error).entry.retryable) throw error;
+      if (CATALOGUE[toToolError(error).code].retryable) throw error;
       return [];
     }
   });

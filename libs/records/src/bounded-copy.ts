@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { isRandomText, plainName } from '@toolfleet/contracts/secret-names';
-import { replaceLabelled, SensitiveText } from '@toolfleet/schema';
+import { replaceLabelled, SensitiveText } from '@toolfleet/telemetry';
 import type { HiddenNames } from './hidden-names.js';
 
 /** In place of a hidden value. */

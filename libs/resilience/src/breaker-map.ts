@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '@toolfleet/contracts';
-import type { Clock } from './clock.js';
+import type { Clock } from '@toolfleet/base';
 import type { BreakerJudgement, BreakerOutcome, BreakerRule, BreakerState, ProbeLease } from './breaker.js';
 import { TargetBreaker, type TargetTransition, type TenantView } from './target-breaker.js';
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { BreakerMap, type BreakerTransition } from './breaker-map.js';
 import { Breaker, type BreakerJudgement, type BreakerRule } from './breaker.js';
-import { SystemClock } from './clock.js';
+import { SystemClock } from '@toolfleet/base';
 
 const clock = new SystemClock();
 const made: Breaker[] = [];

@@ -1,7 +1,7 @@
 import CircuitBreaker from 'opossum';
 import { EventEmitter } from 'node:events';
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { Clock } from './clock.js';
+import type { Clock } from '@toolfleet/base';
 
 /** State of a breaker in metrics and events. */
 export type BreakerState = 'closed' | 'half_open' | 'open';

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ToolError, type ErrorCode, type Json, type Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from './clock.js';
+import type { CancelTimer, Clock } from '@toolfleet/base';
 import { FairQueue } from './fair-queue.js';
 
 /** Lets a child load TypeScript source whose imports end in `.js`. */

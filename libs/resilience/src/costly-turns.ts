@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Clock } from './clock.js';
+import type { Clock } from '@toolfleet/base';
 import { FairQueue } from './fair-queue.js';
 
 /** Shorter work needs no rest. */

@@ -1,5 +1,5 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { Clock } from './clock.js';
+import { onAbort, type Clock } from '@toolfleet/base';
 
 /**
  * The instant by which work must be finished. Anchored once to the monotonic clock, so that a jump of the wall clock
@@ -42,17 +42,6 @@ export class TimedOut extends Error {
     super(`Timed out after ${Math.round(timeoutMs)}ms`);
     this.name = 'TimedOut';
   }
-}
-
-/**
- * Calls `action` once a signal is aborted. @returns a function that ends this
- *
- * Keep that function, not the action (`this.stop = () => …`): V8 allocates a function literal that is assigned to a property in the old
- * generation, where it keeps all that it refers to, often a whole call, through all minor collections.
- */
-export function onAbort(signal: AbortSignal, action: () => void): () => void {
-  signal.addEventListener('abort', action, { once: true });
-  return () => signal.removeEventListener('abort', action);
 }
 
 /** A controller that follows a parent signal until `release`, so that listeners do not accumulate on long-lived parents. */

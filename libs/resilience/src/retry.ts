@@ -1,5 +1,5 @@
 import type { Milliseconds } from '@toolfleet/contracts';
-import type { Clock } from './clock.js';
+import type { Clock } from '@toolfleet/base';
 import type { Deadline } from './deadline.js';
 
 /** Longest wait between two attempts, whatever a policy declares. */

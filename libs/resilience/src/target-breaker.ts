@@ -9,7 +9,7 @@ import {
   type CallCounts,
   type ProbeLease,
 } from './breaker.js';
-import type { CancelTimer, Clock } from './clock.js';
+import type { CancelTimer, Clock } from '@toolfleet/base';
 
 /** A change of state for one tenant, or for all when there is no tenant. */
 export interface TargetTransition {

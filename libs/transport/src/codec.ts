@@ -3,6 +3,7 @@
  * are encoded and searched without building objects.
  */
 import {
+  CATALOGUE,
   isErrorCode,
   isJsonObject,
   ToolError,
@@ -148,7 +149,7 @@ export function toErrorReply(error: unknown, callId?: string): { headers: Outgoi
   const known = toToolError(error);
   const message = known.message.replace(/[^\x20-\x7e]+/g, ' ').slice(0, HEADER_MESSAGE_MAX);
   return {
-    headers: { [ERROR_HEADER]: message, [ERROR_CODE_HEADER]: String(known.entry.http) },
+    headers: { [ERROR_HEADER]: message, [ERROR_CODE_HEADER]: String(CATALOGUE[known.code].http) },
     body: Buffer.from(JSON.stringify(internalErrorBody(known, callId))),
   };
 }

@@ -1,7 +1,7 @@
 import { Controller, Req } from '@nestjs/common';
 import { hasRight, isReturnUrl, refuseDelegated, requireRight, type ConnectLinks } from '@toolfleet/access';
 import { ToolList } from '@toolfleet/catalog';
-import { isToolError, ToolError, type Principal } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { Connection, RouteInput } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -158,7 +158,7 @@ export class ConnectionsController {
 
 /** Failures of calls as refusals of a request: what the operator has to correct, and what may pass. */
 function asRefusal(error: ToolError): ToolError {
-  if (error.entry.origin === 'request') return error;
+  if (CATALOGUE[error.code].origin === 'request') return error;
   const code = error.code === 'AUTH_NOT_CONFIGURED' ? 'SOURCE_REFUSED' : 'SERVICE_UNAVAILABLE';
   return new ToolError(code, { message: error.message, cause: error });
 }

@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { errorBody } from '@toolfleet/contracts/wire';
 import {
+  CATALOGUE,
   isJsonObject,
   isToolError,
   toToolError,
@@ -228,7 +229,7 @@ export class McpEndpoint implements Mounted {
       if (known.code === 'UNAUTHENTICATED')
         void reply.header('WWW-Authenticate', challenge(metadataUrl(raw, deps.options, readToolset(request))));
       const body = isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' };
-      return refuse(known.entry.http, body);
+      return refuse(CATALOGUE[known.code].http, body);
     }
   }
 
@@ -281,7 +282,7 @@ export class McpEndpoint implements Mounted {
     disconnected.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
     if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
-      if (refusal) return writeJson(out, refusal.entry.http, JSON.stringify(errorBody(refusal)));
+      if (refusal) return writeJson(out, CATALOGUE[refusal.code].http, JSON.stringify(errorBody(refusal)));
     }
     if (isResponse(body) && deps.elicitation?.deliver(principal, body)) return void out.writeHead(202).end();
     const session = readSession(raw.headers);
@@ -289,8 +290,8 @@ export class McpEndpoint implements Mounted {
       readView(raw.url);
       for (const id of readCancelledIds(body)) deps.cancellations?.cancel({ principal, session, id });
     } catch (error) {
-      const { message, entry } = toToolError(error);
-      return writeRefusal(request, out, entry.http, errorResponse(undefined, SERVER_ERROR, message));
+      const { message, code } = toToolError(error);
+      return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(undefined, SERVER_ERROR, message));
     }
     const id = readCancellableId(raw.headers, body);
     const tracked = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id });
@@ -326,8 +327,8 @@ export class McpEndpoint implements Mounted {
         // SDKs open the stream of a session at once, whether they wait for anything or not.
         leave = deps.streams?.enter(principal, () => disconnected.abort(), raw.method === 'GET');
       } catch (error) {
-        const { message, entry } = toToolError(error);
-        return writeRefusal(request, out, entry.http, errorResponse(body, SERVER_ERROR, message));
+        const { message, code } = toToolError(error);
+        return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(body, SERVER_ERROR, message));
       }
     }
     try {
@@ -359,8 +360,8 @@ export class McpEndpoint implements Mounted {
     try {
       return await deps.sessions!.open(session, { headers, signal, bus, find });
     } catch (error) {
-      const { message, entry } = toToolError(error);
-      return Response.json(errorResponse(undefined, SERVER_ERROR, message), { status: entry.http });
+      const { message, code } = toToolError(error);
+      return Response.json(errorResponse(undefined, SERVER_ERROR, message), { status: CATALOGUE[code].http });
     }
   }
 
@@ -377,8 +378,8 @@ export class McpEndpoint implements Mounted {
     try {
       addresses = await selectReadable(deps, client, named);
     } catch (error) {
-      const { message, entry } = toToolError(error);
-      return Response.json(errorResponse(body, SERVER_ERROR, message), { status: entry.http });
+      const { message, code } = toToolError(error);
+      return Response.json(errorResponse(body, SERVER_ERROR, message), { status: CATALOGUE[code].http });
     }
     const attach: Parameters<ListenBus['opening']>[0] = (listener) =>
       deps.subscriptions!.add({

@@ -1,5 +1,5 @@
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { isToolError, ToolError, toToolError } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, ToolError, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { Clock } from '@toolfleet/resilience';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -63,7 +63,7 @@ export function sendError(reply: FastifyReply, url: string, error: ToolError, ca
   if (error.code === 'UNAUTHENTICATED') void reply.header('WWW-Authenticate', challenge());
   if (error.retryAfterMs !== undefined)
     void reply.header('Retry-After', String(Math.max(1, Math.ceil(error.retryAfterMs / 1000))));
-  void reply.status(error.entry.http).send(toErrorBody(url, error, callId));
+  void reply.status(CATALOGUE[error.code].http).send(toErrorBody(url, error, callId));
 }
 
 function toErrorBody(url: string, error: ToolError, callId?: string): object {

@@ -4,7 +4,7 @@ import { Catch, Controller, Get, Module, type ArgumentsHost, type ExceptionFilte
 import { APP_FILTER, APP_GUARD, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Principal, toToolError } from '@toolfleet/contracts';
+import { CATALOGUE, type Principal, toToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { FakeClock } from '@toolfleet/testing';
 import { ApiKeys, makeAuthenticate, hasRight, VerifiedCache } from '@toolfleet/access';
@@ -60,7 +60,7 @@ class ToolErrorFilter implements ExceptionFilter {
   catch(error: unknown, host: ArgumentsHost): void {
     const fault = toToolError(error);
     const reply = host.switchToHttp().getResponse<{ code(status: number): { send(body: unknown): void } }>();
-    reply.code(fault.entry.http).send(errorBody(fault));
+    reply.code(CATALOGUE[fault.code].http).send(errorBody(fault));
   }
 }
 

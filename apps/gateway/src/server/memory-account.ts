@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { Transform, type TransformCallback } from 'node:stream';
-import { ToolError } from '@toolfleet/contracts';
+import { CATALOGUE, ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import type { Clock } from '@toolfleet/resilience';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -216,7 +216,7 @@ function countResponses(fastify: FastifyInstance, memory: MemoryAccount): void {
       for (const oldest of refused.size >= MAX_REFUSED ? refused.keys().take(1) : []) refused.delete(oldest);
       refused.set(refusedKey(request), { tenantId, bytes });
       const seconds = Math.ceil((refusal.retryAfterMs ?? RETRY_MS) / 1_000);
-      void reply.status(refusal.entry.http).headers({
+      void reply.status(CATALOGUE[refusal.code].http).headers({
         'Content-Type': 'application/json; charset=utf-8',
         'Retry-After': String(seconds),
       });

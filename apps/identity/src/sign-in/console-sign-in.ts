@@ -1,5 +1,5 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { isToolError, ToolError } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, ToolError } from '@toolfleet/contracts';
 import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
@@ -184,7 +184,7 @@ export class ConsoleSignIn {
     } catch (error) {
       if (!isToolError(error)) throw error;
       const code = error.code === 'REQUEST_INVALID' ? 'invalid_request' : 'temporarily_unavailable';
-      return json(error.entry.http, { error: code, error_description: error.message });
+      return json(CATALOGUE[error.code].http, { error: code, error_description: error.message });
     }
   }
 }

@@ -1,6 +1,6 @@
 /** Requests and answers of browsers and OAuth clients, as gateways pass them on. */
 import { createHash } from 'node:crypto';
-import { isToolError, toToolError } from '@toolfleet/contracts';
+import { CATALOGUE, isToolError, toToolError } from '@toolfleet/contracts';
 import type { IdentityHttp, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import { shownLine } from '@toolfleet/contracts/text';
 
@@ -93,7 +93,7 @@ export function errorPage(error: unknown, cookies: string[] = []): IdentityHttpR
   const message = isToolError(error) ? known.message : 'Internal error; report it to the operator of this fleet.';
   const next = '<p><a href="/console">Back to the console</a></p>';
   return page(
-    known.entry.http,
+    CATALOGUE[known.code].http,
     'Sign-in failed',
     `<p role="alert">${foreignText(message)}</p>${next}`,
     "'none'",

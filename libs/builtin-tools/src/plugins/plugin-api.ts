@@ -3,8 +3,14 @@ import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, fail, ok, type BuiltinTool } from '../builtin-tool.js';
 
 /** Passed to a plugin file, which therefore needs no imports and no build: `export default ({ defineTool, ok }) => …`. */
-const PLUGIN_API = { defineTool, ok, fail, ToolError, boundsOf } as const;
-type PluginApi = typeof PLUGIN_API;
+interface PluginApi {
+  defineTool: typeof defineTool;
+  ok: typeof ok;
+  fail: typeof fail;
+  ToolError: typeof ToolError;
+  boundsOf: typeof boundsOf;
+}
+const PLUGIN_API: PluginApi = { defineTool, ok, fail, ToolError, boundsOf };
 
 /** Default export of a plugin file: tools, or a function that creates them. */
 export type Plugin =

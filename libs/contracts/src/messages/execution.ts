@@ -12,7 +12,7 @@ import {
 } from '../call.js';
 import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
-import type { Json, JsonObject } from '../json.js';
+import type { Json, JsonObject } from '@toolfleet/base';
 import {
   choice,
   flag,
@@ -269,9 +269,9 @@ export interface ResourceUpdate {
 export function toFailure(error: ToolError): ExecutionFailure {
   return {
     code: error.code,
-    errorType: error.entry.class,
+    errorType: CATALOGUE[error.code].class,
     message: error.message,
-    retryable: error.entry.retryable,
+    retryable: CATALOGUE[error.code].retryable,
     details: error.details,
     facts: error.facts,
     retryAfterMs: error.retryAfterMs,

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.js';
+import type { JsonObject } from '@toolfleet/base';
 import {
   choice,
   flag,

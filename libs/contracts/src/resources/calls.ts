@@ -1,6 +1,6 @@
 import type { CallProgress } from '../call.js';
 import { callFieldSchemas, type CallFieldsOn } from '../call-fields.js';
-import type { JsonObject } from '../json.js';
+import type { JsonObject } from '@toolfleet/base';
 import {
   anything,
   choice,

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../json.js';
+import type { Json, JsonObject } from '@toolfleet/base';
 import {
   choice,
   closed,

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import type { Guard, GuardedResult } from '@toolfleet/engine';
 import type { GuardSettings } from '@toolfleet/fleet-file';
-import { SensitiveText } from '@toolfleet/schema';
+import { SensitiveText } from '@toolfleet/telemetry';
 
 /**
  * Characters that people do not see and models read, or that steer terminals: escape sequences, control characters except tab and

@@ -1,4 +1,11 @@
-import { isToolError, toToolError, type CallRequest, type CallResult, type ToolError } from '@toolfleet/contracts';
+import {
+  CATALOGUE,
+  isToolError,
+  toToolError,
+  type CallRequest,
+  type CallResult,
+  type ToolError,
+} from '@toolfleet/contracts';
 import { isExecutorFault } from '../attempt.js';
 import { chargedMicroUsd, type ActiveCall } from '../call.js';
 import { step, type Step } from '../step.js';
@@ -51,7 +58,7 @@ function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowM
       microUsd: 0,
       attempts: active.attempts,
       code: outcome.code,
-      errorType: outcome.entry.class,
+      errorType: CATALOGUE[outcome.code].class,
       error: outcome.message,
       isExecutorFault: isExecutorFault(outcome),
     };

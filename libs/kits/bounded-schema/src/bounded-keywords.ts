@@ -1,5 +1,5 @@
 import { _, type Ajv, type KeywordCxt } from 'ajv';
-import type { Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/base';
 import { canonicalJson } from './canonical.js';
 import { chargeParts, chargeSteps } from './step-budget.js';
 

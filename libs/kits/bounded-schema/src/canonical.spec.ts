@@ -1,4 +1,4 @@
-import type { Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/base';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canonicalJson, fingerprint, identityText, sha256Hex } from './canonical.js';

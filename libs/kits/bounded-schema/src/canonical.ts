@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/base';
 
 /**
  * Canonical JSON of RFC 8785: keys sorted by UTF-16 code units at every level, no white space, numbers and strings as

@@ -1,11 +1,5 @@
-import { isJsonObject, type Json } from '@toolfleet/contracts';
-import {
-  BODY_EXCESS,
-  inexactNumber,
-  shapeExcess,
-  shapeOfText,
-  significantDigits,
-} from '@toolfleet/contracts/json-text';
+import { isJsonObject, type Json } from '@toolfleet/base';
+import { BODY_EXCESS, inexactNumber, shapeExcess, shapeOfText, significantDigits } from '@toolfleet/base/json-text';
 import { chargeText, StepsExhausted, TextRefused } from './step-budget.js';
 
 /** JSON Schema's names of types. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { canonicalJson } from './canonical.js';
 import { coerceScalar, fits, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { describe, expect, it, test } from 'vitest';
 import { compileSchema, validateMessage } from './compile.js';

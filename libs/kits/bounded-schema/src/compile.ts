@@ -3,7 +3,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { LRUCache } from 'lru-cache';
-import { ToolError, type ErrorCode, type Json, type JsonObject } from '@toolfleet/contracts';
+import { CodedError, type Json, type JsonObject, type KitCode } from '@toolfleet/base';
 import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
 import { explainErrors } from './explain.js';
@@ -11,7 +11,7 @@ import { boundedMatcher } from './pattern.js';
 import { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 import { addMeter, meteredSchema, StepsExhausted, withinErrors, withinSteps, withoutSteps } from './step-budget.js';
 
-/** Compiled schemas in the cache; a fleet of 5,000 tools fits. */
+/** Compiled schemas in the cache; 5,000 tools fit. */
 const MAX_COMPILED = 5_000;
 /** Referenced subschemas with more keywords are compiled once, as functions. */
 const MAX_INLINED_KEYWORDS = 8;
@@ -76,7 +76,7 @@ let serial = 0;
 /**
  * Compiles a schema as JSON Schema 2020-12, or as draft-07 where `$schema` names an older draft. Cached by content: a new
  * revision of a tool that changed only its description costs nothing.
- * @throws ToolError SPEC_INVALID when the schema or a pattern in it is invalid, too large, or of exponential cost
+ * @throws CodedError SPEC_INVALID when the schema or a pattern in it is invalid, too large, or of exponential cost
  */
 export function compileSchema(schema: JsonObject): CompiledSchema {
   const same = byIdentity.get(schema);
@@ -132,7 +132,7 @@ function build(original: JsonObject): CompiledSchema & { forget(): void } {
         const at = `${key}#${pointer.split('/').map(encodeURIComponent).join('/')}`;
         if (!quick.getSchema(key)) compileIn(quick, schema, key); // evicted from the cache, but still in use here
         part = quick.getSchema(at);
-        if (!part) throw new ToolError('INTERNAL', { message: `No schema at ${pointer}` });
+        if (!part) throw new CodedError('INTERNAL', { message: `No schema at ${pointer}` });
         parts.set(pointer, part);
       }
       return part(value) as boolean;
@@ -156,7 +156,7 @@ function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction 
   } catch (error) {
     ajv.removeSchema(key);
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ToolError('SPEC_INVALID', { message: `Schema refused: ${reason.slice(0, 500)}`, cause: error });
+    throw new CodedError('SPEC_INVALID', { message: `Schema refused: ${reason.slice(0, 500)}`, cause: error });
   }
 }
 
@@ -170,16 +170,16 @@ function tooCostly(error: StepsExhausted): ErrorObject {
 /**
  * Compiles a validator for messages between processes.
  * @param code of the error for invalid messages
- * @returns a function that returns its message, typed, and throws a ToolError that names every fault of an invalid one
- * @throws ToolError SPEC_INVALID when the schema does not compile
+ * @returns a function that returns its message, typed, and throws a CodedError that names every fault of an invalid one
+ * @throws CodedError SPEC_INVALID when the schema does not compile
  */
-export function validateMessage<T>(schema: JsonObject, code: ErrorCode = 'REQUEST_INVALID'): (message: unknown) => T {
+export function validateMessage<T>(schema: JsonObject, code: KitCode = 'REQUEST_INVALID'): (message: unknown) => T {
   const validator = compileSchema(schema);
   return (message) => {
     if (validator.check(message as Json)) return message as T;
-    if (message === undefined || message === null) throw new ToolError(code, { message: 'The message is empty' });
+    if (message === undefined || message === null) throw new CodedError(code, { message: 'The message is empty' });
     const faults = explainErrors(validator.errors(message as Json));
-    throw new ToolError(code, {
+    throw new CodedError(code, {
       message: `Invalid message: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}`,
       details: { faults: faults.map((fault) => ({ ...fault })) },
     });

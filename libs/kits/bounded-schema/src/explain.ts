@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { jsonType } from './coerce-scalar.js';
 import { schemaAt } from './subschemas.js';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
 /** Keywords of Gemini's `Schema` object that mean the same in JSON Schema (https://ai.google.dev/api/caching#Schema). */
 const KEPT = [
@@ -15,7 +15,7 @@ const ANY: readonly Json[] = ['string', 'number', 'boolean', 'object', 'array'];
 /**
  * A schema without references as Gemini's `Schema` object, a subset of OpenAPI 3.0: one type per value, `nullable` instead of the
  * type null, `enum` for strings only, `items` on every array, and nothing next to `anyOf` but in its branches. What the subset
- * cannot express is left out or becomes part of the description; the fleet checks each call against the whole schema.
+ * cannot express is left out or becomes part of the description; check each call against the whole schema.
  * @param schema with references expanded (`inlineDefinitions`)
  */
 export function toGeminiSchema(schema: Json): JsonObject {

@@ -9,7 +9,5 @@ export { toGeminiSchema } from './gemini-schema.js';
 export { toStrictSchema } from './strict-schema.js';
 export { describeShape } from './json-shape.js';
 export { boundedMatcher, LinearPattern, PatternRefused } from './pattern.js';
-export { ArgumentReader, type ArgumentRules, type ReadArguments } from './read-arguments.js';
+export { ArgumentReader, type ArgumentRules, type ArgumentView, type ReadArguments } from './read-arguments.js';
 export { CHILD_STEPS } from './step-budget.js';
-export { SensitiveText } from './sensitive-text.js';
-export { replaceLabelled } from './labelled-values.js';

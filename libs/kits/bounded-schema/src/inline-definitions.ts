@@ -1,9 +1,8 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { decodeFragment, schemaAt } from './subschemas.js';
 
 /** How listed schemas share their parts: as references to `$defs`, or expanded where they are used. */
-export type SchemaStyle = (typeof SCHEMA_STYLES)[number];
+export type SchemaStyle = 'defs' | 'inline';
 
 /** References followed on one path when a caller names no depth. */
 const DEFAULT_DEPTH = 4;

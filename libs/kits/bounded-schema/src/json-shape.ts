@@ -1,4 +1,4 @@
-import type { Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/base';
 
 /** Levels that are described; deeper ones are shown as `{…}` or `[…]`. */
 const MAX_DEPTH = 4;

@@ -1,5 +1,5 @@
 /** Schemas for model providers: examples, and random schemas against the rules that the providers publish. */
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { geminiFaults, strictFaults } from '@toolfleet/testing/provider-rules';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';

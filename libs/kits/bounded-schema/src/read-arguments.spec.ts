@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { canonicalJson } from './canonical.js';

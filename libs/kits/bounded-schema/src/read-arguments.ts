@@ -1,6 +1,5 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/contracts/json-text';
-import type { ShownArguments, ToolView } from '@toolfleet/contracts/toolset';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-text';
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
@@ -16,6 +15,14 @@ export interface ArgumentRules {
   refuseUnknown?: boolean;
   /** Binding kind openapi: inside this property only JSON text becomes an array or object. */
   bodyProperty?: string;
+}
+
+/** How a caller sees one tool, where that differs from its schema. */
+export interface ArgumentView {
+  /** Name of the tool that the caller knows. */
+  shownName: string;
+  /** `preset` replaces and `defaults` fills in what the caller sends; `hidden` are names unknown to the caller, those of `preset` included. */
+  arguments?: { preset: JsonObject; defaults: JsonObject; hidden: readonly string[] };
 }
 
 /** Arguments that are ready for the tool, or all their faults. */
@@ -61,7 +68,7 @@ export class ArgumentReader {
   /** What happens to arguments that are not declared. */
   readonly #unknown: 'keep' | 'drop' | 'refuse';
 
-  /** @throws ToolError SPEC_INVALID when the schema does not compile */
+  /** @throws CodedError SPEC_INVALID when the schema does not compile */
   constructor(
     readonly schema: JsonObject,
     readonly rules: ArgumentRules,
@@ -77,10 +84,10 @@ export class ArgumentReader {
 
   /**
    * Returns the arguments for the tool, or all faults together. Never throws.
-   * @param view how the caller's toolset shows the tool: arguments that it hides are unknown to the caller
+   * @param view how the caller sees the tool
    * @param steps limit of the check; by default that of an event loop
    */
-  read(raw: JsonObject, view?: ToolView, steps?: number): ReadArguments {
+  read(raw: JsonObject, view?: ArgumentView, steps?: number): ReadArguments {
     const tooMany = this.#tooManyNames(raw);
     if (tooMany) return tooMany;
     if (nestingDepth(raw, MAX_ARGUMENT_DEPTH) > MAX_ARGUMENT_DEPTH)
@@ -99,7 +106,7 @@ export class ArgumentReader {
   }
 
   /** Removes one level when a model has nested all arguments: under the name of the tool, or under WRAPPERS where it fails without. */
-  #readNested(raw: JsonObject, view: ToolView | undefined): ReadArguments {
+  #readNested(raw: JsonObject, view: ArgumentView | undefined): ReadArguments {
     const name = Object.keys(raw)[0];
     if (name === undefined || this.#parameters.has(name)) return this.#read(raw, view);
     const isToolName = name === (view?.shownName ?? this.rules.toolName);
@@ -116,7 +123,7 @@ export class ArgumentReader {
     return outer.ok && (!read.ok || read.dropped.length > 0) ? outer : read;
   }
 
-  #read(raw: JsonObject, view: ToolView | undefined, made: Coercion[] = []): ReadArguments {
+  #read(raw: JsonObject, view: ArgumentView | undefined, made: Coercion[] = []): ReadArguments {
     const faults: Fault[] = [];
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
@@ -190,7 +197,7 @@ export class ArgumentReader {
   /** Removes what the caller sent for hidden arguments, and adds the values of the view. */
   #setByView(
     sent: JsonObject,
-    { hidden, preset, defaults }: ShownArguments,
+    { hidden, preset, defaults }: NonNullable<ArgumentView['arguments']>,
     faults: Fault[],
     dropped: string[],
   ): JsonObject {

@@ -1,5 +1,5 @@
-import { ToolError, type Json, type JsonObject, isJsonObject } from '@toolfleet/contracts';
-import { nestingDepth } from '@toolfleet/contracts/json-text';
+import { CodedError, type Json, type JsonObject, isJsonObject } from '@toolfleet/base';
+import { nestingDepth } from '@toolfleet/base/json-text';
 import { patternCost } from './pattern.js';
 import { deeperParts, inPlaceParts, referenceTarget } from './subschemas.js';
 
@@ -19,7 +19,7 @@ const MAX_FAN_OUT = 10_000;
 
 /**
  * Rejects schemas that would take too long to compile: they come from remote servers and documents.
- * @throws ToolError SPEC_INVALID
+ * @throws CodedError SPEC_INVALID
  */
 export function checkSchemaSize(schema: JsonObject): void {
   const depth = nestingDepth(schema, MAX_SCHEMA_DEPTH);
@@ -32,7 +32,7 @@ export function checkSchemaSize(schema: JsonObject): void {
  * Rejects a schema that takes too long to compile, one that applies more than `MAX_FAN_OUT` schemas to one value (unions of unions
  * multiply), and one that applies a schema to the value it is already applied to, which would never end. Takes time proportional
  * to the schema.
- * @throws ToolError SPEC_INVALID
+ * @throws CodedError SPEC_INVALID
  */
 export function checkSchemaCost(schema: JsonObject): void {
   const costs = new Map<JsonObject, number>();
@@ -111,5 +111,5 @@ function countFanOut(root: JsonObject, schema: JsonObject, costs: Map<JsonObject
 }
 
 function refuse(message: string): never {
-  throw new ToolError('SPEC_INVALID', { message: `Schema refused: ${message}` });
+  throw new CodedError('SPEC_INVALID', { message: `Schema refused: ${message}` });
 }

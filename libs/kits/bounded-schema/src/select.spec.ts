@@ -1,4 +1,4 @@
-import type { Json } from '@toolfleet/contracts';
+import type { Json } from '@toolfleet/base';
 import { describe, expect, it } from 'vitest';
 import { describeShape } from './json-shape.js';
 import { evaluateSelect, readSelect, SelectRefused } from './select.js';

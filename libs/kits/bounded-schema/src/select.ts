@@ -1,6 +1,6 @@
 import * as jmespath from '@jmespath-community/jmespath';
-import type { Json } from '@toolfleet/contracts';
-import { parseExact } from '@toolfleet/contracts/json-text';
+import type { Json } from '@toolfleet/base';
+import { parseExact } from '@toolfleet/base/json-text';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import parseJsonpath from 'jsonpath-rfc9535/parser';
 import { LRUCache } from 'lru-cache';

@@ -1,6 +1,6 @@
 import { _, Name, type Ajv, type CodeKeywordDefinition } from 'ajv';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { countNodes, MAX_BODY_NODES } from '@toolfleet/contracts/json-text';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { countNodes, MAX_BODY_NODES } from '@toolfleet/base/json-text';
 import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './subschemas.js';
 
 /**

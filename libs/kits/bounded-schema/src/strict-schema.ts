@@ -1,6 +1,6 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
-/** Keywords that strict mode accepts unchanged. Other constraints are left out: the fleet checks each call against the whole schema. */
+/** Keywords that strict mode accepts unchanged. Other constraints are left out: check each call against the whole schema. */
 const KEPT = ['type', 'enum', '$ref', 'pattern', 'multipleOf', 'maximum', 'exclusiveMaximum', 'minimum'] as const;
 const ALSO_KEPT = ['exclusiveMinimum', 'minItems', 'maxItems'] as const;
 const FORMATS: ReadonlySet<Json> = new Set([

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
 /** Keywords whose schemas apply to the same value. */
 export const IN_PLACE_LISTS = ['allOf', 'anyOf', 'oneOf'] as const;

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { ToolError } from '@toolfleet/contracts';
+import { CodedError } from '@toolfleet/base';
 import ipaddr from 'ipaddr.js';
 import { refusal } from './errors.js';
 
@@ -21,13 +21,13 @@ export class AddressGuard {
 
   /**
    * @param deniedCidrs pod, service and node ranges of the cluster, such as `10.0.0.0/8`
-   * @throws ToolError REQUEST_INVALID for a malformed range
+   * @throws CodedError REQUEST_INVALID for a malformed range
    */
   constructor(deniedCidrs: readonly string[] = []) {
     this.denied = [...ALWAYS_DENIED, ...deniedCidrs].map((cidr) => {
       // isIP is stricter than ipaddr.js, which reads `10/8` as 0.0.0.10/8.
       if (isIP(cidr.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(cidr)) {
-        throw new ToolError('REQUEST_INVALID', {
+        throw new CodedError('REQUEST_INVALID', {
           message: `Invalid address range "${cidr}": use CIDR notation such as 10.0.0.0/8`,
         });
       }
@@ -45,7 +45,7 @@ export class AddressGuard {
     return !this.denied.some(([range, bits]) => range.kind() === parsed.kind() && parsed.match(range, bits));
   }
 
-  /** @throws ToolError EGRESS_REFUSED (layer `connect`) if any of the addresses is not public */
+  /** @throws CodedError EGRESS_REFUSED (layer `connect`) if any of the addresses is not public */
   assertAllPublic(host: string, addresses: readonly string[]): void {
     if (!addresses.every((address) => this.isPublic(address))) throw refusal('connect', 'address', host);
   }

@@ -1,6 +1,6 @@
 import { isIP, type Socket } from 'node:net';
-import { isToolError, ToolError } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { isCodedError, CodedError } from '@toolfleet/base';
+import type { Clock } from '@toolfleet/base';
 import ipaddr from 'ipaddr.js';
 import { buildConnector } from 'undici';
 import type { AddressGuard } from './address-guard.js';
@@ -91,7 +91,7 @@ async function connect(target: GuardedUrl, deps: ConnectorDeps): Promise<Socket>
   const giveUp = new AbortController();
   const cancelTimer = deps.clock.after(deps.connectTimeoutMs, () =>
     giveUp.abort(
-      new ToolError('ATTEMPT_TIMED_OUT', {
+      new CodedError('ATTEMPT_TIMED_OUT', {
         message: `Connecting to ${target.host} took longer than ${deps.connectTimeoutMs} ms`,
         details: { phase: 'connect', host: target.host },
         facts: { delivered: false },
@@ -117,7 +117,7 @@ async function connect(target: GuardedUrl, deps: ConnectorDeps): Promise<Socket>
 
 /**
  * Resolves a host and checks every address. Exempt origins (`EGRESS_ALLOWED_ENDPOINTS`) may resolve to private addresses.
- * @throws ToolError EGRESS_REFUSED, or NETWORK_ERROR with reason `dns`
+ * @throws CodedError EGRESS_REFUSED, or NETWORK_ERROR with reason `dns`
  */
 async function resolveChecked(target: GuardedUrl, deps: ConnectorDeps): Promise<string[]> {
   let addresses: string[];
@@ -157,7 +157,7 @@ async function dialFirst(
     try {
       return await orAborted(dialing, signal);
     } catch (error) {
-      if (isToolError(error)) throw error;
+      if (isCodedError(error)) throw error;
       last = error;
     }
   }
@@ -165,8 +165,8 @@ async function dialFirst(
   throw last;
 }
 
-function unresolvable(host: string, cause?: unknown): ToolError {
-  return new ToolError('NETWORK_ERROR', {
+function unresolvable(host: string, cause?: unknown): CodedError {
+  return new CodedError('NETWORK_ERROR', {
     message: `The host name ${host} cannot be resolved`,
     details: { reason: 'dns', host },
     facts: { delivered: false },

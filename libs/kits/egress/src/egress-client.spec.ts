@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { isToolError, type ToolError } from '@toolfleet/contracts';
+import { isCodedError, type CodedError } from '@toolfleet/base';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Dialer, type DialTarget } from './connector.js';
 import { EgressClient } from './egress-client.js';
@@ -73,12 +73,12 @@ async function clientFor(listener: RequestListener, options: Partial<EgressOptio
   return { client, dialer, resolver, blocked };
 }
 
-async function failure(work: Promise<unknown>): Promise<ToolError> {
+async function failure(work: Promise<unknown>): Promise<CodedError> {
   const error = await work.then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  if (!isToolError(error)) throw new Error(`expected a ToolError, got ${String(error)}`, { cause: error });
+  if (!isCodedError(error)) throw new Error(`expected a CodedError, got ${String(error)}`, { cause: error });
   return error;
 }
 

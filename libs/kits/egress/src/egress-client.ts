@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import type { ToolError } from '@toolfleet/contracts';
-import { SystemClock, type Clock } from '@toolfleet/resilience';
+import type { CodedError } from '@toolfleet/base';
+import { SystemClock, type Clock } from '@toolfleet/base';
 import type { Dispatcher } from 'undici';
 import { AddressGuard } from './address-guard.js';
 import { ConnectionPools } from './connection-pools.js';
@@ -51,7 +51,7 @@ export class EgressClient {
   private readonly userAgent: string;
   private readonly trace: OutgoingTrace | undefined;
 
-  /** @throws ToolError REQUEST_INVALID for a malformed allowlist entry, endpoint or address range */
+  /** @throws CodedError REQUEST_INVALID for a malformed allowlist entry, endpoint or address range */
   constructor(options: EgressOptions) {
     this.policy = {
       allowlist: new Allowlist(options.allowlist, options.allowAnyHost),
@@ -74,7 +74,7 @@ export class EgressClient {
     });
   }
 
-  /** Checks a URL without sending anything, for registration and configuration. @throws ToolError EGRESS_REFUSED */
+  /** Checks a URL without sending anything, for registration and configuration. @throws CodedError EGRESS_REFUSED */
   check(url: string): GuardedUrl {
     return this.reportRefusal(() => guardUrl(url, this.policy));
   }
@@ -199,11 +199,11 @@ export class EgressClient {
     return error;
   }
 
-  private readonly reportedErrors = new WeakSet<ToolError>();
+  private readonly reportedErrors = new WeakSet<CodedError>();
 }
 
 /** Marks a time-out before the request was written as undelivered, so that it may be retried. */
-function withDelivery(reason: ToolError, started: boolean): ToolError {
+function withDelivery(reason: CodedError, started: boolean): CodedError {
   if (started || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
   return reason.withFacts({ delivered: false });
 }

@@ -20,7 +20,7 @@ const NULL_BODY = new Set([101, 103, 204, 205, 304]);
 
 /**
  * Wraps an EgressClient as a `fetch` for libraries that expect one (MCP SDK, jose); all rules of the client apply. Unlike
- * the Fetch standard it has no cookies, cache or CORS, and rejects with ToolErrors. An abort rejects with the signal's
+ * the Fetch standard it has no cookies, cache or CORS, and rejects with CodedErrors. An abort rejects with the signal's
  * reason.
  * @param limits fixed, or chosen per request; a long-lived event stream has no total time limit
  */

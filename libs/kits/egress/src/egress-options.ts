@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/base';
 import type { Dialer } from './connector.js';
 import type { BlockedHook } from './errors.js';
 import type { EgressTimeouts } from './request-timeouts.js';

@@ -1,4 +1,4 @@
-import { isToolError, ToolError } from '@toolfleet/contracts';
+import { isCodedError, CodedError } from '@toolfleet/base';
 
 /** The stage that refused a request: before any DNS query, after resolving, or on a redirect. */
 export type EgressLayer = 'url' | 'connect' | 'redirect';
@@ -41,7 +41,7 @@ const ADVICE =
  * EGRESS_REFUSED, with what the metric of refusals counts. It names the host, which the operator needs to allow it, but never path
  * or query, which may contain secrets.
  */
-export class EgressRefusal extends ToolError {
+export class EgressRefusal extends CodedError {
   constructor(
     readonly layer: EgressLayer,
     readonly reason: EgressReason,
@@ -58,35 +58,35 @@ export class EgressRefusal extends ToolError {
   }
 }
 
-export function refusal(layer: EgressLayer, reason: EgressReason, host?: string, listing?: string): ToolError {
+export function refusal(layer: EgressLayer, reason: EgressReason, host?: string, listing?: string): CodedError {
   return new EgressRefusal(layer, reason, host, listing);
 }
 
 /**
  * Converts a failure of undici, the socket or TLS to RESULT_TOO_LARGE (headers), ATTEMPT_TIMED_OUT or NETWORK_ERROR.
- * ToolErrors pass unchanged.
+ * CodedErrors pass unchanged.
  * @param delivered false if the request provably never left this process, so that even a call that is not idempotent may
  * be retried
  */
-export function networkError(error: unknown, host: string, delivered: boolean): ToolError {
-  if (isToolError(error)) return error;
+export function networkError(error: unknown, host: string, delivered: boolean): CodedError {
+  if (isCodedError(error)) return error;
   const code = errorCode(error);
   if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'HPE_HEADER_OVERFLOW') {
-    return new ToolError('RESULT_TOO_LARGE', {
+    return new CodedError('RESULT_TOO_LARGE', {
       message: 'Response headers too large',
       details: { what: 'headers' },
       cause: error,
     });
   }
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
-    return new ToolError('ATTEMPT_TIMED_OUT', {
+    return new CodedError('ATTEMPT_TIMED_OUT', {
       message: `Connecting to ${host} timed out`,
       details: { phase: 'connect', host },
       facts: { delivered: false },
       cause: error,
     });
   }
-  return new ToolError('NETWORK_ERROR', {
+  return new CodedError('NETWORK_ERROR', {
     message: `The connection to ${host} failed (${code})`,
     details: { reason: code, host },
     facts: { delivered },

@@ -20,7 +20,7 @@ const VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
 
 /**
  * Validates the headers of a request and converts their names to lower case.
- * @throws ToolError EGRESS_REFUSED for an invalid name or value (header injection), and for `Host` and framing headers
+ * @throws CodedError EGRESS_REFUSED for an invalid name or value (header injection), and for `Host` and framing headers
  */
 export function requestHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const clean: Record<string, string> = Object.create(null);

@@ -1,5 +1,5 @@
-import { isToolError, ToolError } from '@toolfleet/contracts';
-import { onAbort, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { isCodedError, CodedError } from '@toolfleet/base';
+import { onAbort, type CancelTimer, type Clock } from '@toolfleet/base';
 
 /** Time limits of one request in ms; null disables a limit (for long-lived streams). */
 export interface EgressTimeouts {
@@ -13,12 +13,12 @@ export interface EgressTimeouts {
 
 /**
  * Stops a request when its caller aborts or a limit expires. The reason is the error to report: ATTEMPT_TIMED_OUT with the
- * phase, the caller's ToolError, or CANCELLED.
+ * phase, the caller's CodedError, or CANCELLED.
  */
 export class RequestTimeouts {
   /** The response to stop; a redirect begins another one. */
-  response: { stop(reason: ToolError): void } | undefined;
-  private stopReason: ToolError | undefined;
+  response: { stop(reason: CodedError): void } | undefined;
+  private stopReason: CodedError | undefined;
   private readonly timers = new Set<CancelTimer>();
   private lastActivity = 0;
   /** Ends the wait for the signal of the caller. */
@@ -36,7 +36,7 @@ export class RequestTimeouts {
   }
 
   /** Why the request was stopped, if it was. */
-  get stopped(): ToolError | undefined {
+  get stopped(): CodedError | undefined {
     return this.stopReason;
   }
 
@@ -86,7 +86,7 @@ export class RequestTimeouts {
     return limitMs !== null && limitMs >= (this.timeouts.totalMs ?? Infinity) ? null : limitMs;
   }
 
-  private stop(reason: ToolError): void {
+  private stop(reason: CodedError): void {
     if (this.stopReason) return;
     this.stopReason = reason;
     this.response?.stop(reason);
@@ -104,7 +104,7 @@ export class RequestTimeouts {
 
   private expire(phase: 'total' | 'headers' | 'body', limitMs: number): void {
     this.stop(
-      new ToolError('ATTEMPT_TIMED_OUT', {
+      new CodedError('ATTEMPT_TIMED_OUT', {
         message: `No complete response from ${this.host} within ${limitMs} ms (${phase})`,
         details: { phase, limit_ms: limitMs, host: this.host },
       }),
@@ -112,7 +112,7 @@ export class RequestTimeouts {
   }
 }
 
-/** The caller's reason if it is a ToolError, such as a deadline; else CANCELLED. */
-function callerReason({ reason }: AbortSignal): ToolError {
-  return isToolError(reason) ? reason : new ToolError('CANCELLED', { cause: reason });
+/** The caller's reason if it is a CodedError, such as a deadline; else CANCELLED. */
+function callerReason({ reason }: AbortSignal): CodedError {
+  return isCodedError(reason) ? reason : new CodedError('CANCELLED', { cause: reason });
 }

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import type { Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/base';
 
 /** Resolves host names. Tests inject their own. */
 export abstract class Resolver {

@@ -1,6 +1,6 @@
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib';
-import { ToolError } from '@toolfleet/contracts';
+import { CodedError } from '@toolfleet/base';
 import { networkError } from './errors.js';
 import type { RequestTimeouts } from './request-timeouts.js';
 import type { ResponseReceiver } from './response-receiver.js';
@@ -60,7 +60,7 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** The whole body. @throws ToolError RESULT_TOO_LARGE, ATTEMPT_TIMED_OUT, NETWORK_ERROR, CANCELLED */
+  /** The whole body. @throws CodedError RESULT_TOO_LARGE, ATTEMPT_TIMED_OUT, NETWORK_ERROR, CANCELLED */
   async bytes(): Promise<Buffer> {
     const chunks: Uint8Array[] = [];
     if (this.encodings.length > 0) {
@@ -97,7 +97,7 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     this.finish();
   }
 
-  /** The part of a chunk within the limits. @throws ToolError RESULT_TOO_LARGE */
+  /** The part of a chunk within the limits. @throws CodedError RESULT_TOO_LARGE */
   private limited(chunk: Uint8Array): Uint8Array {
     this.watch.throwIfStopped();
     this.watch.touch();
@@ -114,7 +114,7 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
     return chunk;
   }
 
-  private toFailure(error: unknown): ToolError {
+  private toFailure(error: unknown): CodedError {
     return this.watch.stopped ?? networkError(error, this.host, true);
   }
 
@@ -131,8 +131,8 @@ export class EgressBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-function tooLarge(maxBytes: number, what: 'size' | 'ratio'): ToolError {
-  return new ToolError('RESULT_TOO_LARGE', {
+function tooLarge(maxBytes: number, what: 'size' | 'ratio'): CodedError {
+  return new CodedError('RESULT_TOO_LARGE', {
     message:
       what === 'size'
         ? `Response too large (max ${maxBytes})`
@@ -164,7 +164,7 @@ function listEncodings(header: string): string[] {
 /**
  * Decodes a response body chunk by chunk and counts its bytes on both sides. At most one chunk is buffered, so a reader
  * that stops also stops the upstream.
- * @throws ToolError NETWORK_ERROR for an unknown encoding or corrupt data
+ * @throws CodedError NETWORK_ERROR for an unknown encoding or corrupt data
  */
 async function* decodeBody(
   receiver: ResponseReceiver,
@@ -246,8 +246,8 @@ function decoderFor(encoding: string, first: Uint8Array): Transform {
   }
 }
 
-function undecodable(why: string): ToolError {
-  return new ToolError('NETWORK_ERROR', {
+function undecodable(why: string): CodedError {
+  return new CodedError('NETWORK_ERROR', {
     message: `The response body cannot be decoded: ${why}`,
     details: { reason: 'content_encoding' },
     facts: { delivered: true },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AwsClient } from 'aws4fetch';
-import { ToolError } from '@toolfleet/contracts';
+import { CodedError } from '@toolfleet/base';
 
 /** One object of a bucket's listing. */
 interface ListedObject {
@@ -36,7 +36,7 @@ export class S3Bucket {
   /**
    * Tests once, before the first conditional write, that the bucket honors `If-None-Match` and `If-Match`: one that ignores
    * them would lose concurrent edits silently.
-   * @throws ToolError EXECUTION_FAILED when it ignores one
+   * @throws CodedError EXECUTION_FAILED when it ignores one
    */
   conditionsKept(): Promise<void> {
     this.conditions ??= this.tryConditions().catch((error: unknown) => {
@@ -57,7 +57,7 @@ export class S3Bucket {
     if (!again.ok && !changed.ok) return;
     const ignored = again.ok ? 'If-None-Match' : 'If-Match';
     const message = `The bucket ignores ${ignored} of PUT: edits and added lines would be lost; it needs an S3 server that keeps conditions`;
-    throw new ToolError('EXECUTION_FAILED', { message });
+    throw new CodedError('EXECUTION_FAILED', { message });
   }
 
   async delete(key: string): Promise<void> {
@@ -109,8 +109,8 @@ export class S3Bucket {
 }
 
 /** The error for a status that the caller does not expect. */
-export function unavailable(status: number): ToolError {
-  return new ToolError('NETWORK_ERROR', { message: `The file storage answered ${status}` });
+export function unavailable(status: number): CodedError {
+  return new CodedError('NETWORK_ERROR', { message: `The file storage answered ${status}` });
 }
 
 /** A page of `ListObjectsV2`. */

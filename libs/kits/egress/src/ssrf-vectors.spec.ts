@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { isToolError } from '@toolfleet/contracts';
+import { isCodedError } from '@toolfleet/base';
 import { readSsrfVectors, type SsrfVector } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { OWN_VECTORS } from '../spec/own-vectors.js';
@@ -75,7 +75,7 @@ async function run(row: SsrfVector) {
   const attempt = () =>
     client.request({ url: row.url }).then(
       async (response) => `${response.status} ${await response.body.text()}`,
-      (error: unknown) => (isToolError(error) && error.code === 'EGRESS_REFUSED' ? error.details : error),
+      (error: unknown) => (isCodedError(error) && error.code === 'EGRESS_REFUSED' ? error.details : error),
     );
   const outcome = await attempt();
   await client.close();

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isToolError } from '@toolfleet/contracts';
+import { isCodedError } from '@toolfleet/base';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AddressGuard } from './address-guard.js';
@@ -74,7 +74,7 @@ describe('guardUrl', () => {
         try {
           guarded = guardUrl(raw, policy);
         } catch (error) {
-          return isToolError(error) && error.code === 'EGRESS_REFUSED';
+          return isCodedError(error) && error.code === 'EGRESS_REFUSED';
         }
         if (guarded.exempt) return guarded.origin === 'http://127.0.0.1:9000';
         const named = guarded.host === 'api.example.com' || guarded.host.endsWith('.partner.example');

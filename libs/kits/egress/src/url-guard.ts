@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { ToolError } from '@toolfleet/contracts';
+import { CodedError } from '@toolfleet/base';
 import { refusal, type EgressLayer } from './errors.js';
 
 /** A configured entry: `[http[s]://]host[:port]`, `*.host` or `*`. */
@@ -25,7 +25,7 @@ function parseEntry(raw: string): AllowEntry {
   const match = ENTRY.exec(raw.trim().toLowerCase());
   const host = match?.[2];
   if (!match || host === undefined) {
-    throw new ToolError('REQUEST_INVALID', {
+    throw new CodedError('REQUEST_INVALID', {
       message: `Invalid allowlist entry "${raw}": use host, *.host, host:port or http://host`,
     });
   }
@@ -47,12 +47,12 @@ export class Allowlist {
 
   /**
    * @param anyHost development flag; without it the entry `*` is refused
-   * @throws ToolError REQUEST_INVALID on a malformed entry
+   * @throws CodedError REQUEST_INVALID on a malformed entry
    */
   constructor(entries: readonly string[], anyHost = false) {
     this.entries = entries.filter((entry) => entry.trim() !== '').map(parseEntry);
     if (!anyHost && this.entries.some((entry) => entry.kind === 'any')) {
-      throw new ToolError('REQUEST_INVALID', {
+      throw new CodedError('REQUEST_INVALID', {
         message: 'The allowlist entry "*" is for development only: enable any host explicitly, or list the hosts',
       });
     }
@@ -117,7 +117,7 @@ const INTERNAL_SUFFIXES = ['.localhost', '.local', '.internal', '.svc', '.cluste
 /** Redirects to another URL (RFC 9110, 15.4); 300 and 304 are final responses. */
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** Canonical `scheme://host:port` form of an allowed endpoint. @throws ToolError REQUEST_INVALID */
+/** Canonical `scheme://host:port` form of an allowed endpoint. @throws CodedError REQUEST_INVALID */
 export function endpointOrigin(raw: string): string {
   let url: URL | undefined;
   try {
@@ -127,7 +127,7 @@ export function endpointOrigin(raw: string): string {
   }
   const plain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && url.pathname === '/';
   if (!url || !plain || url.search || url.hash) {
-    throw new ToolError('REQUEST_INVALID', {
+    throw new CodedError('REQUEST_INVALID', {
       message: `Invalid origin "${raw}": use scheme://host:port without a path`,
     });
   }
@@ -138,7 +138,7 @@ export function endpointOrigin(raw: string): string {
  * Checks a URL given by a caller or an upstream before any DNS query: characters, syntax, user info, scheme, port, IP
  * literals, allowlist and internal names. The address guard checks what the name resolves to (connector.ts).
  * @param layer where the URL came from, for the refusal
- * @throws ToolError EGRESS_REFUSED
+ * @throws CodedError EGRESS_REFUSED
  */
 export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'url'): GuardedUrl {
   if (FORBIDDEN_CHARACTERS.test(raw)) throw refusal(layer, 'characters');
@@ -201,7 +201,7 @@ export function isRedirect(status: number, location: string | undefined): locati
 /**
  * Resolves `Location` against the URL that answered, and applies all checks to the result. Refuses a redirect from HTTPS
  * to HTTP.
- * @throws ToolError EGRESS_REFUSED with layer `redirect`
+ * @throws CodedError EGRESS_REFUSED with layer `redirect`
  */
 export function redirectTarget(location: string, from: GuardedUrl, policy: UrlPolicy): GuardedUrl {
   if (FORBIDDEN_CHARACTERS.test(location)) throw refusal('redirect', 'characters');

@@ -1,4 +1,4 @@
-import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { CodedError, type JsonObject } from '@toolfleet/base';
 
 /** Something repaired or ignored in a document, with the place it stands at (RFC 6901 pointer from the root). */
 export interface SpecWarning {
@@ -25,8 +25,8 @@ type SpecReason =
   | 'SERVER_VARIABLE_INVALID';
 
 /** A document as a whole is refused: SPEC_INVALID (422) with the reason and the place. */
-export function specError(reason: SpecReason, message: string, place: JsonObject = {}): ToolError {
-  return new ToolError('SPEC_INVALID', {
+export function specError(reason: SpecReason, message: string, place: JsonObject = {}): CodedError {
+  return new CodedError('SPEC_INVALID', {
     message: `${reason}: ${message}`,
     details: { reason, ...place },
     facts: reason === 'SPEC_PARSE_ERROR' ? { reason: 'unparsable' } : undefined,

@@ -1,4 +1,4 @@
-import { isToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isCodedError, type Json, type JsonObject } from '@toolfleet/base';
 import { compileSchema } from '@toolfleet/schema';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -103,7 +103,7 @@ describe('documents that were damaged', () => {
           try {
             conversion = convertDocument(parseSpec(text), { baseUrl: 'https://h.test' });
           } catch (error) {
-            expect(isToolError(error) && error.code).toBe('SPEC_INVALID');
+            expect(isCodedError(error) && error.code).toBe('SPEC_INVALID');
             return;
           }
           const names = conversion.tools.map(({ name }) => name);
@@ -130,7 +130,7 @@ function expectClean(build: () => string): void {
   try {
     expect(build()).toMatch(/^\/v1\/[\x21-\x7a\x7c\x7e]*$/);
   } catch (error) {
-    if (!isToolError(error)) throw error;
+    if (!isCodedError(error)) throw error;
     expect(error.code).toBe('ARGUMENTS_INVALID');
   }
 }

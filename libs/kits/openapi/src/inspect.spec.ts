@@ -1,5 +1,5 @@
 import { compileSchema } from '@toolfleet/schema';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { describe, expect, it } from 'vitest';
 import { beginInspection, inspectTool, type InspectOptions } from './inspect.js';
 

@@ -1,4 +1,4 @@
-import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import { isCodedError, type JsonObject } from '@toolfleet/base';
 import { convertDocument, type Conversion } from './convert/convert-document.js';
 import type { OpenApiTool, ConvertOptions } from './convert/openapi-tool.js';
 import type { SpecWarning } from './findings.js';
@@ -43,7 +43,7 @@ export function beginInspection(text: string, options: InspectOptions = {}): Ins
       warnings: () => conversion.findings.list(),
     };
   } catch (error) {
-    if (!isToolError(error)) throw error;
+    if (!isCodedError(error)) throw error;
     const pointer = error.details?.pointer;
     const refused = [{ pointer: typeof pointer === 'string' ? pointer : '', message: error.message }];
     return { openapi: null, operations: 0, refused, warnings: () => [] };

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 
 /** One reference token of a JSON pointer, escaped (RFC 6901 section 3). */
 export function escapeToken(token: string): string {

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 
 /** Where a parameter goes. `querystring` is 3.2's whole query string. */
 export type ParameterPlace = 'path' | 'query' | 'querystring' | 'header' | 'cookie';

@@ -1,6 +1,6 @@
 /** One interpreter in the process of the spec itself, without a timeout: the shortest way to the outcome of a program. */
 import { readFileSync } from 'node:fs';
-import { SystemClock } from '@toolfleet/resilience/clock';
+import { SystemClock } from '@toolfleet/base';
 import { encodeRequest, classify, type RunRequest, type Outcome } from '../src/python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';

@@ -1,4 +1,4 @@
-import { SystemClock } from '@toolfleet/resilience';
+import { SystemClock } from '@toolfleet/base';
 import { Sandbox } from '../src/sandbox.js';
 import type { SandboxScripts } from './bundle.js';
 import { INTERPRETER } from './interpreter.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleSandbox, type SandboxScripts } from '../spec/bundle.js';
 import { request } from '../spec/guest.js';

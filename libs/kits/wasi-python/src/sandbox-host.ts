@@ -5,8 +5,8 @@
  * sandbox-process.ts starts it without environment or network, with the right to read its own code and the interpreter and
  * no other files. It talks only to its parent and exits with it.
  */
-import type { Milliseconds } from '@toolfleet/contracts';
-import { SystemClock, type CancelTimer } from '@toolfleet/resilience/clock';
+import type { Milliseconds } from '@toolfleet/base';
+import { SystemClock, type CancelTimer } from '@toolfleet/base';
 import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';

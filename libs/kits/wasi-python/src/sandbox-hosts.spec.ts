@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SystemClock } from '@toolfleet/resilience';
+import { SystemClock } from '@toolfleet/base';
 import { eventually } from '@toolfleet/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { RunRequest } from './python/guest-protocol.js';

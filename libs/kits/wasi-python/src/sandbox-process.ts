@@ -2,8 +2,8 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import type { Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
+import type { Milliseconds } from '@toolfleet/base';
+import type { CancelTimer, Clock } from '@toolfleet/base';
 import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
 import type { InterpreterSource } from './wasi/interpreter.js';
 import type { RunListener } from './wasi/thread-pool.js';
@@ -248,7 +248,7 @@ function nodeFlags({ settings, hostScript }: ProcessOptions): string[] {
 
 /** Paths that a script reads while it loads: its folder and package, the Python sources, and the one package it imports. */
 function codePaths(script: string): string[] {
-  const clock = '@toolfleet/resilience';
+  const clock = '@toolfleet/base';
   const { resolve } = createRequire(script);
   const installed = (resolve.paths(clock) ?? []).map((folder) => join(folder, clock));
   const real = installed.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder));

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import type { Definition, InPlaceEdge, SchemaConverter } from './convert-schema.js';
 
 /**

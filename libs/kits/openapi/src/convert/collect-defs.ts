@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/base';
 import { setOwn } from '../json-pointer.js';
 import { type CycleBreaker, strongComponents } from './break-cycles.js';
 import type { SchemaConverter } from './convert-schema.js';

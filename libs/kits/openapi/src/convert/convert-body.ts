@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
 import type { ParameterContext } from './convert-parameters.js';

@@ -51,7 +51,7 @@ export function convertDocument(document: SpecDocument, options: ConvertOptions 
 /**
  * Rejects a document when all selected operations were refused, with the first reason, and when a filter selects none: a
  * mistyped name must not remove registered tools.
- * @throws ToolError SPEC_INVALID
+ * @throws CodedError SPEC_INVALID
  */
 export function assertAnyTool({ tools, refused, filtered }: Conversion): void {
   const first = refused[0];

@@ -1,5 +1,5 @@
 import { compileSchema } from '@toolfleet/schema';
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { describe, expect, it } from 'vitest';
 import { parseSpec } from '../load/parse-spec.js';
 import { convertDocument } from './convert-document.js';

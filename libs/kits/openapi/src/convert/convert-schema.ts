@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import type { Findings } from '../findings.js';
 import { toPointer, pointerTokens, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { uniqueValues } from './repair-keywords.js';
 
 /** `exclusiveMinimum: true` of 3.0 (JSON Schema draft 5) takes the number of `minimum`, which goes. */

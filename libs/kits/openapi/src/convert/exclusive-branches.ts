@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
 /** Branches looked at pairwise; longer lists count as overlapping. */
 const MAX_BRANCHES = 50;

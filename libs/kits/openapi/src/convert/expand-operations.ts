@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import type { SpecRefusal } from '../findings.js';
 import { escapeToken, objectAt, stringAt } from '../json-pointer.js';
 import type { ExternalRef, ExternalRefs } from '../load/references.js';

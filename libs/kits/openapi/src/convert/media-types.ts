@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/contracts';
+import type { JsonObject } from '@toolfleet/base';
 import type { BodyKind } from '../plan.js';
 
 /** Type and subtype in lower case, without parameters. */

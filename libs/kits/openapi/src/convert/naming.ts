@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import { pointerTokens } from '../json-pointer.js';
 
 /** An operation to be named. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { inlineDefinitions } from '@toolfleet/schema';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan, ParameterPlace } from '../plan.js';

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 
 /** Reports a repair: the keyword and its fault. */
 type Complain = (keyword: string, message: string) => void;

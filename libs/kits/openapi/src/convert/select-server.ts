@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { specError, type Findings } from '../findings.js';
 import { objectAt, stringAt } from '../json-pointer.js';
 import type { RawOperation } from './expand-operations.js';

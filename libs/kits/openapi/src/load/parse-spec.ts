@@ -1,5 +1,5 @@
 import { CORE_SCHEMA, loadAll, Type, YAMLException } from 'js-yaml';
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import { Findings, specError } from '../findings.js';
 import { parseInParts } from './yaml-parts.js';
 
@@ -29,7 +29,7 @@ export interface SpecDocument {
 /**
  * Reads JSON or YAML as an OpenAPI 3.x document. There is no schema validation: strict validators refuse documents that
  * are usable.
- * @throws ToolError SPEC_INVALID when it is not an OpenAPI 3.x document, exceeds a limit, or cannot be parsed (with line and column)
+ * @throws CodedError SPEC_INVALID when it is not an OpenAPI 3.x document, exceeds a limit, or cannot be parsed (with line and column)
  */
 export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   const maxBytes = limits.maxBytes ?? DEFAULT_MAX_SPEC_BYTES;

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { escapeToken, toPointer, pointerTokens, valueAt } from '../json-pointer.js';
 
 /** Longest chain of references that is followed. */

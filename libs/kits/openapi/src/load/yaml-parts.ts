@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { setOwn } from '../json-pointer.js';
 
 /** Parses the text of a part that has `level` mappings around it, to its documents. Throws for what is not YAML. */

@@ -1,4 +1,4 @@
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { CodedError, type Json, type JsonObject } from '@toolfleet/base';
 import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
@@ -40,7 +40,7 @@ export function isConnectionHeader(name: string): boolean {
 
 /**
  * Builds the request of one call. Pure: no I/O, no credentials.
- * @throws ToolError ARGUMENTS_INVALID with the argument and `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID or
+ * @throws CodedError ARGUMENTS_INVALID with the argument and `details.reason` PATH_PARAM_UNSAFE, HEADER_VALUE_INVALID or
  *   ARGUMENT_MISSING; SPEC_INVALID without a usable server URL
  */
 export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObject): BuiltRequest {
@@ -72,7 +72,7 @@ export function buildRequest(plan: OperationPlan, baseUrl: string, args: JsonObj
 function httpUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new ToolError('SPEC_INVALID', {
+  throw new CodedError('SPEC_INVALID', {
     message: 'SERVER_URL_MISSING: the server of this operation is not an http or https URL',
     details: { reason: 'SERVER_URL_MISSING' },
   });
@@ -87,8 +87,8 @@ function readArgument(parameter: ParameterPlan, args: JsonObject): Json | undefi
   return given;
 }
 
-function missing(argument: string, message: string): ToolError {
-  return new ToolError('ARGUMENTS_INVALID', { message, details: { argument, reason: 'ARGUMENT_MISSING' } });
+function missing(argument: string, message: string): CodedError {
+  return new CodedError('ARGUMENTS_INVALID', { message, details: { argument, reason: 'ARGUMENT_MISSING' } });
 }
 
 function buildQuery(values: ReadonlyMap<ParameterPlan, Json>): string[] {
@@ -142,7 +142,7 @@ function buildHeaders(plan: OperationPlan, values: ReadonlyMap<ParameterPlan, Js
 
 function headerName(parameter: ParameterPlan): string {
   if (/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(parameter.name)) return parameter.name;
-  throw new ToolError('ARGUMENTS_INVALID', {
+  throw new CodedError('ARGUMENTS_INVALID', {
     message: `'${parameter.argument}' cannot be sent: "${parameter.name}" is not a legal header name`,
     details: { argument: parameter.argument, reason: 'HEADER_VALUE_INVALID' },
   });
@@ -152,7 +152,7 @@ function headerName(parameter: ParameterPlan): string {
 export function headerText(argument: string, text: string): string {
   // oxlint-disable-next-line no-control-regex -- these characters are what is refused
   if (/[\u0000-\u0008\u000A-\u001F\u007F]/.test(text)) {
-    throw new ToolError('ARGUMENTS_INVALID', {
+    throw new CodedError('ARGUMENTS_INVALID', {
       message: `'${argument}' has a control character, which a header cannot carry`,
       details: { argument, reason: 'HEADER_VALUE_INVALID' },
     });

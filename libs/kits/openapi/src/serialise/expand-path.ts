@@ -1,4 +1,4 @@
-import { ToolError, type Json } from '@toolfleet/contracts';
+import { CodedError, type Json } from '@toolfleet/base';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { encodePathLiteral, encodePathReserved, encodeQueryLiteral, encodeUnreserved } from './serialise-parameter.js';
 import { pathSegment, toText } from './serialise-parameter.js';
@@ -64,7 +64,7 @@ function assertSafe(text: string, names: readonly string[], byName: ReadonlyMap<
     const plain = segment.replace(/%2e/gi, '.');
     if (plain !== '' && plain !== '.' && plain !== '..') continue;
     const argument = byName.get(names[0] as string)?.argument ?? (names[0] as string);
-    throw new ToolError('ARGUMENTS_INVALID', {
+    throw new CodedError('ARGUMENTS_INVALID', {
       message: `PATH_PARAM_UNSAFE: '${argument}' would make the path segment "${plain}", which cannot be sent`,
       details: { argument, reason: 'PATH_PARAM_UNSAFE' },
     });

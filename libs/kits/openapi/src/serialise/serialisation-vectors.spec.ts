@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/base';
 import { readTestData } from '@toolfleet/testing';
 import { describe, expect, it } from 'vitest';
 import { convertDocument } from '../convert/convert-document.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, CodedError, type Json, type JsonObject } from '@toolfleet/base';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
 import { queryPairs, toText } from './serialise-parameter.js';
 
@@ -110,7 +110,7 @@ function isJson(contentType: string | undefined): boolean {
 function base64Bytes(text: string, argument: string): Uint8Array {
   const compact = text.replace(/^data:[^,]*;base64,/, '').replace(/\s+/g, '');
   if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(compact)) {
-    throw new ToolError('ARGUMENTS_INVALID', {
+    throw new CodedError('ARGUMENTS_INVALID', {
       message: `${argument} has to be base64`,
       details: { argument, reason: 'BASE64_INVALID' },
     });

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { isJsonObject, type Json } from '@toolfleet/base';
 
 /** Serialisation fields of a Parameter or Encoding Object, with defaults resolved. */
 interface Styling {

@@ -1,4 +1,4 @@
-import type { EpochMs, Json } from '@toolfleet/contracts';
+import type { EpochMs, Json } from '@toolfleet/base';
 import type { FileContent } from '../wasi/guest-files.js';
 import type { Strictness } from './strictness.js';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience/clock';
+import type { Milliseconds } from '@toolfleet/base';
+import type { Clock } from '@toolfleet/base';
 import type { ProgramRun } from '../python/guest-protocol.js';
 import { HostStop } from './captured-output.js';
 

@@ -6,7 +6,7 @@
  *   apart from memory only its stack pointer can have changed.
  * - Otherwise the whole memory is compared with the snapshot, and the module is instantiated again.
  */
-import type { Clock } from '@toolfleet/resilience/clock';
+import type { Clock } from '@toolfleet/base';
 import type { GuestEnd } from '../python/guest-protocol.js';
 import { HostStop, type CapturedOutput } from './captured-output.js';
 import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';

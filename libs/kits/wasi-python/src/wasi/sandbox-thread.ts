@@ -3,8 +3,8 @@
  * terminating the thread, which needs no cooperation here.
  */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/contracts';
-import { SystemClock, type Clock } from '@toolfleet/resilience/clock';
+import type { Milliseconds } from '@toolfleet/base';
+import { SystemClock, type Clock } from '@toolfleet/base';
 import {
   classify,
   encodeRequest,

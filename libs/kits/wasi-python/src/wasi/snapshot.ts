@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Clock } from '@toolfleet/resilience/clock';
+import type { Clock } from '@toolfleet/base';
 import { CapturedOutput } from './captured-output.js';
 import type { Directory } from './guest-files.js';
 import { ERRNO, PAGE_BYTES } from './guest-memory.js';

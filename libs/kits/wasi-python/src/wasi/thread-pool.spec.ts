@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SystemClock } from '@toolfleet/resilience/clock';
+import { SystemClock } from '@toolfleet/base';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleSandbox, type SandboxScripts } from '../../spec/bundle.js';
 import { bootGuest, request } from '../../spec/guest.js';

@@ -1,6 +1,6 @@
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience/clock';
+import type { Milliseconds } from '@toolfleet/base';
+import type { CancelTimer, Clock } from '@toolfleet/base';
 import {
   failed,
   replyWithoutOutput,

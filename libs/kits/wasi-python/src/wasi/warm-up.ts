@@ -1,5 +1,5 @@
-import type { Clock } from '@toolfleet/resilience/clock';
-import type { Milliseconds } from '@toolfleet/contracts';
+import type { Clock } from '@toolfleet/base';
+import type { Milliseconds } from '@toolfleet/base';
 
 const ROUNDS = 100;
 const CANARY_ROUNDS = 20;

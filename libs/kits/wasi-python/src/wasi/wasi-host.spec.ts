@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { SystemClock } from '@toolfleet/resilience/clock';
+import { SystemClock } from '@toolfleet/base';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CapturedOutput, HostStop } from './captured-output.js';
@@ -202,7 +202,7 @@ describe('a hostile guest', () => {
     for (const file of ['wasi-host', 'guest-files', 'guest-memory', 'captured-output', 'restore']) {
       const source = readFileSync(new URL(`./${file}.ts`, import.meta.url), 'utf8');
       const imported = [...source.matchAll(/from '([^']+)'/g)].map((match) => match[1]!);
-      expect(imported.filter((name) => !name.startsWith('.') && name !== '@toolfleet/resilience/clock')).toEqual([]);
+      expect(imported.filter((name) => !name.startsWith('.') && name !== '@toolfleet/base')).toEqual([]);
       expect(source).not.toMatch(/\bprocess\b\.|require\(|import\(/);
     }
   });

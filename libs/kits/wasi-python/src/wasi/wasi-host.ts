@@ -1,4 +1,4 @@
-import type { Clock } from '@toolfleet/resilience/clock';
+import type { Clock } from '@toolfleet/base';
 import { HostStop, type CapturedOutput, type Stream } from './captured-output.js';
 import { DescriptorTable, GuestFiles, type Descriptor, type Directory } from './guest-files.js';
 import { ERRNO, GuestMemory } from './guest-memory.js';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isRandomText, secretName } from '@toolfleet/contracts/secret-names';
+import { LinearPattern } from '@toolfleet/schema';
 import { replaceLabelled, type LabelledValue } from './labelled-values.js';
-import { LinearPattern } from './pattern.js';
 
 /** Something that results should not show. */
 interface Rule {

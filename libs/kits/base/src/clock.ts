@@ -1,4 +1,7 @@
-import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
+/** Duration in milliseconds. Names of such values end in `Ms`. */
+export type Milliseconds = number;
+/** Instant in milliseconds since the Unix epoch. Names of such values end in `At`. */
+export type EpochMs = number;
 
 /** Cancels a timer. Calling it twice, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;
@@ -51,4 +54,15 @@ export class SystemClock extends Clock {
     timer.unref();
     return () => clearTimeout(timer);
   }
+}
+
+/**
+ * Calls `action` once a signal is aborted. @returns a function that ends this
+ *
+ * Keep that function, not the action (`this.stop = () => …`): V8 allocates a function literal that is assigned to a property in the old
+ * generation, where it keeps all that it refers to, often a whole call, through all minor collections.
+ */
+export function onAbort(signal: AbortSignal, action: () => void): () => void {
+  signal.addEventListener('abort', action, { once: true });
+  return () => signal.removeEventListener('abort', action);
 }

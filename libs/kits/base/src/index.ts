@@ -1,0 +1,10 @@
+export { Clock, onAbort, SystemClock, type CancelTimer, type EpochMs, type Milliseconds } from './clock.js';
+export {
+  CodedError,
+  describeCodes,
+  isCodedError,
+  type CodedErrorOptions,
+  type KitCode,
+  type KitFacts,
+} from './coded-error.js';
+export { isJsonObject, type Json, type JsonObject } from './json.js';

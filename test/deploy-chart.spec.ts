@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import yaml from 'js-yaml';
 import { describe, expect, it } from 'vitest';
 

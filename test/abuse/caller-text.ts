@@ -6,7 +6,7 @@ import { buildRequest, convertDocument, encodeUnreserved, parseSpec } from '@too
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { inexactNumber, parseExact } from '@toolfleet/contracts/json-text';
 import { TextSearch } from '@toolfleet/contracts/text';
-import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/schema';
+import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/bounded-schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { ToolRanker } from '../../libs/catalog/src/search/rank-tools.js';
 import { toolAllowed } from '@toolfleet/engine/access';

@@ -8,7 +8,7 @@ import type { BudgetReserveReply } from '@toolfleet/contracts/budget';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { closeRedis, connectRedis, JobQueue, openRedis, RedisTime } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
 import type { Redis } from 'ioredis';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
-import { compileSchema, explainErrors } from '@toolfleet/schema';
+import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import { eventually, PATIENCE_MS } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NatsClient } from '@toolfleet/transport';

@@ -7,7 +7,7 @@
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { SingleFlight, Deadline, RetryBudget, SystemClock, takeToken } from '@toolfleet/resilience';
-import { ArgumentReader, fingerprint } from '@toolfleet/schema';
+import { ArgumentReader, fingerprint } from '@toolfleet/bounded-schema';
 import { Audit, Executor, makeExecuteCall } from '@toolfleet/engine';
 import { MemoryBudget, memoryPorts } from '@toolfleet/testing/memory-ports';
 

@@ -11,7 +11,7 @@ import {
   QUARANTINE_LIST,
 } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import { describe, expect, it } from 'vitest';
 import { reliedOn, shapeOf, without } from './message-shapes.js';
 import { readMessages } from './recorded-messages.js';

@@ -5,7 +5,7 @@ import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { EgressClient } from '@toolfleet/egress';
 import { convertDocument, parseSpec, planJson, type OpenApiTool } from '@toolfleet/openapi';
 import { BreakerMap, SystemClock } from '@toolfleet/resilience';
-import { ArgumentReader, boundedMatcher } from '@toolfleet/schema';
+import { ArgumentReader, boundedMatcher } from '@toolfleet/bounded-schema';
 import { startRecordingServer, type RecordedRequest, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Credentials } from '../src/credentials.js';

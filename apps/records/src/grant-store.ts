@@ -12,7 +12,7 @@ import type {
   StoredGrant,
 } from '@toolfleet/contracts/approval-grants';
 import { countsAs, type ApprovalPerson, type VotedGrant } from '@toolfleet/contracts/approvals';
-import { canonicalJson } from '@toolfleet/schema';
+import { canonicalJson } from '@toolfleet/bounded-schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql, type Kysely, type Transaction } from 'kysely';
 import type { BodyStore } from './body-store.js';

@@ -11,7 +11,7 @@ import {
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
-import { canonicalJson } from '@toolfleet/schema';
+import { canonicalJson } from '@toolfleet/bounded-schema';
 import { PYTHON_SOURCE } from './tool-key.js';
 
 /** Sources by the only subject on which they may be announced. */

@@ -9,8 +9,8 @@ import {
   type ToolDefinition,
   type ToolSource,
 } from '@toolfleet/contracts/tool-definition';
-import { checkSchemaCost, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/schema';
-import { readSelect } from '@toolfleet/schema/select';
+import { checkSchemaCost, checkSchemaSize, compileSchema, validateMessage } from '@toolfleet/bounded-schema';
+import { readSelect } from '@toolfleet/bounded-schema/select';
 import { PYTHON_SOURCE, sourceTenant } from './tool-key.js';
 
 /** The expression recommended by semver.org, except that the patch number is optional: published tools use `"version": "1.0"`. */

@@ -1,7 +1,7 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { DefinitionChanged, RefusedTool, SourceState } from '@toolfleet/contracts/registry';
 import { sharesResults, type ToolDefinition, type ToolSource } from '@toolfleet/contracts/tool-definition';
-import { sha256Hex } from '@toolfleet/schema';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import type { Protections } from './announcements.js';
 import { keyName } from './tool-key.js';
 

@@ -11,7 +11,7 @@ import { isJsonObject, ToolError, type EpochMs, type Json, type JsonObject } fro
 import type { DefinitionChanged, PendingApproval, QuarantinedTool } from '@toolfleet/contracts/registry';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import { canonicalJson, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';
 import {

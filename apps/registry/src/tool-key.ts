@@ -1,7 +1,7 @@
 /** How tools and sources are identified: keys, owners, tenants and content revisions. */
 import type { Json } from '@toolfleet/contracts';
 import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
-import { canonicalJson, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 
 /**
  * Source of `execute_python`. It is separate from the sources of builtin-executor, because an announcement replaces all tools

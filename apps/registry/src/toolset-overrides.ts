@@ -6,7 +6,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { ToolOverride } from '@toolfleet/contracts/toolset';
-import { canonicalJson, compileSchema, explainErrors, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, compileSchema, explainErrors, sha256Hex } from '@toolfleet/bounded-schema';
 
 /** Identifies the content of an override of a tool: changed content is a new override with its own pin. */
 export function toPinKey(tool: string, override: ToolOverride): string {

@@ -13,7 +13,7 @@ import {
 } from '@toolfleet/contracts/toolset';
 import { faultLine, findToolsetFaults, type FleetFile } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
-import { canonicalJson, validateMessage } from '@toolfleet/schema';
+import { canonicalJson, validateMessage } from '@toolfleet/bounded-schema';
 import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';

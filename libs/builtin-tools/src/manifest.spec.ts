@@ -2,7 +2,7 @@ import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecMessage } from '@toolfleet/contracts/execution';
 import { TOOL_NAME_PATTERN } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import { describe, expect, it } from 'vitest';
 import { cutText, defineTool, ok } from './builtin-tool.js';
 import { toToolDefinition, MANIFEST, getToolset, selectTools } from './manifest.js';

@@ -2,7 +2,7 @@ import { isJsonObject, toUsd, type JsonObject } from '@toolfleet/contracts';
 import { toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { LIST_FORMATS, ToolMetadata } from '@toolfleet/contracts/resources';
-import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/schema';
+import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/bounded-schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
 type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'pydantic' | 'typescript'>;

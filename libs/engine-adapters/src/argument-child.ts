@@ -2,7 +2,7 @@
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { ArgumentJob } from '@toolfleet/engine';
 import { serveJobs } from '@toolfleet/resilience/child-program';
-import { ArgumentReader, CHILD_STEPS } from '@toolfleet/schema';
+import { ArgumentReader, CHILD_STEPS } from '@toolfleet/bounded-schema';
 
 serveJobs(async ({ schema, rules, raw, view }: ArgumentJob) => {
   const reader = new ArgumentReader(schema, rules);

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
-import { ArgumentReader } from '@toolfleet/schema';
+import { ArgumentReader } from '@toolfleet/bounded-schema';
 import { afterAll, expect, it } from 'vitest';
 import { ArgumentPool } from './argument-pool.js';
 

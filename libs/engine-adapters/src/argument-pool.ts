@@ -2,7 +2,7 @@ import { isToolError, ToolError } from '@toolfleet/contracts';
 import { CostlyArguments, type ArgumentJob } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
-import type { ReadArguments } from '@toolfleet/schema';
+import type { ReadArguments } from '@toolfleet/bounded-schema';
 
 /** Longest check. The steps of a child take two seconds, and five on a slow core. */
 const TIMEOUT_MS = 6_000;

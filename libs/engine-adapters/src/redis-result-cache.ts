@@ -13,7 +13,7 @@ import {
 import type { Clock } from '@toolfleet/resilience';
 import type { KeptResults } from '@toolfleet/journal';
 import { LRUCache } from 'lru-cache';
-import { sha256Hex } from '@toolfleet/schema';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import { defineScript, StoreHealth, type Script } from '@toolfleet/queue/redis';
 import { readFileSync } from 'node:fs';
 

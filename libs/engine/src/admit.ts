@@ -10,7 +10,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/schema';
+import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/bounded-schema';
 import { hasRequiredRole, isAuthenticated, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';

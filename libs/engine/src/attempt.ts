@@ -8,7 +8,7 @@ import {
 } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { TimedOut, type Clock } from '@toolfleet/resilience';
-import { explainErrors } from '@toolfleet/schema';
+import { explainErrors } from '@toolfleet/bounded-schema';
 import type { Call } from './call.js';
 import type { Next } from './step.js';
 import { deadlineExceeded, toCancellation } from './deadline.js';

@@ -1,7 +1,7 @@
 import type { CallContext, CallRequest, Json } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { ContextKey, RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { fingerprint, identityText, sha256Hex } from '@toolfleet/schema';
+import { fingerprint, identityText, sha256Hex } from '@toolfleet/bounded-schema';
 
 /**
  * Builds everything the tool can observe of a call; executors receive exactly this (`toExecMessage`). The tenant is always part

@@ -1,5 +1,5 @@
 import type { CallResult, ContentBlock, Json, JsonObject, ResultReading } from '@toolfleet/contracts';
-import { describeShape } from '@toolfleet/schema';
+import { describeShape } from '@toolfleet/bounded-schema';
 
 /** The parts of a result, or of the body of a stored one, that callers read. */
 interface Payload {

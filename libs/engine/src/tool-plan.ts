@@ -14,8 +14,8 @@ import {
 } from '@toolfleet/contracts/tool-definition';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Rate } from '@toolfleet/resilience';
-import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/schema';
-import { readSelect, type SelectExpression } from '@toolfleet/schema/select';
+import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/bounded-schema';
+import { readSelect, type SelectExpression } from '@toolfleet/bounded-schema/select';
 import { LRUCache } from 'lru-cache';
 import type { EngineSettings } from './settings.js';
 import { deriveRetryRule, type RetryRule } from './retry-rule.js';

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { suggestion } from '@toolfleet/contracts/text';
-import { compileSchema, type CompiledSchema } from '@toolfleet/schema';
-import { readSelect } from '@toolfleet/schema/select';
+import { compileSchema, type CompiledSchema } from '@toolfleet/bounded-schema';
+import { readSelect } from '@toolfleet/bounded-schema/select';
 
 /** What is wrong in a configuration file or a registration. */
 export interface Fault {

@@ -1,4 +1,4 @@
-import { LinearPattern, PatternRefused } from '@toolfleet/schema';
+import { LinearPattern, PatternRefused } from '@toolfleet/bounded-schema';
 import { memberPath, type Fault } from './faults.js';
 
 /** One guard; docs/guards.md describes the fields. */

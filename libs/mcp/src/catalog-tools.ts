@@ -7,7 +7,7 @@ import {
   type ToolDetail,
 } from '@toolfleet/contracts/tool-definition';
 import { argumentsInvalid } from '@toolfleet/engine';
-import { ArgumentReader, type SchemaStyle } from '@toolfleet/schema';
+import { ArgumentReader, type SchemaStyle } from '@toolfleet/bounded-schema';
 import { briefTool, findTools, MAX_NAMES, namedTools, type CallersTools } from '@toolfleet/catalog';
 import { toolStubs } from '@toolfleet/programs';
 import { renderRefusal } from './render-result.js';

@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, type Tool } from '@modelcontextprotocol/server';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { formatTool } from '@toolfleet/catalog';
-import type { SchemaStyle } from '@toolfleet/schema';
+import type { SchemaStyle } from '@toolfleet/bounded-schema';
 
 /** One page of `tools/list`. */
 interface ListPage {

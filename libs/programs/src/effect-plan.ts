@@ -8,7 +8,7 @@ import {
   type ProgramPlan,
 } from '@toolfleet/contracts';
 import type { Call } from '@toolfleet/engine';
-import { canonicalJson, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 
 /** Meets the calls of a program in the order in which it asks for them. */
 export interface EffectMeeting {

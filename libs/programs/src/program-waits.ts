@@ -14,7 +14,7 @@ import {
   type WaitingCall,
 } from '@toolfleet/contracts';
 import type { ApprovalPort, Call, ProgramQuestion } from '@toolfleet/engine';
-import { canonicalJson, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 import type { Clock } from '@toolfleet/resilience';
 import { showEffect, showPlan, type PlanCheck } from './effect-plan.js';
 

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { referenceTarget } from '@toolfleet/schema';
+import { referenceTarget } from '@toolfleet/bounded-schema';
 import { MAX_NODES, plainText, readFields, type Field, type TypeNames } from './schema-fields.js';
 
 const SCALARS: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /** What the texts about tools for programmers, in Python and TypeScript, read of their schemas. */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { referenceTarget } from '@toolfleet/schema';
+import { referenceTarget } from '@toolfleet/bounded-schema';
 
 /** Most nodes visited for one tool: a schema may be a bomb of references. */
 export const MAX_NODES = 2_000;

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { referenceTarget } from '@toolfleet/schema';
+import { referenceTarget } from '@toolfleet/bounded-schema';
 import { MAX_NODES, outputOf, plainText, readFields, TypeNames, type Field } from './schema-fields.js';
 
 /** Values of an enumeration, and members of a union; longer ones are shown as `unknown` or the type of their values. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { plainName, secretName, type SecretName } from '@toolfleet/contracts/secret-names';
-import { referenceTarget } from '@toolfleet/schema';
+import { referenceTarget } from '@toolfleet/bounded-schema';
 
 /** Distinct names whose answer is remembered. */
 const MAX_KNOWN_NAMES = 1_000;

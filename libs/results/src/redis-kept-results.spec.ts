@@ -3,7 +3,7 @@ import type { CallBody, CallResult, Succeeded } from '@toolfleet/contracts';
 import { DEFAULT_RETENTION, RedisJournal } from '@toolfleet/journal';
 import { JobQueue, JobWorker, RedisTime, StoreGeneration } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { sha256Hex } from '@toolfleet/schema';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import { eventually, startRedis, type RedisServer } from '@toolfleet/testing';
 import { aRequest } from '@toolfleet/testing/engine-fixture';
 import { outcome } from '@toolfleet/testing/conformance/journal';

@@ -4,8 +4,8 @@
  */
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { serveJobs } from '@toolfleet/resilience/child-program';
-import { boundedMatcher } from '@toolfleet/schema';
-import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
+import { boundedMatcher } from '@toolfleet/bounded-schema';
+import { selectFrom, type SelectExpression } from '@toolfleet/bounded-schema/select';
 
 /** A job of a child. */
 export interface SelectJob {

@@ -1,5 +1,5 @@
 import { SystemClock } from '@toolfleet/resilience';
-import { readSelect } from '@toolfleet/schema/select';
+import { readSelect } from '@toolfleet/bounded-schema/select';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SelectPool } from './select-pool.js';
 

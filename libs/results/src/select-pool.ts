@@ -2,7 +2,7 @@ import type { Json } from '@toolfleet/contracts';
 import { ResultSelector, type Selected } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
-import type { SelectExpression } from '@toolfleet/schema/select';
+import type { SelectExpression } from '@toolfleet/bounded-schema/select';
 import type { SelectJob } from './select-child.js';
 
 /** Longest evaluation. A document of 4 MB takes about 100 ms, and ten times as long on a busy machine. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { isRandomText, secretName } from '@toolfleet/contracts/secret-names';
-import { LinearPattern } from '@toolfleet/schema';
+import { LinearPattern } from '@toolfleet/bounded-schema';
 import { replaceLabelled, type LabelledValue } from './labelled-values.js';
 
 /** Something that results should not show. */

@@ -30,8 +30,8 @@ import {
   type PolicyResult,
   type ResolvedTool,
 } from '@toolfleet/engine';
-import { ArgumentReader, CHILD_STEPS, type ReadArguments } from '@toolfleet/schema';
-import { selectFrom, type SelectExpression } from '@toolfleet/schema/select';
+import { ArgumentReader, CHILD_STEPS, type ReadArguments } from '@toolfleet/bounded-schema';
+import { selectFrom, type SelectExpression } from '@toolfleet/bounded-schema/select';
 import type { Acceptance, Journal, JournalEntry, JournalRequest, KeyedCall } from '@toolfleet/journal';
 
 /** The default of the gateway. */

@@ -16,7 +16,7 @@ import {
 import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { CostlyTurns, FairSlots, SystemClock, type Clock } from '@toolfleet/resilience';
-import { validateMessage } from '@toolfleet/schema';
+import { validateMessage } from '@toolfleet/bounded-schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import {
   decodeRequest,

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
-import { compileSchema, explainErrors } from '@toolfleet/schema';
+import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import { describe, expect, it } from 'vitest';
 import { AuditChanges, isAudited } from '../server/change-log.js';
 import { servedRoute } from '../server/routes.js';

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { MCP_MODES, ToolError, type JsonObject, type McpMode } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
 import { SCHEMA_STYLES } from '@toolfleet/contracts/resources';
-import type { SchemaStyle } from '@toolfleet/schema';
+import type { SchemaStyle } from '@toolfleet/bounded-schema';
 import type { FastifyRequest } from 'fastify';
 import { TOOLSET_HEADER } from '../server/guards.js';
 import { publicBase } from '../server/public-origin.js';

@@ -4,7 +4,7 @@ import { number, record, text } from '@toolfleet/contracts/json-schema';
 import type { Breaker, ReportedFault, ToolLimit } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import type { NatsClient } from '@toolfleet/transport';
 import type { JobQueue } from '@toolfleet/queue';
 import { rateKey, toolRate, type RateLimiter } from '@toolfleet/engine';

@@ -10,7 +10,7 @@ import {
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
 import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
-import { compileSchema, explainErrors } from '@toolfleet/schema';
+import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import {
   ArrayMaxSize,
   ArrayMinSize,

@@ -2,7 +2,7 @@ import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contra
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { faultLine, isFunctionEntry, type FleetFile, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
 import { KeyedMutex, type CancelTimer } from '@toolfleet/resilience';
-import { canonicalJson } from '@toolfleet/schema';
+import { canonicalJson } from '@toolfleet/bounded-schema';
 import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
 import type { Declarations } from '../redis-declarations.js';
 import type { DefinitionService } from '../definition-service.js';

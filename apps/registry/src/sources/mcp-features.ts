@@ -6,7 +6,7 @@ import { RESULT_DIGEST, resultDigest, takesArguments } from '@toolfleet/contract
 import { skillPath } from '@toolfleet/contracts/skill';
 import type { McpBinding, ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { McpEntry } from '@toolfleet/fleet-file';
-import { sha256Hex } from '@toolfleet/schema';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import { findSuspicions } from '../suspicion/suspicious-text.js';
 import { readListing } from './mcp-listing.js';
 import { withEntrySettings } from '../tool-settings.js';

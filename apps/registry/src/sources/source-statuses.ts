@@ -2,7 +2,7 @@ import { isJsonObject, type EpochMs, type JsonObject } from '@toolfleet/contract
 import type { SourceListRequest, SourceStatus } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { hideSecrets } from '@toolfleet/fleet-file';
-import { canonicalJson, sha256Hex } from '@toolfleet/schema';
+import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 import type { Catalog } from '../catalog.js';
 import type { DefinitionStore, StoredLook, StoredTool } from '../definition-store.js';
 import { toPendingApproval } from '../quarantine.js';

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { boundedMatcher } from '@toolfleet/schema';
+import { boundedMatcher } from '@toolfleet/bounded-schema';
 
 const MAX_CACHED = 10_000;
 /** Characters of a pattern that a note shows. */

@@ -5,7 +5,7 @@
 import { search as searchJmespath } from '@jmespath-community/jmespath';
 import type { JsonObject } from '@toolfleet/contracts';
 import { serveJobs } from '@toolfleet/resilience/child-program';
-import { compileSchema, explainErrors } from '@toolfleet/schema';
+import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import { applyPatch, createPatch } from 'rfc6902';
 import { searchLines } from '../files/file-matching.js';

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { TextSearch } from '@toolfleet/contracts/text';
-import { boundedMatcher } from '@toolfleet/schema';
+import { boundedMatcher } from '@toolfleet/bounded-schema';
 
 /** Longest glob pattern, and most alternatives from its braces. */
 const MAX_PATTERN = 200;

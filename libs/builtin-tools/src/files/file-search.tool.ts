@@ -1,5 +1,5 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
-import { boundedMatcher } from '@toolfleet/schema';
+import { boundedMatcher } from '@toolfleet/bounded-schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
 import { searchLines, type LineSearch } from './file-matching.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { distrustReason } from '@toolfleet/contracts/trusted-file';
 import { TOOL_NAME_PATTERN, TOOLSETS } from '@toolfleet/contracts/tool-definition';
-import { compileSchema, sha256Hex } from '@toolfleet/schema';
+import { compileSchema, sha256Hex } from '@toolfleet/bounded-schema';
 import type { BuiltinTool } from '../builtin-tool.js';
 import { PLUGIN_SERVICES, type PluginProcesses } from './plugin-processes.js';
 

@@ -1,5 +1,5 @@
 import { isToolError, ToolError, type CallRequest, type CallResult, type Json } from '@toolfleet/contracts';
-import { readSelect, SelectRefused, type SelectExpression } from '@toolfleet/schema/select';
+import { readSelect, SelectRefused, type SelectExpression } from '@toolfleet/bounded-schema/select';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';

@@ -1,5 +1,5 @@
 import { isCodedError, type Json, type JsonObject } from '@toolfleet/base';
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { convertDocument } from './convert/convert-document.js';

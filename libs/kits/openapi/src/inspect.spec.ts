@@ -1,4 +1,4 @@
-import { compileSchema } from '@toolfleet/schema';
+import { compileSchema } from '@toolfleet/bounded-schema';
 import type { Json, JsonObject } from '@toolfleet/base';
 import { describe, expect, it } from 'vitest';
 import { beginInspection, inspectTool, type InspectOptions } from './inspect.js';

@@ -96,7 +96,7 @@ function parseObject(text: string): JsonObject {
 
 /** Coerces, completes and validates arguments as a call does. Imported on demand, because `inspect` needs no validator. */
 async function checkedArguments(tool: OpenApiTool, args: JsonObject): Promise<JsonObject> {
-  const { ArgumentReader } = await import('@toolfleet/schema');
+  const { ArgumentReader } = await import('@toolfleet/bounded-schema');
   const reader = new ArgumentReader(tool.inputSchema(), {
     toolName: tool.name,
     refuseUnknown: !tool.idempotent,

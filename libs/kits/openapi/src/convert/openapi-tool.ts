@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
-import { inlineDefinitions } from '@toolfleet/schema';
+import { inlineDefinitions } from '@toolfleet/bounded-schema';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan, ParameterPlace } from '../plan.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';

@@ -22,15 +22,11 @@ const LAYERS: Record<string, number> = {
   contracts: 0,
   client: 0,
   resilience: 1,
-  rego: 1,
-  schema: 2,
-  egress: 2,
   telemetry: 2,
   policy: 2,
   journal: 2,
   engine: 3,
   'fleet-file': 3,
-  openapi: 3,
   'builtin-tools': 3,
   transport: 3,
   queue: 3,
@@ -44,6 +40,15 @@ const LAYERS: Record<string, number> = {
   'engine-adapters': 5,
   mcp: 6,
   rules: 6,
+};
+/** Libs that do not know the product (libs/kits), below all layers: what each may import of our own. */
+const KITS: Record<string, string[]> = {
+  base: [],
+  rego: [],
+  egress: ['base'],
+  'bounded-schema': ['base'],
+  'wasi-python': ['base'],
+  openapi: ['base', 'bounded-schema'],
 };
 const APPS = [
   'gateway',
@@ -61,7 +66,7 @@ const TOOLS = ['autoscale', 'fleetctl', 'samples'];
 
 /** Specs, and what only they use. */
 const isSpec = (path: string) =>
-  path.endsWith('.spec.ts') || /^(test|libs\/testing|(apps|libs)\/[^/]+\/spec)\//.test(path);
+  path.endsWith('.spec.ts') || /^(test|libs\/testing|(apps|libs|libs\/kits)\/[^/]+\/spec)\//.test(path);
 /** These run at the caller's side, or are the caller. */
 const atCallersSide = (path: string) => /^(libs\/client|apps\/console|tools)\//.test(path);
 
@@ -79,21 +84,58 @@ function withoutComments(text: string): string {
 }
 
 const ownPackage = (specifier: string) => /^@toolfleet\/([^/]+)/.exec(specifier)?.[1];
+/** The lib that a file belongs to. */
+const libOf = (path: string) => /^libs\/(?:kits\/)?([^/]+)\//.exec(path)?.[1];
+/** The folder of the project that a file belongs to. */
+const projectOf = (path: string) => /^(?:apps|tools|libs\/kits|libs(?!\/kits))\/[^/]+/.exec(path)?.[0];
 
 type Rule = (file: SourceFile) => string[];
 
 /** Imports go down only; same-layer libs never import each other, except that client takes types from contracts. */
 const layersGoDown: Rule = ({ path, text }) => {
-  const lib = /^libs\/([^/]+)\//.exec(path)?.[1];
-  if (!lib || lib === 'testing' || isSpec(path)) return [];
+  const lib = libOf(path);
+  if (!lib || lib === 'testing' || isSpec(path) || lib in KITS) return [];
   return importsOf(text).flatMap((specifier) => {
     const target = ownPackage(specifier);
     if (!target || target === lib) return target === lib ? [`${path} imports its own package by name`] : [];
     if (lib === 'client' && target === 'contracts') return [];
+    if (target in KITS && (LAYERS[lib] !== 0 || target === 'base')) return [];
     const [from, to] = [LAYERS[lib], LAYERS[target]];
     if (from === undefined || to === undefined) return [`${path} imports ${specifier}, which has no layer`];
     return to < from ? [] : [`${path} (layer ${from}) imports ${specifier} (layer ${to})`];
   });
+};
+
+/** A kit imports nothing of the product, and of the kits what `KITS` allows. Its example is what a user of the kit writes. */
+const kitsStandAlone: Rule = ({ path, text }) => {
+  const kit = path.startsWith('libs/kits/') ? libOf(path) : undefined;
+  if (kit === undefined || isSpec(path)) return [];
+  return importsOf(text).flatMap((specifier) => {
+    const target = ownPackage(specifier);
+    const isAllowed =
+      target === undefined || KITS[kit]?.includes(target) || (target === kit && path.endsWith('/example.ts'));
+    return isAllowed ? [] : [`${path} imports ${specifier}`];
+  });
+};
+
+/** Parts of the builtin tools that run them, whatever they are. */
+const RUNS_TOOLS = ['index', 'manifest', 'plugins', 'tool-runner'];
+/** What a plugin is passed. */
+const PLUGIN_API = ['bounded', 'builtin-tool', 'tool-run'];
+
+/** Builtin tools are plugins: each folder of tools imports itself and what a plugin is passed. The pack knows contracts, resilience and kits. */
+const builtinToolsArePlugins: Rule = ({ path, text }) => {
+  const partOf = (file: string) => /^libs\/builtin-tools\/src\/([^/]+?)(?:\.[jt]s)?(?:\/|$)/.exec(file)?.[1];
+  const part = partOf(path);
+  if (part === undefined || isSpec(path)) return [];
+  return importsOf(text)
+    .filter((specifier) => {
+      const target = ownPackage(specifier);
+      if (target !== undefined) return !(target in KITS || target === 'contracts' || target === 'resilience');
+      if (!specifier.startsWith('.') || [...RUNS_TOOLS, ...PLUGIN_API].includes(part)) return false;
+      return ![part, ...PLUGIN_API].includes(partOf(join(path, '..', specifier))!);
+    })
+    .map((specifier) => `${path} imports ${specifier}`);
 };
 
 /** No app imports an app; nothing imports tools; testing is for specs. */
@@ -102,7 +144,7 @@ const appsStandAlone: Rule = ({ path, text }) =>
     const target = ownPackage(specifier);
     if (!target) {
       const up = specifier.startsWith('.') ? join(path, '..', specifier) : '';
-      const crosses = up && up.split('/').slice(0, 2).join('/') !== path.split('/').slice(0, 2).join('/');
+      const crosses = up && projectOf(`${up}/`) !== projectOf(path);
       return crosses && !isSpec(path) ? [`${path} reaches ${specifier} by path`] : [];
     }
     if (target === 'testing') return isSpec(path) ? [] : [`${path} imports testing`];
@@ -183,6 +225,8 @@ const RENDERINGS = new Set([
 
 const RULES: Record<string, Rule> = {
   'layers go down': layersGoDown,
+  'kits stand alone': kitsStandAlone,
+  'builtin tools are plugins': builtinToolsArePlugins,
   'apps stand alone': appsStandAlone,
   'folders of the gateway go down': gatewayFoldersGoDown,
   'the console is a caller': consoleIsACaller,
@@ -211,7 +255,7 @@ const RULES: Record<string, Rule> = {
   'time only from the clock': only(
     'Date.now, setTimeout or setInterval',
     mentions(/\bDate\.now\(|(?<![.\w])set(Timeout|Interval)\(|\bnew Date\(\)/),
-    (path) => path === 'libs/resilience/src/clock.ts' || atCallersSide(path),
+    (path) => path === 'libs/kits/base/src/clock.ts' || atCallersSide(path),
   ),
   'ioredis only in redis-*.ts and the queue': only(
     'ioredis',
@@ -225,7 +269,9 @@ const RULES: Record<string, Rule> = {
           .filter((specifier) => !/^@toolfleet\/service$|^\.\/service\.js$|\.config\.js$/.test(specifier))
           .map((specifier) => `${path} imports ${specifier} before the configuration is checked`)
       : [],
-  'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) => path.startsWith('libs/kits/bounded-schema/')),
+  'ajv only in schema': only('ajv', importsAny('ajv', 'ajv-formats'), (path) =>
+    path.startsWith('libs/kits/bounded-schema/'),
+  ),
   'nats only in transport and client': only('nats', importsAny('nats'), (path) =>
     /^libs\/(transport|client)\//.test(path),
   ),
@@ -283,7 +329,15 @@ describe('import rules', () => {
 
   it('each rule catches its planted fault', () => {
     const planted: Record<string, SourceFile> = {
-      'layers go down': { path: 'libs/kits/bounded-schema/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
+      'layers go down': { path: 'libs/policy/src/x.ts', text: "import { a } from '@toolfleet/engine';\n" },
+      'kits stand alone': {
+        path: 'libs/kits/egress/src/x.ts',
+        text: "import { ToolError } from '@toolfleet/contracts';\nimport { Clock } from '@toolfleet/base';\n",
+      },
+      'builtin tools are plugins': {
+        path: 'libs/builtin-tools/src/calculator/x.ts',
+        text: "import { Workspaces } from '../files/workspaces.js';\nimport { ok } from '../builtin-tool.js';\n",
+      },
       'apps stand alone': { path: 'apps/budget/src/x.ts', text: "import { a } from '@toolfleet/gateway';\n" },
       'folders of the gateway go down': {
         path: 'apps/gateway/src/http/x.ts',
@@ -368,8 +422,8 @@ function circular(files: readonly SourceFile[]): string[] {
   return [...imports.keys()];
 }
 
-/** What others import from us: the client's users, and authors of plugins. */
-const isPublished = (path: string) => /^libs\/(client|builtin-tools)\//.test(path);
+/** What others import from us: users of the client and of kits, and authors of plugins. */
+const isPublished = (path: string) => /^libs\/(client|builtin-tools|kits)\//.test(path);
 /** The compiler writes these into the types of other packages, so they must have a name there. */
 const NAMED_IN_TYPES = new Set(['Field', 'PurgeCounts', 'ResultPart', 'Fields', 'RecordOf', 'WorkerSlots']);
 
@@ -392,7 +446,7 @@ function unusedExports(files: readonly SourceFile[], users: readonly SourceFile[
   return files
     .filter(({ path }) => /^(apps|libs)\//.test(path) && !isSpec(path) && !isPublished(path))
     .flatMap(({ path, text }) => {
-      const lib = /^libs\/([^/]+)\//.exec(path)?.[1];
+      const lib = libOf(path);
       const own = [
         ...text.matchAll(/^export (?:async |abstract )*(?:const|let|function\*?|class|interface|type) (\w+)/gm),
       ];
@@ -441,7 +495,6 @@ function unnamedInputs(
   dependsOn: (project: string, on: string) => boolean,
 ): string[] {
   const named = inputs.flatMap((input) => /^\{workspaceRoot\}\/([^*]+)/.exec(input)?.[1] ?? []);
-  const projectOf = (path: string) => /^(apps|libs)\/[^/]+/.exec(path)?.[0];
   return files.flatMap(({ path, text }) => {
     const project = projectOf(path);
     if (project === undefined) return [];
@@ -463,7 +516,7 @@ describe('what users run on their own Node', () => {
     const published = new Set(['libs/client', 'tools/fleetctl']);
     for (const name of published) for (const { path } of own(name).references ?? []) published.add(join(name, path));
     expect(published.size).toBeGreaterThan(2);
-    for (const name of published) expect(own(name).extends, name).toBe('../../tsconfig.node20.json');
+    for (const name of published) expect(own(name).extends, name).toMatch(/^(\.\.\/)+tsconfig\.node20\.json$/);
   });
 });
 
@@ -474,7 +527,7 @@ describe('the cache of nx', () => {
     };
     const { inputs } = targetDefaults.test;
     const dependsOn = (project: string, on: string) =>
-      readFileSync(join(ROOT, project, 'package.json'), 'utf8').includes(`"@toolfleet/${on.split('/')[1]}"`);
+      readFileSync(join(ROOT, project, 'package.json'), 'utf8').includes(`"@toolfleet/${on.split('/').at(-1)}"`);
     expect(unnamedInputs(sources('apps', 'libs'), inputs, dependsOn)).toEqual([]);
     const planted = [{ path: 'libs/a/src/a.spec.ts', text: "import { b } from '../../../test/doubles/b.js';\n" }];
     expect(unnamedInputs(planted, ['default'], () => false)).toEqual(['libs/a/src/a.spec.ts reads test/doubles/b.ts']);
@@ -508,7 +561,8 @@ describe('nx graph', () => {
 
   it('every project carries a layer tag that matches its folder', () => {
     for (const [name, node] of Object.entries(graph.nodes)) {
-      const [top, folder] = node.data.root.split('/') as [string, string];
+      const [top, ...folders] = node.data.root.split('/') as [string, ...string[]];
+      const folder = folders.at(-1)!;
       const expected =
         top === 'apps'
           ? `layer:${folder === 'standalone' ? 8 : 7}`
@@ -516,7 +570,9 @@ describe('nx graph', () => {
             ? 'layer:tools'
             : folder === 'testing'
               ? 'layer:testing'
-              : `layer:${LAYERS[folder]}`;
+              : folder in KITS
+                ? 'layer:kit'
+                : `layer:${LAYERS[folder]}`;
       if (top === 'libs' || top === 'apps' || top === 'tools') expect(tagOf(name), name).toBe(expected);
     }
   });
@@ -529,7 +585,8 @@ describe('nx graph', () => {
       for (const { target } of targets) {
         const to = tagOf(target);
         // A dev dependency on testing is for specs; the source rule above sees any other use.
-        if (!to || to === 'layer:testing') continue;
+        // The source rules see what kits import, and who imports them.
+        if (!to || to === 'layer:testing' || to === 'layer:kit') continue;
         const allowed = from === 'layer:tools' ? /^layer:[0-6]$/.test(to) : /^layer:\d$/.test(to) && to < from;
         const clientTypes = source.endsWith('/client') && target.endsWith('/contracts');
         if (!allowed && !clientTypes) wrong.push(`${source} → ${target}`);

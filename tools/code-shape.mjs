@@ -5,6 +5,9 @@
  *
  * A function is a declaration, a method or a variable that holds a function; every other function expression is a closure.
  * A fragment is a file of at most 40 lines with exactly one importer. Comment share is comment lines over all lines.
+ * A conditional spread adds members to an object (`...(x && { x })`); spreads into lists are not counted. A double cast is `as unknown as`, or through another type.
+ * A type name is defined twice when two packages declare it. A setting is a key of a configuration table; each name counts once.
+ * Lines are summed for the kits (libs/kits, and the folders that they were in before), the pack of builtin tools, and the core.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,11 +15,15 @@ import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { parseSync } from 'vite';
+import { countLines, isProduction, packageOf, partOf } from './code-parts.mjs';
 import { findPhrases } from './phrases.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SHORT_FILE_LINES = 50;
 const FRAGMENT_LINES = 40;
+const LONG_FUNCTION_LINES = 50;
+const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
+const TYPES = new Set(['TSInterfaceDeclaration', 'TSTypeAliasDeclaration', 'ClassDeclaration', 'TSEnumDeclaration']);
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -41,7 +48,22 @@ function readFiles(revision) {
     : git('ls-files', '-co', '--exclude-standard', 'apps', 'libs', 'test', 'tools');
   const paths = listed.split('\n').filter((path) => /\.(tsx?|mjs)$/.test(path));
   if (!revision) return new Map(paths.flatMap((path) => readWorkingFile(path)));
-  return new Map(paths.map((path) => [path, git('show', `${revision}:${path}`)]));
+  return readObjects(revision, paths);
+}
+
+/** The files of a revision, read by one process: `<id> <type> <bytes>` and a line break before each, a line break after it. */
+function readObjects(revision, paths) {
+  const input = paths.map((path) => `${revision}:${path}\n`).join('');
+  const out = execFileSync('git', ['cat-file', '--batch'], { cwd: ROOT, input, maxBuffer: 1 << 28 });
+  let at = 0;
+  return new Map(
+    paths.map((path) => {
+      const start = out.indexOf('\n', at) + 1;
+      const end = start + Number(out.toString('latin1', at, start).split(' ')[2]);
+      at = end + 1;
+      return [path, out.toString('utf8', start, end)];
+    }),
+  );
 }
 
 function readWorkingFile(path) {
@@ -52,21 +74,22 @@ function readWorkingFile(path) {
   }
 }
 
-function isProduction(path) {
-  return /^(apps|libs)\/.*\.tsx?$/.test(path) && !/\.spec\.tsx?$|\/spec\/|^libs\/testing\//.test(path);
-}
-
 function shapeOf(path, text) {
   const { program, comments, errors } = parseSync(path, text);
   if (errors.length > 0) throw new Error(`${path}: ${errors[0].message}`);
   const shape = {
-    lines: text.split('\n').length - 1,
+    lines: countLines(text),
     functions: 0,
     closures: 0,
     exports: [],
     spreads: [],
+    doubleCasts: [],
+    longFunctions: [],
+    types: [],
+    settings: [],
     imports: [],
   };
+  const holdsSettings = /\.config\.ts$|^libs\/service\/src\/(?:config\/define-config|run-executor)\.ts$/.test(path);
   const lineOf = (offset) => text.slice(0, offset).split('\n').length;
   shape.comments = comments.reduce((sum, { start, end }) => sum + text.slice(start, end).split('\n').length, 0);
   walk(program, (node, parent) => {
@@ -75,16 +98,30 @@ function shapeOf(path, text) {
       const named = ['VariableDeclarator', 'MethodDefinition', 'PropertyDefinition'].includes(parent?.type);
       shape[named ? 'functions' : 'closures'] += 1;
     }
+    if (FUNCTIONS.has(node.type) && node.body) {
+      const lines = lineOf(node.end) - lineOf(node.start) + 1;
+      if (lines > LONG_FUNCTION_LINES) shape.longFunctions.push(`${path}:${lineOf(node.start)} ${lines}`);
+    }
     if (
       node.type === 'SpreadElement' &&
+      parent?.type === 'ObjectExpression' &&
       ['ConditionalExpression', 'LogicalExpression'].includes(bare(node.argument).type)
     )
       shape.spreads.push(`${path}:${lineOf(node.start)}`);
+    if (node.type === 'TSAsExpression' && bare(node.expression).type === 'TSAsExpression')
+      shape.doubleCasts.push(`${path}:${lineOf(node.start)}`);
+    if (TYPES.has(node.type)) shape.types.push(node.id?.name);
+    if (holdsSettings && node.type === 'Property' && isSetting(node)) shape.settings.push(node.key.name);
     if (node.type === 'ExportNamedDeclaration' && !node.source) shape.exports.push(...exportedNames(node));
     if (node.source?.type === 'Literal' && String(node.source.value).startsWith('.'))
       shape.imports.push({ path: resolveImport(path, node.source.value), typeOnly: isTypeOnly(node) });
   });
   return shape;
+}
+
+/** `NAME: integer({ … })`, or a table's shorthand `NAME`. */
+function isSetting({ key, value, shorthand }) {
+  return /^[A-Z][A-Z\d]*_[A-Z\d_]+$/.test(key.name) && (shorthand || value.type === 'CallExpression');
 }
 
 function bare(node) {
@@ -133,6 +170,10 @@ function findPlaces(all) {
       lines <= FRAGMENT_LINES && importers.get(path)?.length === 1 ? [`${path} <- ${importers.get(path)[0]}`] : [],
     ),
     'conditional spreads': [...all].flatMap(([, { spreads }]) => spreads),
+    'double casts': [...all].flatMap(([, { doubleCasts }]) => doubleCasts),
+    'functions over 50 lines': [...all].flatMap(([, { longFunctions }]) => longFunctions),
+    'type names defined twice': findTwice(all),
+    settings: [...new Set([...all].flatMap(([, { settings }]) => settings))],
     'exports no other file uses': [...all].flatMap(([path, { exports }]) =>
       exports.filter((name) => !isUsedElsewhere(name, path)).map((name) => `${path}: ${name}`),
     ),
@@ -149,14 +190,27 @@ function findPlaces(all) {
   };
 }
 
+/** Names of types that more than one package declares, with their files. */
+function findTwice(all) {
+  const declared = new Map();
+  for (const [path, { types }] of all)
+    for (const name of types) declared.set(name, [...(declared.get(name) ?? []), path]);
+  return [...declared]
+    .filter(([, paths]) => new Set(paths.map(packageOf)).size > 1)
+    .map(([name, paths]) => `${name}: ${paths.join(', ')}`)
+    .toSorted();
+}
+
 function summarize(all) {
   const list = [...all.values()];
   const lines = list.map((shape) => shape.lines).toSorted((a, b) => a - b);
   const total = (key) => list.reduce((sum, shape) => sum + (shape[key].length ?? shape[key]), 0);
+  const linesOf = (part) => [...all].reduce((sum, [path, shape]) => sum + (partOf(path) === part ? shape.lines : 0), 0);
   const all1000 = lines.reduce((sum, n) => sum + n, 0) / 1_000;
   return {
     'production files': list.length,
     'production lines': Math.round(all1000 * 1_000),
+    ...Object.fromEntries(['kits', 'pack', 'core'].map((part) => [`lines of ${part}`, linesOf(part)])),
     'file median / p90 lines': `${lines[lines.length >> 1]} / ${lines[Math.floor(lines.length * 0.9)]}`,
     'files of 50 lines or fewer': percent(lines.filter((n) => n <= SHORT_FILE_LINES).length / list.length),
     'named functions per 1,000 lines': (total('functions') / all1000).toFixed(1),

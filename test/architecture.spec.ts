@@ -106,15 +106,13 @@ const layersGoDown: Rule = ({ path, text }) => {
   });
 };
 
-/** A kit imports nothing of the product, and of the kits what `KITS` allows. Its example is what a user of the kit writes. */
+/** A kit imports nothing of the product, and of the kits what `KITS` allows. */
 const kitsStandAlone: Rule = ({ path, text }) => {
   const kit = path.startsWith('libs/kits/') ? libOf(path) : undefined;
   if (kit === undefined || isSpec(path)) return [];
   return importsOf(text).flatMap((specifier) => {
     const target = ownPackage(specifier);
-    const isAllowed =
-      target === undefined || KITS[kit]?.includes(target) || (target === kit && path.endsWith('/example.ts'));
-    return isAllowed ? [] : [`${path} imports ${specifier}`];
+    return target === undefined || KITS[kit]?.includes(target) ? [] : [`${path} imports ${specifier}`];
   });
 };
 

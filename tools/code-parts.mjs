@@ -8,7 +8,7 @@ const PARTS = {
 
 /** @returns {boolean} whether a path of the repository is TypeScript of apps or libs, without specs and what only they use */
 export function isProduction(path) {
-  return /^(apps|libs)\/.*\.tsx?$/.test(path) && !/\.spec\.tsx?$|\/spec\/|\/example\.ts$|^libs\/testing\//.test(path);
+  return /^(apps|libs)\/.*\.tsx?$/.test(path) && !/\.spec\.tsx?$|\/spec\/|^libs\/testing\//.test(path);
 }
 
 /** @returns {string} the folder of the package that a file is in, such as `libs/kits/rego` */

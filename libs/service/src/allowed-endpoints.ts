@@ -1,8 +1,12 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { ToolError } from '@toolfleet/contracts';
-import { endpointOrigin } from '@toolfleet/egress/rules';
+import { adviseRefusals, endpointOrigin } from '@toolfleet/egress/rules';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
+
+adviseRefusals(
+  'to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS or, without a restart, to the file of EGRESS_ENDPOINTS_FILE (npm start: .toolfleet/allowed-endpoints)',
+);
 
 /** How long a change of the file may take to count. Polling one small file is cheap, and watchers miss swapped symlinks. */
 const READ_EVERY_MS = 1_000;

@@ -116,7 +116,7 @@ async function connect(target: GuardedUrl, deps: ConnectorDeps): Promise<Socket>
 }
 
 /**
- * Resolves a host and checks every address. Exempt origins (`EGRESS_ALLOWED_ENDPOINTS`) may resolve to private addresses.
+ * Resolves a host and checks every address. Exempt origins (`allowedEndpoints`) may resolve to private addresses.
  * @throws CodedError EGRESS_REFUSED, or NETWORK_ERROR with reason `dns`
  */
 async function resolveChecked(target: GuardedUrl, deps: ConnectorDeps): Promise<string[]> {

@@ -37,7 +37,7 @@ const originSet = (origins: EgressOptions['allowedEndpoints'] = []): OriginSet =
 const RAW_TARGET = /^\/[\u0021-\u0022\u0024-\u005b\u005d-\u007e]*$/;
 
 /**
- * Sends all outgoing HTTP requests of the fleet: `guardUrl` checks the URL and every redirect, the connector checks the
+ * Sends outgoing HTTP requests: `guardUrl` checks the URL and every redirect, the connector checks the
  * resolved addresses and dials exactly those, and responses are limited in time and size. A refusal is EGRESS_REFUSED with
  * `layer` and `reason`; other failures are NETWORK_ERROR, ATTEMPT_TIMED_OUT, RESULT_TOO_LARGE or CANCELLED. Proxy
  * environment variables are ignored.

@@ -98,7 +98,7 @@ export interface EgressResponse extends ResponseHead {
   body: EgressBody;
 }
 
-/** Wraps a request in a span; see `inUpstreamSpan` in libs/telemetry. */
+/** Wraps a request in a span, and passes the headers of the trace to `send`. */
 export type OutgoingTrace = (
   request: { method: string; url: string },
   send: (headers: Readonly<Record<string, string>>) => Promise<EgressResponse>,

@@ -34,8 +34,12 @@ const ALLOWABLE: ReadonlySet<EgressReason> = new Set([
   'address',
 ]);
 
-const ADVICE =
-  'to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS or, without a restart, to the file of EGRESS_ENDPOINTS_FILE (npm start: .toolfleet/allowed-endpoints)';
+let advice = 'to allow this origin, add it to allowedEndpoints';
+
+/** Sets how refusals say that an origin is allowed, in words that the operator of the product knows. */
+export function adviseRefusals(text: string): void {
+  advice = text;
+}
 
 /**
  * EGRESS_REFUSED, with what the metric of refusals counts. It names the host, which the operator needs to allow it, but never path
@@ -49,10 +53,10 @@ export class EgressRefusal extends CodedError {
     /** For a public host: what to add to which list of hosts. Only other origins need an exemption from the checks of addresses. */
     listing?: string,
   ) {
-    const allow = listing ? `to allow it, the operator adds ${listing}` : ADVICE;
-    const advice = host && ALLOWABLE.has(reason) ? `; ${allow}` : '';
+    const allow = listing ? `to allow it, the operator adds ${listing}` : advice;
+    const remedy = host && ALLOWABLE.has(reason) ? `; ${allow}` : '';
     super('EGRESS_REFUSED', {
-      message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${advice}`,
+      message: `Refused by the egress guard (${reason.replaceAll('_', ' ')})${host ? `: ${host}` : ''}${remedy}`,
       details: host ? { layer, reason, host } : { layer, reason },
     });
   }

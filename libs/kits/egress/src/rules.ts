@@ -1,7 +1,8 @@
-/** `@toolfleet/egress/rules`: checks configuration values without loading the client. */
+/** `@toolfleet/egress/rules`: what configuration needs, without loading the client. */
 import { AddressGuard } from './address-guard.js';
 import { Allowlist, endpointOrigin } from './url-guard.js';
 
+export { adviseRefusals } from './errors.js';
 export { endpointOrigin };
 
 /** @throws CodedError REQUEST_INVALID unless `entry` is `host`, `*.host`, `host:port`, `http://host` or `*` */

@@ -46,7 +46,7 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
   const wasm = readFileSync(source.wasmPath);
   if (source.sha256 && createHash('sha256').update(wasm).digest('hex') !== source.sha256) {
     throw new Error(
-      'the packaged interpreter is not the pinned one: reinstall the package, or set PYTHON_WASI_WASM_PATH',
+      'the packaged interpreter is not the pinned one: reinstall the package, or name another interpreter',
     );
   }
   const boot = bootModule(wasm, source.tableLimit);

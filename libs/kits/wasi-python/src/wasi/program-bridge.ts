@@ -8,11 +8,11 @@ import { HostStop } from './captured-output.js';
 /** Maximum size of a request of a program, and of all requests of a run, in bytes. */
 const MAX_REQUEST_BYTES = 1024 * 1024;
 const MAX_ALL_BYTES = 64 * MAX_REQUEST_BYTES;
-/** Requests of one run; a program that floods the device is stopped. The gateway allows fewer. */
+/** Requests of one run; a program that floods the device is stopped. Callers may allow fewer. */
 const MAX_REQUESTS = 10_000;
 /**
  * Requests without an answer. The next one waits in the guest's memory, which is bounded, so every other process holds at
- * most so many of each run. The gateway makes no more calls at a time.
+ * most so many of each run. Callers make no more calls at a time.
  */
 const MAX_OPEN = 8;
 /** Bytes of them; a larger request goes alone, so that no process parses megabytes at a time. */

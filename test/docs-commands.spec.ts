@@ -16,7 +16,7 @@ const PAGES = [
   'README.md',
   'CONTRIBUTING.md',
   ...globSync('docs/**/*.md', { cwd: ROOT }),
-  ...globSync('{libs,tools}/*/README.md', { cwd: ROOT }),
+  ...globSync('{libs,libs/kits,tools}/*/README.md', { cwd: ROOT }),
 ].toSorted();
 const SCRIPTS = Object.keys((JSON.parse(read('package.json')) as { scripts: Record<string, string> }).scripts);
 

@@ -23,6 +23,7 @@ import { documentConfig, type ServiceConfig } from '@toolfleet/service';
 import { METRICS, type MetricEntry } from '@toolfleet/telemetry';
 import { describe, expect, it } from 'vitest';
 import { SERVICES } from '../apps/standalone/src/standalone.config.js';
+import { countLines, isProduction, packageOf, partOf } from '../tools/code-parts.mjs';
 
 type KeyDoc = ReturnType<typeof documentConfig>[number];
 
@@ -753,5 +754,91 @@ the others last, and tenants that ask for more share equally.`,
       operations,
     };
     await same(`${JSON.stringify(document, null, 2)}\n`, 'asyncapi.json');
+  });
+});
+
+/** Lines of production source by package, and which part of the repository each package is. */
+function packageSizes(): { folder: string; part: string; lines: number; about: string }[] {
+  const sizes = new Map<string, number>();
+  for (const path of globSync('{apps,libs}/**/*.{ts,tsx}', { cwd: ROOT, exclude: ['**/{dist,node_modules}/**'] }))
+    if (isProduction(path)) {
+      const lines = countLines(readFileSync(`${ROOT}${path}`, 'utf8'));
+      sizes.set(packageOf(path), (sizes.get(packageOf(path)) ?? 0) + lines);
+    }
+  return [...sizes].map(([folder, lines]) => {
+    const { description } = JSON.parse(readFileSync(`${ROOT}${folder}/package.json`, 'utf8')) as {
+      description: string;
+    };
+    return { folder, part: partOf(`${folder}/src/index.ts`), lines, about: description };
+  });
+}
+
+/** A stated size holds until it is wrong by more than this share, so that the page changes with the map and not with each commit. */
+const SIZE_TOLERANCE = 0.15;
+const SIZE_STEP = 100;
+
+describe('docs/map.md', () => {
+  it('has every package with its size', async () => {
+    const before = readFileSync(`${ROOT}docs/map.md`, 'utf8');
+    const packages = packageSizes();
+    const stated = (key: string, lines: number): number => {
+      const known = Number(new RegExp(`^\\| ${key} \\| ([\\d,]+) `, 'm').exec(before)?.[1]?.replaceAll(',', ''));
+      const isFresh = Math.abs(known - lines) <= Math.max(SIZE_STEP, SIZE_TOLERANCE * lines);
+      return isFresh ? known : Math.max(1, Math.round(lines / SIZE_STEP)) * SIZE_STEP;
+    };
+    const size = (key: string, lines: number) => stated(key, lines).toLocaleString('en-US');
+    const rowsOf = (part: string, top: string) =>
+      packages
+        .filter(({ folder, part: own }) => own === part && folder.startsWith(top))
+        .map(({ folder, lines, about }) => {
+          const [shown, key] =
+            part === 'kits'
+              ? [`[${folder}](../${folder}/README.md)`, `\\[${folder}\\]\\(.*\\)`]
+              : [`\`${folder}\``, `\`${folder}\``];
+          return { size: stated(key, lines), row: [shown, size(key, lines), about] };
+        })
+        .toSorted((a, b) => b.size - a.size || a.row[0]!.localeCompare(b.row[0]!))
+        .map(({ row }) => row);
+    const sum = (part: string) =>
+      packages.reduce((total, { part: own, lines }) => total + (own === part ? lines : 0), 0);
+    const head = ['Package', 'Lines', 'What it is'];
+    await same(
+      page(
+        'Map of the source',
+        'What to read, and what to skip until you need it. Lines are TypeScript of apps and libs without specs, rounded; `npm run code-shape` has the exact figures.',
+        table(
+          ['Part', 'Lines', 'Read it'],
+          [
+            ['core', size('core', sum('core')), 'to change what the product does'],
+            ['pack', size('pack', sum('pack')), 'to change a builtin tool; the tools know only the API of plugins'],
+            [
+              'kits',
+              size('kits', sum('kits')),
+              'to change Rego, OpenAPI, JSON Schema, outgoing HTTP or the sandbox; they do not know the product',
+            ],
+          ],
+        ),
+        '## Read first',
+        [
+          '[call-lifecycle.md](call-lifecycle.md): every step of a call, in order, and how a call can end there.',
+          '`libs/engine/src/execute-call.ts`: the same as code; one file for each step in `libs/engine/src/steps`.',
+          '`libs/contracts/src/resources`: the routes of the API; `libs/contracts/src/errors/catalogue.ts`: all errors.',
+          '`apps/gateway/src/wiring`: how a service is put together from the libs.',
+          '[CONTRIBUTING.md](../CONTRIBUTING.md), "Where is …": the file for a behavior.',
+        ]
+          .map((line, index) => `${index + 1}. ${line}`)
+          .join('\n'),
+        '## Core: services',
+        table(head, rowsOf('core', 'apps/')),
+        '## Core: libs',
+        table(head, rowsOf('core', 'libs/')),
+        '## Pack',
+        table(head, rowsOf('pack', 'libs/')),
+        '## Kits',
+        'Each is a package of its own with a README, an example and no import of the product.',
+        table(head, rowsOf('kits', 'libs/')),
+      ),
+      'map.md',
+    );
   });
 });

@@ -75,7 +75,7 @@ export const GROUPS = [
         (path) => `${path}/ARCHITECTURE.md`,
       ),
     ],
-    docs('coming-from-elsewhere'),
+    docs('map', 'coming-from-elsewhere'),
     folder('docs/decisions'),
   ],
   ['Project', ['CHANGELOG.md', 'SECURITY.md']],

@@ -17,7 +17,9 @@ describe.each(KITS)('the kit %s', (kit) => {
       timeout: 120_000,
     });
     expect([status, stderr]).toEqual([0, '']);
-    expect(read('README.md')).toContain(`\`\`\`js\n${read('example.mjs')}\`\`\`\n\nIt prints:\n\n\`\`\`\n${stdout}\`\`\`\n`);
+    expect(read('README.md')).toContain(
+      `\`\`\`js\n${read('example.mjs')}\`\`\`\n\nIt prints:\n\n\`\`\`\n${stdout}\`\`\`\n`,
+    );
   });
 
   it('packs its programs, types and README', () => {
@@ -26,10 +28,16 @@ describe.each(KITS)('the kit %s', (kit) => {
       encoding: 'utf8',
     });
     const files = (JSON.parse(packed) as { files: { path: string }[] }[])[0]!.files.map(({ path }) => path);
-    const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, { types: string; default: string }> };
+    const { exports } = JSON.parse(read('package.json')) as {
+      exports: Record<string, { types: string; default: string }>;
+    };
     const entries = Object.values(exports).flatMap((entry) => [entry.types, entry.default]);
-    expect(files).toEqual(expect.arrayContaining(['README.md', 'package.json', ...entries.map((path) => path.slice(2))]));
-    expect(files.filter((path) => !/^(dist\/.*\.(js|d\.ts)|python\/\w+\.py|README\.md|package\.json)$/.test(path))).toEqual([]);
+    expect(files).toEqual(
+      expect.arrayContaining(['README.md', 'package.json', ...entries.map((path) => path.slice(2))]),
+    );
+    expect(
+      files.filter((path) => !/^(dist\/.*\.(js|d\.ts)|python\/\w+\.py|README\.md|package\.json)$/.test(path)),
+    ).toEqual([]);
     expect(files.filter((path) => /\.spec\./.test(path))).toEqual([]);
   });
 });

@@ -2,20 +2,11 @@
 -- Redis serves no other client meanwhile, so no JSON is decoded: the time depends on the ids that the change claims and releases, not on
 -- the ids that the declarations of the tenant own.
 --
--- KEYS 1 declarations of the tenant (name -> JSON)  2 their index (id -> name of its owner; '' -> sizes of the declarations in it)
+-- KEYS 1 declarations of the tenant (name -> JSON)  2 their index (id -> name of its owner)
 -- ARGV 1 name  2 JSON that the client read, '' for none  3 until when another client may apply it, by that JSON; 0 for none
 --      4 new revision  5 JSON of what it owns: ids with notes; '' for nothing  6 lease in ms; 0: applying has ended
 --      7 maximum number of declarations  8 number of claimed ids  9... claimed ids, then released ids
--- Returns {done, changed at, applying until} | {changed} | {applying} | {full} | {owned, id, name of the owner} |
---         {stale, sizes in the index, sizes now}: a gateway of an older release has changed declarations without the index
-
--- A change by an older release shows in the size of its declaration: it does not write the member `indexed`.
-local function sizes()
-  local names = redis.call('HKEYS', KEYS[1])
-  table.sort(names)
-  for i, name in ipairs(names) do names[i] = name .. ':' .. redis.call('HSTRLEN', KEYS[1], name) end
-  return table.concat(names, ' ')
-end
+-- Returns {done, changed at, applying until} | {changed} | {applying} | {full} | {owned, id, name of the owner}
 
 local name = ARGV[1]
 local time = redis.call('TIME')
@@ -24,8 +15,6 @@ local lease = tonumber(ARGV[6])
 if (redis.call('HGET', KEYS[1], name) or '') ~= ARGV[2] then return { 'changed' } end
 if lease > 0 and tonumber(ARGV[3]) > now then return { 'applying' } end
 if ARGV[2] == '' and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[7]) then return { 'full' } end
-local indexed, current = redis.call('HGET', KEYS[2], '') or '', sizes()
-if indexed ~= current then return { 'stale', indexed, current } end
 
 local last_claimed = 8 + tonumber(ARGV[8])
 -- Lua passes a limited number of arguments.
@@ -54,8 +43,6 @@ if lease == 0 and ARGV[5] == '' then
   redis.call('HDEL', KEYS[1], name)
 else
   redis.call('HSET', KEYS[1], name, '{"revision":' .. ARGV[4] .. ',"changedAt":' .. changed_at .. ',"applyingUntil":' .. applying_until
-    .. ',"indexed":true,"owned":' .. (ARGV[5] == '' and '{}' or ARGV[5]) .. '}')
+    .. ',"owned":' .. (ARGV[5] == '' and '{}' or ARGV[5]) .. '}')
 end
-redis.call('HSET', KEYS[2], '', sizes())
-if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('DEL', KEYS[2]) end
 return { 'done', changed_at, applying_until }

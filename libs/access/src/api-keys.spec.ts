@@ -182,46 +182,6 @@ describe('the role operator', () => {
   });
 });
 
-describe('a key of an earlier release', () => {
-  const older = (id: string, more: Partial<ApiKeyRecord>): ApiKeyRecord => ({
-    ...{ id, secretHash: '', tenantId: 'acme', userId: id, client: id, roles: [], tools: ['*'] },
-    ...{ createdAt: 1, createdBy: 'root', ...more },
-  });
-  const stored = async () => {
-    const { keys, store, clock } = setUp();
-    for (const key of [
-      older('ops', { tenantId: 'operator', roles: ['operator'], parentId: 'operator' }),
-      older('boss', { parentId: 'ops', createdBy: 'ops' }),
-      older('first', { parentId: 'operator', createdBy: 'operator' }),
-      older('nell', { parentId: 'boss', createdBy: 'boss' }),
-      older('pat', { parentId: 'nell', createdBy: 'nell' }),
-      older('signed', { createdBy: 'alice' }),
-    ])
-      expect(await store.create(key, clock.now())).toBe('created');
-    return { store, keys, who: async (id: string) => (await keys.show(id, 'acme'))?.root?.userId };
-  };
-
-  it('counts as the person at the beginning of its parents, or as its maker', async () => {
-    const { keys, who } = await stored();
-    expect(await Promise.all(['boss', 'first', 'nell', 'pat'].map(who))).toEqual(['boss', 'first', 'boss', 'boss']);
-    expect((await keys.show('signed', 'acme'))?.root).toEqual({ tenantId: 'acme', userId: 'alice', kind: 'creator' });
-    expect((await keys.show('ops', 'operator'))?.root).toMatchObject({ userId: 'ops', kind: 'operator' });
-    expect(await who('unknown')).toBeUndefined();
-  });
-
-  it('does so when its parents are revoked or erased, and as its maker where they went before', async () => {
-    const { keys, store, who } = await stored();
-    await keys.revoke('boss');
-    await keys.erase(['nell']);
-    await keys.erase(['boss']);
-    expect([await who('nell'), await who('pat')]).toEqual([undefined, 'boss']);
-    await store.erase('ops');
-    await store.create(older('lost', { createdBy: 'boss' }), 1);
-    await store.change(older('lost', { createdBy: 'boss', parentId: 'ops' }));
-    expect((await keys.show('lost', 'acme'))?.root).toEqual({ tenantId: 'acme', userId: 'boss', kind: 'creator' });
-  });
-});
-
 describe('stored keys', () => {
   it('is the HMAC of the key without its checksum', async () => {
     const { keys, store } = setUp();

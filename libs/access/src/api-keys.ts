@@ -48,8 +48,8 @@ export interface ApiKeyRecord {
   mcpMode?: McpMode;
   /** Id of the key that made it; absent if none did. It has no right that its parent lacks, then and now (key-rights.ts). */
   parentId?: string;
-  /** The person at the beginning of its chain of makers. `ApiKeys` finds it for keys of earlier releases, which have none. */
-  root?: Person;
+  /** The person at the beginning of its chain of makers. */
+  root: Person;
   createdAt: EpochMs;
   /** User that made it. */
   createdBy: string;
@@ -61,7 +61,7 @@ export interface ApiKeyRecord {
 
 /** Whether the user of a key made it for itself. */
 export const isPersonal = ({ tenantId, userId, root }: Pick<ApiKeyRecord, 'tenantId' | 'userId' | 'root'>): boolean =>
-  root?.kind === 'creator' && root.tenantId === tenantId && root.userId === userId;
+  root.kind === 'creator' && root.tenantId === tenantId && root.userId === userId;
 
 /** Live keys per client: the old and the new one during a rotation. */
 export const MAX_LIVE_KEYS = 2;
@@ -241,11 +241,11 @@ export class ApiKeys {
    * last rights: administrators rotate their keys, and revoke those made with them where they mean it.
    */
   async #principalOf(record: ApiKeyRecord): Promise<Principal> {
-    const root = await this.#rootOf(record);
+    const { root } = record;
     const principal: Principal = {
       tenantId: record.tenantId,
       userId: record.userId,
-      roles: await this.#rolesOf(record, root),
+      roles: await this.#rolesOf(record),
       tools: record.tools,
       projects: record.projects,
       toolset: record.toolset === undefined ? undefined : boundToolset(record.toolset),
@@ -279,35 +279,22 @@ export class ApiKeys {
   async show(id: string, tenantId: string): Promise<KeyView | undefined> {
     const record = await this.find(id);
     if (record?.tenantId !== tenantId) return undefined;
-    return { ...toKeyView(record), root: await this.#rootOf(record) };
-  }
-
-  /**
-   * The person at the beginning of a chain of keys. A key of an earlier release has that of its parent, or is of its own user if an operator
-   * made it. Where the parent is gone or there was none, it counts as the user that made it.
-   */
-  async #rootOf({ tenantId, userId, root, parentId, createdBy }: ApiKeyRecord): Promise<Person> {
-    if (root) return root;
-    const parent = parentId === undefined ? null : await this.find(parentId);
-    const isByOperator = parent && effectiveRoles(parent.tenantId, parent.roles).includes(OPERATOR_ROLE);
-    if (isByOperator || parentId === OPERATOR_KEY_ID) return { tenantId, userId, kind: 'operator' };
-    const maker = parent ? await this.#rootOf(parent) : { tenantId, userId: createdBy };
-    return { ...maker, kind: 'creator' };
+    return toKeyView(record);
   }
 
   /**
    * The roles of a key today: of one that a signed-in user made, directly or with other keys, those that the user still has. Chains that begin
    * with a key of an operator depend on no sign-in.
    */
-  async #rolesOf(record: ApiKeyRecord, root: Person): Promise<readonly string[]> {
+  async #rolesOf(record: ApiKeyRecord): Promise<readonly string[]> {
     const { people } = this.settings;
     const roles = effectiveRoles(record.tenantId, record.roles);
-    if (!people || root.kind !== 'creator' || (await this.#isOfOperator(record))) return roles;
-    return orUnverified(people.boundBy(root, roles));
+    if (!people || record.root.kind !== 'creator' || (await this.#isOfOperator(record))) return roles;
+    return orUnverified(people.boundBy(record.root, roles));
   }
 
   async #isOfOperator(record: ApiKeyRecord): Promise<boolean> {
-    if ((await this.#rootOf(record)).kind === 'operator') return true;
+    if (record.root.kind === 'operator') return true;
     const parent = record.parentId === undefined ? null : await this.find(record.parentId);
     return parent !== null && this.#isOfOperator(parent);
   }
@@ -377,8 +364,7 @@ export class ApiKeys {
       const keys = await this.store.list(tenantId === OPERATOR_TENANT ? undefined : tenantId);
       const ended = new Set(revoked.map(({ id }) => id));
       for (const key of keys)
-        if ([key, await this.#rootOf(key)].some((of) => of.tenantId === tenantId && of.userId === userId))
-          ended.add(key.id);
+        if ([key, key.root].some((of) => of.tenantId === tenantId && of.userId === userId)) ended.add(key.id);
       for (let size = 0; size < ended.size;) {
         size = ended.size;
         for (const key of keys) if (ended.has(key.parentId ?? '')) ended.add(key.id);
@@ -392,10 +378,6 @@ export class ApiKeys {
 
   /** Deletes keys and what is known of them; they stop working as revoked keys do. Returns how many there were. */
   async erase(ids: readonly string[]): Promise<number> {
-    // Without its parent, the root of a key of an earlier release is not found any more.
-    for (const key of await this.store.list())
-      if (!key.root && ids.includes(key.parentId ?? ''))
-        await this.store.change({ ...key, root: await this.#rootOf(key) });
     const erased = await Promise.all(ids.map((id) => this.store.erase(id)));
     return erased.filter(Boolean).length;
   }

@@ -10,7 +10,7 @@ import { RedisKeyStore } from './redis-key-store.js';
 
 const key = (id: string): ApiKeyRecord => ({
   ...{ id, secretHash: 'h', tenantId: 'acme', userId: 'ann', client: id, roles: [], tools: ['*'] },
-  ...{ createdAt: 1, createdBy: 'root' },
+  ...{ createdAt: 1, createdBy: 'root', root: { tenantId: 'acme', userId: 'ann', kind: 'operator' } },
 });
 
 let redis: RedisServer;

@@ -18,6 +18,7 @@ const key = (id: string, more: Partial<ApiKeyRecord> = {}): ApiKeyRecord => ({
   client: 'crm',
   roles: ['dev'],
   tools: ['*'],
+  root: { tenantId: 'acme', userId: 'ann', kind: 'operator' },
   createdAt: NOW,
   createdBy: 'root',
   ...more,
@@ -32,8 +33,7 @@ function keyStoreConformance(name: string, open: () => Promise<KeyStore>): void 
     });
 
     it('gives back what was stored, and null for an unknown id', async () => {
-      const root = { tenantId: 'acme', userId: 'ann', kind: 'operator' as const };
-      const full = key('aaaaaaaa', { tier: 'pro', parentId: 'operator', root, expiresAt: NOW + 1_000 });
+      const full = key('aaaaaaaa', { tier: 'pro', parentId: 'operator', expiresAt: NOW + 1_000 });
       expect(await store.create(full, NOW)).toBe('created');
       expect(await store.find('aaaaaaaa')).toEqual(full);
       expect(await store.find('bbbbbbbb')).toBeNull();

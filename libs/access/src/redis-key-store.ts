@@ -8,14 +8,12 @@ import { OPERATOR_KEY_ID } from './roles.js';
 /**
  * Keys in Redis under the hash tag `{auth}`, one slot, so that every script runs on Redis Cluster:
  * `{auth}:keys` id → record (JSON), `{auth}:revoked` id → instant, `{auth}:used` id → instant, `{auth}:client:<tenant>:<client>` (of a
- * personal key `<tenant>:<user>:<client>`) and `{auth}:tenant:<tenant>` ids, `{auth}:indexed`.
+ * personal key `<tenant>:<user>:<client>`) and `{auth}:tenant:<tenant>` ids.
  * Revocation and last use are separate fields: a late `touch` can never write an old record over a revocation.
  */
 const KEYS = '{auth}:keys';
 const REVOKED = '{auth}:revoked';
 const USED = '{auth}:used';
-/** Says that every key is in the set of its tenant. */
-const INDEXED = '{auth}:indexed';
 /** Keys that one command reads of the whole fleet. */
 const PAGE = 500;
 
@@ -27,8 +25,6 @@ const FIND_KEY = readFileSync(new URL('../lua/find-key.lua', import.meta.url), '
 
 /** API keys in Redis, over the caller's connection. Redis errors are passed on, and callers fail closed. */
 export class RedisKeyStore extends KeyStore {
-  #isIndexed = false;
-
   constructor(
     private readonly redis: Redis,
     override readonly most = DEFAULT_QUOTAS.keys,
@@ -66,24 +62,9 @@ export class RedisKeyStore extends KeyStore {
 
   /** Ids of a tenant, at most as many as its quota, or of the fleet in pages, between which Redis serves others. One may come twice. */
   async *#pages(tenantId: string | undefined): AsyncGenerator<string[]> {
-    if (tenantId !== undefined) {
-      if (!this.#isIndexed) await this.#indexTenants();
-      return yield await this.redis.smembers(tenantKey({ tenantId }));
-    }
+    if (tenantId !== undefined) return yield await this.redis.smembers(tenantKey({ tenantId }));
     for await (const page of this.redis.hscanStream(KEYS, { count: PAGE }))
       yield (page as string[]).filter((_, at) => at % 2 === 0);
-  }
-
-  /** Keys of an earlier release are in no set of their tenant: once in a fleet, all are added. */
-  async #indexTenants(): Promise<void> {
-    if ((await this.redis.exists(INDEXED)) === 0) {
-      for await (const page of this.redis.hscanStream(KEYS, { count: PAGE })) {
-        const records = (page as string[]).filter((_, at) => at % 2 === 1).map((record) => assemble(record));
-        await Promise.all(records.map((key) => this.redis.sadd(tenantKey(key), key.id)));
-      }
-      await this.redis.set(INDEXED, '1');
-    }
-    this.#isIndexed = true;
   }
 
   override async change(key: ApiKeyRecord): Promise<boolean> {

@@ -118,13 +118,6 @@ describe('delegation token', () => {
     expect(openDelegation(tokens, token)).toMatchObject({ authenticated });
   });
 
-  it('of an older release has no answer, and counts as anonymous', () => {
-    const { clock, tokens } = setUp();
-    const payload = { t: 'acme', u: 'ann', r: [], g: ['*'], c: 'c1', x: clock.now() + 1_000, b: ['r1', null, null] };
-    const token = `tfd_${tokens.sign('delegation', payload, clock.now() + 1_000)}`;
-    expect(openDelegation(tokens, token)).toMatchObject({ userId: 'ann', authenticated: false });
-  });
-
   it('ends with the deadline', async () => {
     const { clock, tokens } = setUp();
     const token = delegated(tokens, clock);

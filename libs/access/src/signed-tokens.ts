@@ -209,11 +209,9 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
     tools: payload['g'] as string[],
     toolset: toolset && { name: toolset[0], version: toolset[1] ?? undefined, tools: toolset[2] },
     via: 'delegation',
-    // Absent in tokens of older gateways: such a call counts as anonymous.
     authenticated: payload['a'] === true,
     parentCallId: payload['c'] as string,
-    // Absent in tokens of older gateways, which live for minutes.
-    expiresAt: payload['x'] as EpochMs | undefined,
+    expiresAt: payload['x'] as EpochMs,
     parentSpends: {
       requestId,
       agentId: agentId ?? undefined,

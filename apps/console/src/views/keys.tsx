@@ -67,9 +67,7 @@ function KeyRow({ apiKey: key, onRevoke }: { apiKey: ApiKey; onRevoke: () => voi
       <td data-label="Tenant">{key.tenant_id}</td>
       <td data-label="User">
         {key.user_id} {key.is_service_account && <Badge>service</Badge>}
-        {key.person !== null && key.person.user_id !== key.user_id && (
-          <span className="small soft"> made by {key.person.user_id}</span>
-        )}
+        {key.person.user_id !== key.user_id && <span className="small soft"> made by {key.person.user_id}</span>}
       </td>
       <td data-label="Roles">{key.roles.join(', ') || 'none'}</td>
       <td data-label="Tools">

@@ -182,7 +182,7 @@ export function toKeyBody(key: KeyView) {
     tier: key.tier ?? null,
     mcp_mode: key.mcpMode ?? null,
     parent_id: key.parentId ?? null,
-    person: key.root ? { tenant_id: key.root.tenantId, user_id: key.root.userId, kind: key.root.kind } : null,
+    person: { tenant_id: key.root.tenantId, user_id: key.root.userId, kind: key.root.kind },
     created_by: key.createdBy,
     created_at: toInstant(key.createdAt),
     expires_at: instantOrNull(key.expiresAt),

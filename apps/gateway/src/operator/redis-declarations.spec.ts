@@ -27,14 +27,8 @@ const large = (prefix: string, bytes = DEFAULT_QUOTAS.declaration_bytes): Owned 
     Array.from({ length: 1_000 }, (_, i) => [`mcp/${prefix}-${i}-`.padEnd(Math.floor(bytes / 1_000) - 6, 'x'), '']),
   );
 const ownedBy = async (name: string) => (await store.list('acme')).find((one) => one.name === name)?.owned;
-/** As releases before the index stored it. */
-const writeAsOlder = (name: string, revision: number, owned: Owned) =>
-  redis.hset(KEY, name, JSON.stringify({ owned, revision, changedAt: 1_700_000_000_000, applyingUntil: 0 }));
 /** Owners by id, from the index. */
-const index = async () => {
-  const { '': _, ...owners } = await redis.hgetall(`${KEY}:owners`);
-  return owners;
-};
+const index = () => redis.hgetall(`${KEY}:owners`);
 
 describe('declarations', () => {
   it('own each id once, until they release it', async () => {
@@ -119,49 +113,6 @@ describe('limits of declarations', () => {
     });
     expect(await ownedBy('a')).toEqual(noted);
     expect(await ownedBy('b')).toBeUndefined();
-  });
-});
-
-describe('declarations of a release without the index', () => {
-  it('are read, indexed at the first change, and can shrink whatever their size and number', async () => {
-    for (let i = 0; i < 25; i += 1)
-      await writeAsOlder(`d${i}`, 4, { ...(i % 8 === 0 && large(`d${i}`, 500_000)), ...ids(`x${i}`) });
-    expect(await store.list('acme')).toHaveLength(25);
-    const before = (await ownedBy('d0'))!;
-    await expect(put('d0', 4, { ...before, ...ids('x7') }, true)).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
-    await expect(put('d0', 4, ids('x7'), true)).rejects.toMatchObject({
-      message: 'toolsets/x7 is owned by the declaration d7',
-    });
-    await expect(put('more', 0, ids('y'))).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
-    expect(Object.keys(await index())).toHaveLength(4 * 1_000 + 25);
-    expect(await redis.dbsize()).toBe(2);
-    // As `fleetctl apply --prune` does it: first everything, then what is left.
-    await put('d0', 4, before, true);
-    expect(await put('d0', 5, ids('x0'))).toMatchObject({ revision: 6 });
-    await put('d7', 4, {});
-    await put('d0', 6, ids('x0', 'x7'));
-    expect(await ownedBy('d24')).toEqual({ ...large('d24', 500_000), ...ids('x24') });
-  });
-
-  it('are indexed once by clients that change them at once', async () => {
-    for (let i = 0; i < 6; i += 1) await writeAsOlder(`d${i}`, 1, ids(`x${i}`));
-    await Promise.all(Array.from({ length: 6 }, (_, i) => put(`d${i}`, 1, ids(`x${i}`, `y${i}`))));
-    expect(await redis.dbsize()).toBe(2);
-    expect(Object.keys(await index())).toHaveLength(12);
-  });
-
-  it('are noticed also when its gateways change them next to new ones', async () => {
-    await put('a', 0, ids('x'));
-    await put('b', 0, ids('y'));
-    await writeAsOlder('a', 3, ids('z'));
-    await expect(put('b', 1, ids('y', 'z'))).rejects.toMatchObject({ message: /owned by the declaration a/ });
-    await put('b', 1, ids('x', 'y'));
-    await redis.hdel(KEY, 'a');
-    await put('b', 2, ids('x', 'y', 'z'));
-    expect(await index()).toEqual({ 'toolsets/x': 'b', 'toolsets/y': 'b', 'toolsets/z': 'b' });
-    await redis.del(KEY);
-    await put('c', 0, ids('x'));
-    expect(await index()).toEqual({ 'toolsets/x': 'c' });
   });
 });
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ToolError, type EpochMs } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts/account';
@@ -7,16 +6,9 @@ import { defineScript, orUnavailable, type Script } from '@toolfleet/queue/redis
 import type { Redis } from 'ioredis';
 
 const PUT = readFileSync(new URL('../../lua/put-declaration.lua', import.meta.url), 'utf8');
-const USE_INDEX = readFileSync(new URL('../../lua/use-declaration-index.lua', import.meta.url), 'utf8');
 /** How long one client may change resources; an interrupted one blocks others for this time. */
 const LEASE_MS = 10 * 60_000;
 const STORE = 'The store of declarations';
-/** Ids that are written to a new index at once. */
-const CHUNK = 500;
-/** A new index that a gateway leaves behind is deleted after this time. */
-const BUILD_SECONDS = 600;
-/** A change fails after it has found a stale index this many times: gateways of an older release are changing declarations. */
-const MAX_ROUNDS = 5;
 
 interface Stored {
   revision: number;
@@ -30,19 +22,16 @@ type DeclarationChange = Pick<FleetDeclaration, 'name' | 'revision' | 'owned'> &
 
 /**
  * Which declaration owns which resources of a tenant. Only ids: what a resource is like is in its own store, and `fleetctl apply` compares
- * it with the files. An id has one owner, which an index by id shows. Releases before the index keep the same declarations without it; it
- * is built at the first change after them.
+ * it with the files. An id has one owner, which an index by id shows.
  */
 export class RedisDeclarations {
   readonly #put: Script<string[]>;
-  readonly #useIndex: Script;
 
   constructor(
     private readonly redis: Redis,
     private readonly quotas: Pick<Quotas, 'declarations' | 'declaration_bytes'> = DEFAULT_QUOTAS,
   ) {
     this.#put = defineScript(redis, 'putDeclaration', 2, PUT);
-    this.#useIndex = defineScript(redis, 'useDeclarationIndex', 3, USE_INDEX);
   }
 
   /** By name. @throws ToolError SERVICE_UNAVAILABLE */
@@ -94,40 +83,18 @@ export class RedisDeclarations {
       ...claimed,
       ...released,
     ];
-    for (let round = 0; round < MAX_ROUNDS; round += 1) {
-      const [outcome = '', first = '', second = ''] = await this.#put(keyOf(tenantId), indexOf(tenantId), ...values);
-      if (outcome === 'done') {
-        const [changedAt, applyingUntil] = [Number(first), Number(second)];
-        return toDeclaration(name, { revision: revision + 1, owned, changedAt, applyingUntil });
-      }
-      if (outcome === 'full') throw quotaExceeded('declarations', this.quotas.declarations);
-      if (outcome !== 'stale') throw refusal(name, outcome, first, second);
-      await this.#rebuildIndex(tenantId, first, second);
-    }
-    throw new ToolError('SERVICE_UNAVAILABLE', {
-      message: 'The declarations are being changed by gateways of an older release; retry later',
-    });
+    const [outcome = '', first = '', second = ''] = await this.#put(keyOf(tenantId), indexOf(tenantId), ...values);
+    if (outcome === 'full') throw quotaExceeded('declarations', this.quotas.declarations);
+    if (outcome !== 'done') throw refusal(name, outcome, first, second);
+    const [changedAt, applyingUntil] = [Number(first), Number(second)];
+    return toDeclaration(name, { revision: revision + 1, owned, changedAt, applyingUntil });
   }
 
-  /** Declarations from before the quota may keep their size. @throws ToolError QUOTA_EXCEEDED */
+  /** One that a lowered quota leaves too large can shrink. @throws ToolError QUOTA_EXCEEDED */
   #checkSize(text: string, known: Stored): void {
     const [bytes, most] = [Buffer.byteLength(text), this.quotas.declaration_bytes];
     if (bytes > most && bytes > Buffer.byteLength(JSON.stringify(known.owned)))
       throw quotaExceeded('declaration_bytes', most);
-  }
-
-  /** Builds the index of declarations in steps that are short for Redis, next to the stale one. */
-  async #rebuildIndex(tenantId: string, stale: string, sizes: string): Promise<void> {
-    const building = `${indexOf(tenantId)}:${randomUUID()}`;
-    await this.redis.hset(building, '', sizes);
-    await this.redis.expire(building, BUILD_SECONDS);
-    for (const name of await this.redis.hkeys(keyOf(tenantId))) {
-      const text = await this.redis.hget(keyOf(tenantId), name);
-      const ids = text === null ? [] : Object.keys((JSON.parse(text) as Stored).owned);
-      for (let at = 0; at < ids.length; at += CHUNK)
-        await this.redis.hset(building, ...ids.slice(at, at + CHUNK).flatMap((id) => [id, name]));
-    }
-    await this.#useIndex(keyOf(tenantId), indexOf(tenantId), building, stale);
   }
 }
 

@@ -102,10 +102,7 @@ const KEY = {
     'What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says',
   ),
   parent_id: nullable(text(), 'Id of the key that it was created with; null: its maker was signed in'),
-  person: nullable(
-    PERSON,
-    'As whom it decides; null: a key of an earlier release, which counts as the person that made it',
-  ),
+  person: PERSON,
   created_by: text('User that created it'),
   created_at: instant(),
   expires_at: nullable(instant()),

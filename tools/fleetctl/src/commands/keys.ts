@@ -88,8 +88,7 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   if (roles.includes('operator') && !tenant) request.tenant_id = 'operator';
   const body = await gateway().request('POST /api/v1/keys', { body: request });
   showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${describeState(body)}`);
-  // A gateway of an older release sends none.
-  for (const warning of body.warnings ?? []) terminal.error(`Warning: ${warning}\n`);
+  for (const warning of body.warnings) terminal.error(`Warning: ${warning}\n`);
   return EXIT.ok;
 }
 
@@ -109,8 +108,8 @@ async function revoke({ gateway, json, terminal, line }: CommandContext, id: str
 }
 
 /** The chain to the key: the person, and the key with which it was made. */
-function describeMaker({ person, created_by: maker, parent_id: parent }: ApiKey): string {
-  const who = person?.kind === 'operator' ? 'an operator' : (person?.user_id ?? maker);
+function describeMaker({ person, parent_id: parent }: ApiKey): string {
+  const who = person.kind === 'operator' ? 'an operator' : person.user_id;
   return parent === null ? who : `${who}, ${parent}`;
 }
 

@@ -74,8 +74,7 @@ local function indexes(text)
 end
 
 local function lease_of(value)
-  -- Earlier versions stored shared leases of free calls without a row.
-  local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31?(.*)$')
+  local m, t, e, names, row = string.match(value, '^(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31(.*)$')
   if not m then error('BUDGET_STATE unreadable lease') end
   local list = {}
   for name in string.gmatch(names, '[^\30]+') do list[#list + 1] = name end

@@ -27,8 +27,6 @@ export interface SessionTable {
   asked_at: number | null;
   /** When it is asked next; null: it cannot be asked. */
   ask_at: number | null;
-  /** Of earlier releases: JSON of the ID token, sealed for the session. */
-  sealed: string | null;
 }
 
 /** Columns of `user_grant`. */

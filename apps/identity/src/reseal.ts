@@ -7,7 +7,6 @@ import type { IdentityTables } from './identity-tables.js';
 
 /** Sealed columns: the key of their row, and what a value is sealed for. */
 const SEALED = [
-  ['sign_in_session', 'session_id', 'session'],
   ['user_grant', 'grant_id', 'grant'],
   ['connect_attempt', 'digest', 'attempt'],
   ['oauth_record', 'digest', 'oauth'],

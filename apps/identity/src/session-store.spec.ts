@@ -122,19 +122,6 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
       expect(await ids(NOON + 15)).toEqual([later]);
     });
 
-    it('bounds OAuth clients of an earlier release, of which it has no tokens', async () => {
-      const of = { tenant_id: 'bound', expires_at: NOON + 30 * HOUR };
-      const client = { id: 'agent' };
-      const [browser, asked, unknown] = [
-        await store.create(session('browser', of), NOON),
-        await store.create(session('asked', { ...of, client, ask_at: NOON }), NOON),
-        await store.create(session('unknown', { ...of, client }), NOON),
-      ];
-      await store.bound(12 * HOUR);
-      const ends = await Promise.all([browser, asked, unknown].map((id) => store.read(id, NOON)));
-      expect(ends.map((found) => (found!.expires_at - NOON) / HOUR)).toEqual([30, 30, 12]);
-    });
-
     it.each([[{}], [{ tenant_id: 'acme' }], [{ issuer: ISSUER }], [{ user_id: 'ann' }]])(
       'refuses to revoke by %j alone',
       async (scope) => {

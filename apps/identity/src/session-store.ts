@@ -53,7 +53,6 @@ export class SessionStore {
         sid: provider?.sid ?? null,
         client_id: session.client?.id ?? null,
         client_name: session.client?.name ?? null,
-        sealed: null,
       })
       .onConflict((conflict) => conflict.column('digest').doNothing())
       .executeTakeFirstOrThrow();
@@ -138,19 +137,15 @@ export class SessionStore {
   }
 
   /**
-   * Ends sessions that the provider cannot be asked about so long after their sign-in.
-   * @param sessionId one that could be asked about before; absent: those of OAuth clients of which no tokens are known
+   * Ends a session that the provider can no longer be asked about so long after its sign-in.
    */
-  async bound(longestMs: Milliseconds, sessionId?: string): Promise<void> {
-    await this.db
-      .updateTable('sign_in_session')
-      .set((row) => ({ ask_at: null, expires_at: row('created_at', '+', longestMs) }))
+  async bound(longestMs: Milliseconds, sessionId: string): Promise<void> {
+    const session = this.db.updateTable('sign_in_session').where('session_id', '=', sessionId);
+    await session
+      .set((row) => ({ expires_at: row('created_at', '+', longestMs) }))
       .where((row) => row('expires_at', '>', row('created_at', '+', longestMs)))
-      .$if(sessionId === undefined, (query) => query.where('client_id', 'is not', null).where('ask_at', 'is', null))
-      .$if(sessionId !== undefined, (query) => query.where('session_id', '=', sessionId!))
       .execute();
-    if (sessionId !== undefined)
-      await this.db.updateTable('sign_in_session').set({ ask_at: null }).where('session_id', '=', sessionId).execute();
+    await session.set({ ask_at: null }).execute();
   }
 
   /** Valid sessions, newest first. */

@@ -11,7 +11,7 @@ export interface OperationOptions {
   /** Added last, after authentication. */
   extraHeaders: { [name: string]: string };
   vendorAdapter?: string;
-  /** Source whose sealed secrets these options hold; absent in definitions of version 0.1.0. */
+  /** Source whose sealed secrets these options hold; absent without sealed secrets. */
   registration?: string;
   /** Most bytes of a response that are read, after decompression. */
   maxResponseBytes: number;

@@ -23,9 +23,7 @@ local tenant = owner:match('@(.*)$')
 if mode == 'new' and tenant then
   local count, bytes = 1, #ARGV[5]
   for _, other in ipairs(redis.call('SMEMBERS', KEYS[10])) do
-    -- A release without the set may have removed it.
-    local length = other ~= owner and redis.call('HSTRLEN', KEYS[9], other) or 0
-    if length > 0 then count, bytes = count + 1, bytes + length end
+    if other ~= owner then count, bytes = count + 1, bytes + redis.call('HSTRLEN', KEYS[9], other) end
   end
   if count > tonumber(ARGV[6]) then return { version, {}, {}, {}, {}, -2 } end
   if bytes > tonumber(ARGV[7]) then return { version, {}, {}, {}, {}, -3 } end

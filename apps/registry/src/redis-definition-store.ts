@@ -79,12 +79,6 @@ export class RedisDefinitionStore extends DefinitionStore {
     };
   }
 
-  /** Lists the registrations of each tenant for the quotas, which releases without these lists do not. Before the first `put`. */
-  async start(): Promise<void> {
-    const owners = (await this.redis.hkeys(KEYS.registrations)).filter((owner) => tenantOf(owner) !== undefined);
-    for (const [tenant, own] of Map.groupBy(owners, tenantOf)) await this.redis.sadd(keptKey(tenant!), ...own);
-  }
-
   override async version(): Promise<number> {
     return Number((await this.redis.get(KEYS.version)) ?? 0);
   }

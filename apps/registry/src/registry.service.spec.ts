@@ -20,7 +20,7 @@ import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetListReply } from '@toolfleet/contracts/toolset';
 import { SystemClock } from '@toolfleet/resilience';
-import { isSealed, loadConfig, olderSecretContext, secretContext, SecretBox, ServiceFaults } from '@toolfleet/service';
+import { isSealed, loadConfig, secretContext, SecretBox, ServiceFaults } from '@toolfleet/service';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import { createLogger, createMetrics, type Metrics } from '@toolfleet/telemetry';
 import { eventually, startNats, startRedis, type NatsServer, type RedisServer } from '@toolfleet/testing';
@@ -323,18 +323,6 @@ describe('registry service', () => {
       ]) {
         await expect(copied).rejects.toMatchObject({ code: 'REQUEST_INVALID', details: { field: 'body' } });
       }
-      // What version 0.1.0 kept is sealed again for its registration.
-      const older = olderSecretContext('openapi', 'pets@acme');
-      const kept = await redis.client().hgetall('{registry}:registrations');
-      for (const [field, text] of Object.entries(kept)) {
-        if (!text.includes(token)) continue;
-        await redis
-          .client()
-          .hset('{registry}:registrations', field, text.replace(token, box.seal('literal-canary', older)));
-      }
-      await stop(first);
-      await start({}, { REGISTRY_SECRET_KEY: KEY });
-      await eventually('it is sealed again', async () => (await tokenOf('acme')) === token);
     });
 
     it('keeps the collections of tenants apart', async () => {

@@ -1,6 +1,6 @@
 import type { DefinitionChanged } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
@@ -57,8 +57,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     for (;;) {
       const query = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
       const page = await this.nats.ask(SUBJECTS.definitionList, query, ASKED);
-      // A registry of an older version lists tools whatever it is asked for.
-      tools.push(...page.tools.filter((tool) => isFeature(tool) === features).map(this.complete));
+      tools.push(...page.tools.map(this.complete));
       if (page.next_cursor === undefined) return { tools, version: page.version };
       cursor = page.next_cursor;
     }

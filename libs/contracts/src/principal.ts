@@ -117,7 +117,7 @@ export const isReservedUser = (userId: string): boolean => isServiceAccount(user
 
 /**
  * The person that a credential counts as where people decide. Undefined for services that call over NATS without a credential, also in the
- * tools that they call, and for work that an earlier release accepted from a key.
+ * tools that they call.
  */
 export function personOf({ via, keyId, root, tenantId, userId }: Principal): Person | undefined {
   const isService = via === 'nats_subject' || via === 'local' || userId === natsUserId(tenantId);

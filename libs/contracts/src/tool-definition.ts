@@ -241,7 +241,7 @@ const TOOL_FIELDS = {
   tenant: maybe(text(undefined, { pattern: '^[A-Za-z0-9_.:-]{1,128}$' })),
 };
 
-/** Shape and ranges of an announced definition. Unknown fields pass, so that an older registry accepts those of a newer executor. */
+/** Shape and ranges of an announced definition. Unknown fields pass, so that builds differ while they are replaced one by one. */
 export const TOOL_DEFINITION = record({ ...TOOL_FIELDS, ...SETTING_FIELDS });
 
 /** A tool that models can call, as announced to the registry and sent over NATS. */

@@ -34,7 +34,6 @@ class ScriptedBudget extends BudgetPort {
   readonly released: string[] = [];
   grant = 100;
   callLimit: number | null = null;
-  isOlder = false;
   estimates: SharedLease['estimates'];
   estimated: boolean | undefined;
   /** When settlements that are waited for are confirmed. */
@@ -58,7 +57,7 @@ class ScriptedBudget extends BudgetPort {
       estimates: this.estimates,
       call_limit_micro_usd: this.callLimit,
     };
-    return { admitted: true, call_id, lease: this.isOlder ? undefined : lease };
+    return { admitted: true, call_id, lease };
   }
 
   override settle(request: SettleRequest, isAwaited?: boolean): MaybePromise<void> {
@@ -364,12 +363,5 @@ describe('LeasedBudget', () => {
     await clock.run(500);
     await busy();
     expect([service.calls.length, service.leases.length]).toEqual([12, 2]);
-  });
-
-  it('gives back what a service of an earlier release reserved for a lease', async () => {
-    service.isOlder = true;
-    await busy();
-    expect(service.released).toEqual([service.leases[0]!.call_id]);
-    expect(await isAsked('a')).toBe(true);
   });
 });

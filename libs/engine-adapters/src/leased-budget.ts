@@ -384,14 +384,9 @@ export class LeasedBudget extends BudgetPort {
         NEVER_ABORTED,
       );
       this.noteSeparation(request.scopes.tenant_id, answer.separate_by ?? []);
-      if (!answer.admitted) scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
-      else if (answer.lease)
+      if (answer.admitted && answer.lease)
         this.begin(scope, new OpenLease(id, scopes, answer.lease, answer.may_overrun, now, lengthMs));
-      else {
-        // A service of an earlier release reserved for one call.
-        scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
-        this.budget.release(id, scopes);
-      }
+      else scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
     } catch {
       scope.notBefore = this.clock.monotonic() + SHARED_LEASE_MS;
     } finally {

@@ -37,7 +37,6 @@ it.each<[string, Partial<Principal>, boolean]>([
   ['a key that an administrator made', madeBy('boss', 'creator'), false],
   ['a tool that such a key called', { ...madeBy('boss', 'creator'), via: 'delegation' }, false],
   ['a user of the same name elsewhere', { ...madeBy('ann', 'creator'), tenantId: 'globex' }, false],
-  ['work of a key of an earlier release', { via: 'api_key', keyId: 'k1' }, false],
   ['a service account', { ...madeBy('boss', 'creator'), userId: 'service:bot' }, true],
   ['a message on the subjects of the tenant', { via: 'nats_subject', userId: 'nats:acme' }, true],
 ])('%s acts as its user in person', (_, more, isInPerson) => {

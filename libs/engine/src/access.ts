@@ -21,7 +21,7 @@ export function hasRequiredRole(
   return !required?.length || required.some((role) => roles.includes(role));
 }
 
-/** Whether a kind of caller presented a credential. Principals of jobs and tokens of an older release are decided by it alone. */
+/** Whether a kind of caller presented a credential. Tools that act for a caller have its answer in `authenticated`. */
 const PRESENTS_CREDENTIAL: Record<Principal['via'], boolean> = {
   api_key: true,
   jwt: true,

@@ -122,7 +122,7 @@ export type KeyedCall =
 export interface JournalRecord {
   readonly callId: string;
   readonly tenantId: string;
-  /** As in `JournalRequest`; the maker is absent in records of older releases. */
+  /** As in `JournalRequest`. */
   readonly userId?: string | undefined;
   readonly maker?: string | undefined;
   readonly tool: string;

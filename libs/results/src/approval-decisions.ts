@@ -135,7 +135,7 @@ export class ApprovalDecisions {
     return (await this.deps.keys.show(keyId, tenantId))?.createdAt;
   }
 
-  /** An id that no call can have is not looked up. Where a gateway of an earlier release asked, the key tells the person. */
+  /** An id that no call can have is not looked up. Where a purge removed the person, the key still names it. */
   async #find(callId: string, withArguments = false): Promise<ApprovalShowReply> {
     if (!isCallId(callId)) return {};
     const found = (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};

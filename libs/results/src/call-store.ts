@@ -8,7 +8,7 @@ export interface StoredCall {
   tool: string;
   /** The user it is made for. */
   userId?: string;
-  /** `toMaker` of its caller; absent for calls of older releases that only the journal knows. */
+  /** `toMaker` of its caller. */
   maker?: string;
   /** What its reader sees of it; absent in the store. */
   sight?: Sight;

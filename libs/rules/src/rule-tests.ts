@@ -188,9 +188,6 @@ function whyMissing(fact: string, isRead: boolean): string | undefined {
       return isRead
         ? `Arguments are read where they are kept whole and not redacted (call_bodies), of up to ${MAX_READ} calls, by those with the right read_bodies`
         : 'The rule depends on arguments: send read_arguments (fleetctl: --read-arguments) to read those that are kept';
-    case 'user.roles':
-    case 'user.via':
-      return 'Calls that an older release recorded have no roles and no via';
     case HOW_FAR:
       return 'Calls that ended by their deadline, or because the fleet was busy, do not say which checks they came to';
     default:

@@ -36,14 +36,7 @@ export { checkReady, FatalStartupError, type LifecycleComponent, type ServiceHos
 export { microserviceComponent } from './nest-component.js';
 export { KeyRing, keyRingFaults } from './secrets/key-ring.js';
 export { openBytes, sealBytes } from './secrets/sealed-bytes.js';
-export {
-  holdsSealed,
-  isSealed,
-  MIN_SECRET_KEY_LENGTH,
-  olderSecretContext,
-  secretContext,
-  SecretBox,
-} from './secrets/secret-box.js';
+export { holdsSealed, isSealed, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';
 export { secretOpener, type OpenSecret } from './secrets/secret-opener.js';
 export { ServiceFaults } from './service-faults.js';
 export { defineService, startService, VERSION, type Service } from './start-service.js';

@@ -64,7 +64,7 @@ export class UserCredentials {
   /**
    * Notes the token of a call, with which its credential can be requested.
    * @returns the grant of the call
-   * @throws ToolError AUTH_NOT_CONFIGURED when an older gateway sent none
+   * @throws ToolError AUTH_NOT_CONFIGURED when the gateway sent none
    */
   note({ grant, grant_token: token }: Pick<ExecContext, 'grant' | 'grant_token'>): string {
     if (grant === undefined || token === undefined)

@@ -106,7 +106,7 @@ async function followEvents(
       if (type === 'progress') onProgress(JSON.parse(data) as CallProgress);
     }
   } catch {
-    // An older gateway, a buffering proxy, or the end of the command.
+    // A buffering proxy, or the end of the command.
   }
   return false;
 }

@@ -125,7 +125,7 @@ export class FleetView {
   faultsNow(): ReportedFault[] {
     const found = new Map<string, ReportedFault>();
     for (const { service, faults } of this.watch.processes()) {
-      for (const { subject, message, since } of faults ?? []) {
+      for (const { subject, message, since } of faults) {
         const id = JSON.stringify([service, subject, message]);
         const known = found.get(id);
         const first = known && known.since < since ? known.since : since;

@@ -66,8 +66,6 @@ export class ProviderAsks {
   }
 
   async start(): Promise<void> {
-    // OAuth clients that were connected by an earlier release, without tokens of the provider.
-    await this.deps.sessions.bound(sessionMs(this.deps.settings));
     this.#schedule();
   }
 

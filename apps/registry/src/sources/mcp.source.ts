@@ -18,7 +18,6 @@ import {
 } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { NOTHING_REGISTERED, toRegisterReply } from './mcp-register-reply.js';
-import { sealMcpSecrets, type SealFor } from './secrets.js';
 
 interface McpSourceDeps {
   /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
@@ -26,8 +25,6 @@ interface McpSourceDeps {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   /** Records what a look at a source gave; never rejects. */
   keepLook(source: ToolSource, look: SourceLook): Promise<void>;
-  /** Seals stored registrations again whose secrets were sealed by an older version. */
-  sealFor?: SealFor;
 }
 
 /** A server whose tool list is requested again and again. */
@@ -85,8 +82,7 @@ export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
 
   protected override async adopt(registration: StoredRegistration<JsonObject>): Promise<void> {
     const { name } = registration;
-    const body = registration.body as unknown as McpEntry;
-    const entry = this.deps.sealFor ? sealMcpSecrets(body, this.deps.sealFor(name)) : body;
+    const entry = registration.body as unknown as McpEntry;
     this.forget(name);
     if (!isFunctionEntry(entry)) void this.refresh(this.watch(watchedServer(entry, registration)));
     else if (await isStillRegistered(this.registerFunction(entry, { registration, isNew: false })))

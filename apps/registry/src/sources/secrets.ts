@@ -3,12 +3,12 @@
  * `REGISTRY_SECRET_KEY`; references to variables stay as they are, because executors expand them.
  */
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import { isSealed, olderSecretContext, secretContext, type SecretBox } from '@toolfleet/service';
+import { isSealed, secretContext, type SecretBox } from '@toolfleet/service';
 import type { SourceAuth } from '@toolfleet/contracts/user-auth';
 import { hasVariable, isSecretHeader, SECRET_FIELDS, type McpEntry } from '@toolfleet/fleet-file';
 
 /**
- * Seals a literal for one registration; values already sealed for it stay. Undefined when `REGISTRY_SECRET_KEY` is not set.
+ * Seals a literal for one registration; sealed values stay. Undefined when `REGISTRY_SECRET_KEY` is not set.
  */
 export type Seal = ((value: string) => string) | undefined;
 /** Returns the sealing function for the registration of a source, by source name. */
@@ -17,7 +17,7 @@ export type SealFor = ((source: string) => Exclude<Seal, undefined>) | undefined
 /** The sealing functions of one kind of source; undefined without a key. */
 export function createSealFor(kind: 'openapi' | 'mcp', box: SecretBox | undefined): SealFor {
   if (!box) return undefined;
-  return (source) => (value) => box.sealAgain(value, secretContext(kind, source), olderSecretContext(kind, source));
+  return (source) => (value) => (isSealed(value) ? value : box.seal(value, secretContext(kind, source)));
 }
 
 /**

@@ -11,7 +11,7 @@ export const APPROVAL_PERSON = record({
   tenant_id: ID,
   user_id: USER,
   key_id: maybe(ID),
-  /** `personOf` it. Absent also from gateways of earlier releases. */
+  /** `personOf` it. */
   person: maybe(record({ tenant_id: ID, user_id: USER, kind: ID })),
   /** `Principal.via`, and the session where the person is signed in. Kept of those that decide. */
   via: maybe(ID),

@@ -31,8 +31,8 @@ export interface FleetStatus {
   ttl_ms: number;
   slots?: SlotStatus;
   breakers: BreakerStatus[];
-  /** At most `MAX_REPORTED_FAULTS`; absent in messages of releases before 0.2. */
-  faults?: ServiceFault[];
+  /** At most `MAX_REPORTED_FAULTS`. */
+  faults: ServiceFault[];
 }
 
 /** Most breakers in one message; those that stay open longest come first. */

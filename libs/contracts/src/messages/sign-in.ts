@@ -47,7 +47,7 @@ export const SESSION_LIVE = record({
 export type SessionLive = Value<typeof SESSION_LIVE>;
 export interface SessionLiveReply {
   live: boolean;
-  /** Of its user today. Absent: it is not valid, or `identity` is of an earlier release. */
+  /** Of its user today. Absent: it is not valid. */
   roles?: string[] | undefined;
 }
 

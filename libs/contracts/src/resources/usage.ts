@@ -87,7 +87,7 @@ const BILL_ROW = record(
     tenant_id: text('A purged tenant has its pseudonym'),
     day: text('UTC day of the charge'),
     tool_name: text(),
-    source: maybe(text('Source of the tool: mcp/crm; absent for usage that earlier releases recorded')),
+    source: maybe(text('Source of the tool: mcp/crm; absent where it is not known')),
     calls: integer(),
     tokens: integer('Reported by tools'),
     micro_usd: integer('Exact: millionths of a USD'),

@@ -94,8 +94,7 @@ function requireOwn(
   { request: { principal } }: Call,
   { callId, maker, userId }: Extract<KeyedCall, { kind: 'finished' }>,
 ): void {
-  // Records of older releases name no maker.
-  if (maker === undefined || ownsCall(principal, { tenantId: principal.tenantId, maker, userId })) return;
+  if (ownsCall(principal, { tenantId: principal.tenantId, maker, userId })) return;
   throw new ToolError('IDEMPOTENCY_MISMATCH', {
     message: 'Another key of this user made the first call with this idempotency key; its result is for that key',
     details: { first_call_id: callId },

@@ -43,22 +43,6 @@ export class SecretBox {
     return MARK + Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url');
   }
 
-  /**
-   * Seals a text for a context. A value already sealed for it is returned; one that an older version sealed for `olderContext` is sealed
-   * again for this one; any other sealed value is returned as it is and will not open.
-   */
-  sealAgain(text: string, context: string, olderContext: string): string {
-    if (!isSealed(text)) return this.seal(text, context);
-    for (const known of [context, olderContext]) {
-      try {
-        return this.seal(this.open(text, known), context);
-      } catch {
-        // Sealed for another context or with another key.
-      }
-    }
-    return text;
-  }
-
   /** Opens a sealed text. @throws Error when it was changed, belongs to another context, or was sealed with another key. */
   open(sealed: string, context: string): string {
     const bytes = Buffer.from(sealed.slice(MARK.length), 'base64url');
@@ -82,11 +66,6 @@ export class SecretBox {
  */
 export function secretContext(kind: 'openapi' | 'mcp', source: string): string {
   return `${kind}/${source}`;
-}
-
-/** Context under which version 0.1.0 sealed: one for all MCP servers, the name without the tenant for OpenAPI collections. */
-export function olderSecretContext(kind: 'openapi' | 'mcp', source: string): string {
-  return kind === 'mcp' ? 'mcp' : secretContext(kind, source.replace(/@.*/, ''));
 }
 
 /** True when a value, or anything inside it, is sealed. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VariableExpander } from '../config/expand-variables.js';
-import { olderSecretContext, secretContext, SecretBox } from './secret-box.js';
+import { secretContext, SecretBox } from './secret-box.js';
 import { secretOpener } from './secret-opener.js';
 
 const KEY = 'a key of at least thirty-two characters';
@@ -21,12 +21,6 @@ describe('secretOpener', () => {
       expect(() => opener(KEY)(sealedFor('crm@acme'), registration)).toThrow('cannot be opened');
     },
   );
-
-  it('opens what version 0.1.0 sealed where a definition of that version names no registration', () => {
-    const older = new SecretBox(KEY).seal('Bearer abc', olderSecretContext('mcp', 'crm'));
-    expect(opener(KEY)(older, undefined)).toBe('Bearer abc');
-    expect(() => opener(KEY)(older, 'crm')).toThrow('cannot be opened');
-  });
 
   it('names what is missing without revealing the secret', () => {
     expect(() => opener(undefined)(sealedFor('crm'), 'crm')).toThrow('REGISTRY_SECRET_KEY is not set');

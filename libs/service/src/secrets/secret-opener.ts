@@ -1,11 +1,11 @@
 import { ToolError } from '@toolfleet/contracts';
 import { registerSecret } from '@toolfleet/telemetry';
 import type { VariableExpander } from '../config/expand-variables.js';
-import { isSealed, olderSecretContext, secretContext, SecretBox } from './secret-box.js';
+import { isSealed, secretContext, SecretBox } from './secret-box.js';
 
 /**
  * Resolves a configured value: `${VAR}` from the environment, and literals that the registry sealed for a registration (`crm` or
- * `crm@acme`; undefined in definitions of version 0.1.0). Opened values are registered for redaction.
+ * `crm@acme`; undefined where the registration is not known, for which nothing opens). Opened values are registered for redaction.
  * @throws ToolError AUTH_NOT_CONFIGURED naming what is missing, never the secret
  */
 export type OpenSecret = (value: string, registration: string | undefined) => string;
@@ -27,8 +27,7 @@ export function secretOpener({ kind, expander, secretKey }: SecretOpenerOptions)
     const what = registration === undefined ? 'a secret' : `a secret of ${registration}`;
     if (!box) throw missing(`${what} is sealed, but REGISTRY_SECRET_KEY is not set for this executor`);
     try {
-      const context = registration === undefined ? olderSecretContext(kind, '') : secretContext(kind, registration);
-      const opened = box.open(value, context);
+      const opened = box.open(value, secretContext(kind, registration ?? ''));
       registerSecret(opened);
       return opened;
     } catch (cause) {

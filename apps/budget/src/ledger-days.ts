@@ -1,5 +1,6 @@
 import { DAY_MS, DayPartitions } from '@toolfleet/database';
-import { sql, type Kysely } from 'kysely';
+import { sql } from 'kysely';
+import type { LedgerDb } from './ledger-tables.js';
 
 /**
  * Where the rows of old days go: their sums to `usage_daily`, and the rows away. In PostgreSQL `token_usage` has a partition per UTC
@@ -31,7 +32,7 @@ const SQLITE_STEP = 5_000;
 
 /** Deletion by day in the embedded SQLite. One process owns it, so that nothing else writes meanwhile. */
 export class DeletedDays extends LedgerDays {
-  constructor(private readonly db: Kysely<unknown>) {
+  constructor(private readonly db: LedgerDb) {
     super();
   }
 
@@ -58,7 +59,7 @@ export class DeletedDays extends LedgerDays {
 export class PartitionedDays extends LedgerDays {
   private readonly partitions: DayPartitions;
 
-  constructor(db: Kysely<unknown>) {
+  constructor(db: LedgerDb) {
     super();
     this.partitions = new DayPartitions(db, { name: 'token_usage', unitsPerDay: DAY_MS, lock: 7_305_991_204_417 });
   }

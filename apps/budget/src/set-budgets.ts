@@ -2,7 +2,8 @@ import { quotaExceeded } from '@toolfleet/contracts/account';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BudgetPeriod, BudgetSubject } from '@toolfleet/contracts/budget';
 import { periodName, type ScopeLimit } from '@toolfleet/resilience';
-import { sql, type Kysely } from 'kysely';
+import { sql } from 'kysely';
+import type { LedgerDb } from './ledger-tables.js';
 import type { SetScope } from './limits.js';
 
 /** A limit on what a tenant, one of its users or one of its keys spends in a period, as it was set over the API. */
@@ -73,33 +74,16 @@ export class SetBudgets {
   }
 }
 
-interface BudgetTable {
-  set_budget: {
-    tenant_id: string;
-    subject: string;
-    subject_id: string;
-    period: string;
-    micro_usd: number | null;
-    tokens: number | null;
-    changed_at: number;
-    changed_by: string;
-  };
-}
-
 /** The budgets in the database of the ledger. Database failures reject. */
 export class StoredBudgets {
-  readonly #db: Kysely<BudgetTable>;
-
   constructor(
-    db: Kysely<unknown>,
+    private readonly db: LedgerDb,
     private readonly most: number,
-  ) {
-    this.#db = db as unknown as Kysely<BudgetTable>;
-  }
+  ) {}
 
-  /** Every budget, in the order of their names. PostgreSQL returns bigint as text. */
+  /** Every budget, in the order of their names. */
   async all(): Promise<SetBudget[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('set_budget')
       .selectAll()
       .orderBy('tenant_id')
@@ -107,22 +91,21 @@ export class StoredBudgets {
       .orderBy('subject_id')
       .orderBy('period')
       .execute();
-    const amount = (value: number | null) => (value === null ? null : Number(value));
     return rows.map((row) => ({
       tenantId: row.tenant_id,
-      subject: row.subject as BudgetSubject,
+      subject: row.subject,
       id: row.subject_id,
-      period: row.period as BudgetPeriod,
-      microUsd: amount(row.micro_usd),
-      tokens: amount(row.tokens),
-      changedAt: Number(row.changed_at),
+      period: row.period,
+      microUsd: row.micro_usd ?? null,
+      tokens: row.tokens ?? null,
+      changedAt: row.changed_at,
       changedBy: row.changed_by,
     }));
   }
 
   /** Sets a budget in place of the one with its name. @throws ToolError QUOTA_EXCEEDED */
   async put(budget: SetBudget): Promise<void> {
-    const own = this.#db.selectFrom('set_budget').where('tenant_id', '=', budget.tenantId);
+    const own = this.db.selectFrom('set_budget').where('tenant_id', '=', budget.tenantId);
     const { count } = await own.select((row) => row.fn.countAll().as('count')).executeTakeFirstOrThrow();
     if (Number(count) >= this.most && !(await this.#has(budget))) throw quotaExceeded('budgets', this.most);
     const changed = {
@@ -131,7 +114,7 @@ export class StoredBudgets {
       changed_at: budget.changedAt,
       changed_by: budget.changedBy,
     };
-    await this.#db
+    await this.db
       .insertInto('set_budget')
       .values({ ...columnsOf(budget), ...changed })
       .onConflict((conflict) => conflict.columns(['tenant_id', 'subject', 'subject_id', 'period']).doUpdateSet(changed))
@@ -139,7 +122,7 @@ export class StoredBudgets {
   }
 
   async #has(name: BudgetName): Promise<boolean> {
-    let rows = this.#db.selectFrom('set_budget').select('tenant_id');
+    let rows = this.db.selectFrom('set_budget').select('tenant_id');
     for (const [column, value] of Object.entries(columnsOf(name)))
       rows = rows.where(sql.ref(column), '=', sql.val(value));
     return (await rows.executeTakeFirst()) !== undefined;
@@ -147,7 +130,7 @@ export class StoredBudgets {
 
   /** @returns false if there was none */
   async remove(name: BudgetName): Promise<boolean> {
-    let rows = this.#db.deleteFrom('set_budget');
+    let rows = this.db.deleteFrom('set_budget');
     for (const [column, value] of Object.entries(columnsOf(name)))
       rows = rows.where(sql.ref(column), '=', sql.val(value));
     return (await rows.executeTakeFirstOrThrow()).numDeletedRows > 0n;

@@ -5,7 +5,7 @@ import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolflee
 import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { migrate, postgresDialect, sqliteDialect, type Migration, epochDay } from '@toolfleet/database';
-import { LEDGER_MIGRATIONS } from './migrations.js';
+import { LEDGER_MIGRATIONS } from './ledger-tables.js';
 import { UsageLedger } from './usage-ledger.js';
 import type { LedgerRow } from './usage-ledger.js';
 

@@ -1,11 +1,11 @@
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
-import { migrate, DAY_MS, epochDay } from '@toolfleet/database';
+import { migrate, DAY_MS, epochDay, isPostgres, ofOwner } from '@toolfleet/database';
 import { periodStart } from '@toolfleet/resilience';
-import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect } from 'kysely';
+import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
-import { LEDGER_MIGRATIONS } from './migrations.js';
+import { LEDGER_MIGRATIONS, USAGE_COLUMNS, type LedgerDb, type LedgerTables } from './ledger-tables.js';
 import type { LedgerSum } from './reservation-store.js';
 import { budgetScope, StoredBudgets, type SetBudget } from './set-budgets.js';
 
@@ -29,39 +29,6 @@ interface UsageQuery {
   groupBy: readonly UsageGroup[];
 }
 
-/** Columns of `token_usage`. PostgreSQL returns bigint as text, so values are converted where they are read. */
-interface TokenUsageTable {
-  user_id: string;
-  task_id: string | null;
-  agent_id: string;
-  provider: string;
-  model: string;
-  prompt_tokens: number;
-  completion_tokens: number;
-  total_tokens: number;
-  cache_aware_total_tokens: number;
-  cost_usd: number;
-  cache_read_tokens: number;
-  cache_creation_tokens: number;
-  tenant_id: string;
-  call_id: string;
-  kind: string;
-  tool_name: string;
-  caller_agent_id: string | null;
-  request_id: string | null;
-  real_tokens: number;
-  micro_usd: number;
-  success: number;
-  provenance: string;
-  ended_at: number;
-  charged_at: number;
-  day: string;
-  /** Set for a slice: the call it belongs to. A slice has an amount but does not count as a call. */
-  parent_call_id: string | null;
-  key_id: string | null;
-  source: string | null;
-}
-
 /**
  * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 28 columns
  * stay far below SQLite's limit of 32,766 parameters.
@@ -76,23 +43,8 @@ const GROUP_COLUMN = {
   key: 'key_id',
   agent: 'caller_agent_id',
   tenant: 'tenant_id',
-} as const satisfies Record<UsageGroup, keyof UsageDailyTable>;
+} as const satisfies Record<UsageGroup, keyof LedgerTables['usage_daily']>;
 const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Record<UsageGroup, keyof UsageSum>;
-
-/** Columns of `usage_daily`: sums of a day whose rows are gone. `charged_at` is the start of the day. */
-type UsageDailyTable = Pick<
-  TokenUsageTable,
-  | 'tenant_id'
-  | 'charged_at'
-  | 'day'
-  | 'tool_name'
-  | 'user_id'
-  | 'caller_agent_id'
-  | 'key_id'
-  | 'source'
-  | 'real_tokens'
-  | 'micro_usd'
-> & { calls: number };
 
 /** A tenant, or one of its users. */
 interface LedgerScope {
@@ -102,17 +54,12 @@ interface LedgerScope {
 
 const LEDGER_TABLES = ['token_usage', 'usage_daily'] as const;
 
-interface LedgerTables {
-  token_usage: TokenUsageTable;
-  usage_daily: UsageDailyTable;
-}
-
 /**
  * The ledger of record, in the embedded SQLite or PostgreSQL with the same columns and portable SQL. Rows are appended, one per
  * call or slice, and days that are older than the retention become sums. Database failures reject.
  */
 export class UsageLedger {
-  private readonly db: Kysely<LedgerTables>;
+  private readonly db: LedgerDb;
   private readonly days: LedgerDays;
   /** Limits that were set over the API. */
   readonly budgets: StoredBudgets;
@@ -121,10 +68,8 @@ export class UsageLedger {
   /** @param mostBudgets of one tenant */
   constructor(dialect: Dialect, mostBudgets: number = DEFAULT_QUOTAS.budgets) {
     this.db = new Kysely<LedgerTables>({ dialect });
-    const isPostgres = this.db.getExecutor().adapter instanceof PostgresAdapter;
-    const db = this.db as unknown as Kysely<unknown>;
-    this.budgets = new StoredBudgets(db, mostBudgets);
-    this.days = isPostgres ? new PartitionedDays(db) : new DeletedDays(db);
+    this.budgets = new StoredBudgets(this.db, mostBudgets);
+    this.days = isPostgres(this.db) ? new PartitionedDays(this.db) : new DeletedDays(this.db);
   }
 
   /**
@@ -132,7 +77,7 @@ export class UsageLedger {
    * @throws FatalStartupError when the ledger needs a newer release
    */
   open(): Promise<void> {
-    return migrate(this.db as unknown as Kysely<unknown>, LEDGER_MIGRATIONS);
+    return migrate(this.db, LEDGER_MIGRATIONS);
   }
 
   /** Resolves when the database answers. */
@@ -143,13 +88,13 @@ export class UsageLedger {
   /** Appends rows. Rows that are already in the ledger are skipped, so it may be repeated. Durable when it resolves. */
   async append(rows: readonly LedgerRow[]): Promise<void> {
     if (rows.length === 0) return;
-    const values = rows.map(tableRow);
+    const values = rows.map(toParameters);
     await this.days.prepare(new Set(rows.map((row) => epochDay(row.charged_at))));
     await this.db.transaction().execute(async (transaction) => {
       let start = 0;
       for (const size of INSERT_SIZES) {
         for (; values.length - start >= size; start += size) {
-          const parameters = values.slice(start, start + size).flatMap((row) => Object.values(row));
+          const parameters = values.slice(start, start + size).flat();
           await transaction.executeQuery({ ...this.insertStatement(size), parameters });
         }
       }
@@ -159,7 +104,7 @@ export class UsageLedger {
   private insertStatement(size: number): CompiledQuery {
     const known = this.inserts.get(size);
     if (known) return known;
-    const example = tableRow(EXAMPLE);
+    const example = Object.fromEntries(USAGE_COLUMNS.map((column) => [column, 0])) as never;
     const compiled = this.db
       .insertInto('token_usage')
       .values(Array.from({ length: size }, () => example))
@@ -181,7 +126,7 @@ export class UsageLedger {
       const found = await this.named(table, scope)
         .select(sql<number>`count(*)`.as('rows'))
         .executeTakeFirst();
-      rows += Number(found?.rows ?? 0);
+      rows += found?.rows ?? 0;
     }
     return rows;
   }
@@ -204,22 +149,20 @@ export class UsageLedger {
         if (isOver()) return { rows, more: true };
         const startAt = Date.parse(`${day}T00:00:00Z`);
         const ids = table === 'token_usage' ? { task_id: null, request_id: null } : {};
-        let update = this.db
+        const update = this.db
           .updateTable(table as 'token_usage')
           .set({ ...erased, ...ids, caller_agent_id: null, key_id: null })
-          .where('tenant_id', '=', scope.tenantId)
+          .where(ofOwner(scope))
           .where('charged_at', '>=', startAt)
           .where('charged_at', '<', startAt + DAY_MS);
-        if (scope.userId !== undefined) update = update.where('user_id', '=', scope.userId);
         rows += Number((await update.executeTakeFirst()).numUpdatedRows);
       }
     }
     return { rows, more: false };
   }
 
-  private named(table: keyof LedgerTables, { tenantId, userId }: LedgerScope) {
-    const rows = this.db.selectFrom(table as 'usage_daily').where('tenant_id', '=', tenantId);
-    return userId === undefined ? rows : rows.where('user_id', '=', userId);
+  private named(table: (typeof LEDGER_TABLES)[number], scope: LedgerScope) {
+    return this.db.selectFrom(table as 'usage_daily').where(ofOwner(scope));
   }
 
   /**
@@ -240,21 +183,17 @@ export class UsageLedger {
     for (const column of columns) select = select.groupBy(column).orderBy(column);
     const rows = await select.execute();
     return rows.map((row) => {
-      const sum: UsageSum = {
-        calls: Number(row.calls),
-        tokens: Number(row.tokens),
-        micro_usd: Number(row.micro_usd),
-      };
+      const sum: UsageSum = { calls: row.calls, tokens: row.tokens, micro_usd: row.micro_usd };
       for (const group of query.groupBy) {
-        const value = (row as Partial<UsageDailyTable>)[GROUP_COLUMN[group]];
-        if (value !== null && value !== undefined) sum[GROUP_FIELD[group]] = String(value);
+        const value = row[GROUP_COLUMN[group]];
+        if (value !== undefined) sum[GROUP_FIELD[group]] = value;
       }
       return sum;
     });
   }
 
   /** The rows of a query in one table. Both tables have the columns that reports use, except `calls`. */
-  private usage(table: keyof LedgerTables, query: Omit<UsageQuery, 'groupBy'>) {
+  private usage(table: (typeof LEDGER_TABLES)[number], query: Omit<UsageQuery, 'groupBy'>) {
     const calls =
       table === 'usage_daily' ? sql<number>`calls` : sql<number>`case when parent_call_id is null then 1 else 0 end`;
     let select = this.db
@@ -296,8 +235,8 @@ export class UsageLedger {
     const today = epochDay(now);
     const sum = (scope: string, row: { micro_usd: number; tokens: number } | undefined): LedgerSum => ({
       scope,
-      microUsd: Number(row?.micro_usd ?? 0),
-      tokens: Number(row?.tokens ?? 0),
+      microUsd: row?.micro_usd ?? 0,
+      tokens: row?.tokens ?? 0,
     });
     const sums = [
       sum('tenant', await this.db.selectFrom(ever.as('usage')).select(amounts).executeTakeFirst()),
@@ -343,7 +282,7 @@ export class UsageLedger {
         const row = byId.get(subject === 'tenant' ? tenantId : budget.id);
         if (!row) continue;
         const { name: scope } = budgetScope(budget, now);
-        found.push({ scope, microUsd: Number(row.micro_usd), tokens: Number(row.real_tokens) });
+        found.push({ scope, microUsd: row.micro_usd, tokens: row.real_tokens });
       }
     }
     return found;
@@ -367,53 +306,17 @@ function utcDay(at: EpochMs): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-/** Determines the columns of a compiled INSERT. No value may be undefined, or rows would have different columns. */
-const EXAMPLE: LedgerRow = {
-  call_id: '',
-  tenant_id: '',
-  user_id: '',
-  tool_name: '',
-  tokens: 0,
-  real_tokens: 0,
-  micro_usd: 0,
-  success: true,
-  provenance: '',
-  at: 0,
-  kind: 'settled',
-  charged_at: 0,
-};
-
-/** A stored row, with all keys always in the same order. Existing reports filter on the constants of `provider` and `agent_id`. */
-function tableRow(row: LedgerRow): TokenUsageTable {
-  return {
-    user_id: row.user_id,
-    task_id: row.task_id ?? null,
-    agent_id: `tool_${row.tool_name}`,
-    provider: 'shannon-tools',
-    model: `tool_${row.tool_name}`,
-    prompt_tokens: 0,
-    completion_tokens: row.tokens,
-    total_tokens: row.tokens,
-    cache_aware_total_tokens: row.tokens,
-    cost_usd: toUsd(row.micro_usd),
-    cache_read_tokens: 0,
-    cache_creation_tokens: 0,
-    tenant_id: row.tenant_id,
-    call_id: row.call_id,
-    kind: row.kind,
-    tool_name: row.tool_name,
-    caller_agent_id: row.agent_id ?? null,
+/** The values of a row in the order of its columns. Existing reports filter on the constants of `provider` and `agent_id`. */
+function toParameters({ agent_id, tokens, success, at, request_id, ...row }: LedgerRow): unknown[] {
+  const agent = `tool_${row.tool_name}`;
+  const stored: Partial<Record<keyof LedgerTables['token_usage'], unknown>> = {
+    ...row,
+    ...{ agent_id: agent, provider: 'shannon-tools', model: agent, prompt_tokens: 0, completion_tokens: tokens },
+    ...{ total_tokens: tokens, cache_aware_total_tokens: tokens, cost_usd: toUsd(row.micro_usd) },
+    ...{ cache_read_tokens: 0, cache_creation_tokens: 0, caller_agent_id: agent_id },
     // A call without a request id is its own request, whose usage needs no sum.
-    request_id: row.request_id === row.call_id ? null : (row.request_id ?? null),
-    real_tokens: row.real_tokens,
-    micro_usd: row.micro_usd,
-    success: row.success ? 1 : 0,
-    provenance: row.provenance,
-    ended_at: row.at,
-    charged_at: row.charged_at,
-    day: utcDay(row.charged_at),
-    parent_call_id: row.parent_call_id ?? null,
-    key_id: row.key_id ?? null,
-    source: row.source ?? null,
+    request_id: request_id === row.call_id ? undefined : request_id,
+    ...{ success: success ? 1 : 0, ended_at: at, day: utcDay(row.charged_at) },
   };
+  return USAGE_COLUMNS.map((column) => stored[column]);
 }

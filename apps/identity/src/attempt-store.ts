@@ -3,8 +3,9 @@ import { ToolError, type EpochMs } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
-import type { Kysely } from 'kysely';
-import type { IdentityTables } from './identity-tables.js';
+import { erase, ofOwner } from '@toolfleet/database';
+import { sql } from 'kysely';
+import type { IdentityDb } from './identity-tables.js';
 
 /** A user at the authorization server of a source. */
 interface Attempt {
@@ -27,7 +28,7 @@ const MAX_DELETED = 1_000;
 /** Sign-ins of users at authorization servers: each can be finished once, by the user that began it. */
 export class AttemptStore {
   constructor(
-    private readonly db: Kysely<IdentityTables>,
+    private readonly db: IdentityDb,
     private readonly keys: KeyRing,
     private readonly most: number = DEFAULT_QUOTAS.connect_attempts,
   ) {}
@@ -40,7 +41,7 @@ export class AttemptStore {
       .values({
         digest,
         ...owner,
-        auth: JSON.stringify(auth),
+        auth,
         redirect_uri: redirectUri,
         sealed: this.keys.seal(JSON.stringify({ state, verifier, granted }), place(digest)),
         expires_at: now + ATTEMPT_MS,
@@ -86,23 +87,18 @@ export class AttemptStore {
       .executeTakeFirst();
     if (Number(numDeletedRows) === 0) throw unknownState();
     const { tenant_id, user_id, source, auth, redirect_uri: redirectUri, sealed } = row;
-    const configured = JSON.parse(auth) as UserAuth;
     const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<Attempt, 'state' | 'verifier'>;
-    return { tenant_id, user_id, source, auth: configured, granted: configured, redirectUri, ...secrets };
+    return { tenant_id, user_id, source, auth, granted: auth, redirectUri, ...secrets };
   }
 
   /** Deletes the attempts of a tenant or of one of its users, so that none is finished after a purge. */
   async purge(tenantId: string, userId: string | undefined): Promise<void> {
-    await this.db
-      .deleteFrom('connect_attempt')
-      .where('tenant_id', '=', tenantId)
-      .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
-      .execute();
+    await erase(this.db, 'connect_attempt', ofOwner({ tenantId, userId }));
   }
 
   /** Deletes the attempts that ended before an instant. */
   async forgetEnded(before: EpochMs): Promise<void> {
-    await this.db.deleteFrom('connect_attempt').where('expires_at', '<', before).execute();
+    await erase(this.db, 'connect_attempt', sql`expires_at < ${before}`);
   }
 }
 

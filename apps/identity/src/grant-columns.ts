@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { UserGrant } from '@toolfleet/contracts/identity';
-import type { UserAuth, UserAuthMode } from '@toolfleet/contracts/user-auth';
-import type { Selectable } from 'kysely';
-import type { GrantTable } from './identity-tables.js';
+import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import type { Row } from './identity-tables.js';
 
 /**
  * What a credential belongs to: issuer, endpoints, client and scopes of the source. A source that changes one of them gets no credential
@@ -25,8 +24,8 @@ export function bindingOf(auth: UserAuth): string {
 }
 
 /** The settings that tokens are refreshed with: those of the source, and what it named itself when the user connected. */
-export function grantedAs(auth: UserAuth, { issuer, scopes }: Pick<UserAuth, 'issuer' | 'scopes'>): string {
-  return JSON.stringify({ issuer, scopes, ...auth });
+export function grantedAs(auth: UserAuth, { issuer, scopes }: Pick<UserAuth, 'issuer' | 'scopes'>): UserAuth {
+  return { issuer, scopes, ...auth };
 }
 
 /** Columns of a new credential. */
@@ -41,7 +40,7 @@ export const valuesOf = (
   binding: bindingOf(auth),
   scopes: scopes?.join(' ') ?? null,
   expires_at: expiresAt ?? null,
-  rotates: null as number | null,
+  rotates: null as boolean | null,
   refresher: null,
   refresh_until: null,
   refresh_since: null,
@@ -50,17 +49,8 @@ export const valuesOf = (
 });
 
 /** A grant without its credential. */
-export function toUserGrant(row: Selectable<GrantTable>): UserGrant {
-  const { grant_id, tenant_id, user_id, source, scopes, reason } = row;
-  return {
-    grant_id,
-    tenant_id,
-    user_id,
-    source,
-    mode: row.mode as UserAuthMode,
-    ...(scopes !== null && { scopes: scopes.split(' ').filter(Boolean) }),
-    created_at: Number(row.created_at),
-    updated_at: Number(row.updated_at),
-    ...(reason !== null && { reason }),
-  };
+export function toUserGrant(row: Row<'user_grant'>): UserGrant {
+  const { grant_id, tenant_id, user_id, source, mode, scopes, created_at, updated_at, reason } = row;
+  const list = scopes?.split(' ').filter(Boolean);
+  return { grant_id, tenant_id, user_id, source, mode, scopes: list, created_at, updated_at, reason };
 }

@@ -3,9 +3,10 @@ import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { GrantsChanged, UserGrant } from '@toolfleet/contracts/identity';
 import type { UserAuth, UserAuthMode } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
-import { sql, type Kysely, type Selectable } from 'kysely';
+import { ofOwner } from '@toolfleet/database';
+import { sql } from 'kysely';
 import { bindingOf, grantedAs, toUserGrant, valuesOf } from './grant-columns.js';
-import type { GrantTable, IdentityTables } from './identity-tables.js';
+import type { IdentityDb, Row } from './identity-tables.js';
 
 /** The secret part of a grant. */
 interface GrantSecrets {
@@ -59,25 +60,19 @@ type Changed = GrantsChanged['grants'];
 /** Credentials of users for sources, at most one for each user and source. */
 export class GrantStore {
   constructor(
-    private readonly db: Kysely<IdentityTables>,
+    private readonly db: IdentityDb,
     private readonly keys: KeyRing,
   ) {}
 
   /** The grant of a user for a source as it is configured now. */
-  async find({ tenant_id, user_id, source }: GrantOwner, auth: UserAuth): Promise<{ id?: string; reason?: string }> {
-    const row = await this.db
-      .selectFrom('user_grant')
-      .select(['grant_id', 'binding', 'reason', 'auth'])
-      .where('tenant_id', '=', tenant_id)
-      .where('user_id', '=', user_id)
-      .where('source', '=', source)
-      .executeTakeFirst();
+  async find(owner: GrantOwner, auth: UserAuth): Promise<{ id?: string; reason?: string }> {
+    const row = await this.#ofOwner(owner).select(['grant_id', 'binding', 'reason', 'auth']).executeTakeFirst();
     if (!row) return {};
     if (row.binding !== bindingOf(auth)) return { reason: 'the source asks for another authorization since' };
-    if (row.reason !== null) return { reason: row.reason };
+    if (row.reason !== undefined) return { reason: row.reason };
     // A changed client secret; issuer, client and scopes are part of the binding.
-    const known = row.auth === null ? null : grantedAs(auth, JSON.parse(row.auth) as UserAuth);
-    if (row.auth !== known)
+    const known = row.auth && grantedAs(auth, row.auth);
+    if (JSON.stringify(row.auth) !== JSON.stringify(known))
       await this.db.updateTable('user_grant').set({ auth: known }).where('grant_id', '=', row.grant_id).execute();
     return { id: row.grant_id };
   }
@@ -95,28 +90,21 @@ export class GrantStore {
     now: EpochMs,
     granted = auth,
   ): Promise<{ id: string; replaced: Changed }> {
-    const { tenant_id, user_id, source } = owner;
     const grant_id = randomUUID();
     const values = {
       ...valuesOf(grant_id, auth, { scopes, expiresAt }, now),
       auth: auth.mode === 'api_key' ? null : grantedAs(auth, granted),
     };
     return this.db.transaction().execute(async (tx) => {
-      const before = await tx
-        .selectFrom('user_grant')
-        .select(['grant_id', 'generation', 'binding', 'sealed', 'reason', 'refresher'])
-        .where('tenant_id', '=', tenant_id)
-        .where('user_id', '=', user_id)
-        .where('source', '=', source)
-        .executeTakeFirst();
-      const generation = Number(before?.generation ?? 0) + 1;
-      const isSame = before?.binding === values.binding && before.reason === null && before.refresher === null;
+      const before = await this.#ofOwner(owner, tx).selectAll().executeTakeFirst();
+      const generation = (before?.generation ?? 0) + 1;
+      const isSame = before?.binding === values.binding && (before.reason ?? before.refresher) === undefined;
       const kept = isSame && secrets.refresh_token === undefined ? this.#secretsOf(before).refresh_token : undefined;
       const all = kept === undefined ? secrets : { ...secrets, refresh_token: kept };
       const row = { generation, ...values, sealed: this.keys.seal(JSON.stringify(all), place(grant_id)) };
       await tx
         .insertInto('user_grant')
-        .values({ tenant_id, user_id, source, created_at: now, ...row })
+        .values({ ...owner, created_at: now, ...row })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'user_id', 'source']).doUpdateSet(row))
         .execute();
       return { id: grant_id, replaced: before ? [{ ...owner, grant_id: before.grant_id }] : [] };
@@ -132,9 +120,9 @@ export class GrantStore {
     const grant_id = randomUUID();
     const row = {
       ...valuesOf(grant_id, auth, credential, now),
-      auth: JSON.stringify(auth),
-      rotates: 0,
-      generation: Number(before?.generation ?? 0) + 1,
+      auth,
+      rotates: false,
+      generation: (before?.generation ?? 0) + 1,
       sealed: this.keys.seal(JSON.stringify(credential.secrets), place(grant_id)),
     };
     await this.db
@@ -182,8 +170,8 @@ export class GrantStore {
       .execute();
   }
 
-  #ofOwner({ tenant_id, user_id, source }: GrantOwner) {
-    return this.db
+  #ofOwner({ tenant_id, user_id, source }: GrantOwner, db = this.db) {
+    return db
       .selectFrom('user_grant')
       .where('tenant_id', '=', tenant_id)
       .where('user_id', '=', user_id)
@@ -206,20 +194,11 @@ export class GrantStore {
     return row && this.#toOpen(row);
   }
 
-  #toOpen(row: Selectable<GrantTable>, secrets = this.#secretsOf(row)): OpenGrant {
+  #toOpen(row: Row<'user_grant'>, secrets = this.#secretsOf(row)): OpenGrant {
+    const { grant_id, tenant_id, user_id, source, mode, generation, updated_at, auth = { mode } } = row;
     return {
-      grant_id: row.grant_id,
-      tenant_id: row.tenant_id,
-      user_id: row.user_id,
-      source: row.source,
-      mode: row.mode as UserAuthMode,
-      generation: Number(row.generation),
-      auth: row.auth === null ? { mode: row.mode as UserAuthMode } : (JSON.parse(row.auth) as UserAuth),
-      secrets,
-      updated_at: Number(row.updated_at),
-      expires_at: row.expires_at === null ? undefined : Number(row.expires_at),
-      refresh_until: row.refresh_until === null ? undefined : Number(row.refresh_until),
-      reason: row.reason ?? undefined,
+      ...{ grant_id, tenant_id, user_id, source, mode, generation, secrets, updated_at },
+      ...{ auth, expires_at: row.expires_at, refresh_until: row.refresh_until, reason: row.reason },
     };
   }
 
@@ -248,7 +227,7 @@ export class GrantStore {
           row('refresher', 'is', null),
           row.and([
             row('refresh_until', '<', now),
-            row.or([row('rotates', '=', 0), row('refresh_since', '>', now - graceMs)]),
+            row.or([row('rotates', '=', false), row('refresh_since', '>', now - graceMs)]),
           ]),
         ]),
       )
@@ -267,9 +246,9 @@ export class GrantStore {
       .set({
         generation: generation + 1,
         sealed: this.keys.seal(JSON.stringify(secrets), place(grant_id)),
-        ...(scopes && { scopes: scopes.join(' ') }),
+        scopes: scopes?.join(' '),
         expires_at: expiresAt ?? null,
-        rotates: rotates ? 1 : 0,
+        rotates,
         refresher: null,
         refresh_until: null,
         reason: null,
@@ -359,25 +338,15 @@ export class GrantStore {
       .where('grant_id', '!=', grant_id)
       .where('auth', 'is not', null)
       .execute();
-    return rows.some((row) => isSameClient(auth, JSON.parse(row.auth!) as UserAuth));
+    return rows.some((row) => isSameClient(auth, row.auth!));
   }
 
   /** Deletes, or only finds, the grants of a tenant or of one of its users. */
   purge(tenantId: string, userId: string | undefined, isDryRun: boolean): Promise<Changed> {
     const columns = ['tenant_id', 'user_id', 'source', 'grant_id'] as const;
-    if (isDryRun)
-      return this.db
-        .selectFrom('user_grant')
-        .select(columns)
-        .where('tenant_id', '=', tenantId)
-        .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
-        .execute();
-    return this.db
-      .deleteFrom('user_grant')
-      .where('tenant_id', '=', tenantId)
-      .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
-      .returning(columns)
-      .execute();
+    const isOwned = ofOwner({ tenantId, userId });
+    if (isDryRun) return this.db.selectFrom('user_grant').select(columns).where(isOwned).execute();
+    return this.db.deleteFrom('user_grant').where(isOwned).returning(columns).execute();
   }
 
   /** Deletes the tokens of sign-ins whose session ended before an instant, or was never opened. */
@@ -406,7 +375,7 @@ export class GrantStore {
       .execute();
   }
 
-  #secretsOf({ grant_id, sealed }: Pick<Selectable<GrantTable>, 'grant_id' | 'sealed'>): GrantSecrets {
+  #secretsOf({ grant_id, sealed }: Pick<Row<'user_grant'>, 'grant_id' | 'sealed'>): GrantSecrets {
     return JSON.parse(this.keys.open(sealed, place(grant_id))) as GrantSecrets;
   }
 }

@@ -1,11 +1,10 @@
 import { migrate } from '@toolfleet/database';
 import { Kysely, type Dialect } from 'kysely';
-import { IDENTITY_MIGRATIONS } from './migrations.js';
-import type { IdentityTables } from './identity-tables.js';
+import { IDENTITY_MIGRATIONS, type IdentityDb, type IdentityTables } from './identity-tables.js';
 
 /** The database of the service: the embedded SQLite, or PostgreSQL with the same columns and portable SQL. */
 export class IdentityDatabase {
-  readonly db: Kysely<IdentityTables>;
+  readonly db: IdentityDb;
 
   constructor(dialect: Dialect) {
     this.db = new Kysely<IdentityTables>({ dialect });
@@ -16,7 +15,7 @@ export class IdentityDatabase {
    * @throws FatalStartupError when it needs a newer release
    */
   open(): Promise<void> {
-    return migrate(this.db as unknown as Kysely<unknown>, IDENTITY_MIGRATIONS);
+    return migrate(this.db, IDENTITY_MIGRATIONS);
   }
 
   close(): Promise<void> {

@@ -2,8 +2,7 @@ import type { Milliseconds } from '@toolfleet/contracts';
 import type { ResealReply } from '@toolfleet/contracts/identity';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
-import type { Kysely } from 'kysely';
-import type { IdentityTables } from './identity-tables.js';
+import type { IdentityDb } from './identity-tables.js';
 
 /** Sealed columns: the key of their row, and what a value is sealed for. */
 const SEALED = [
@@ -16,7 +15,7 @@ const BATCH = 200;
 /** The replacement of keys: put a new one first, seal all values again, and remove the old one. */
 export class KeyChange {
   constructor(
-    private readonly db: Kysely<IdentityTables>,
+    private readonly db: IdentityDb,
     private readonly keys: KeyRing,
     private readonly clock: Clock,
     /** Longest work of one request. */

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
-import type { Kysely, Selectable } from 'kysely';
-import type { IdentityTables, SessionTable } from './identity-tables.js';
+import { erase, ofOwner } from '@toolfleet/database';
+import { sql } from 'kysely';
+import type { IdentityDb, Row } from './identity-tables.js';
 
 /** A user signed in. */
 export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_at' | 'asked_at'> {
@@ -27,37 +28,24 @@ export class SessionStore {
   confirm = async (session: SignInSession): Promise<SignInSession | undefined> => session;
 
   constructor(
-    private readonly db: Kysely<IdentityTables>,
+    private readonly db: IdentityDb,
     private readonly most: number = DEFAULT_QUOTAS.sessions,
   ) {}
 
   /** Stores a session; the oldest of its user beyond the quota end. @returns its public id @throws ToolError REQUEST_INVALID when the digest is in use */
   async create(session: NewSession, now: EpochMs): Promise<string> {
-    const { session_id = randomUUID(), provider } = session;
+    const { session_id = randomUUID(), digest, tenant_id, user_id, roles, groups, expires_at, ask_at } = session;
+    const { provider, client } = session;
     const { numInsertedOrUpdatedRows: inserted } = await this.db
       .insertInto('sign_in_session')
       .values({
-        session_id,
-        digest: session.digest,
-        tenant_id: session.tenant_id,
-        user_id: session.user_id,
-        roles: JSON.stringify(session.roles),
-        groups: JSON.stringify(session.groups),
-        created_at: now,
-        expires_at: session.expires_at,
-        revoked_at: null,
-        asked_at: null,
-        ask_at: session.ask_at ?? null,
-        issuer: provider?.issuer ?? null,
-        subject: provider?.subject ?? null,
-        sid: provider?.sid ?? null,
-        client_id: session.client?.id ?? null,
-        client_name: session.client?.name ?? null,
+        ...{ session_id, digest, tenant_id, user_id, roles, groups, created_at: now, expires_at, ask_at },
+        ...{ issuer: provider?.issuer, subject: provider?.subject, sid: provider?.sid },
+        ...{ client_id: client?.id, client_name: client?.name },
       })
       .onConflict((conflict) => conflict.column('digest').doNothing())
       .executeTakeFirstOrThrow();
     if (!inserted) throw new ToolError('REQUEST_INVALID', { message: 'A session with this digest exists' });
-    const { tenant_id, user_id } = session;
     await this.db
       .updateTable('sign_in_session')
       .set({ revoked_at: now })
@@ -114,14 +102,14 @@ export class SessionStore {
 
   /** Stores an answer of the provider: the roles for all sessions of the user, the instant for this one. */
   async answered(sessionId: string, user: UserRights, now: EpochMs, nextAt: EpochMs): Promise<void> {
-    const rights = { roles: JSON.stringify(user.roles), groups: JSON.stringify(user.groups) };
+    const { roles, groups } = user;
     const sessions = () =>
       this.db
         .updateTable('sign_in_session')
         .where('tenant_id', '=', user.tenant_id)
         .where('user_id', '=', user.user_id)
         .where('revoked_at', 'is', null);
-    await sessions().set(rights).where('issuer', 'is not', null).execute();
+    await sessions().set({ roles, groups }).where('issuer', 'is not', null).execute();
     await sessions().set({ asked_at: now, ask_at: nextAt }).where('session_id', '=', sessionId).execute();
   }
 
@@ -178,28 +166,13 @@ export class SessionStore {
   }
 
   /** Deletes, or only counts, the sessions of a tenant or of one of its users. */
-  async purge(tenantId: string, userId: string | undefined, isDryRun: boolean): Promise<number> {
-    const rows = await this.db
-      .selectFrom('sign_in_session')
-      .where('tenant_id', '=', tenantId)
-      .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
-      .select((row) => row.fn.countAll().as('count'))
-      .executeTakeFirstOrThrow();
-    if (!isDryRun)
-      await this.db
-        .deleteFrom('sign_in_session')
-        .where('tenant_id', '=', tenantId)
-        .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
-        .execute();
-    return Number(rows.count);
+  purge(tenantId: string, userId: string | undefined, isDryRun: boolean): Promise<number> {
+    return erase(this.db, 'sign_in_session', ofOwner({ tenantId, userId }), isDryRun);
   }
 
   /** Deletes the sessions that expired or were revoked before an instant. */
   async forgetEnded(before: EpochMs): Promise<void> {
-    await this.db
-      .deleteFrom('sign_in_session')
-      .where((row) => row.or([row('expires_at', '<', before), row('revoked_at', '<', before)]))
-      .execute();
+    await erase(this.db, 'sign_in_session', sql`expires_at < ${before} or revoked_at < ${before}`);
   }
 
   #valid(now: EpochMs) {
@@ -207,19 +180,13 @@ export class SessionStore {
   }
 }
 
-function toSession(row: Selectable<SessionTable>): SignInSession {
-  const { issuer, subject, sid } = row;
+function toSession(row: Row<'sign_in_session'>): SignInSession {
+  const { session_id, tenant_id, user_id, roles, groups, created_at, expires_at, issuer, subject, sid } = row;
   return {
-    session_id: row.session_id,
-    tenant_id: row.tenant_id,
-    user_id: row.user_id,
-    roles: JSON.parse(row.roles) as string[],
-    groups: JSON.parse(row.groups) as string[],
-    created_at: Number(row.created_at),
-    expires_at: Number(row.expires_at),
+    ...{ session_id, tenant_id, user_id, roles, groups, created_at, expires_at },
     // A session that was never asked about was confirmed by its sign-in.
-    asked_at: row.ask_at === null ? undefined : Number(row.asked_at ?? row.created_at),
-    client: row.client_id === null ? undefined : { id: row.client_id, name: row.client_name ?? undefined },
-    ...(issuer !== null && subject !== null && { provider: { issuer, subject, ...(sid !== null && { sid }) } }),
+    asked_at: row.ask_at === undefined ? undefined : (row.asked_at ?? created_at),
+    client: row.client_id === undefined ? undefined : { id: row.client_id, name: row.client_name },
+    provider: issuer === undefined || subject === undefined ? undefined : { issuer, subject, sid },
   };
 }

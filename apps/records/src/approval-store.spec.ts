@@ -163,24 +163,6 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       expect(await vote(person('boss', 'eve'))).toEqual(['approved', 2]);
     });
 
-    it('do not add up votes of keys through gateways that do not name their persons', async () => {
-      const approvals = await open();
-      const older = ({ person: _none, ...by }: ApprovalPerson): ApprovalPerson => by;
-      const vote = async (call_id: string, by: ApprovalPerson) =>
-        (await approvals.decide({ call_id, decision: 'approve', by }, NOON + 1)).approval?.state;
-      await approvals.ask(parked('c1', { requester: older(person('ann')), rule: { quorum: 2 } }), NOON);
-      await approvals.ask(parked('c2', { rule: { quorum: 2 } }), NOON);
-      await approvals.ask(parked('c3'), NOON);
-      const [bob, eve] = [older(person('bob')), older(person('eve'))];
-      expect([await vote('c1', bob), await vote('c1', eve), await vote('c1', person('bob'))]).toEqual(
-        Array.from({ length: 3 }, () => 'pending'),
-      );
-      expect(await vote('c1', person('joe'))).toBe('approved');
-      const signedIn = (user_id: string) => ({ tenant_id: 'acme', user_id });
-      expect([await vote('c2', signedIn('bob')), await vote('c2', signedIn('eve'))]).toEqual(['pending', 'approved']);
-      expect(await vote('c3', bob)).toBe('approved');
-    });
-
     it('expire, and are woken until their call has ended', async () => {
       const approvals = await open();
       await approvals.ask(parked('c1', { until: NOON + 5 }), NOON);

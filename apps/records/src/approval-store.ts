@@ -1,11 +1,4 @@
-import {
-  approvalAfter,
-  ToolError,
-  type ApprovalEvent,
-  type ApprovalRule,
-  type ApprovalState,
-} from '@toolfleet/contracts';
-import type { EpochMs, ErrorCode, JsonObject } from '@toolfleet/contracts';
+import { approvalAfter, ToolError, type ApprovalEvent, type EpochMs, type JsonObject } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
 import {
   countsAs,
@@ -21,76 +14,18 @@ import {
   type ApprovalShowReply,
   type ApprovalVote,
   type StoredApproval,
-  type VotedGrant,
 } from '@toolfleet/contracts/approvals';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import { openBytes, sealBytes } from '@toolfleet/service';
-import { sql, type Kysely, type Transaction } from 'kysely';
-
+import { eraseIds, lockRow, newestFirst, ofOwner, ofTenants, type Owner, type Tenants } from '@toolfleet/database';
+import { sql, type Updateable } from 'kysely';
 import type { BodyStore } from './body-store.js';
-import { inParts, type Owner, type Tenants } from './erasure.js';
 import type { EventStore } from './event-store.js';
 import { personId, toPerson, type GrantStore } from './grant-store.js';
+import type { RecordsDb, RecordsTx, RecordTables, Row } from './tables.js';
 
-/** PostgreSQL returns bigint as text, so values are converted where they are read. */
-interface ApprovalTable {
-  call_id: string;
-  /** The program that waits; null: the call of `call_id`. */
-  program_id: string | null;
-  tenant_id: string;
-  user_id: string;
-  key_id: string | null;
-  acting_user_id: string;
-  tool: string;
-  revision: string;
-  fingerprint: string;
-  /** Null: the question is not found by its key any more. */
-  ask_key: string | null;
-  keyed: number;
-  parked: number;
-  state: ApprovalState;
-  questions: string;
-  rule: string;
-  micro_usd: number;
-  entry_point: string;
-  asked_at: number;
-  until: number;
-  /** When the approval expires, or its call is woken again; null: nothing is left to do. */
-  wake_at: number | null;
-  ended_at: number | null;
-  code: ErrorCode | null;
-  grant_id: string | null;
-  /** The person that asked, as `voter`. Null: it is not known. */
-  asker: string | null;
-  asker_kind: string | null;
-  seal_key_id: string;
-  sealed: Buffer;
-}
-
-interface VoteTable {
-  call_id: string;
-  /** `personId` of the voter. */
-  voter: string;
-  decision: 'approve' | 'reject';
-  tenant_id: string;
-  user_id: string;
-  key_id: string | null;
-  note: string | null;
-  at: number;
-  /** JSON of `VotedGrant`. */
-  granted: string | null;
-  /** `kind` of the person. Null: `voter` is the user of the credential, through a gateway of an earlier release. */
-  voter_kind: string | null;
-  /** Kind of the credential, and its session. Null: unknown, or none. */
-  via: string | null;
-  session_id: string | null;
-}
-
-interface Tables {
-  call_approval: ApprovalTable;
-  approval_vote: VoteTable;
-}
-type Tx = Transaction<Tables> & {
+type ApprovalRow = Row<'call_approval'>;
+type Tx = RecordsTx & {
   /** What happened in the transaction. */
   events: FleetEvent[];
 };
@@ -98,7 +33,7 @@ type Tx = Transaction<Tables> & {
 /** What is sealed of a call. */
 interface SealedCall {
   arguments: JsonObject;
-  request?: JsonObject;
+  request?: JsonObject | undefined;
 }
 
 /** A decided call that has not begun by then is woken again. */
@@ -113,24 +48,20 @@ const REPLAYED_MS = 86_400_000 - 60_000;
  * that holds its row, so that of several requests that race one wins. Database failures reject.
  */
 export class ApprovalStore {
-  readonly #db: Kysely<Tables>;
-
   constructor(
-    db: Kysely<never>,
+    private readonly db: RecordsDb,
     private readonly bodies: BodyStore,
     private readonly events: EventStore,
     private readonly grants: GrantStore,
     private readonly most: number,
-  ) {
-    this.#db = db as unknown as Kysely<Tables>;
-  }
+  ) {}
 
   /** Runs a transaction that stores its events as well, and announces them once it is committed. */
   async #transact<T>(now: EpochMs, work: (tx: Tx) => Promise<T>): Promise<T> {
-    const { result, stored } = await this.#db.transaction().execute(async (transaction) => {
+    const { result, stored } = await this.db.transaction().execute(async (transaction) => {
       const tx = Object.assign(transaction, { events: [] as FleetEvent[] });
       const done = await work(tx);
-      return { result: done, stored: await this.events.insert(tx as never, tx.events, now) };
+      return { result: done, stored: await this.events.insert(tx, tx.events, now) };
     });
     this.events.announce(stored);
     return result;
@@ -144,7 +75,7 @@ export class ApprovalStore {
   async ask(asked: ApprovalAsk, now: EpochMs): Promise<ApprovalAskReply> {
     if (!this.bodies.isOn) return {};
     return this.#transact(now, async (tx) => {
-      const known = (await this.#find(tx, asked)) ?? undefined;
+      const known = await this.#find(tx, asked);
       const answer = known && (await this.#answerKnown(tx, known, asked, now));
       if (answer) return answer;
       await this.#requireRoom(tx, asked.requester.tenant_id);
@@ -157,7 +88,7 @@ export class ApprovalStore {
   }
 
   /** The question of this key or call, with its row locked. */
-  async #find(tx: Tx, { requester, ask_key, call_id }: ApprovalAsk): Promise<ApprovalTable | undefined> {
+  async #find(tx: Tx, { requester, ask_key, call_id }: ApprovalAsk): Promise<ApprovalRow | undefined> {
     const found = tx.selectFrom('call_approval').select('call_id').where('tenant_id', '=', requester.tenant_id);
     const row = await (
       ask_key === undefined ? found.where('call_id', '=', call_id) : found.where('ask_key', '=', ask_key)
@@ -168,7 +99,7 @@ export class ApprovalStore {
   /** How a question that was asked before answers the call now; undefined: it is asked anew. */
   async #answerKnown(
     tx: Tx,
-    known: ApprovalTable,
+    known: ApprovalRow,
     asked: ApprovalAsk,
     now: EpochMs,
   ): Promise<ApprovalAskReply | undefined> {
@@ -177,11 +108,12 @@ export class ApprovalStore {
         message: 'This idempotency key was used with another tool, other arguments or another context',
         details: { first_call_id: known.call_id },
       });
-    const holds = known.revision === asked.revision && known.questions === JSON.stringify(asked.questions);
-    const isOpen = Number(known.until) > now;
+    const isAsked = JSON.stringify(known.questions) === JSON.stringify(asked.questions);
+    const holds = known.revision === asked.revision && isAsked;
+    const isOpen = known.until > now;
     const again = async (event?: ApprovalEvent): Promise<undefined> => {
       if (event) await this.#move(tx, known, event, now);
-      await this.#forgetKey(tx, known.call_id);
+      await this.#set(tx, known.call_id, { ask_key: null });
     };
     const granted = async (): Promise<ApprovalAskReply> => ({ approval: await this.#shown(tx, known), granted: true });
     switch (known.state) {
@@ -190,17 +122,17 @@ export class ApprovalStore {
         return holds ? { approval: await this.#shown(tx, known) } : again('invalidate');
       case 'approved': {
         if (!holds) return again('invalidate');
-        if (known.parked === 1) return granted();
+        if (known.parked) return granted();
         if (!isOpen) return again('expire');
         await this.#move(tx, known, 'release', now);
-        if (known.keyed === 0) await this.#forgetKey(tx, known.call_id);
+        if (!known.keyed) await this.#set(tx, known.call_id, { ask_key: null });
         return granted();
       }
       case 'executing':
         if (holds) return granted();
         throw new ToolError('CALL_IN_PROGRESS', { details: { first_call_id: known.call_id } });
       case 'done':
-        return holds && known.keyed === 1 && Number(known.ended_at) + REPLAYED_MS > now ? granted() : again();
+        return holds && known.keyed && known.ended_at! + REPLAYED_MS > now ? granted() : again();
       case 'rejected':
         return isOpen ? { approval: await this.#shown(tx, known) } : again();
       default:
@@ -229,41 +161,28 @@ export class ApprovalStore {
       .where('tenant_id', '=', tenantId)
       .where('state', '=', 'pending')
       .executeTakeFirstOrThrow();
-    if (Number(pending) >= this.most) throw quotaExceeded('pending_approvals', this.most);
+    if (pending >= this.most) throw quotaExceeded('pending_approvals', this.most);
   }
 
   async #insert(tx: Tx, asked: ApprovalAsk, now: EpochMs): Promise<void> {
-    const { requester, request } = asked;
-    const { id, key } = await this.bodies.sealingKey(tx as unknown as Kysely<never>, requester.tenant_id, now);
-    const sealed: SealedCall = { arguments: asked.arguments, ...(request && { request }) };
+    const { requester, request, call_id, program_id, acting_user_id, tool, revision, fingerprint } = asked;
+    const { ask_key, keyed, questions, rule, micro_usd, entry_point, until } = asked;
+    const { id, key } = await this.bodies.sealingKey(tx, requester.tenant_id, now);
+    const sealed: SealedCall = { arguments: asked.arguments, request };
     const { numInsertedOrUpdatedRows: inserted } = await tx
       .insertInto('call_approval')
       .values({
-        call_id: asked.call_id,
-        program_id: asked.program_id ?? null,
+        ...{ call_id, program_id, acting_user_id, tool, revision, fingerprint, ask_key, keyed },
+        ...{ questions, rule, micro_usd, entry_point, until },
         tenant_id: requester.tenant_id,
         user_id: requester.user_id,
-        key_id: requester.key_id ?? null,
-        asker: requester.person ? personId(requester) : null,
-        asker_kind: requester.person?.kind ?? null,
-        acting_user_id: asked.acting_user_id,
-        tool: asked.tool,
-        revision: asked.revision,
-        fingerprint: asked.fingerprint,
-        ask_key: asked.ask_key ?? null,
-        keyed: asked.keyed ? 1 : 0,
-        parked: request ? 1 : 0,
+        key_id: requester.key_id,
+        asker: requester.person && personId(requester),
+        asker_kind: requester.person?.kind,
+        parked: request !== undefined,
         state: 'pending',
-        questions: JSON.stringify(asked.questions),
-        rule: JSON.stringify(asked.rule),
-        micro_usd: asked.micro_usd,
-        entry_point: asked.entry_point,
         asked_at: now,
-        until: asked.until,
-        wake_at: asked.until,
-        ended_at: null,
-        code: null,
-        grant_id: null,
+        wake_at: until,
         seal_key_id: id,
         sealed: sealBytes(key, JSON.stringify(sealed), place(requester.tenant_id, asked.call_id)),
       })
@@ -281,7 +200,7 @@ export class ApprovalStore {
    * @param ofCall the newest one that the call waits for
    */
   async show(callId: string, withArguments: boolean, ofCall = false): Promise<ApprovalShowReply> {
-    const rows = this.#db.selectFrom('call_approval').selectAll();
+    const rows = this.db.selectFrom('call_approval').selectAll();
     const asked = await rows.where('call_id', '=', callId).executeTakeFirst();
     const isFound = asked && !ofCall;
     const newest = isFound
@@ -289,28 +208,18 @@ export class ApprovalStore {
       : await rows.where('program_id', '=', callId).orderBy('asked_at', 'desc').limit(1).executeTakeFirst();
     const row = newest ?? asked;
     if (!row) return {};
-    const opened = withArguments ? await this.#open(this.#db, row) : undefined;
-    return { approval: await this.#shown(this.#db, row), ...(opened && { arguments: opened.arguments }) };
+    const opened = withArguments ? await this.#open(this.db, row) : undefined;
+    return { approval: await this.#shown(this.db, row), arguments: opened?.arguments };
   }
 
   /** Approvals that match, the newest first. */
-  async list({ tenant_id, states, tool, before, limit }: ApprovalList): Promise<ApprovalListReply> {
-    let select = this.#db.selectFrom('call_approval').selectAll();
+  async list({ tenant_id, states, tool, ...page }: ApprovalList): Promise<ApprovalListReply> {
+    let select = this.db.selectFrom('call_approval').selectAll();
     if (tenant_id !== undefined) select = select.where('tenant_id', '=', tenant_id);
     if (states !== undefined) select = select.where('state', 'in', states);
     if (tool !== undefined) select = select.where('tool', '=', tool);
-    const last = before === undefined ? undefined : readCursor(before);
-    if (last)
-      select = select.where((where) =>
-        where.or([
-          where('asked_at', '<', last.at),
-          where.and([where('asked_at', '=', last.at), where('call_id', '<', last.id)]),
-        ]),
-      );
-    const rows = await select.orderBy('asked_at', 'desc').orderBy('call_id', 'desc').limit(limit).execute();
-    const approvals = await Promise.all(rows.map((row) => this.#shown(this.#db, row)));
-    const end = rows.length === limit ? rows.at(-1) : undefined;
-    return { approvals, ...(end && { next: `${Number(end.asked_at)}.${end.call_id}` }) };
+    const { rows, next } = await newestFirst(select, ['asked_at', 'call_id'], page);
+    return { approvals: await Promise.all(rows.map((row) => this.#shown(this.db, row))), next };
   }
 
   /**
@@ -323,13 +232,13 @@ export class ApprovalStore {
       const row = (await this.#locked(tx, decided.call_id)) ?? (await this.#onlyOf(tx, decided.call_id));
       if (!row) return { changed: false, due: false };
       const moved = await this.#decided(tx, row, decided, now);
-      const due = moved && row.parked === 1 && row.state !== 'pending';
+      const due = moved && row.parked && row.state !== 'pending';
       return { approval: await this.#shown(tx, row), changed: moved, due };
     });
   }
 
   /** The approval of a program that has asked once, with its row locked. */
-  async #onlyOf(tx: Tx, programId: string): Promise<ApprovalTable | undefined> {
+  async #onlyOf(tx: Tx, programId: string): Promise<ApprovalRow | undefined> {
     const asked = tx.selectFrom('call_approval').select('call_id').where('program_id', '=', programId);
     const [only, another] = await asked.limit(2).execute();
     return only && !another ? this.#locked(tx, only.call_id) : undefined;
@@ -337,11 +246,11 @@ export class ApprovalStore {
 
   async #decided(
     tx: Tx,
-    row: ApprovalTable,
+    row: ApprovalRow,
     { decision, by, note, grant }: ApprovalDecide,
     now: EpochMs,
   ): Promise<boolean> {
-    if (row.state === 'pending' && Number(row.until) <= now) return this.#move(tx, row, 'expire', now);
+    if (row.state === 'pending' && row.until <= now) return this.#move(tx, row, 'expire', now);
     if (decision === 'cancel') return this.#move(tx, row, 'cancel', now);
     if (row.state !== 'pending') return false;
     const vote = {
@@ -351,7 +260,7 @@ export class ApprovalStore {
       key_id: by.key_id ?? null,
       note: note ?? null,
       at: now,
-      granted: grant ? JSON.stringify(grant) : null,
+      granted: grant ?? null,
       voter_kind: by.person?.kind ?? null,
       via: by.via ?? null,
       session_id: by.session_id ?? null,
@@ -362,18 +271,18 @@ export class ApprovalStore {
       .onConflict((conflict) => conflict.columns(['call_id', 'voter']).doUpdateSet(vote))
       .execute();
     if (decision === 'reject') return this.#move(tx, row, 'reject', now);
-    const { quorum = 1 } = JSON.parse(row.rule) as ApprovalRule;
-    if (personsOf(await this.#votes(tx, row.call_id)) < quorum) return false;
+    const { quorum = 1 } = row.rule;
+    if ((await this.#votes(tx, row.call_id)).length < quorum) return false;
     await this.#grant(tx, row, now);
     return this.#move(tx, row, 'approve', now);
   }
 
   /** Stores the grant that those that agreed to a call give with it, if they do. */
-  async #grant(tx: Tx, row: ApprovalTable, now: EpochMs): Promise<void> {
-    if (!(JSON.parse(row.rule) as ApprovalRule).grant) return;
+  async #grant(tx: Tx, row: ApprovalRow, now: EpochMs): Promise<void> {
+    if (!row.rule.grant) return;
     const opened = await this.#open(tx, row);
-    row.grant_id = (await this.grants.create(tx as never, row, opened?.arguments, now)) ?? null;
-    await tx.updateTable('call_approval').set({ grant_id: row.grant_id }).where('call_id', '=', row.call_id).execute();
+    row.grant_id = await this.grants.create(tx, row, opened?.arguments, now);
+    if (row.grant_id !== undefined) await this.#set(tx, row.call_id, { grant_id: row.grant_id });
   }
 
   /** Takes a decided call. Its request is absent also when it cannot be read. */
@@ -381,12 +290,12 @@ export class ApprovalStore {
     return this.#transact(now, async (tx) => {
       const row = await this.#locked(tx, callId);
       if (!row) return {};
-      if (row.parked === 0 || row.wake_at === null || row.state === 'pending')
+      if (!row.parked || row.wake_at === undefined || row.state === 'pending')
         return { approval: await this.#shown(tx, row), ended: true };
       if (row.state === 'approved' && (await this.#isForgotten(tx, row, now))) await this.#move(tx, row, 'expire', now);
       await this.#move(tx, row, 'begin', now);
       const request = (await this.#open(tx, row))?.request;
-      return { approval: await this.#shown(tx, row), ...(request && { request }) };
+      return { approval: await this.#shown(tx, row), request };
     });
   }
 
@@ -394,29 +303,25 @@ export class ApprovalStore {
    * Whether an approved call may have run before without a trace: the row was restored from a backup, or the fleet was down, and the
    * journal has forgotten the run that followed the approval.
    */
-  async #isForgotten(tx: Tx, { call_id, asked_at }: ApprovalTable, now: EpochMs): Promise<boolean> {
+  async #isForgotten(tx: Tx, { call_id, asked_at }: ApprovalRow, now: EpochMs): Promise<boolean> {
     const votes = await this.#votes(tx, call_id);
-    return Math.max(Number(asked_at), ...votes.map(({ at }) => at)) + REPLAYED_MS <= now;
+    return Math.max(asked_at, ...votes.map(({ at }) => at)) + REPLAYED_MS <= now;
   }
 
   /** Ends the call of an approval: nothing wakes it from now on. */
   end({ call_id, event, code }: ApprovalEnd, now: EpochMs): Promise<ApprovalEndReply> {
     return this.#transact(now, async (tx) => {
       const row = await this.#locked(tx, call_id);
-      if (!row || row.wake_at === null) return { changed: false };
+      if (!row || row.wake_at === undefined) return { changed: false };
       await this.#move(tx, row, event, now);
-      await tx
-        .updateTable('call_approval')
-        .set({ wake_at: null, ended_at: row.ended_at ?? now, code: code ?? row.code })
-        .where('call_id', '=', call_id)
-        .execute();
+      await this.#set(tx, call_id, { wake_at: null, ended_at: row.ended_at ?? now, code });
       return { changed: true };
     });
   }
 
   /** Expires what is due, and takes the parked calls that have to be woken, so that no other caller gets them for some seconds. */
   async due(now: EpochMs, limit: number): Promise<StoredApproval[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('call_approval')
       .select('call_id')
       .where('wake_at', '<=', now)
@@ -433,21 +338,18 @@ export class ApprovalStore {
 
   async #take(tx: Tx, callId: string, now: EpochMs): Promise<StoredApproval | undefined> {
     const row = await this.#locked(tx, callId);
-    if (!row || row.wake_at === null || Number(row.wake_at) > now) return undefined;
-    if (row.state === 'pending' || (row.state === 'approved' && row.parked === 0))
-      await this.#move(tx, row, 'expire', now);
-    if (row.parked === 0) return undefined;
-    await this.#wakeAt(tx, row, now + (row.state === 'executing' ? RUN_AGAIN_MS : WAKE_AGAIN_MS));
+    if (!row || row.wake_at === undefined || row.wake_at > now) return undefined;
+    if (row.state === 'pending' || (row.state === 'approved' && !row.parked)) await this.#move(tx, row, 'expire', now);
+    if (!row.parked) return undefined;
+    await this.#set(tx, callId, { wake_at: now + (row.state === 'executing' ? RUN_AGAIN_MS : WAKE_AGAIN_MS) });
     return this.#shown(tx, row);
   }
 
   /** Deletes approvals that ended before `at`, of one tenant or of all except some. */
   async eraseBefore(at: EpochMs, tenants: Tenants): Promise<void> {
-    let ended = this.#db.selectFrom('call_approval').select('call_id').where('asked_at', '<', at);
-    ended = ended.where('wake_at', 'is', null);
-    if ('only' in tenants) ended = ended.where('tenant_id', '=', tenants.only);
-    else if (tenants.except.length > 0) ended = ended.where('tenant_id', 'not in', tenants.except);
-    await this.#delete((await ended.execute()).map(({ call_id }) => call_id));
+    const asked = this.db.selectFrom('call_approval').select('call_id').where('asked_at', '<', at);
+    const ended = await asked.where('wake_at', 'is', null).where(ofTenants(tenants)).execute();
+    await this.#delete(ended.map(({ call_id }) => call_id));
   }
 
   /**
@@ -455,25 +357,19 @@ export class ApprovalStore {
    * in a dry run.
    * @returns the number of approvals
    */
-  async eraseOwner({ tenantId, userId, keyIds = [] }: Owner, dryRun: boolean): Promise<number> {
-    let owned = this.#db.selectFrom('call_approval').select('call_id').where('tenant_id', '=', tenantId);
-    if (userId !== undefined)
-      owned = owned.where((where) =>
-        where.or([
-          where('user_id', '=', userId),
-          where('acting_user_id', '=', userId),
-          ...(keyIds.length > 0 ? [where('key_id', 'in', keyIds)] : []),
-        ]),
-      );
+  async eraseOwner(owner: Owner, dryRun: boolean): Promise<number> {
+    const { tenantId, userId } = owner;
+    const isOwned = ofOwner(owner, ['user_id', 'acting_user_id']);
+    const owned = this.db.selectFrom('call_approval').select('call_id').where(isOwned);
     const ids = (await owned.execute()).map(({ call_id }) => call_id);
     if (dryRun) return ids.length;
     await this.#delete(ids);
-    let votes = this.#db.deleteFrom('approval_vote').where('tenant_id', '=', tenantId);
+    let votes = this.db.deleteFrom('approval_vote').where('tenant_id', '=', tenantId);
     if (userId !== undefined) {
       const person = personId({ tenant_id: tenantId, user_id: userId });
       votes = votes.where((where) => where.or([where('user_id', '=', userId), where('voter', '=', person)]));
       // Calls of other users that count as made by this one. Their keys still tell whose they are.
-      const asked = this.#db.updateTable('call_approval').where('asker', '=', person);
+      const asked = this.db.updateTable('call_approval').where('asker', '=', person);
       await asked.set({ asker: null, asker_kind: null }).execute();
     }
     await votes.execute();
@@ -481,100 +377,70 @@ export class ApprovalStore {
   }
 
   #delete(ids: readonly string[]): Promise<void> {
-    return inParts(ids, async (some) => {
-      for (const table of ['approval_vote', 'call_approval'] as const)
-        await this.#db.deleteFrom(table).where('call_id', 'in', some).execute();
-    });
+    return eraseIds(this.db, ['approval_vote', 'call_approval'], 'call_id', ids);
   }
 
-  /** The row, which no other transaction changes until the end of this one: the update takes its lock in both databases. */
-  async #locked(tx: Tx, callId: string): Promise<ApprovalTable | undefined> {
-    await tx.updateTable('call_approval').set({ call_id: callId }).where('call_id', '=', callId).execute();
+  async #set(tx: Tx, callId: string, changed: Updateable<RecordTables['call_approval']>): Promise<void> {
+    await tx.updateTable('call_approval').set(changed).where('call_id', '=', callId).execute();
+  }
+
+  /** The row, locked until the end of the transaction. */
+  async #locked(tx: Tx, callId: string): Promise<ApprovalRow | undefined> {
+    await lockRow(tx, 'call_approval', 'call_id', callId);
     return tx.selectFrom('call_approval').selectAll().where('call_id', '=', callId).executeTakeFirst();
   }
 
   /** Moves a locked row, and notes in it what comes next. @returns false when the event changes nothing in its state */
-  async #move(tx: Tx, row: ApprovalTable, event: ApprovalEvent, now: EpochMs): Promise<boolean> {
+  async #move(tx: Tx, row: ApprovalRow, event: ApprovalEvent, now: EpochMs): Promise<boolean> {
     const state = approvalAfter(row.state, event);
     if (state === undefined) return false;
-    const isParked = row.parked === 1;
     const isOver = state !== 'approved' && state !== 'executing';
     row.state = state;
     if (isOver) row.ended_at = now;
     // A parked call that was not approved still has to end for its caller. An approval that its caller uses expires.
     // A program whose question does not hold has asked another one.
-    if (isParked && row.program_id !== null && event === 'invalidate') row.wake_at = null;
-    else if (isParked) row.wake_at = state === 'executing' ? now + RUN_AGAIN_MS : now + WAKE_AGAIN_MS;
-    else row.wake_at = isOver ? null : row.until;
-    await tx
-      .updateTable('call_approval')
-      .set({ state, ended_at: row.ended_at, wake_at: row.wake_at })
-      .where('call_id', '=', row.call_id)
-      .execute();
+    if (row.parked && row.program_id !== undefined && event === 'invalidate') row.wake_at = undefined;
+    else if (row.parked) row.wake_at = state === 'executing' ? now + RUN_AGAIN_MS : now + WAKE_AGAIN_MS;
+    else row.wake_at = isOver ? undefined : row.until;
+    await this.#set(tx, row.call_id, { state, ended_at: row.ended_at, wake_at: row.wake_at ?? null });
     if (state !== 'pending' && state !== 'executing' && state !== 'done') {
       const votes = await this.#votes(tx, row.call_id);
       const decided_by = votes.map((vote) => countsAs(vote).user_id);
       const { about, data } = toEvent(row, now);
-      const decided = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id ?? undefined };
+      const decided = { decision: state, decided_by, note: votes.at(-1)?.note, grant_id: row.grant_id };
       tx.events.push({ ...about, kind: 'approval.decided', data: { ...data, ...decided } });
     }
     return true;
   }
 
-  async #wakeAt(tx: Tx, row: ApprovalTable, at: EpochMs): Promise<void> {
-    row.wake_at = at;
-    await tx.updateTable('call_approval').set({ wake_at: at }).where('call_id', '=', row.call_id).execute();
-  }
-
-  async #forgetKey(tx: Tx, callId: string): Promise<void> {
-    await tx.updateTable('call_approval').set({ ask_key: null }).where('call_id', '=', callId).execute();
-  }
-
-  async #votes(db: Kysely<Tables>, callId: string): Promise<ApprovalVote[]> {
+  async #votes(db: RecordsDb, callId: string): Promise<ApprovalVote[]> {
     const rows = await db.selectFrom('approval_vote').selectAll().where('call_id', '=', callId).orderBy('at').execute();
-    return rows.map(({ voter, voter_kind, via, session_id, decision, note, at, granted, ...by }) => ({
+    return rows.map(({ voter, voter_kind, via, session_id, decision, note, at, granted: grant, ...by }) => ({
       ...toPerson(by, voter, voter_kind),
-      via: via ?? undefined,
-      session_id: session_id ?? undefined,
-      decision,
-      ...(note !== null && { note }),
-      ...(granted !== null && { grant: JSON.parse(granted) as VotedGrant }),
-      at: Number(at),
+      ...{ via, session_id, decision, note, grant, at },
     }));
   }
 
-  async #open(db: Kysely<Tables>, row: ApprovalTable): Promise<SealedCall | undefined> {
+  async #open(db: RecordsDb, row: ApprovalRow): Promise<SealedCall | undefined> {
     const { tenant_id, call_id, seal_key_id, sealed } = row;
-    const key = await this.bodies.openingKey(db as unknown as Kysely<never>, tenant_id, seal_key_id);
+    const key = await this.bodies.openingKey(db, tenant_id, seal_key_id);
     return key && (JSON.parse(openBytes(key, sealed, place(tenant_id, call_id))) as SealedCall);
   }
 
-  async #shown(db: Kysely<Tables>, row: ApprovalTable): Promise<StoredApproval> {
-    const { call_id, ended_at, code, grant_id } = row;
+  async #shown(db: RecordsDb, row: ApprovalRow): Promise<StoredApproval> {
+    const { call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked, micro_usd, entry_point } =
+      row;
+    const { asked_at, until, ended_at, code, grant_id } = row;
     return {
-      call_id,
-      ...(row.program_id !== null && { program_id: row.program_id }),
+      ...{ call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked, micro_usd, entry_point },
+      ...{ asked_at, until, ended_at, code, grant_id },
       requester: toPerson(row, row.asker, row.asker_kind),
-      acting_user_id: row.acting_user_id,
-      tool: row.tool,
-      revision: row.revision,
-      state: row.state,
-      questions: JSON.parse(row.questions) as string[],
-      rule: JSON.parse(row.rule) as ApprovalRule,
-      parked: row.parked === 1,
-      micro_usd: Number(row.micro_usd),
-      entry_point: row.entry_point,
-      asked_at: Number(row.asked_at),
-      until: Number(row.until),
       votes: await this.#votes(db, call_id),
-      ...(ended_at !== null && { ended_at: Number(ended_at) }),
-      ...(code !== null && { code }),
-      ...(grant_id !== null && { grant_id }),
     };
   }
 }
 
-type AskingCall = Pick<ApprovalTable, 'call_id' | 'tenant_id' | 'tool' | 'user_id'> & {
+type AskingCall = Pick<ApprovalRow, 'call_id' | 'tenant_id' | 'tool' | 'user_id'> & {
   program_id?: string | null | undefined;
 };
 
@@ -585,17 +451,3 @@ function toEvent({ call_id: approval_id, program_id, tenant_id, tool, user_id }:
 }
 
 const place = (tenantId: string, callId: string): string => `${tenantId}/approval/${callId}`;
-
-/**
- * The number of different persons among one or more votes. Gateways of earlier releases do not name the person behind a key, who may have
- * given any other vote: such votes are enough where one is, and do not add up.
- */
-function personsOf(votes: readonly ApprovalVote[]): number {
-  const known = votes.filter(({ person, key_id }) => person !== undefined || key_id === undefined);
-  return Math.max(known.length, 1);
-}
-
-function readCursor(cursor: string): { at: number; id: string } {
-  const dot = cursor.indexOf('.');
-  return { at: Number(cursor.slice(0, dot)) || 0, id: cursor.slice(dot + 1) };
-}

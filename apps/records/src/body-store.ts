@@ -3,42 +3,18 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
 import { openBytes, sealBytes } from '@toolfleet/service';
-import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { erase, type Owner } from '@toolfleet/database';
+import { sql, type RawBuilder } from 'kysely';
 import type { BodySeal } from './body-seal.js';
-import type { Owner } from './erasure.js';
-
-/** Tables of arguments and results. Rows are inserted and deleted, never changed. */
-export interface BodyTables {
-  /** By the position of their call. */
-  call_body: { position: number; tenant_id: string; key_id: string; sealed: Buffer };
-  /** Keys of tenants, the newest of which seals. */
-  body_key: { key_id: string; tenant_id: string; sealed: string; made_at: number };
-  body_reading: {
-    reading_id: string;
-    position: number;
-    tenant_id: string;
-    reader_tenant_id: string;
-    reader_user_id: string;
-    reader_key_id: string | null;
-    read_at: number;
-  };
-}
-
-type Tables = BodyTables & {
-  call_record: { position: number; call_id: string; tenant_id: string; user_id: string; key_id: string | null };
-};
+import type { RecordsDb, RecordsTx } from './tables.js';
 
 /** The bodies of calls, their keys and who read them, in the database of the calls. */
 export class BodyStore {
-  readonly #db: Kysely<Tables>;
-
   constructor(
-    db: Kysely<never>,
+    private readonly db: RecordsDb,
     /** Absent: no bodies are kept. */
     private readonly seal: BodySeal | undefined,
-  ) {
-    this.#db = db as unknown as Kysely<Tables>;
-  }
+  ) {}
 
   /** Whether bodies can be kept. */
   get isOn(): boolean {
@@ -46,12 +22,7 @@ export class BodyStore {
   }
 
   /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
-  async insert(
-    tx: Transaction<never>,
-    calls: readonly { call: FinishedCall; position: number }[],
-    now: EpochMs,
-  ): Promise<void> {
-    const db = tx as unknown as Transaction<Tables>;
+  async insert(tx: RecordsTx, calls: readonly { call: FinishedCall; position: number }[], now: EpochMs): Promise<void> {
     const keys = new Map<string, { id: string; key: Buffer }>();
     for (const { call, position } of calls) {
       if (!call.body || !this.seal) continue;
@@ -59,13 +30,12 @@ export class BodyStore {
       const { id: key_id, key } = keys.get(tenant_id) ?? (await this.sealingKey(tx, tenant_id, now));
       keys.set(tenant_id, { id: key_id, key });
       const sealed = sealBytes(key, JSON.stringify(call.body), place(tenant_id, position));
-      await db.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
+      await tx.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
     }
   }
 
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */
-  async sealingKey(tx: Kysely<never>, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
-    const db = tx as unknown as Kysely<Tables>;
+  async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
     const newest = await db
       .selectFrom('body_key')
       .select(['key_id', 'sealed'])
@@ -82,12 +52,8 @@ export class BodyStore {
   }
 
   /** A key by its id; undefined when it was deleted, or sealed with another `RECORDS_SECRET_KEY`. */
-  async openingKey(db: Kysely<never>, tenant_id: string, key_id: string): Promise<Buffer | undefined> {
-    const found = await (db as unknown as Kysely<Tables>)
-      .selectFrom('body_key')
-      .select('sealed')
-      .where('key_id', '=', key_id)
-      .executeTakeFirst();
+  async openingKey(db: RecordsDb, tenant_id: string, key_id: string): Promise<Buffer | undefined> {
+    const found = await db.selectFrom('body_key').select('sealed').where('key_id', '=', key_id).executeTakeFirst();
     return found && this.seal?.openKey(found.sealed, tenant_id);
   }
 
@@ -101,7 +67,7 @@ export class BodyStore {
       if (place !== undefined) await this.#note(place, tenant_id, reader!, now);
       return { readings: [] };
     }
-    const found = await this.#db
+    const found = await this.db
       .selectFrom('call_record')
       .innerJoin('call_body', 'call_body.position', 'call_record.position')
       .innerJoin('body_key', 'body_key.key_id', 'call_body.key_id')
@@ -112,7 +78,7 @@ export class BodyStore {
       .limit(1)
       .executeTakeFirst();
     if (!found) return { readings: [] };
-    const position = Number(found.position);
+    const { position } = found;
     const key = this.seal?.openKey(found.key, tenant_id);
     if (!key) return { readings: [], is_unreadable: true };
     const readings = await this.#readings(position);
@@ -122,7 +88,7 @@ export class BodyStore {
 
   /** Where readings of a call are kept: with its last body, else with its last record. */
   async #position(tenant_id: string, call_id: string): Promise<number | undefined> {
-    const found = await this.#db
+    const found = await this.db
       .selectFrom('call_record')
       .leftJoin('call_body', 'call_body.position', 'call_record.position')
       .select(['call_record.position', 'call_body.position as body'])
@@ -130,12 +96,11 @@ export class BodyStore {
       .where('call_record.call_id', '=', call_id)
       .orderBy('call_record.position', 'desc')
       .execute();
-    const last = found.find(({ body }) => body !== null) ?? found[0];
-    return last && Number(last.position);
+    return (found.find(({ body }) => typeof body === 'number') ?? found[0])?.position;
   }
 
   async #readings(position: number): Promise<BodyReading[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('body_reading')
       .selectAll()
       .where('position', '=', position)
@@ -145,8 +110,8 @@ export class BodyStore {
     return rows.map((row) => ({
       tenant_id: row.reader_tenant_id,
       user_id: row.reader_user_id,
-      ...(row.reader_key_id !== null && { key_id: row.reader_key_id }),
-      at: Number(row.read_at),
+      key_id: row.reader_key_id,
+      at: row.read_at,
     }));
   }
 
@@ -162,16 +127,16 @@ export class BodyStore {
       tenant_id,
       reader_tenant_id: reader.tenant_id,
       reader_user_id: reader.user_id,
-      reader_key_id: reader.key_id ?? null,
+      reader_key_id: reader.key_id,
       read_at,
     };
-    await this.#db.insertInto('body_reading').values(reading).execute();
+    await this.db.insertInto('body_reading').values(reading).execute();
   }
 
   /** Deletes what belongs to the calls between two positions that match a condition on `call_record`. */
   async deleteIn({ from, to }: { from: number; to: number }, condition: RawBuilder<boolean>): Promise<void> {
     for (const table of ['call_body', 'body_reading'] as const)
-      await this.#db
+      await this.db
         .deleteFrom(table)
         .where('position', '>=', from)
         .where('position', '<', to)
@@ -188,7 +153,7 @@ export class BodyStore {
 
   /** Deletes readings of calls before a position, which were dropped with their partition. */
   async forgetReadings(before: number): Promise<void> {
-    await this.#db.deleteFrom('body_reading').where('position', '<', before).execute();
+    await this.db.deleteFrom('body_reading').where('position', '<', before).execute();
   }
 
   /**
@@ -197,28 +162,13 @@ export class BodyStore {
    */
   async eraseOwner({ tenantId, userId }: Owner, dryRun: boolean): Promise<number> {
     if (userId !== undefined) {
-      if (!dryRun)
-        await this.#db
-          .deleteFrom('body_reading')
-          .where('reader_tenant_id', '=', tenantId)
-          .where('reader_user_id', '=', userId)
-          .execute();
+      const isReader = sql<boolean>`reader_tenant_id = ${tenantId} and reader_user_id = ${userId}`;
+      if (!dryRun) await erase(this.db, 'body_reading', isReader);
       return 0;
     }
-    if (dryRun) {
-      const { keys } = await this.#db
-        .selectFrom('body_key')
-        .select(sql<number>`count(*)`.as('keys'))
-        .where('tenant_id', '=', tenantId)
-        .executeTakeFirstOrThrow();
-      return Number(keys);
-    }
-    const { numDeletedRows } = await this.#db
-      .deleteFrom('body_key')
-      .where('tenant_id', '=', tenantId)
-      .executeTakeFirstOrThrow();
-    await this.#db.deleteFrom('body_reading').where('reader_tenant_id', '=', tenantId).execute();
-    return Number(numDeletedRows);
+    const keys = await erase(this.db, 'body_key', sql`tenant_id = ${tenantId}`, dryRun);
+    if (!dryRun) await erase(this.db, 'body_reading', sql`reader_tenant_id = ${tenantId}`);
+    return keys;
   }
 }
 

@@ -11,74 +11,37 @@ import {
   type RecordsListReply,
   type StoredCall,
 } from '@toolfleet/contracts/records';
-import { DAY_MS, DayPartitions, epochDay, migrate } from '@toolfleet/database';
-import { Kysely, PostgresAdapter, sql, type CompiledQuery, type Dialect, type Transaction } from 'kysely';
+import {
+  DAY_MS,
+  DayPartitions,
+  epochDay,
+  isPostgres,
+  migrate,
+  ofOwner,
+  ofTenants,
+  type Owner,
+  type Tenants,
+} from '@toolfleet/database';
+import { Kysely, sql, type CompiledQuery, type Dialect, type RawBuilder } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { ApprovalStore } from './approval-store.js';
-import { BodyStore, type BodyTables } from './body-store.js';
+import { BodyStore } from './body-store.js';
 import { CallSums } from './call-sums.js';
 import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
 import { GrantStore } from './grant-store.js';
 import { EventStore, type StoredEvents } from './event-store.js';
-import { RECORDS_MIGRATIONS } from './migrations.js';
+import {
+  CALL_COLUMNS,
+  RECORDS_MIGRATIONS,
+  type RecordsDb,
+  type RecordTables,
+  type RecordsTx,
+  type Row,
+} from './tables.js';
 import { WebhookEndpoints } from './webhook-endpoints.js';
-import type { Owner, Tenants } from './erasure.js';
 
-/** Columns of `call_record`. PostgreSQL returns bigint as text, so values are converted where they are read. */
-interface CallTable {
-  position: number;
-  call_id: string;
-  parent_call_id: string | null;
-  request_id: string | null;
-  trace_id: string | null;
-  idempotency_key: string | null;
-  replay_of: string | null;
-  tenant_id: string;
-  user_id: string;
-  key_id: string | null;
-  via: string | null;
-  /** A JSON list. */
-  roles: string | null;
-  agent_id: string | null;
-  task_id: string | null;
-  tool: string;
-  revision: string | null;
-  source: string | null;
-  toolset: string | null;
-  kind: string | null;
-  entry_point: string;
-  origin: string;
-  status: string;
-  transport: string;
-  protocol: string;
-  tool_outcome: string;
-  code: string | null;
-  error: string | null;
-  provenance: string | null;
-  attempts: number;
-  retried: string | null;
-  ended_at: number;
-  duration_ms: number;
-  admit_ms: number;
-  wait_ms: number;
-  queue_ms: number;
-  execute_ms: number;
-  rest_ms: number;
-  micro_usd: number;
-  tokens: number;
-  body_bytes: number | null;
-  approval_grant: string | null;
-  client: string | null;
-  policy: string | null;
-  /** A JSON list. */
-  policy_rules: string | null;
-}
-
-interface RecordTables extends BodyTables {
-  call_record: CallTable;
-  call_batch: { batch_id: string; stored_at: number };
-}
+type CallRow = Row<'call_record'>;
 
 /** Positions are microseconds. */
 const PER_MS = 1_000;
@@ -112,7 +75,7 @@ type IsOver = () => boolean;
  * never changed. Database failures reject.
  */
 export class CallStore {
-  readonly #db: Kysely<RecordTables>;
+  readonly #db: RecordsDb;
   /** Arguments and results of the calls, in the same database. */
   readonly bodies: BodyStore;
   /** Calls that people decide on, in the same database. */
@@ -133,7 +96,7 @@ export class CallStore {
    */
   constructor(dialect: Dialect, seal?: BodySeal, secretKey?: string, quotas: Quotas = DEFAULT_QUOTAS) {
     this.#db = new Kysely<RecordTables>({ dialect });
-    const db = this.#db as unknown as Kysely<never>;
+    const db = this.#db;
     this.bodies = new BodyStore(db, seal);
     this.events = new EventStore(db);
     this.grants = new GrantStore(db, this.bodies, quotas.approval_grants);
@@ -141,10 +104,8 @@ export class CallStore {
     this.webhooks = new WebhookEndpoints(db, secretKey, quotas.webhooks);
     this.deliveries = new DeliveryQueue(db);
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
-    const isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;
-    this.#partitions = Object.entries(isPostgres ? partitioned : {}).map(
-      ([name, lock]) =>
-        new DayPartitions(this.#db as unknown as Kysely<unknown>, { name, unitsPerDay: DAY_MS * PER_MS, lock }),
+    this.#partitions = Object.entries(isPostgres(db) ? partitioned : {}).map(
+      ([name, lock]) => new DayPartitions(db, { name, unitsPerDay: DAY_MS * PER_MS, lock }),
     );
   }
 
@@ -153,7 +114,7 @@ export class CallStore {
    * @throws FatalStartupError when it needs a newer release
    */
   open(): Promise<void> {
-    return migrate(this.#db as unknown as Kysely<unknown>, RECORDS_MIGRATIONS);
+    return migrate(this.#db, RECORDS_MIGRATIONS);
   }
 
   /**
@@ -191,33 +152,34 @@ export class CallStore {
         .selectFrom('call_record')
         .select((row) => row.fn.max('position').as('last'))
         .executeTakeFirstOrThrow();
-      const first = Math.max(now * PER_MS, Number(last ?? 0) + 1);
+      const first = Math.max(now * PER_MS, (last ?? 0) + 1);
       const hasBodies = this.bodies.isOn;
       await this.#insert(
         tx,
-        calls.map((call, index) => toRow(call, first + index, hasBodies)),
+        calls.map((call, index) => toParameters(call, first + index, hasBodies)),
       );
       const placed = calls.map((call, index) => ({ call, position: first + index }));
-      await this.bodies.insert(tx as unknown as Transaction<never>, placed, now);
-      told = await this.events.insertCalls(tx as unknown as Transaction<never>, calls, now);
+      await this.bodies.insert(tx, placed, now);
+      told = await this.events.insertCalls(tx, calls, now);
     });
     if (told) this.events.announce(told);
     return told !== undefined;
   }
 
-  async #insert(tx: Transaction<RecordTables>, rows: readonly CallTable[]): Promise<void> {
+  async #insert(tx: RecordsTx, rows: readonly (readonly unknown[])[]): Promise<void> {
     let start = 0;
     for (const size of INSERT_SIZES) {
       for (; rows.length - start >= size; start += size) {
-        const parameters = rows.slice(start, start + size).flatMap((row) => Object.values(row).map(storable));
-        await tx.executeQuery({ ...this.#insertStatement(size, rows[0]!), parameters });
+        const parameters = rows.slice(start, start + size).flat();
+        await tx.executeQuery({ ...this.#insertStatement(size), parameters });
       }
     }
   }
 
-  #insertStatement(size: number, example: CallTable): CompiledQuery {
+  #insertStatement(size: number): CompiledQuery {
     let compiled = this.#inserts.get(size);
     if (!compiled) {
+      const example = Object.fromEntries(CALL_COLUMNS.map((column) => [column, 0])) as never;
       const values = Array.from({ length: size }, () => example);
       this.#inserts.set(size, (compiled = this.#db.insertInto('call_record').values(values).compile()));
     }
@@ -232,7 +194,7 @@ export class CallStore {
     const isForward = query.after !== undefined;
     const bounds = toBounds(query);
     const isLast = ({ from, to }: Stretch) => (isForward ? to === bounds.to : from === bounds.from);
-    const rows: CallTable[] = [];
+    const rows: CallRow[] = [];
     let next: number | undefined;
     for await (const stretch of this.#searched(query, isForward, bounds)) {
       const wanted = query.limit - rows.length;
@@ -240,15 +202,15 @@ export class CallStore {
         .selectAll()
         .orderBy('position', isForward ? 'asc' : 'desc');
       rows.push(...(await found.limit(wanted).execute()));
-      if (rows.length === query.limit) next = Number(rows.at(-1)!.position);
+      if (rows.length === query.limit) next = rows.at(-1)!.position;
       else if (!isLast(stretch) && isOver()) next = isForward ? stretch.to - 1 : stretch.from;
       if (next !== undefined) break;
     }
     const calls = (isForward ? rows : rows.toReversed()).map(toCall);
     return {
       calls,
-      ...(next !== undefined && { next: String(next) }),
-      ...(query.group_by && { groups: await this.#sum(query, query.group_by, isOver) }),
+      next: next === undefined ? undefined : String(next),
+      groups: query.group_by && (await this.#sum(query, query.group_by, isOver)),
     };
   }
 
@@ -303,7 +265,7 @@ export class CallStore {
         .offset(STRETCH - 1)
         .execute();
       if (!end) return yield rest;
-      const position = Number(end.position);
+      const { position } = end;
       yield isForward ? { from: rest.from, to: position + 1 } : { from: position, to: rest.to };
       rest = isForward ? { from: position + 1, to: rest.to } : { from: rest.from, to: position };
       await new Promise((resolve) => setImmediate(resolve));
@@ -357,7 +319,7 @@ export class CallStore {
     const keys = after === undefined ? await this.bodies.eraseOwner(scope, dryRun) : 0;
     const bounds = after === undefined ? EVERYTHING : { ...EVERYTHING, from: Number(after) + 1 };
     for await (const stretch of this.#stretches({ tenant_id: scope.tenantId }, true, bounds)) {
-      rows += await (dryRun ? this.#countIn(stretch, belongsTo(scope)) : this.#deleteIn(stretch, belongsTo(scope)));
+      rows += await (dryRun ? this.#countIn(stretch, ofOwner(scope)) : this.#deleteIn(stretch, ofOwner(scope)));
       if (stretch.to < bounds.to && isOver()) return { rows, keys, next: String(stretch.to - 1) };
     }
     return { rows, keys };
@@ -369,17 +331,9 @@ export class CallStore {
     await this.approvals.eraseBefore(at, tenants);
     await this.grants.eraseBefore(at, tenants);
     const bounds = { ...EVERYTHING, to: at * PER_MS };
-    const [tenant_id, condition] =
-      'only' in tenants
-        ? [tenants.only, belongsTo({ tenantId: tenants.only })]
-        : [
-            undefined,
-            tenants.except.length === 0
-              ? sql<boolean>`1 = 1`
-              : sql<boolean>`tenant_id not in (${sql.join(tenants.except)})`,
-          ];
+    const tenant_id = 'only' in tenants ? tenants.only : undefined;
     for await (const stretch of this.#stretches({ tenant_id }, true, bounds))
-      erased += await this.#deleteIn(stretch, condition);
+      erased += await this.#deleteIn(stretch, ofTenants(tenants));
     return erased;
   }
 
@@ -401,15 +355,15 @@ export class CallStore {
     await this.events.forgetBefore(at);
   }
 
-  async #countIn(stretch: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {
+  async #countIn(stretch: Stretch, condition: RawBuilder<boolean>): Promise<number> {
     const { calls } = await this.#matching({}, stretch)
       .select(sql<number>`count(*)`.as('calls'))
       .where(condition)
       .executeTakeFirstOrThrow();
-    return Number(calls);
+    return calls;
   }
 
-  async #deleteIn({ from, to }: Stretch, condition: ReturnType<typeof belongsTo>): Promise<number> {
+  async #deleteIn({ from, to }: Stretch, condition: RawBuilder<boolean>): Promise<number> {
     await this.bodies.deleteIn({ from, to }, condition);
     const { numDeletedRows } = await this.#db
       .deleteFrom('call_record')
@@ -471,76 +425,30 @@ function isFaultOfData(error: unknown): boolean {
   return typeof code === 'string' && /^(22...|23502|SQLITE_CONSTRAINT_NOTNULL|SQLITE_MISMATCH)$/.test(code);
 }
 
-function belongsTo({ tenantId, userId, keyIds = [] }: Owner) {
-  if (userId === undefined) return sql<boolean>`tenant_id = ${tenantId}`;
-  if (keyIds.length === 0) return sql<boolean>`tenant_id = ${tenantId} and user_id = ${userId}`;
-  return sql<boolean>`tenant_id = ${tenantId} and (user_id = ${userId} or key_id in (${sql.join(keyIds)}))`;
-}
-
-/** PostgreSQL cannot store the character NUL, which messages of upstreams may have. */
-const storable = (value: unknown): unknown =>
-  typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
-
-/** A stored row, with all keys always in the same order: INSERT statements are compiled once. */
-function toRow(call: FinishedCall, position: number, hasBodies: boolean): CallTable {
-  return {
+/** The values of a row in the order of its columns. */
+function toParameters(
+  { body, outcomes, stages, ...call }: FinishedCall,
+  position: number,
+  hasBodies: boolean,
+): unknown[] {
+  const row: Partial<CallRow> = {
+    ...call,
+    ...stages,
     position,
-    call_id: call.call_id,
-    parent_call_id: call.parent_call_id ?? null,
-    request_id: call.request_id ?? null,
-    trace_id: call.trace_id ?? null,
-    idempotency_key: call.idempotency_key ?? null,
-    replay_of: call.replay_of ?? null,
-    tenant_id: call.tenant_id,
-    user_id: call.user_id,
-    key_id: call.key_id ?? null,
-    via: call.via ?? null,
-    roles: call.roles ? JSON.stringify(call.roles) : null,
-    agent_id: call.agent_id ?? null,
-    task_id: call.task_id ?? null,
-    tool: call.tool,
-    revision: call.revision ?? null,
-    source: call.source ?? null,
-    toolset: call.toolset ?? null,
-    kind: call.kind ?? null,
-    entry_point: call.entry_point,
-    origin: call.origin,
-    status: call.status,
-    transport: call.outcomes.transport,
-    protocol: call.outcomes.protocol,
-    tool_outcome: call.outcomes.tool,
-    code: call.code ?? null,
-    error: call.error ?? null,
-    provenance: call.provenance ?? null,
-    attempts: call.attempts,
-    retried: call.retried ? JSON.stringify(call.retried) : null,
-    ended_at: call.ended_at,
-    duration_ms: call.duration_ms,
-    ...call.stages,
-    micro_usd: call.micro_usd,
-    tokens: call.tokens,
-    body_bytes: hasBodies && call.body ? (call.body_bytes ?? 0) : null,
-    approval_grant: call.approval_grant ?? null,
-    client: call.client ?? null,
-    policy: call.policy ?? null,
-    policy_rules: call.policy_rules ? JSON.stringify(call.policy_rules) : null,
+    transport: outcomes.transport,
+    protocol: outcomes.protocol,
+    tool_outcome: outcomes.tool,
+    body_bytes: hasBodies && body ? (call.body_bytes ?? 0) : undefined,
   };
+  return CALL_COLUMNS.map((column) => row[column]);
 }
 
-function toCall(row: CallTable): StoredCall {
-  const { position, transport, protocol, tool_outcome: tool, retried, roles, policy_rules: rules, ...columns } = row;
-  const { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms, ended_at, micro_usd, tokens, ...same } = columns;
-  const known = Object.fromEntries(Object.entries(same).filter(([, value]) => value !== null));
+function toCall({ position, transport, protocol, tool_outcome: tool, ...row }: CallRow): StoredCall {
+  const { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms, ...call } = row;
   return {
-    ...(known as unknown as FinishedCall),
+    ...(call as FinishedCall),
     cursor: String(position),
     outcomes: { transport, protocol, tool } as FinishedCall['outcomes'],
-    ...(roles !== null && { roles: JSON.parse(roles) as string[] }),
-    ...(rules !== null && { policy_rules: JSON.parse(rules) as string[] }),
-    ...(retried !== null && { retried: JSON.parse(retried) as NonNullable<FinishedCall['retried']> }),
-    ended_at: Number(ended_at),
     stages: { admit_ms, wait_ms, queue_ms, execute_ms, rest_ms },
-    micro_usd: Number(micro_usd),
-    tokens: Number(tokens),
   };
 }

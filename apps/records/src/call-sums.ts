@@ -68,14 +68,14 @@ export class CallSums {
     return this.#sums.size;
   }
 
-  /** Adds a row of a query. PostgreSQL returns sums as text. */
+  /** Adds a row of a query. PostgreSQL returns sums as text, because they may be longer than a number. */
   add(row: Record<string, unknown>): void {
     const members = this.groups.map((group) => [GROUP[group].name, row[GROUP[group].name]] as const);
     const key = JSON.stringify(members.map(([, value]) => value));
     let sum = this.#sums.get(key);
     if (!sum) {
       const shown = members
-        .filter(([, value]) => value !== null)
+        .filter(([, value]) => value !== undefined)
         .map(([name, value]) => [name, name === 'day' ? dayText(Number(value)) : value]);
       this.#sums.set(key, (sum = { ...(Object.fromEntries(shown) as object), ...emptySum() }));
     }

@@ -3,11 +3,10 @@ import type { EpochMs, JsonObject, Milliseconds } from '@toolfleet/contracts';
 import type { SentEvent } from '@toolfleet/contracts/events';
 import type { WebhookDelivery } from '@toolfleet/contracts/resources';
 import type { WebhookDeliveries, WebhookDeliveriesReply, WebhookNamed } from '@toolfleet/contracts/webhooks';
-import { PostgresAdapter, sql, type Kysely, type Selectable } from 'kysely';
+import { erase, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
+import { sql } from 'kysely';
 import { GIVE_UP_MS, newDelivery } from './event-store.js';
-import type { WebhookTables } from './webhook-tables.js';
-
-type DeliveryRow = Selectable<WebhookTables['webhook_delivery']>;
+import type { RecordsDb, Row } from './tables.js';
 
 /** A delivery that this process may attempt. */
 export interface ClaimedDelivery {
@@ -40,17 +39,11 @@ const STRETCH = 1_000;
  * because its process was killed, is due again. Several replicas may claim at once on PostgreSQL.
  */
 export class DeliveryQueue {
-  readonly #db: Kysely<WebhookTables>;
-  readonly #isPostgres: boolean;
-
-  constructor(db: Kysely<never>) {
-    this.#db = db as unknown as Kysely<WebhookTables>;
-    this.#isPostgres = this.#db.getExecutor().adapter instanceof PostgresAdapter;
-  }
+  constructor(private readonly db: RecordsDb) {}
 
   /** Endpoints that are on and have deliveries that are due. */
   async due(now: EpochMs): Promise<string[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('webhook_endpoint')
       .select('endpoint_id')
       .where('state', '=', 'on')
@@ -69,7 +62,7 @@ export class DeliveryQueue {
 
   /** Takes up to `limit` due deliveries of an endpoint, the oldest first, until `until`. */
   async claim(endpointId: string, limit: number, now: EpochMs, until: EpochMs): Promise<ClaimedDelivery[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .updateTable('webhook_delivery')
       .set((row) => ({ attempts: row('attempts', '+', 1), next_at: until }))
       .where('position', 'in', (due) => {
@@ -81,26 +74,26 @@ export class DeliveryQueue {
           .where('next_at', '<=', now)
           .orderBy('next_at')
           .limit(limit);
-        return this.#isPostgres ? oldest.forUpdate().skipLocked() : oldest;
+        return isPostgres(this.db) ? oldest.forUpdate().skipLocked() : oldest;
       })
       .returning(['position', 'event_id', 'kind', 'payload', 'attempts', 'event_at', 'give_up_at'])
       .execute();
     return rows
       .map((row) => ({
-        position: Number(row.position),
+        position: row.position,
         eventId: row.event_id,
         kind: row.kind,
         payload: row.payload,
         attempts: row.attempts,
-        eventAt: Number(row.event_at),
-        giveUpAt: Number(row.give_up_at),
+        eventAt: row.event_at,
+        giveUpAt: row.give_up_at,
       }))
       .toSorted((a, b) => a.position - b.position);
   }
 
   /** Stores what came of attempts, in one transaction. */
   async finish(results: readonly AttemptResult[], now: EpochMs): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.db.transaction().execute(async (tx) => {
       for (const { position, state, nextAt, status, error, durationMs } of results)
         await tx
           .updateTable('webhook_delivery')
@@ -119,7 +112,7 @@ export class DeliveryQueue {
 
   /** How many deliveries wait, for how long the oldest has that is due, and of tenants for which more than `limit` wait the endpoint with the most. */
   async backlog(now: EpochMs, limit: number): Promise<{ pending: number; overdueMs: number; overfull: string[] }> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('webhook_delivery')
       .innerJoin('webhook_endpoint', 'webhook_endpoint.endpoint_id', 'webhook_delivery.endpoint_id')
       .select([
@@ -133,10 +126,10 @@ export class DeliveryQueue {
       .groupBy(['webhook_delivery.endpoint_id', 'webhook_endpoint.tenant_id'])
       .orderBy('pending', 'desc')
       .execute();
-    const count = (some: typeof rows): number => some.reduce((sum, row) => sum + Number(row.pending), 0);
+    const count = (some: typeof rows): number => some.reduce((sum, row) => sum + row.pending, 0);
     return {
       pending: count(rows),
-      overdueMs: Math.max(0, ...rows.map((row) => now - Number(row.next_at))),
+      overdueMs: Math.max(0, ...rows.map((row) => now - row.next_at)),
       overfull: [...Map.groupBy(rows, (row) => row.tenant_id).values()]
         .filter((own) => count(own) > limit)
         .map(([most]) => most!.endpoint_id),
@@ -145,14 +138,14 @@ export class DeliveryQueue {
 
   /** The log of an endpoint, newest first. */
   async list({ id, state, event_id, before, limit }: WebhookDeliveries): Promise<WebhookDeliveriesReply> {
-    let select = this.#db.selectFrom('webhook_delivery').selectAll().where('endpoint_id', '=', id);
+    let select = this.db.selectFrom('webhook_delivery').selectAll().where('endpoint_id', '=', id);
     if (state !== undefined) select = select.where('state', '=', state);
     if (event_id !== undefined) select = select.where('event_id', '=', event_id);
     if (before !== undefined) select = select.where('position', '<', Number(before));
     const rows = await select.orderBy('position', 'desc').limit(limit).execute();
     return {
       deliveries: rows.map(toDelivery),
-      ...(rows.length === limit && { next: String(rows.at(-1)!.position) }),
+      next: rows.length === limit ? String(rows.at(-1)!.position) : undefined,
     };
   }
 
@@ -166,13 +159,13 @@ export class DeliveryQueue {
       data: { webhook_id: id },
     };
     const row = newDelivery(id, event, { at: now, payload: JSON.stringify(event) }, now);
-    const stored = await this.#db.insertInto('webhook_delivery').values(row).returningAll().executeTakeFirstOrThrow();
+    const stored = await this.db.insertInto('webhook_delivery').values(row).returningAll().executeTakeFirstOrThrow();
     return toDelivery(stored);
   }
 
   /** Queues one event again, or all that failed since an instant. @returns how many */
   async redeliver(id: string, which: { eventId: string } | { failedSince: EpochMs }, now: EpochMs): Promise<number> {
-    let update = this.#db
+    let update = this.db
       .updateTable('webhook_delivery')
       .set({ state: 'pending', attempts: 0, next_at: now, give_up_at: now + GIVE_UP_MS, ended_at: null })
       .where('endpoint_id', '=', id);
@@ -186,7 +179,7 @@ export class DeliveryQueue {
 
   /** Makes what waits for an endpoint due now. */
   async renew(id: string, now: EpochMs): Promise<void> {
-    await this.#db
+    await this.db
       .updateTable('webhook_delivery')
       .set({ next_at: now })
       .where('endpoint_id', '=', id)
@@ -197,7 +190,7 @@ export class DeliveryQueue {
 
   /** Ends deliveries that waited for too long, also of endpoints that are off. */
   async giveUp(now: EpochMs): Promise<number> {
-    const { numUpdatedRows } = await this.#db
+    const { numUpdatedRows } = await this.db
       .updateTable('webhook_delivery')
       .set({ state: 'failed', ended_at: now })
       .where('state', '=', sql.lit('pending'))
@@ -210,7 +203,7 @@ export class DeliveryQueue {
   /** Deletes deliveries that ended before `at`. */
   async forgetBefore(at: EpochMs): Promise<void> {
     for (;;) {
-      const { numDeletedRows } = await this.#db
+      const { numDeletedRows } = await this.db
         .deleteFrom('webhook_delivery')
         .where('position', 'in', (old) =>
           old.selectFrom('webhook_delivery').select('position').where('ended_at', '<', at).limit(STRETCH),
@@ -224,44 +217,26 @@ export class DeliveryQueue {
    * Deletes the endpoints of a tenant with their deliveries, of a user its deliveries; counts in a dry run.
    * @returns how many endpoints and deliveries
    */
-  async erase(
-    { tenantId, userId }: { tenantId: string; userId?: string | undefined },
-    dryRun: boolean,
-  ): Promise<{ webhooks: number; webhook_deliveries: number }> {
-    const of = (table: 'webhook_endpoint' | 'webhook_delivery' | 'fleet_event') => {
-      const tables = table as 'webhook_delivery';
-      const mine = sql<boolean>`tenant_id = ${tenantId}`;
-      const users = userId === undefined ? sql<boolean>`1 = 1` : sql<boolean>`user_id = ${userId}`;
-      return { table: tables, condition: sql<boolean>`${mine} and ${users}` };
-    };
-    const take = async (name: Parameters<typeof of>[0]): Promise<number> => {
-      const { table, condition } = of(name);
-      if (dryRun) {
-        const select = this.#db.selectFrom(table).select(sql<number>`count(*)`.as('rows'));
-        return Number((await select.where(condition).executeTakeFirstOrThrow()).rows);
-      }
-      return Number((await this.#db.deleteFrom(table).where(condition).executeTakeFirstOrThrow()).numDeletedRows);
-    };
-    const webhook_deliveries = await take('webhook_delivery');
-    await take('fleet_event');
-    return { webhooks: userId === undefined ? await take('webhook_endpoint') : 0, webhook_deliveries };
+  async erase(owner: Owner, dryRun: boolean): Promise<{ webhooks: number; webhook_deliveries: number }> {
+    const condition = ofOwner({ tenantId: owner.tenantId, userId: owner.userId });
+    const webhook_deliveries = await erase(this.db, 'webhook_delivery', condition, dryRun);
+    await erase(this.db, 'fleet_event', condition, dryRun);
+    const isTenant = owner.userId === undefined;
+    return { webhooks: isTenant ? await erase(this.db, 'webhook_endpoint', condition, dryRun) : 0, webhook_deliveries };
   }
 }
 
-const isoOrNull = (at: number | null): string | null => (at === null ? null : new Date(Number(at)).toISOString());
+const iso = (at: number): string => new Date(at).toISOString();
 
-function toDelivery(row: DeliveryRow): WebhookDelivery {
+function toDelivery(row: Row<'webhook_delivery'>): WebhookDelivery {
+  const { event_id, kind, state, attempts, event_at, next_at, ended_at } = row;
   return {
-    event_id: row.event_id,
-    kind: row.kind,
-    state: row.state,
-    attempts: row.attempts,
-    event_at: new Date(Number(row.event_at)).toISOString(),
-    next_attempt_at: row.state === 'pending' ? isoOrNull(row.next_at) : null,
-    ended_at: isoOrNull(row.ended_at),
-    status: row.status,
-    error: row.error,
-    duration_ms: row.duration_ms,
+    ...{ event_id, kind, state, attempts, event_at: iso(event_at) },
+    next_attempt_at: state === 'pending' ? iso(next_at) : null,
+    ended_at: ended_at === undefined ? null : iso(ended_at),
+    status: row.status ?? null,
+    error: row.error ?? null,
+    duration_ms: row.duration_ms ?? null,
     payload: JSON.parse(row.payload) as JsonObject,
   };
 }

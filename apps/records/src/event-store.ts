@@ -2,9 +2,8 @@ import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import { eventId, toSentEvent, type FleetEvent, type SentEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import { DAY_MS } from '@toolfleet/database';
-import type { Kysely, Transaction } from 'kysely';
 import { toolAllowed } from '@toolfleet/engine/access';
-import type { WebhookTables } from './webhook-tables.js';
+import type { RecordsDb, RecordsTx, Row } from './tables.js';
 
 /** An event that could not be delivered for this long is given up. */
 export const GIVE_UP_MS = DAY_MS;
@@ -19,20 +18,16 @@ export interface StoredEvents {
   endpoints: readonly string[];
 }
 
-type Db = Kysely<WebhookTables>;
-type Endpoint = Pick<WebhookTables['webhook_endpoint'], 'endpoint_id' | 'tenant_id' | 'kinds' | 'tools' | 'toolsets'>;
+type Endpoint = Pick<Row<'webhook_endpoint'>, 'endpoint_id' | 'tenant_id' | 'kinds' | 'tools' | 'toolsets'>;
 
 /**
  * The outbox of events: an event is stored together with its deliveries, in the transaction of what it is about where that is in the same
  * database. What is committed is delivered at least once; `announce`, after the commit, only wakes those who wait.
  */
 export class EventStore {
-  readonly #db: Db;
   #listener: (stored: StoredEvents) => void = () => undefined;
 
-  constructor(db: Kysely<never>) {
-    this.#db = db as unknown as Db;
-  }
+  constructor(private readonly db: RecordsDb) {}
 
   /** Sets who hears of stored events after each commit. */
   onStored(listener: (stored: StoredEvents) => void): void {
@@ -41,21 +36,20 @@ export class EventStore {
 
   /** Stores events, of which those with a known id are the same and change nothing. Durable when it resolves. @returns how many were new */
   async add(events: readonly FleetEvent[], now: EpochMs): Promise<number> {
-    const stored = await this.#db.transaction().execute((tx) => this.insert(tx as never, events, now));
+    const stored = await this.db.transaction().execute((tx) => this.insert(tx, events, now));
     this.announce(stored);
     return stored.events.length;
   }
 
   /** As `add`, in the transaction of what the events are about. Call `announce` with the result once it is committed. */
-  async insert(tx: Transaction<never>, events: readonly FleetEvent[], now: EpochMs): Promise<StoredEvents> {
-    const db = tx as unknown as Transaction<WebhookTables>;
+  async insert(db: RecordsTx, events: readonly FleetEvent[], now: EpochMs): Promise<StoredEvents> {
     const byId = new Map(events.map((event) => [eventId(event), event]));
     const fresh: FleetEvent[] = [];
     for (const part of inParts([...byId])) {
       const rows = part.map(([event_id, { tenant_id, user_id, kind }]) => ({
         event_id,
         tenant_id,
-        user_id: user_id ?? null,
+        user_id,
         kind,
         seen_at: now,
       }));
@@ -82,9 +76,9 @@ export class EventStore {
   }
 
   /** The events of finished calls. Their rows are inserted in the same transaction and make each known. */
-  async insertCalls(tx: Transaction<never>, calls: readonly FinishedCall[], now: EpochMs): Promise<StoredEvents> {
+  async insertCalls(tx: RecordsTx, calls: readonly FinishedCall[], now: EpochMs): Promise<StoredEvents> {
     const events = calls.map(callFinished);
-    return { events, endpoints: await this.#queue(tx as unknown as Transaction<WebhookTables>, events, now) };
+    return { events, endpoints: await this.#queue(tx, events, now) };
   }
 
   /** Tells those who wait that events are durable. */
@@ -93,7 +87,7 @@ export class EventStore {
   }
 
   /** Queues the deliveries of events. @returns the endpoints */
-  async #queue(db: Transaction<WebhookTables>, events: readonly FleetEvent[], now: EpochMs): Promise<string[]> {
+  async #queue(db: RecordsTx, events: readonly FleetEvent[], now: EpochMs): Promise<string[]> {
     const tenants = [...new Set(events.map((event) => event.tenant_id))];
     if (tenants.length === 0) return [];
     const endpoints = await db
@@ -123,7 +117,7 @@ export class EventStore {
 
   /** Forgets events that were last reported before `at`. */
   async forgetBefore(at: EpochMs): Promise<void> {
-    await this.#db.deleteFrom('fleet_event').where('seen_at', '<', at).execute();
+    await this.db.deleteFrom('fleet_event').where('seen_at', '<', at).execute();
   }
 }
 
@@ -137,7 +131,7 @@ export function newDelivery(
   return {
     endpoint_id,
     tenant_id,
-    user_id: user_id ?? null,
+    user_id,
     event_id: id,
     kind: type,
     payload,
@@ -151,9 +145,9 @@ export function newDelivery(
 
 /** Whether an event is one that an endpoint wants. */
 function toMatcher({ endpoint_id: id, tenant_id: tenantId, ...lists }: Endpoint) {
-  const kinds = new Set(JSON.parse(lists.kinds) as string[]);
-  const tools = JSON.parse(lists.tools) as string[];
-  const toolsets = new Set(JSON.parse(lists.toolsets) as string[]);
+  const { tools } = lists;
+  const kinds = new Set<string>(lists.kinds);
+  const toolsets = new Set(lists.toolsets);
   const matches = ({ tenant_id, kind, tool, toolset }: FleetEvent): boolean =>
     tenant_id === tenantId &&
     kinds.has(kind) &&

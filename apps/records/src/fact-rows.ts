@@ -7,9 +7,10 @@ const MAX_ROWS = 5_000;
 
 /** Facts that are not columns of the same name. */
 const COMPUTED: Partial<Record<CallFact, RawBuilder<unknown>>> = {
-  has_parent: sql`case when parent_call_id is null then 0 else 1 end`,
+  has_parent: sql`parent_call_id is not null`,
+  // PostgreSQL does not compare JSON values.
+  roles: sql`cast(roles as text)`,
 };
-const NUMBERS: ReadonlySet<CallFact> = new Set(['ended_at', 'micro_usd', 'tokens']);
 
 /** Facts of calls as rows: one for each call, or one for all calls with equal facts. */
 export class FactRows {
@@ -49,17 +50,15 @@ export class FactRows {
     const values = this.facts.map((fact, index) => readFact(fact, row[`f${index}`]));
     this.#calls += 1;
     const key = this.isEach ? String(this.#calls) : JSON.stringify(values);
-    const calls = this.isEach ? 1 : Number(row['calls']);
+    const calls = this.isEach ? 1 : (row['calls'] as number);
     const known = this.#rows.get(key);
     if (known) known[values.length] = (known[values.length] as number) + calls;
     else this.#rows.set(key, [...values, calls, row['call_id'] as string]);
   }
 }
 
-/** PostgreSQL returns bigint as text. */
 function readFact(fact: CallFact, value: unknown): Json {
-  if (value === null) return null;
+  if (value === undefined) return null;
   if (fact === 'roles') return JSON.parse(value as string) as Json;
-  if (fact === 'has_parent') return value === 1;
-  return NUMBERS.has(fact) ? Number(value) : (value as Json);
+  return fact === 'has_parent' ? Boolean(value) : (value as Json);
 }

@@ -1,15 +1,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
-import type { EventKind } from '@toolfleet/contracts/events';
 import type { Webhook } from '@toolfleet/contracts/resources';
 import type { WebhookChange, WebhookCreate, WebhookNamed } from '@toolfleet/contracts/webhooks';
 import { SecretBox } from '@toolfleet/service';
-import type { Kysely, Selectable } from 'kysely';
+import type { Updateable } from 'kysely';
 import { Webhook as Signer } from 'standardwebhooks';
-import type { WebhookTables } from './webhook-tables.js';
+import type { RecordsDb, RecordTables, Row } from './tables.js';
 
-type EndpointRow = Selectable<WebhookTables['webhook_endpoint']>;
+type EndpointRow = Row<'webhook_endpoint'>;
 
 /** Bytes of a secret: Standard Webhooks asks for 24 to 64. */
 const SECRET_BYTES = 32;
@@ -28,16 +27,14 @@ export interface Receiver {
 
 /** Endpoints of tenants that events are posted to. Secrets are stored sealed with `RECORDS_SECRET_KEY`. */
 export class WebhookEndpoints {
-  readonly #db: Kysely<WebhookTables>;
   readonly #box: SecretBox | undefined;
 
   /** @param secretKey absent: no endpoint can be made */
   constructor(
-    db: Kysely<never>,
+    private readonly db: RecordsDb,
     secretKey: string | undefined,
     private readonly most: number,
   ) {
-    this.#db = db as unknown as Kysely<WebhookTables>;
     this.#box = secretKey === undefined ? undefined : new SecretBox(secretKey);
   }
 
@@ -45,32 +42,19 @@ export class WebhookEndpoints {
   async create(sent: WebhookCreate, now: EpochMs): Promise<{ webhook: Webhook; secret: string }> {
     const { secret, seal } = this.#newSecret();
     const id = `wh_${randomUUID().replaceAll('-', '').slice(0, 20)}`;
-    const row: EndpointRow = {
-      endpoint_id: id,
-      tenant_id: sent.tenant_id,
-      url: sent.url,
-      description: sent.description ?? null,
-      kinds: JSON.stringify(sent.kinds),
-      tools: JSON.stringify(sent.tools ?? []),
-      toolsets: JSON.stringify(sent.toolsets ?? []),
-      state: 'on',
-      reason: null,
-      failing_since: null,
-      last_error: null,
-      secret: seal(id),
-      previous_secret: null,
-      previous_until: null,
-      created_at: now,
-      created_by: sent.created_by,
+    const { tenant_id, url, description, kinds, tools = [], toolsets = [], created_by } = sent;
+    const row = {
+      ...{ endpoint_id: id, tenant_id, url, description, kinds, tools, toolsets },
+      ...{ state: 'on' as const, secret: seal(id), created_at: now, created_by },
     };
     if ((await this.list(sent.tenant_id)).length >= this.most) throw quotaExceeded('webhooks', this.most);
-    await this.#db.insertInto('webhook_endpoint').values(row).execute();
-    return { webhook: toWebhook(row), secret };
+    const stored = await this.db.insertInto('webhook_endpoint').values(row).returningAll().executeTakeFirstOrThrow();
+    return { webhook: toWebhook(stored), secret };
   }
 
   /** Endpoints of a tenant, the oldest first. */
   async list(tenantId: string): Promise<Webhook[]> {
-    const rows = await this.#db
+    const rows = await this.db
       .selectFrom('webhook_endpoint')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -87,22 +71,13 @@ export class WebhookEndpoints {
 
   /** Changes the members that are given. On again, an endpoint begins anew. @throws ToolError NOT_FOUND */
   async change({ tenant_id, id, on, ...sent }: WebhookChange): Promise<Webhook> {
-    const row = await this.#row({ tenant_id, id });
-    const lists = Object.fromEntries(
-      (['kinds', 'tools', 'toolsets'] as const).flatMap((name) =>
-        sent[name] === undefined ? [] : [[name, JSON.stringify(sent[name])]],
-      ),
-    );
-    const changed: EndpointRow = {
-      ...row,
-      ...lists,
-      url: sent.url ?? row.url,
-      description: sent.description ?? row.description,
+    await this.#row({ tenant_id, id });
+    const { url, description, kinds, tools, toolsets } = sent;
+    return this.#set(id, {
+      ...{ endpoint_id: id, url, description, kinds, tools, toolsets },
       ...(on !== undefined && { state: on ? 'on' : 'off', reason: null }),
       ...(on === true && { failing_since: null, last_error: null }),
-    };
-    await this.#db.updateTable('webhook_endpoint').set(changed).where('endpoint_id', '=', id).execute();
-    return toWebhook(changed);
+    });
   }
 
   /** A new secret. For `overlapMs`, events are signed with the one before as well. @throws ToolError as `create`, and NOT_FOUND */
@@ -113,19 +88,23 @@ export class WebhookEndpoints {
   ): Promise<{ webhook: Webhook; secret: string }> {
     const { secret, seal } = this.#newSecret();
     const row = await this.#row(named);
-    const changed = {
+    const webhook = await this.#set(named.id, {
       secret: seal(named.id),
       previous_secret: overlapMs > 0 ? row.secret : null,
       previous_until: overlapMs > 0 ? now + overlapMs : null,
-    };
-    await this.#db.updateTable('webhook_endpoint').set(changed).where('endpoint_id', '=', named.id).execute();
-    return { webhook: toWebhook({ ...row, ...changed }), secret };
+    });
+    return { webhook, secret };
+  }
+
+  async #set(id: string, changed: Updateable<RecordTables['webhook_endpoint']>): Promise<Webhook> {
+    const update = this.db.updateTable('webhook_endpoint').where('endpoint_id', '=', id);
+    return toWebhook(await update.set(changed).returningAll().executeTakeFirstOrThrow());
   }
 
   /** Removes an endpoint with its deliveries. @throws ToolError NOT_FOUND */
   async remove(named: WebhookNamed): Promise<void> {
     await this.#row(named);
-    await this.#db.transaction().execute(async (tx) => {
+    await this.db.transaction().execute(async (tx) => {
       await tx.deleteFrom('webhook_delivery').where('endpoint_id', '=', named.id).execute();
       await tx.deleteFrom('webhook_endpoint').where('endpoint_id', '=', named.id).execute();
     });
@@ -133,7 +112,7 @@ export class WebhookEndpoints {
 
   /** An endpoint to send to; undefined if it is not on. @throws Error when its secrets cannot be opened */
   async receiver(id: string): Promise<Receiver | undefined> {
-    const row = await this.#db
+    const row = await this.db
       .selectFrom('webhook_endpoint')
       .selectAll()
       .where('endpoint_id', '=', id)
@@ -143,13 +122,13 @@ export class WebhookEndpoints {
     if (!this.#box) throw new Error('RECORDS_SECRET_KEY is not set, so no event can be signed');
     const open = (sealed: string): Signer => new Signer(this.#box!.open(sealed, context(id)));
     const current = open(row.secret);
-    const previous = row.previous_secret === null ? undefined : open(row.previous_secret);
-    const previousUntil = Number(row.previous_until ?? 0);
+    const previous = row.previous_secret === undefined ? undefined : open(row.previous_secret);
+    const { previous_until: previousUntil = 0 } = row;
     return {
       id,
       tenantId: row.tenant_id,
       url: row.url,
-      failingSince: row.failing_since === null ? undefined : Number(row.failing_since),
+      failingSince: row.failing_since,
       sign: (eventId, payload, now) => {
         const signers = previous && now < previousUntil ? [current, previous] : [current];
         const at = new Date(now);
@@ -164,7 +143,7 @@ export class WebhookEndpoints {
 
   /** Notes whether an endpoint takes events. */
   async noteHealth(id: string, failure: { error: string; since: EpochMs } | undefined): Promise<void> {
-    await this.#db
+    await this.db
       .updateTable('webhook_endpoint')
       .set({ failing_since: failure?.since ?? null, last_error: failure?.error.slice(0, MAX_ERROR_CHARS) ?? null })
       .where('endpoint_id', '=', id)
@@ -173,7 +152,7 @@ export class WebhookEndpoints {
 
   /** Switches an endpoint off, with the reason. */
   async disable(id: string, state: 'off' | 'gone', reason: string): Promise<void> {
-    await this.#db
+    await this.db
       .updateTable('webhook_endpoint')
       .set({ state, reason })
       .where('endpoint_id', '=', id)
@@ -182,7 +161,7 @@ export class WebhookEndpoints {
   }
 
   async #row({ tenant_id, id }: WebhookNamed): Promise<EndpointRow> {
-    const row = await this.#db
+    const row = await this.db
       .selectFrom('webhook_endpoint')
       .selectAll()
       .where('endpoint_id', '=', id)
@@ -207,23 +186,16 @@ const context = (id: string): string => `secret of webhook/${id}`;
 
 const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
-const isoOrNull = (at: number | null): string | null => (at === null ? null : new Date(Number(at)).toISOString());
+const isoOrNull = (at: number | undefined): string | null => (at === undefined ? null : new Date(at).toISOString());
 
 function toWebhook(row: EndpointRow): Webhook {
+  const { tenant_id, url, description, kinds, tools, toolsets, state, reason, created_by } = row;
   return {
     id: row.endpoint_id,
-    tenant_id: row.tenant_id,
-    url: row.url,
-    ...(row.description !== null && { description: row.description }),
-    kinds: JSON.parse(row.kinds) as EventKind[],
-    tools: JSON.parse(row.tools) as string[],
-    toolsets: JSON.parse(row.toolsets) as string[],
-    state: row.state,
-    ...(row.reason !== null && { reason: row.reason }),
+    ...{ tenant_id, url, description, kinds, tools, toolsets, state, reason, created_by },
     failing_since: isoOrNull(row.failing_since),
-    last_error: row.last_error,
-    created_at: new Date(Number(row.created_at)).toISOString(),
-    created_by: row.created_by,
+    last_error: row.last_error ?? null,
+    created_at: new Date(row.created_at).toISOString(),
     previous_secret_until: isoOrNull(row.previous_until),
   };
 }

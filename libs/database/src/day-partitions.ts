@@ -1,4 +1,5 @@
-import { sql, type Kysely, type Transaction } from 'kysely';
+import { sql } from 'kysely';
+import type { AnyDb } from './dialects.js';
 
 /** A day in ms. */
 export const DAY_MS = 86_400_000;
@@ -23,7 +24,7 @@ export class DayPartitions {
   readonly #known = new Set<number>();
 
   constructor(
-    private readonly db: Kysely<unknown>,
+    private readonly db: AnyDb,
     private readonly table: PartitionedTable,
   ) {}
 
@@ -51,10 +52,7 @@ export class DayPartitions {
    * may copy rows. Rows that arrive meanwhile wait, are refused, and have to be sent again.
    * @returns the number of rows dropped
    */
-  async dropBefore(
-    day: number,
-    keep?: (partition: string, tx: Transaction<unknown>) => Promise<unknown>,
-  ): Promise<number> {
+  async dropBefore(day: number, keep?: (partition: string, tx: AnyDb) => Promise<unknown>): Promise<number> {
     // Another replica may have dropped partitions, and rows of their days may still come.
     this.#known.clear();
     let dropped = 0;
@@ -63,19 +61,19 @@ export class DayPartitions {
     return dropped;
   }
 
-  #drop(name: string, keep?: (partition: string, tx: Transaction<unknown>) => Promise<unknown>): Promise<number> {
+  #drop(name: string, keep?: (partition: string, tx: AnyDb) => Promise<unknown>): Promise<number> {
     return this.#change(async (tx) => {
       if (!(await this.#names(tx)).has(name)) return 0;
       await sql.raw(`lock table ${name} in access exclusive mode`).execute(tx);
-      const found = await sql<{ rows: string }>`select count(*) as rows from ${sql.table(name)}`.execute(tx);
+      const found = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(tx);
       await keep?.(name, tx);
       await sql.raw(`drop table ${name}`).execute(tx);
-      return Number(found.rows[0]?.rows ?? 0);
+      return found.rows[0]?.rows ?? 0;
     });
   }
 
   /** One change of partitions. It gives up when a long report holds the table, because everything else would wait behind it. */
-  #change<T>(work: (tx: Transaction<unknown>) => Promise<T>): Promise<T> {
+  #change<T>(work: (tx: AnyDb) => Promise<T>): Promise<T> {
     return this.db.transaction().execute(async (tx) => {
       await sql`set local lock_timeout = '5s'`.execute(tx);
       await sql`set local statement_timeout = '10min'`.execute(tx);
@@ -84,7 +82,7 @@ export class DayPartitions {
     });
   }
 
-  async #names(db: Kysely<unknown>): Promise<Set<string>> {
+  async #names(db: AnyDb): Promise<Set<string>> {
     const { rows } = await sql<{ name: string }>`select child.relname as name from pg_inherits
       join pg_class child on child.oid = inhrelid where inhparent = ${this.table.name}::regclass`.execute(db);
     return new Set(rows.map((row) => row.name));

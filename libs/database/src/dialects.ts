@@ -1,8 +1,48 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { PostgresDialect, SqliteDialect, type Dialect, type SqliteDatabase, type SqliteStatement } from 'kysely';
+import {
+  PostgresAdapter,
+  PostgresDialect,
+  SqliteDialect,
+  type Dialect,
+  type Kysely,
+  type PostgresPoolClient,
+  type QueryExecutorProvider,
+  type SqliteDatabase,
+  type SqliteStatement,
+} from 'kysely';
 import pg from 'pg';
+
+/*
+ * Both drivers read what was written, by the types of the columns: numbers, booleans and JSON values arrive as such, and a null as an absent
+ * member. So rows need no mapping.
+ */
+
+/** Whether a database is PostgreSQL, and not the embedded SQLite. */
+export const isPostgres = (db: QueryExecutorProvider): boolean => db.getExecutor().adapter instanceof PostgresAdapter;
+
+/** A database with any tables. */
+// oxlint-disable-next-line typescript/no-explicit-any -- each service has its own
+export type AnyDb = Kysely<any>;
+
+/** A value as a driver takes it. PostgreSQL cannot store the character NUL, which texts of upstreams may have. */
+function toParameter(value: unknown): unknown {
+  if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
+  return typeof value === 'object' && value !== null && !Buffer.isBuffer(value) ? JSON.stringify(value) : value;
+}
+
+type StoredRow = Record<string, unknown>;
+
+/** Removes the members that are null, and reads others in place. */
+function readRow(row: StoredRow, readers: Readonly<Record<string, (value: never) => unknown>> = {}): StoredRow {
+  const read: StoredRow = {};
+  for (const name in row) {
+    const value = row[name];
+    if (value !== null) read[name] = readers[name]?.(value as never) ?? value;
+  }
+  return read;
+}
 
 /** The embedded SQLite, owned by one process. With WAL and synchronous=FULL, a committed row survives a power failure. */
 export function sqliteDialect(file: string): Dialect {
@@ -23,17 +63,43 @@ const MAX_STATEMENTS = 64;
 
 /** Prepares each statement once, because parsing an INSERT of 64 rows costs about as much as running it. */
 function withStatementCache(database: Database.Database): SqliteDatabase {
-  const prepared = new Map<string, Database.Statement>();
+  const prepared = new Map<string, SqliteStatement>();
   return {
     close: () => void database.close(),
     prepare: (text) => {
       let statement = prepared.get(text);
       if (!statement) {
         if (prepared.size >= MAX_STATEMENTS) prepared.delete(prepared.keys().next().value as string);
-        statement = database.prepare(text);
+        statement = readingStatement(database.prepare(text));
         prepared.set(text, statement);
       }
-      return statement as unknown as SqliteStatement;
+      return statement;
+    },
+  };
+}
+
+/** SQLite has neither booleans nor JSON values; the declared types of the columns tell. */
+const SQLITE_READERS: Readonly<Record<string, (value: never) => unknown>> = {
+  boolean: (value: number) => value === 1,
+  json_text: (value: string): unknown => JSON.parse(value),
+};
+
+function readingStatement(statement: Database.Statement): SqliteStatement {
+  const sent = (parameters: readonly unknown[]) =>
+    parameters.map((value) => (typeof value === 'boolean' ? Number(value) : (toParameter(value) ?? null)));
+  const columns = statement.reader ? statement.columns() : [];
+  const readers = Object.fromEntries(
+    columns.flatMap(({ name, type }) => {
+      const reader = SQLITE_READERS[type ?? ''];
+      return reader ? [[name, reader]] : [];
+    }),
+  );
+  return {
+    reader: statement.reader,
+    all: (parameters) => statement.all(...sent(parameters)).map((row) => readRow(row as StoredRow, readers)),
+    run: (parameters) => statement.run(...sent(parameters)),
+    iterate: () => {
+      throw new Error('rows are not streamed');
     },
   };
 }
@@ -47,6 +113,17 @@ interface PostgresLogin {
   tlsCa?: string;
 }
 
+/** Type of `bigint`. Values are instants, amounts and counts below 2^53. */
+const BIGINT = pg.types.builtins.INT8;
+
+function readingClient(client: pg.PoolClient): PostgresPoolClient {
+  const query = async (text: string, parameters: readonly unknown[] = []) => {
+    const result = await client.query<StoredRow>(text, parameters.map(toParameter));
+    return { ...result, rows: result.rows.map((row) => readRow(row)) };
+  };
+  return Object.create(client, { query: { value: query } }) as PostgresPoolClient;
+}
+
 /** PostgreSQL, required for more than one replica. A hanging statement is aborted, and the caller repeats it. */
 export function postgresDialect(url: string, login: PostgresLogin = { application: 'spec' }): Dialect {
   const pool = new pg.Pool({
@@ -55,12 +132,14 @@ export function postgresDialect(url: string, login: PostgresLogin = { applicatio
     connectionTimeoutMillis: 5_000,
     statement_timeout: 30_000,
     application_name: `toolfleet-${login.application}`,
+    types: { getTypeParser: (type, format) => (type === BIGINT ? Number : pg.types.getTypeParser(type, format)) },
   });
   // A connection that breaks is replaced at its next use, and a statement that it runs fails. Without listeners the error would end
   // the process: that of the pool hears of idle connections only, so that a server killed within a transaction needs the other one.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => client.on('error', () => undefined));
-  return new PostgresDialect({ pool });
+  const connect = async () => readingClient(await pool.connect());
+  return new PostgresDialect({ pool: { options: pool.options, connect, end: () => pool.end() } });
 }
 
 /** The settings of a service's database. */

@@ -1,3 +1,30 @@
 export { DAY_MS, DayPartitions, epochDay } from './day-partitions.js';
-export { databaseSettings, postgresDialect, serviceDialect, sqliteDialect } from './dialects.js';
+export {
+  databaseSettings,
+  isPostgres,
+  postgresDialect,
+  serviceDialect,
+  sqliteDialect,
+  type AnyDb,
+} from './dialects.js';
 export { migrate, type Migration, type Migrations } from './migrate.js';
+export { erase, eraseIds, lockRow, newestFirst, ofOwner, ofTenants, type Owner, type Tenants } from './rows.js';
+export {
+  bytes,
+  createTables,
+  each,
+  flag,
+  integer,
+  json,
+  maybe,
+  oneOf,
+  prefixedText,
+  real,
+  serial,
+  table,
+  text,
+  type Column,
+  type ColumnsOf,
+  type Table,
+  type TablesOf,
+} from './table.js';

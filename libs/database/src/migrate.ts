@@ -3,14 +3,15 @@
  * are new to the build, so that the previous release starts on a database that the next one has migrated.
  */
 import { FatalStartupError } from '@toolfleet/service';
-import { PostgresAdapter, sql, type Kysely, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
+import { isPostgres, type AnyDb } from './dialects.js';
 
 /**
  * One change of the schema. Builds that do not know it go on writing, so it only adds: tables, and columns that are nullable or have
  * a default.
  */
 export interface Migration {
-  up(db: Kysely<unknown>): Promise<void>;
+  up(db: AnyDb): Promise<void>;
   /**
    * Set when older builds cannot work with the change: the first release that can, such as `0.4.0`. The database records it, and a
    * build that does not know the migration refuses to start. A release with such a migration cannot be rolled back.
@@ -24,7 +25,7 @@ export interface Migrations {
   readonly name: string;
   /** The table that lists the executed migrations. */
   readonly table: string;
-  /** By name, in order. A released migration is never edited. */
+  /** By name, in order; the first makes the tables. A released migration is never edited. */
   readonly all: Readonly<Record<string, Migration>>;
 }
 
@@ -32,18 +33,18 @@ export interface Migrations {
 const LOCK = 7_305_991_204_418;
 
 interface MigrationTable {
-  migration: { name: string; executed_at: string; needs_release: string | null };
+  migration: { name: string; executed_at: string; needs_release?: string };
 }
 
 /**
  * Brings a database up to date in one transaction, by one replica at a time.
- * @throws FatalStartupError when a migration that this build does not know needs a newer release
+ * @throws FatalStartupError when a migration that this build does not know needs a newer release, or an unreleased build made the database
  */
-export async function migrate(db: Kysely<unknown>, { name: owner, table, all }: Migrations): Promise<void> {
+export async function migrate(db: AnyDb, { name: owner, table, all }: Migrations): Promise<void> {
   const executedTable = table as 'migration';
   await db.transaction().execute(async (transaction) => {
-    const tx = transaction as Transaction<unknown> & Transaction<MigrationTable>;
-    if (tx.getExecutor().adapter instanceof PostgresAdapter) {
+    const tx: Transaction<MigrationTable> = transaction;
+    if (isPostgres(tx)) {
       await sql`set local statement_timeout = 0`.execute(tx);
       await sql`select pg_advisory_xact_lock(${LOCK})`.execute(tx);
     }
@@ -56,7 +57,15 @@ export async function migrate(db: Kysely<unknown>, { name: owner, table, all }: 
       .execute();
     const executed = await tx.selectFrom(executedTable).select(['name', 'needs_release']).orderBy('name').execute();
     const names = new Set(executed.map(({ name }) => name));
-    const beyond = executed.findLast(({ name, needs_release: needed }) => needed !== null && !Object.hasOwn(all, name));
+    const [first = ''] = Object.keys(all);
+    if (executed.length > 0 && !names.has(first))
+      throw new FatalStartupError(
+        `${owner} was made by an unreleased build (migration ${executed[0]!.name}), whose data no release reads; start anew: ` +
+          'mv .toolfleet .toolfleet.old && npm start, or name an empty database and an empty Redis',
+      );
+    const beyond = executed.findLast(
+      ({ name, needs_release: needed }) => needed !== undefined && !Object.hasOwn(all, name),
+    );
     if (beyond)
       throw new FatalStartupError(
         `${owner} needs release ${beyond.needs_release} or newer (migration ${beyond.name}); ` +
@@ -66,7 +75,7 @@ export async function migrate(db: Kysely<unknown>, { name: owner, table, all }: 
       if (names.has(name)) continue;
       await up(tx);
       const executedAt = sql<string>`cast(current_timestamp as text)`;
-      const row = { name, executed_at: executedAt, needs_release: needsRelease ?? null };
+      const row = { name, executed_at: executedAt, needs_release: needsRelease };
       await tx.insertInto(executedTable).values(row).execute();
     }
   });

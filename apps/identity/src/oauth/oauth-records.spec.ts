@@ -2,10 +2,9 @@
 import { sqliteDialect } from '@toolfleet/database';
 import { KeyRing } from '@toolfleet/service';
 import { FakeClock } from '@toolfleet/testing';
-import type { Kysely } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { IdentityDatabase } from '../identity-database.js';
-import { OAuthRecords, type OAuthTables } from './oauth-records.js';
+import { OAuthRecords } from './oauth-records.js';
 
 const DAY = 86_400_000;
 const MAX = 200;
@@ -15,13 +14,13 @@ const BOUND = MAX + 100;
 describe('records of the authorization server', () => {
   let clock: FakeClock;
   let database: IdentityDatabase;
-  let db: Kysely<OAuthTables>;
+  let db: IdentityDatabase['db'];
   let records: OAuthRecords;
   beforeEach(async () => {
     clock = new FakeClock(Date.now());
     database = new IdentityDatabase(sqliteDialect(':memory:'));
     await database.open();
-    db = database.db as unknown as Kysely<OAuthTables>;
+    db = database.db;
     records = new OAuthRecords(db, new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef'), clock, MAX);
   });
   afterEach(() => database.close());

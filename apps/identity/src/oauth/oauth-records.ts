@@ -2,25 +2,8 @@ import { createHash } from 'node:crypto';
 import { DAY_MS } from '@toolfleet/database';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
-import type { Kysely } from 'kysely';
 import { errors, type Adapter, type AdapterPayload } from 'oidc-provider';
-
-/** Columns of `oauth_record`. */
-interface OAuthRecordTable {
-  /** SHA-256 of the kind and the id: an id is often the token itself. */
-  digest: string;
-  kind: string;
-  grant_id: string | null;
-  uid: string | null;
-  sealed: string;
-  consumed_at: number | null;
-  expires_at: number;
-}
-
-/** Tables of the authorization server. */
-export interface OAuthTables {
-  oauth_record: OAuthRecordTable;
-}
+import type { IdentityDb, Row } from '../identity-tables.js';
 
 /** Registered clients that are not used for this long are forgotten. */
 const CLIENT_DAYS = 90;
@@ -42,7 +25,7 @@ export class OAuthRecords {
   #added = 0;
 
   constructor(
-    private readonly db: Kysely<OAuthTables>,
+    private readonly db: IdentityDb,
     private readonly keys: KeyRing,
     private readonly clock: Clock,
     private readonly maxUnconfirmed = MAX_UNCONFIRMED,
@@ -68,7 +51,7 @@ export class OAuthRecords {
   async find(kind: string, id: string): Promise<AdapterPayload | undefined> {
     const row = await this.#valid().where('digest', '=', digestOf(kind, id)).executeTakeFirst();
     const now = this.clock.now();
-    const leftMs = row && kind === 'Client' ? Number(row.expires_at) - now : 0;
+    const leftMs = row && kind === 'Client' ? row.expires_at - now : 0;
     // A registration that a user confirmed lives as long as it is used; once a day is enough to know that.
     if (leftMs > UNCONFIRMED_MS && leftMs < (CLIENT_DAYS - 1) * DAY_MS) await this.confirmClient(id);
     return this.#payload(row);
@@ -100,7 +83,7 @@ export class OAuthRecords {
     };
     await this.db
       .insertInto('oauth_record')
-      .values({ ...row, digest, consumed_at: null })
+      .values({ ...row, digest })
       .onConflict((conflict) => conflict.column('digest').doUpdateSet(row))
       .execute();
     if (kind !== 'Client' && kind !== 'Interaction') return;
@@ -143,10 +126,11 @@ export class OAuthRecords {
     return this.db.selectFrom('oauth_record').where('expires_at', '>', this.clock.now()).selectAll();
   }
 
-  #payload(row: OAuthRecordTable | undefined): AdapterPayload | undefined {
+  #payload(row: Row<'oauth_record'> | undefined): AdapterPayload | undefined {
     if (!row) return undefined;
     const payload = JSON.parse(this.keys.open(row.sealed, placeOf(row.digest))) as AdapterPayload;
-    return row.consumed_at === null ? payload : { ...payload, consumed: Math.floor(Number(row.consumed_at) / 1_000) };
+    const { consumed_at: at } = row;
+    return at === undefined ? payload : { ...payload, consumed: Math.floor(at / 1_000) };
   }
 }
 

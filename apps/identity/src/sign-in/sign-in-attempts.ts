@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
-import type { Kysely } from 'kysely';
+import type { IdentityDb } from '../identity-tables.js';
 
 /** How long a person may take at the provider. */
 const ATTEMPT_SECONDS = 600;
@@ -18,22 +18,10 @@ export interface SignInAttempt {
   expiresAt: EpochMs;
 }
 
-/** Columns of `used_once`. */
-interface UsedOnceTable {
-  /** SHA-256 of what may be used once. */
-  digest: string;
-  expires_at: number;
-}
-
-/** Tables of the sign-in. */
-export interface SignInTables {
-  used_once: UsedOnceTable;
-}
-
 /** What may be used once: the state of a sign-in, the `jti` of a logout token. */
 export class UsedOnce {
   constructor(
-    private readonly db: Kysely<SignInTables>,
+    private readonly db: IdentityDb,
     private readonly clock: Clock,
   ) {}
 

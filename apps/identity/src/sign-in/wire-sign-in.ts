@@ -3,19 +3,18 @@ import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { UserChanged } from '@toolfleet/contracts/identity';
 import type { ClientGetReply, IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
-import type { Kysely } from 'kysely';
 import type { IdentityConfig } from '../identity.config.js';
-import type { IdentityTables } from '../identity-tables.js';
+import type { IdentityDb } from '../identity-tables.js';
 import type { SignInClient } from '../authorization-servers.js';
 import type { GrantRefresh } from '../grant-refresh.js';
 import type { SessionStore } from '../session-store.js';
 import type { SignInTokens } from '../sign-in-tokens.js';
 import { AuthorizationServer } from '../oauth/authorization-server.js';
-import { OAuthRecords, type OAuthTables } from '../oauth/oauth-records.js';
+import { OAuthRecords } from '../oauth/oauth-records.js';
 import { CompanyProvider, type GuardedFetch } from './company-provider.js';
 import { ConsoleSignIn } from './console-sign-in.js';
 import { ProviderAsks } from './provider-asks.js';
-import { SignInAttempts, UsedOnce, type SignInTables } from './sign-in-attempts.js';
+import { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
 import { errorPage, type WebRequest } from './web.js';
 
 const FETCH_MS = 10_000;
@@ -75,7 +74,7 @@ export function wireCompany(settings: IdentityConfig, section: SignInSettings, h
 
 interface SignInWiringDeps {
   company: Company | undefined;
-  db: Kysely<IdentityTables>;
+  db: IdentityDb;
   keys: KeyRing;
   sessions: SessionStore;
   keptTokens: SignInTokens;
@@ -90,8 +89,8 @@ export function wireSignIn(
   { clock, logger }: ServiceHost,
   { company, db, keys, sessions, keptTokens, refresh, announce }: SignInWiringDeps,
 ): { pages: SignInPages; stores: readonly (UsedOnce | OAuthRecords)[]; components: LifecycleComponent[] } {
-  const used = new UsedOnce(db as unknown as Kysely<SignInTables>, clock);
-  const records = new OAuthRecords(db as unknown as Kysely<OAuthTables>, keys, clock);
+  const used = new UsedOnce(db, clock);
+  const records = new OAuthRecords(db, keys, clock);
   const stores = [used, records];
   if (!company) return { pages: new SignInPages(), stores, components: [] };
   const { provider, fetch } = company;

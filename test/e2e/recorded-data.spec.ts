@@ -102,18 +102,29 @@ it.each(['registry', 'budget', 'gateway'] as const)('%s refuses a configuration 
   }
 });
 
-it('a ledger that needs a later release ends the budget service with its reason', async () => {
+it.each<[string, { name: string; needs_release: string | null }, string]>([
+  [
+    'that needs a later release',
+    { name: '9999-breaks', needs_release: '9.0.0' },
+    'the ledger needs release 9.0.0 or newer (migration 9999-breaks); start that release, or restore a backup from before its upgrade',
+  ],
+  [
+    'of an unreleased build',
+    { name: '0001-ledger', needs_release: null },
+    'the ledger was made by an unreleased build (migration 0001-ledger), whose data no release reads; start anew: mv .toolfleet .toolfleet.old && npm start',
+  ],
+])('a ledger %s ends the budget service with its reason', async (_what, migration, reason) => {
   const data = await recorded.readRecording(PREVIOUS, samples);
-  data.ledger.rows['ledger_migration']!.push({ name: '9999-breaks', executed_at: '', needs_release: '9.0.0' });
+  const executed = data.ledger.rows['ledger_migration']!;
+  if (migration.needs_release === null) executed.length = 0;
+  executed.push({ executed_at: '', ...migration });
   const host = await startOnData(samples);
   try {
     recorded.writeLedger(join(host.fleet.folder, 'budget.db'), data.ledger);
     await expect(launchOnData(host.fleet, 'budget')).rejects.toThrow();
     const { process } = host.fleet.all.at(-1)!;
     expect(await process.ended).toBe(78);
-    expect(process.log() + process.errors()).toContain(
-      'the ledger needs release 9.0.0 or newer (migration 9999-breaks); start that release, or restore a backup from before its upgrade',
-    );
+    expect(process.log() + process.errors()).toContain(reason);
   } finally {
     await stopOnData(host);
   }

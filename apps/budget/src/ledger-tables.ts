@@ -17,7 +17,7 @@ import type { Kysely } from 'kysely';
  * One row per call or slice; the columns up to `cache_creation_tokens` are those that existing reports read. The primary key makes a repeated
  * delivery harmless: on PostgreSQL the instant of the charge belongs to it, which a repetition does not change.
  */
-const token_usage = table(
+export const USAGE = table(
   'token_usage',
   {
     user_id: text,
@@ -76,10 +76,7 @@ const set_budget = table(
   { key: ['tenant_id', 'subject', 'subject_id', 'period'] },
 );
 
-const TABLES = { token_usage, usage_daily, set_budget };
-
-/** The columns of usage in the order in which they are inserted. */
-export const USAGE_COLUMNS = Object.keys(token_usage.columns) as (keyof LedgerTables['token_usage'])[];
+const TABLES = { token_usage: USAGE, usage_daily, set_budget };
 
 export type LedgerTables = TablesOf<typeof TABLES>;
 export type LedgerDb = Kysely<LedgerTables>;

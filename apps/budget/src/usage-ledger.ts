@@ -1,11 +1,11 @@
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
-import { migrate, DAY_MS, epochDay, isPostgres, ofOwner } from '@toolfleet/database';
+import { BulkInsert, migrate, DAY_MS, epochDay, isPostgres, ofOwner } from '@toolfleet/database';
 import { periodStart } from '@toolfleet/resilience';
-import { Kysely, sql, type CompiledQuery, type Dialect } from 'kysely';
+import { Kysely, sql, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
-import { LEDGER_MIGRATIONS, USAGE_COLUMNS, type LedgerDb, type LedgerTables } from './ledger-tables.js';
+import { LEDGER_MIGRATIONS, USAGE, type LedgerDb, type LedgerTables } from './ledger-tables.js';
 import type { LedgerSum } from './reservation-store.js';
 import { budgetScope, StoredBudgets, type SetBudget } from './set-budgets.js';
 
@@ -28,12 +28,6 @@ interface UsageQuery {
   owner?: BudgetUsage['owner'];
   groupBy: readonly UsageGroup[];
 }
-
-/**
- * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 28 columns
- * stay far below SQLite's limit of 32,766 parameters.
- */
-const INSERT_SIZES = [64, 8, 1] as const;
 
 const GROUP_COLUMN = {
   day: 'day',
@@ -63,7 +57,7 @@ export class UsageLedger {
   private readonly days: LedgerDays;
   /** Limits that were set over the API. */
   readonly budgets: StoredBudgets;
-  private readonly inserts = new Map<number, CompiledQuery>();
+  private readonly inserts = new BulkInsert(USAGE, true);
 
   /** @param mostBudgets of one tenant */
   constructor(dialect: Dialect, mostBudgets: number = DEFAULT_QUOTAS.budgets) {
@@ -88,30 +82,8 @@ export class UsageLedger {
   /** Appends rows. Rows that are already in the ledger are skipped, so it may be repeated. Durable when it resolves. */
   async append(rows: readonly LedgerRow[]): Promise<void> {
     if (rows.length === 0) return;
-    const values = rows.map(toParameters);
     await this.days.prepare(new Set(rows.map((row) => epochDay(row.charged_at))));
-    await this.db.transaction().execute(async (transaction) => {
-      let start = 0;
-      for (const size of INSERT_SIZES) {
-        for (; values.length - start >= size; start += size) {
-          const parameters = values.slice(start, start + size).flat();
-          await transaction.executeQuery({ ...this.insertStatement(size), parameters });
-        }
-      }
-    });
-  }
-
-  private insertStatement(size: number): CompiledQuery {
-    const known = this.inserts.get(size);
-    if (known) return known;
-    const example = Object.fromEntries(USAGE_COLUMNS.map((column) => [column, 0])) as never;
-    const compiled = this.db
-      .insertInto('token_usage')
-      .values(Array.from({ length: size }, () => example))
-      .onConflict((conflict) => conflict.doNothing())
-      .compile();
-    this.inserts.set(size, compiled);
-    return compiled;
+    await this.db.transaction().execute((tx) => this.inserts.run(tx, rows.map(toRow)));
   }
 
   /** Replaces the rows of the days before that of `at` by sums of each day. Returns the number of rows replaced. */
@@ -306,10 +278,10 @@ function utcDay(at: EpochMs): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-/** The values of a row in the order of its columns. Existing reports filter on the constants of `provider` and `agent_id`. */
-function toParameters({ agent_id, tokens, success, at, request_id, ...row }: LedgerRow): unknown[] {
+/** A stored row. Existing reports filter on the constants of `provider` and `agent_id`. */
+function toRow({ agent_id, tokens, success, at, request_id, ...row }: LedgerRow) {
   const agent = `tool_${row.tool_name}`;
-  const stored: Partial<Record<keyof LedgerTables['token_usage'], unknown>> = {
+  return {
     ...row,
     ...{ agent_id: agent, provider: 'shannon-tools', model: agent, prompt_tokens: 0, completion_tokens: tokens },
     ...{ total_tokens: tokens, cache_aware_total_tokens: tokens, cost_usd: toUsd(row.micro_usd) },
@@ -318,5 +290,4 @@ function toParameters({ agent_id, tokens, success, at, request_id, ...row }: Led
     request_id: request_id === row.call_id ? undefined : request_id,
     ...{ success: success ? 1 : 0, ended_at: at, day: utcDay(row.charged_at) },
   };
-  return USAGE_COLUMNS.map((column) => stored[column]);
 }

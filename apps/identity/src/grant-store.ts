@@ -90,6 +90,7 @@ export class GrantStore {
     now: EpochMs,
     granted = auth,
   ): Promise<{ id: string; replaced: Changed }> {
+    const { tenant_id, user_id, source } = owner;
     const grant_id = randomUUID();
     const values = {
       ...valuesOf(grant_id, auth, { scopes, expiresAt }, now),
@@ -104,7 +105,7 @@ export class GrantStore {
       const row = { generation, ...values, sealed: this.keys.seal(JSON.stringify(all), place(grant_id)) };
       await tx
         .insertInto('user_grant')
-        .values({ ...owner, created_at: now, ...row })
+        .values({ tenant_id, user_id, source, created_at: now, ...row })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'user_id', 'source']).doUpdateSet(row))
         .execute();
       return { id: grant_id, replaced: before ? [{ ...owner, grant_id: before.grant_id }] : [] };

@@ -12,6 +12,7 @@ import {
   type StoredCall,
 } from '@toolfleet/contracts/records';
 import {
+  BulkInsert,
   DAY_MS,
   DayPartitions,
   epochDay,
@@ -22,7 +23,7 @@ import {
   type Owner,
   type Tenants,
 } from '@toolfleet/database';
-import { Kysely, sql, type CompiledQuery, type Dialect, type RawBuilder } from 'kysely';
+import { Kysely, sql, type Dialect, type RawBuilder } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { ApprovalStore } from './approval-store.js';
 import { BodyStore } from './body-store.js';
@@ -31,14 +32,7 @@ import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
 import { GrantStore } from './grant-store.js';
 import { EventStore, type StoredEvents } from './event-store.js';
-import {
-  CALL_COLUMNS,
-  RECORDS_MIGRATIONS,
-  type RecordsDb,
-  type RecordTables,
-  type RecordsTx,
-  type Row,
-} from './tables.js';
+import { CALLS, RECORDS_MIGRATIONS, type RecordsDb, type RecordTables, type Row } from './tables.js';
 import { WebhookEndpoints } from './webhook-endpoints.js';
 
 type CallRow = Row<'call_record'>;
@@ -49,8 +43,6 @@ const PER_MS = 1_000;
 const PARTITION_LOCK = 7_305_991_204_419;
 const APPEND_LOCK = 7_305_991_204_420;
 const BODY_PARTITION_LOCK = 7_305_991_204_421;
-/** Rows per INSERT; statements are compiled once per size. 64 rows of 40 columns stay far below SQLite's limit of 32,766 parameters. */
-const INSERT_SIZES = [64, 8, 1] as const;
 /** Rows that one statement searches or deletes. SQLite blocks the event loop meanwhile: some milliseconds, or tens of them. */
 const STRETCH = 5_000;
 /** Groups of calls beyond which no older calls are summed. A stretch may add as many as it has calls. */
@@ -88,7 +80,7 @@ export class CallStore {
   readonly deliveries: DeliveryQueue;
   /** Of calls and of their bodies; none on SQLite. */
   readonly #partitions: readonly DayPartitions[];
-  readonly #inserts = new Map<number, CompiledQuery>();
+  readonly #calls = new BulkInsert(CALLS);
 
   /**
    * @param seal absent: arguments and results are not kept
@@ -154,36 +146,14 @@ export class CallStore {
         .executeTakeFirstOrThrow();
       const first = Math.max(now * PER_MS, (last ?? 0) + 1);
       const hasBodies = this.bodies.isOn;
-      await this.#insert(
-        tx,
-        calls.map((call, index) => toParameters(call, first + index, hasBodies)),
-      );
+      const rows = calls.map((call, index) => toRow(call, first + index, hasBodies));
+      await this.#calls.run(tx, rows);
       const placed = calls.map((call, index) => ({ call, position: first + index }));
       await this.bodies.insert(tx, placed, now);
       told = await this.events.insertCalls(tx, calls, now);
     });
     if (told) this.events.announce(told);
     return told !== undefined;
-  }
-
-  async #insert(tx: RecordsTx, rows: readonly (readonly unknown[])[]): Promise<void> {
-    let start = 0;
-    for (const size of INSERT_SIZES) {
-      for (; rows.length - start >= size; start += size) {
-        const parameters = rows.slice(start, start + size).flat();
-        await tx.executeQuery({ ...this.#insertStatement(size), parameters });
-      }
-    }
-  }
-
-  #insertStatement(size: number): CompiledQuery {
-    let compiled = this.#inserts.get(size);
-    if (!compiled) {
-      const example = Object.fromEntries(CALL_COLUMNS.map((column) => [column, 0])) as never;
-      const values = Array.from({ length: size }, () => example);
-      this.#inserts.set(size, (compiled = this.#db.insertInto('call_record').values(values).compile()));
-    }
-    return compiled;
   }
 
   /**
@@ -425,13 +395,8 @@ function isFaultOfData(error: unknown): boolean {
   return typeof code === 'string' && /^(22...|23502|SQLITE_CONSTRAINT_NOTNULL|SQLITE_MISMATCH)$/.test(code);
 }
 
-/** The values of a row in the order of its columns. */
-function toParameters(
-  { body, outcomes, stages, ...call }: FinishedCall,
-  position: number,
-  hasBodies: boolean,
-): unknown[] {
-  const row: Partial<CallRow> = {
+function toRow({ body, outcomes, stages, ...call }: FinishedCall, position: number, hasBodies: boolean) {
+  return {
     ...call,
     ...stages,
     position,
@@ -440,7 +405,6 @@ function toParameters(
     tool_outcome: outcomes.tool,
     body_bytes: hasBodies && body ? (call.body_bytes ?? 0) : undefined,
   };
-  return CALL_COLUMNS.map((column) => row[column]);
 }
 
 function toCall({ position, transport, protocol, tool_outcome: tool, ...row }: CallRow): StoredCall {

@@ -1,7 +1,7 @@
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import { eventId, toSentEvent, type FleetEvent, type SentEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
-import { DAY_MS } from '@toolfleet/database';
+import { DAY_MS, inParts } from '@toolfleet/database';
 import { toolAllowed } from '@toolfleet/engine/access';
 import type { RecordsDb, RecordsTx, Row } from './tables.js';
 
@@ -9,8 +9,6 @@ import type { RecordsDb, RecordsTx, Row } from './tables.js';
 export const GIVE_UP_MS = DAY_MS;
 /** A repeated event is noted as seen once in this time, so that repetitions cost no writes. */
 const TOUCH_MS = DAY_MS;
-/** Rows per INSERT, far below the limit of parameters of SQLite and PostgreSQL. Few sizes: each is prepared once. */
-const ROWS = [64, 8, 1] as const;
 
 /** New events, and the endpoints that have deliveries because of them. */
 export interface StoredEvents {
@@ -189,9 +187,4 @@ function callFinished(call: FinishedCall): FleetEvent<'call.finished'> {
       tokens: call.tokens,
     },
   };
-}
-
-function* inParts<T>(items: readonly T[]): Generator<T[]> {
-  let start = 0;
-  for (const size of ROWS) for (; items.length - start >= size; start += size) yield items.slice(start, start + size);
 }

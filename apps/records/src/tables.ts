@@ -25,7 +25,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely';
  * One row per finished call. `position` is the instant of recording in microseconds, made unique: the one order of lists, streams, retention and
  * partitions. Partial indexes cover the few rows that people look for: failures, and calls of programs and agents.
  */
-const call_record = table(
+export const CALLS = table(
   'call_record',
   {
     position: integer,
@@ -255,12 +255,18 @@ const webhook_delivery = table(
 );
 
 const TABLES = {
-  ...{ call_record, call_batch, call_body, body_key, body_reading, call_approval, approval_vote, approval_grant },
+  ...{
+    call_record: CALLS,
+    call_batch,
+    call_body,
+    body_key,
+    body_reading,
+    call_approval,
+    approval_vote,
+    approval_grant,
+  },
   ...{ approval_grant_use, fleet_event, webhook_endpoint, webhook_delivery },
 };
-
-/** The columns of a call in the order in which they are inserted. */
-export const CALL_COLUMNS = Object.keys(call_record.columns) as (keyof RecordTables['call_record'])[];
 
 export type RecordTables = TablesOf<typeof TABLES>;
 /** A row of a table. */

@@ -1,3 +1,4 @@
+export { BulkInsert, inParts } from './bulk-insert.js';
 export { DAY_MS, DayPartitions, epochDay } from './day-partitions.js';
 export {
   databaseSettings,

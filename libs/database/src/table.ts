@@ -80,7 +80,7 @@ export async function createTables(db: AnyDb, tables: readonly Table<object>[]):
     for (const [column, { [of]: type, isNullable }] of Object.entries(columns as Record<string, Column<unknown>>))
       create = create.addColumn(column, sql.raw(type), (made) => (isNullable ? made : made.notNull()));
     const whole = isPartitioned ? [...new Set([...key, partitionBy])] : key;
-    if (key.length > 0) create = create.addPrimaryKeyConstraint(`${name}_key`, whole as never);
+    if (key.length > 0) create = create.addPrimaryKeyConstraint(`${name}_pk`, whole as never);
     await (isPartitioned ? create.modifyEnd(sql`partition by range (${sql.ref(partitionBy)})`) : create).execute();
     for (const [index, { on, where, unique }] of Object.entries(indexes)) {
       let made = db.schema

@@ -161,14 +161,9 @@ function compileOutputSchema({ binding, output_schema: schema }: RegisteredTool)
   }
 }
 
-/** The registry refuses a wrong selection; one that an older registry let through must not make the tool unusable. */
+/** The registry refuses a wrong selection. */
 function compileSelection({ select }: RegisteredTool): SelectExpression | undefined {
-  if (select === undefined || select === '@') return undefined;
-  try {
-    return readSelect(select);
-  } catch {
-    return undefined;
-  }
+  return select === undefined || select === '@' ? undefined : readSelect(select);
 }
 
 /**

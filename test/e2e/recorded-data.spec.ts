@@ -111,7 +111,7 @@ it.each<[string, { name: string; needs_release: string | null }, string]>([
   [
     'of an unreleased build',
     { name: '0001-ledger', needs_release: null },
-    'the ledger was made by an unreleased build (migration 0001-ledger), whose data no release reads; start anew: mv .toolfleet .toolfleet.old && npm start',
+    'the ledger was made by an unreleased build (migration 0001-ledger) and cannot be read; start anew: mv .toolfleet .toolfleet.old && npm start',
   ],
 ])('a ledger %s ends the budget service with its reason', async (_what, migration, reason) => {
   const data = await recorded.readRecording(PREVIOUS, samples);

@@ -428,12 +428,11 @@ export class ApprovalStore {
   }
 
   async #shown(db: RecordsDb, row: ApprovalRow): Promise<StoredApproval> {
-    const { call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked, micro_usd, entry_point } =
-      row;
-    const { asked_at, until, ended_at, code, grant_id } = row;
+    const { call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked } = row;
+    const { micro_usd, entry_point, asked_at, until, ended_at, code, grant_id } = row;
     return {
-      ...{ call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked, micro_usd, entry_point },
-      ...{ asked_at, until, ended_at, code, grant_id },
+      ...{ call_id, program_id, acting_user_id, tool, revision, state, questions, rule, parked },
+      ...{ micro_usd, entry_point, asked_at, until, ended_at, code, grant_id },
       requester: toPerson(row, row.asker, row.asker_kind),
       votes: await this.#votes(db, call_id),
     };

@@ -83,7 +83,7 @@ const body_key = table(
   { indexes: { tenant: { on: ['tenant_id'] } } },
 );
 
-/** Who read a body other than the maker of the call. */
+/** Readings of bodies by others than the maker of the call. */
 const body_reading = table(
   'body_reading',
   {
@@ -155,7 +155,7 @@ const approval_vote = table(
   { key: ['call_id', 'voter'] },
 );
 
-/** What people allow besides the call that they approved. */
+/** Permissions for later calls that people gave with an approval. */
 const approval_grant = table(
   'approval_grant',
   {
@@ -225,7 +225,7 @@ const webhook_endpoint = table(
   { indexes: { tenant: { on: ['tenant_id'] } } },
 );
 
-/** What each of them receives, stored before it is attempted. */
+/** Events for each of them, stored before they are sent. */
 const webhook_delivery = table(
   'webhook_delivery',
   {

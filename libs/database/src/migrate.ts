@@ -60,7 +60,7 @@ export async function migrate(db: AnyDb, { name: owner, table, all }: Migrations
     const [first = ''] = Object.keys(all);
     if (executed.length > 0 && !names.has(first))
       throw new FatalStartupError(
-        `${owner} was made by an unreleased build (migration ${executed[0]!.name}), whose data no release reads; start anew: ` +
+        `${owner} was made by an unreleased build (migration ${executed[0]!.name}) and cannot be read; start anew: ` +
           'mv .toolfleet .toolfleet.old && npm start, or name an empty database and an empty Redis',
       );
     const beyond = executed.findLast(

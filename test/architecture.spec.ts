@@ -423,7 +423,16 @@ function circular(files: readonly SourceFile[]): string[] {
 /** What others import from us: users of the client and of kits, and authors of plugins. */
 const isPublished = (path: string) => /^libs\/(client|builtin-tools|kits)\//.test(path);
 /** The compiler writes these into the types of other packages, so they must have a name there. */
-const NAMED_IN_TYPES = new Set(['Field', 'PurgeCounts', 'ResultPart', 'Fields', 'RecordOf', 'WorkerSlots']);
+const NAMED_IN_TYPES = new Set([
+  'Field',
+  'PurgeCounts',
+  'ResultPart',
+  'Fields',
+  'RecordOf',
+  'WorkerSlots',
+  'Column',
+  'Table',
+]);
 
 /** Exported names that no other file imports; of the index of a lib, those that no other package imports. */
 function unusedExports(files: readonly SourceFile[], users: readonly SourceFile[]): string[] {

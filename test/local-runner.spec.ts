@@ -256,7 +256,7 @@ describe('the configuration of npm start', () => {
     const { configurationFiles } = await configuration();
     const stateDir = mkdtempSync(join(folder, 'state-'));
     const files = (port: number) =>
-      configurationFiles({ root: ROOT, stateDir, say, samples: { SAMPLE_MCP_URL: `http://127.0.0.1:${port}` } });
+      configurationFiles({ root: ROOT, stateDir, samples: { SAMPLE_MCP_URL: `http://127.0.0.1:${port}` } });
     expect(files(1)).toEqual([join(stateDir, 'samples.yaml'), join(stateDir, 'fleet.yaml')]);
     writeFileSync(join(stateDir, 'fleet.yaml'), 'budget: {}\n');
     expect(readFileSync(files(2)[0]!, 'utf8')).toContain('url: http://127.0.0.1:2/mcp');

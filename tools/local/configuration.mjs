@@ -36,7 +36,7 @@ export async function readDotEnv(folder, root, say, environment = process.env) {
  * which is made once.
  * @param {Record<string, string>} samples URLs of the samples by placeholder
  */
-export function configurationFiles({ root, stateDir, samples, say }) {
+export function configurationFiles({ root, stateDir, samples }) {
   const named = process.env.TOOLFLEET_CONFIG;
   if (named) return named.split(',').map((file) => resolve(file.trim()));
   const [generated, own] = [join(stateDir, 'samples.yaml'), join(stateDir, 'fleet.yaml')];

@@ -66,7 +66,7 @@ export async function startFleet({
     const samples = await startSamples({ root, logDir, supervise });
     const secrets = localSecrets(join(stateDir, 'secrets.json'));
     const ownConfig = !process.env.TOOLFLEET_CONFIG;
-    const config = configurationFiles({ root, stateDir, samples, say });
+    const config = configurationFiles({ root, stateDir, samples });
     await checkConfiguration(config);
     const printer = new FaultPrinter(say);
     const apiKey = process.env.TOOLFLEET_DEV_API_KEY ?? secrets.dev_api_key;

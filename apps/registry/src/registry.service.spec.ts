@@ -302,7 +302,7 @@ describe('registry service', () => {
     });
 
     it('binds secrets to tenant and registration, and takes none that are sealed', async () => {
-      const first = await start({}, { REGISTRY_SECRET_KEY: KEY });
+      await start({}, { REGISTRY_SECRET_KEY: KEY });
       const box = new SecretBox(KEY);
       const tokenOf = async (tenant: string): Promise<string> => {
         const tool = await get('pets.listPets', tenant);

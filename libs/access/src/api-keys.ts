@@ -19,7 +19,7 @@ import { toolAllowed } from '@toolfleet/engine/access';
 import { generateKey, parseKey } from './api-key-format.js';
 import { narrowedBy } from './key-chain.js';
 import type { PeopleRoles } from './redis-people-roles.js';
-import { effectiveRoles, OPERATOR_KEY_ID, type OwnRoles, withOwnRights } from './roles.js';
+import { effectiveRoles, type OwnRoles, withOwnRights } from './roles.js';
 import { unauthenticated } from './credential.js';
 
 /** One API key as stored: never the secret, only its HMAC. */

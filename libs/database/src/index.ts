@@ -1,13 +1,6 @@
 export { BulkInsert, inParts } from './bulk-insert.js';
 export { DAY_MS, DayPartitions, epochDay } from './day-partitions.js';
-export {
-  databaseSettings,
-  isPostgres,
-  postgresDialect,
-  serviceDialect,
-  sqliteDialect,
-  type AnyDb,
-} from './dialects.js';
+export { databaseSettings, isPostgres, postgresDialect, serviceDialect, sqliteDialect } from './dialects.js';
 export { migrate, type Migration, type Migrations } from './migrate.js';
 export { erase, eraseIds, lockRow, newestFirst, ofOwner, ofTenants, type Owner, type Tenants } from './rows.js';
 export {
@@ -25,7 +18,6 @@ export {
   table,
   text,
   type Column,
-  type ColumnsOf,
   type Table,
   type TablesOf,
 } from './table.js';

@@ -60,7 +60,7 @@ export function table<Columns extends Record<string, Column<unknown>>>(
 }
 
 /** Columns of a table for Kysely. `Selectable` of it is a row. */
-export type ColumnsOf<T> =
+type ColumnsOf<T> =
   T extends Table<infer Columns>
     ? { [Name in keyof Columns]: Columns[Name] extends Column<infer V> ? V : never }
     : never;
@@ -77,8 +77,8 @@ export async function createTables(db: AnyDb, tables: readonly Table<object>[]):
     const { partitionBy, indexes = {}, key = Object.keys(columns).slice(0, 1) } = options;
     const isPartitioned = partitionBy !== undefined && of === 'postgres';
     let create = db.schema.createTable(name);
-    for (const [column, { [of]: type, isNullable }] of Object.entries(columns as Record<string, Column<unknown>>))
-      create = create.addColumn(column, sql.raw(type), (made) => (isNullable ? made : made.notNull()));
+    for (const [label, { [of]: type, isNullable }] of Object.entries(columns as Record<string, Column<unknown>>))
+      create = create.addColumn(label, sql.raw(type), (made) => (isNullable ? made : made.notNull()));
     const whole = isPartitioned ? [...new Set([...key, partitionBy])] : key;
     if (key.length > 0) create = create.addPrimaryKeyConstraint(`${name}_pk`, whole as never);
     await (isPartitioned ? create.modifyEnd(sql`partition by range (${sql.ref(partitionBy)})`) : create).execute();

@@ -140,10 +140,10 @@ describe('journal and idempotency keys', () => {
     const { ports, call, clock, executor } = anEngine(effect, new ScriptedExecutor(() => okReply()));
     const outcome = { ...(await call()), output: 'left by the executor' };
     let asked = 0;
-    ports.journal.accept = () => {
+    ports.journal.accept = ({ maker }) => {
       asked += 1;
       if (asked < 4) return Promise.resolve({ kind: 'claimed', state: 'claimed' });
-      return Promise.resolve({ kind: 'finished', callId: 'c', outcome });
+      return Promise.resolve({ kind: 'finished', callId: 'c', outcome, maker });
     };
     const again = makeExecuteCall(ports)(aRequest(clock, { callId: 'c', mode: resumed }));
     expect(await over(clock, 5_000, again)).toMatchObject({ ok: true, output: 'left by the executor' });

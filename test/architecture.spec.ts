@@ -233,7 +233,7 @@ const RULES: Record<string, Rule> = {
     importsAny('@nestjs'),
     (path) =>
       /^(apps|libs\/service)\//.test(path) ||
-      /^libs\/(transport\/src\/(nats-strategy|endpoint)|queue\/src\/job-worker)\.ts$/.test(path),
+      /^libs\/(transport\/src\/(nats-strategy|endpoint|answers)|queue\/src\/job-worker)\.ts$/.test(path),
   ),
   // Nest is router and transport: what lives as long as the process is built by plain functions.
   'Nest modules only in the wiring': only('@Module or @Inject', mentions(/@(Module|Inject)\(/), (path) =>

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EVENTS } from '@toolfleet/contracts/events';
 import {
   answerSubject,
+  apiSubject,
   breakerSubject,
   builtinSubject,
   eventReportSubject,
@@ -54,6 +55,7 @@ const EVENT_REPORTS = [
 
 /** Prefixes: no message is sent to them literally. */
 const FAMILIES: ReadonlySet<string> = new Set([
+  'api',
   'breaker.changed',
   'event',
   'exec.builtin',
@@ -65,6 +67,9 @@ const FAMILIES: ReadonlySet<string> = new Set([
   'tool.result',
 ]);
 
+/** Owners of routes, and one service that has none: gateways may ask it, and it reads nothing. */
+const QUESTIONS = ['registry', 'budget', 'records', 'identity', 'web'].map((owner) => apiSubject(owner, 'listThings'));
+
 /** Subjects as they are used: families (`exec.builtin`, `tool.result`) with one member. */
 const PROBES = [
   ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
@@ -73,6 +78,7 @@ const PROBES = [
   resumeSubject('e1'),
   ...['gateway', 'mcp-executor', 'openapi-executor'].map(breakerSubject),
   ...EVENT_REPORTS,
+  ...QUESTIONS,
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
@@ -84,9 +90,6 @@ const PROBES = [
   '$SYS.REQ.SERVER.PING',
   'anything',
 ];
-
-/** Endpoints of tenants that events are posted to. */
-const WEBHOOKS = Object.values(SUBJECTS).filter((subject) => subject.startsWith('records.webhook.'));
 
 interface Rights {
   publish: string[];
@@ -106,6 +109,7 @@ const builtinToolset = (toolset: string, more: string[] = [], served: string[] =
 const RIGHTS: Record<string, Rights> = {
   gateway: {
     publish: [
+      ...QUESTIONS,
       'exec.mcp',
       'exec.mcp.resume.e1',
       'exec.mcp.watch',
@@ -165,7 +169,6 @@ const RIGHTS: Record<string, Rights> = {
       'identity.grant.revoke',
       'identity.purge',
       'records.event.gateway',
-      ...WEBHOOKS,
       'workspace.purge',
       'tool.result.acme.c1',
       'tool.result.evil.c1',
@@ -204,6 +207,7 @@ const RIGHTS: Record<string, Rights> = {
       'fleet.status',
     ],
     read: [
+      'api.registry.listThings',
       'registry.definition.get',
       'registry.definition.list',
       ...TOOLSETS.map(registerSubject),
@@ -231,6 +235,7 @@ const RIGHTS: Record<string, Rights> = {
   budget: {
     publish: ['records.event.budget', 'fleet.status'],
     read: [
+      'api.budget.listThings',
       'budget.reserve',
       'budget.settle',
       'budget.release',
@@ -244,6 +249,7 @@ const RIGHTS: Record<string, Rights> = {
   records: {
     publish: ['fleet.status', 'event.acme.call.finished', 'event.evil.call.finished'],
     read: [
+      'api.records.listThings',
       'records.append',
       'records.list',
       'records.body',
@@ -251,12 +257,12 @@ const RIGHTS: Record<string, Rights> = {
       'records.purge',
       ...EVENT_REPORTS,
       ...APPROVALS,
-      ...WEBHOOKS,
     ],
   },
   identity: {
     publish: ['identity.grant.changed', 'identity.user.changed', 'fleet.status'],
     read: [
+      'api.identity.listThings',
       'identity.http',
       'identity.client.get',
       'identity.sign_out',
@@ -471,6 +477,8 @@ describe('deploy/nats.conf', () => {
     const wide = [
       '>',
       '*',
+      'api.>',
+      'api.*.listThings',
       '_INBOX.>',
       '_INBOX.*.x',
       'tool.>',

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { EpochMs, JsonObject, Milliseconds } from '@toolfleet/contracts';
+import { ToolError, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { SentEvent } from '@toolfleet/contracts/events';
-import type { WebhookDelivery } from '@toolfleet/contracts/resources';
-import type { WebhookDeliveries, WebhookDeliveriesReply, WebhookNamed } from '@toolfleet/contracts/webhooks';
+import type { Asked, RouteAnswer, WebhookDelivery } from '@toolfleet/contracts/resources';
 import { erase, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
 import { sql } from 'kysely';
 import { GIVE_UP_MS, newDelivery } from './event-store.js';
 import type { RecordsDb, Row } from './tables.js';
+import type { EndpointName } from './webhook-endpoints.js';
 
 /** A delivery that this process may attempt. */
 export interface ClaimedDelivery {
@@ -31,6 +31,7 @@ export interface AttemptResult {
   durationMs: Milliseconds;
 }
 
+const CURSOR = /^\d{1,16}$/;
 /** Deliveries that one statement changes or deletes. */
 const STRETCH = 1_000;
 
@@ -136,8 +137,16 @@ export class DeliveryQueue {
     };
   }
 
-  /** The log of an endpoint, newest first. */
-  async list({ id, state, event_id, before, limit }: WebhookDeliveries): Promise<WebhookDeliveriesReply> {
+  /** The log of an endpoint, newest first. @throws ToolError REQUEST_INVALID: `before` is no `next` of a page */
+  async list(
+    id: string,
+    { state, event_id, before, limit }: Asked<'listWebhookDeliveries'>['query'] & { limit: number },
+  ): Promise<RouteAnswer<'GET /api/v1/webhooks/{id}/deliveries'>> {
+    if (before !== undefined && !CURSOR.test(before))
+      throw new ToolError('REQUEST_INVALID', {
+        message: 'before must be `next` of the page before',
+        details: { fields: ['before'] },
+      });
     let select = this.db.selectFrom('webhook_delivery').selectAll().where('endpoint_id', '=', id);
     if (state !== undefined) select = select.where('state', '=', state);
     if (event_id !== undefined) select = select.where('event_id', '=', event_id);
@@ -150,7 +159,7 @@ export class DeliveryQueue {
   }
 
   /** Queues an event of the kind `webhook.test`. */
-  async test({ tenant_id, id }: WebhookNamed, now: EpochMs): Promise<WebhookDelivery> {
+  async test({ tenant_id, id }: EndpointName, now: EpochMs): Promise<WebhookDelivery> {
     const event: SentEvent = {
       id: `evt_test_${randomUUID()}`,
       type: 'webhook.test',

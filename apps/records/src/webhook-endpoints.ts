@@ -1,8 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
-import type { Webhook } from '@toolfleet/contracts/resources';
-import type { WebhookChange, WebhookCreate, WebhookNamed } from '@toolfleet/contracts/webhooks';
+import type { Asked, NewWebhook, Webhook } from '@toolfleet/contracts/resources';
 import { SecretBox } from '@toolfleet/service';
 import type { Updateable } from 'kysely';
 import { Webhook as Signer } from 'standardwebhooks';
@@ -13,6 +12,12 @@ type EndpointRow = Row<'webhook_endpoint'>;
 /** Bytes of a secret: Standard Webhooks asks for 24 to 64. */
 const SECRET_BYTES = 32;
 const MAX_ERROR_CHARS = 300;
+
+/** An endpoint of a tenant. */
+export interface EndpointName {
+  tenant_id: string;
+  id: string;
+}
 
 /** An endpoint as it is sent to. */
 export interface Receiver {
@@ -39,7 +44,10 @@ export class WebhookEndpoints {
   }
 
   /** @throws ToolError REQUEST_INVALID: the service has no key; QUOTA_EXCEEDED */
-  async create(sent: WebhookCreate, now: EpochMs): Promise<{ webhook: Webhook; secret: string }> {
+  async create(
+    sent: NewWebhook & { tenant_id: string; created_by: string },
+    now: EpochMs,
+  ): Promise<{ webhook: Webhook; secret: string }> {
     const { secret, seal } = this.#newSecret();
     const id = `wh_${randomUUID().replaceAll('-', '').slice(0, 20)}`;
     const { tenant_id, url, description, kinds, tools = [], toolsets = [], created_by } = sent;
@@ -65,16 +73,16 @@ export class WebhookEndpoints {
   }
 
   /** @throws ToolError NOT_FOUND */
-  async one(named: WebhookNamed): Promise<Webhook> {
+  async one(named: EndpointName): Promise<Webhook> {
     return toWebhook(await this.#row(named));
   }
 
   /** Changes the members that are given. On again, an endpoint begins anew. @throws ToolError NOT_FOUND */
-  async change({ tenant_id, id, on, ...sent }: WebhookChange): Promise<Webhook> {
-    await this.#row({ tenant_id, id });
+  async change(named: EndpointName, { on, ...sent }: Asked<'changeWebhook'>['body']): Promise<Webhook> {
+    await this.#row(named);
     const { url, description, kinds, tools, toolsets } = sent;
-    return this.#set(id, {
-      ...{ endpoint_id: id, url, description, kinds, tools, toolsets },
+    return this.#set(named.id, {
+      ...{ endpoint_id: named.id, url, description, kinds, tools, toolsets },
       ...(on !== undefined && { state: on ? 'on' : 'off', reason: null }),
       ...(on === true && { failing_since: null, last_error: null }),
     });
@@ -82,7 +90,7 @@ export class WebhookEndpoints {
 
   /** A new secret. For `overlapMs`, events are signed with the one before as well. @throws ToolError as `create`, and NOT_FOUND */
   async rotate(
-    named: WebhookNamed,
+    named: EndpointName,
     overlapMs: Milliseconds,
     now: EpochMs,
   ): Promise<{ webhook: Webhook; secret: string }> {
@@ -102,7 +110,7 @@ export class WebhookEndpoints {
   }
 
   /** Removes an endpoint with its deliveries. @throws ToolError NOT_FOUND */
-  async remove(named: WebhookNamed): Promise<void> {
+  async remove(named: EndpointName): Promise<void> {
     await this.#row(named);
     await this.db.transaction().execute(async (tx) => {
       await tx.deleteFrom('webhook_delivery').where('endpoint_id', '=', named.id).execute();
@@ -160,7 +168,7 @@ export class WebhookEndpoints {
       .execute();
   }
 
-  async #row({ tenant_id, id }: WebhookNamed): Promise<EndpointRow> {
+  async #row({ tenant_id, id }: EndpointName): Promise<EndpointRow> {
     const row = await this.db
       .selectFrom('webhook_endpoint')
       .selectAll()

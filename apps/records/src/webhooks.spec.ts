@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { FinishedCall } from '@toolfleet/contracts/records';
-import type { WebhookCreate } from '@toolfleet/contracts/webhooks';
+import type { NewWebhook } from '@toolfleet/contracts/resources';
 import { postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { EgressClient } from '@toolfleet/egress';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
@@ -65,16 +65,19 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       store.events.onStored((stored) => started.wake(stored.endpoints));
       return started;
     };
-    const create = (path: string, more: Partial<WebhookCreate> = {}) =>
+    const create = (path: string, more: Partial<NewWebhook & { tenant_id: string }> = {}) =>
       store.webhooks.create(
         { tenant_id: 'acme', url: receiver.origin + path, kinds: ['call.finished'], created_by: 'ann', ...more },
         clock.now(),
       );
     const append = (...calls: FinishedCall[]) => store.append(randomUUID(), calls, clock.now());
     const log = async (id: string) =>
-      (await store.deliveries.list({ tenant_id: 'acme', id, limit: 100 })).deliveries.map(
-        ({ state, attempts, status, error }) => ({ state, attempts, status, error }),
-      );
+      (await store.deliveries.list(id, { limit: 100 })).deliveries.map(({ state, attempts, status, error }) => ({
+        state,
+        attempts,
+        status,
+        error,
+      }));
     /** Lets the sender look for due deliveries after some time. */
     const later = async (ms: number) => {
       clock.advance(ms);
@@ -192,7 +195,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       expect(receiver.at('/busy').map(({ body }) => JSON.parse(body).data.call_id)).not.toEqual(['a', 'a']);
 
       receiver.answers.delete('/gone');
-      await store.webhooks.change({ ...named, on: true });
+      await store.webhooks.change(named, { on: true });
       await append(call('c'));
       await eventually('on again', async () => receiver.at('/gone').length === 2);
       await sender.idle();
@@ -201,8 +204,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await eventually(
         'what waited',
         async () =>
-          (await store.deliveries.list({ tenant_id: 'acme', id: busy.webhook.id, limit: 9, state: 'delivered' }))
-            .deliveries.length === 3,
+          (await store.deliveries.list(busy.webhook.id, { limit: 9, state: 'delivered' })).deliveries.length === 3,
       );
     });
 
@@ -241,13 +243,11 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       receiver.answers.set('/hangs', { status: 500 });
       const [first, second] = await store.webhooks.list('acme');
       for (const { id } of [first!, second!])
-        await store.webhooks.change({
-          tenant_id: 'acme',
-          id,
-          kinds: ['call.finished'],
-          url: `${receiver.origin}/hangs`,
-        });
-      await store.webhooks.change({ tenant_id: 'acme', id: second!.id, tools: ['calculator'] });
+        await store.webhooks.change(
+          { tenant_id: 'acme', id },
+          { kinds: ['call.finished'], url: `${receiver.origin}/hangs` },
+        );
+      await store.webhooks.change({ tenant_id: 'acme', id: second!.id }, { tools: ['calculator'] });
       await append(call('a'), call('b', { tool: 'report_day' }));
       await eventually(
         'both failed once',

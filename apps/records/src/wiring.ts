@@ -24,7 +24,7 @@ import type { RecordsConfig } from './records.config.js';
 import { RecordsEndpoint, StoreTimeout } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
 import { MAX_REQUESTS, WebhookSender } from './webhook-sender.js';
-import { WebhookEndpoint } from './webhook.endpoint.js';
+import { WebhookRoutes } from './webhook.routes.js';
 
 /** The Nest module of the endpoint. */
 @Module({})
@@ -37,7 +37,7 @@ class RecordsModule {
   ): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, EventEndpoint, WebhookEndpoint],
+      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, EventEndpoint, WebhookRoutes],
       providers: [
         { provide: CallStore, useValue: store },
         { provide: WebhookSender, useValue: sender },

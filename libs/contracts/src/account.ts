@@ -287,6 +287,7 @@ export const POOLS = {
     most: '200; 25 per tenant',
     timesFree: 3,
   },
+  management: { slots: 'questions of routes in flight at their owner', most: '100', timesFree: 3 },
   programs: {
     slots: 'programs with a caller that waits',
     most: '`GATEWAY_PROGRAMS_PER_TENANT` per tenant',

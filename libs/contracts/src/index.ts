@@ -1,4 +1,5 @@
 export { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+export { instantOrNull, parseInstant, toInstant } from './instants.js';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export {
   CATALOGUE,

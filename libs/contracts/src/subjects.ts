@@ -103,13 +103,8 @@ export const SUBJECTS = {
   identityPurge: 'identity.purge',
   /** Prefix; see `eventReportSubject`. */
   recordsEvent: 'records.event',
-  webhookList: 'records.webhook.list',
-  webhookCreate: 'records.webhook.create',
-  webhookChange: 'records.webhook.change',
-  webhookRotate: 'records.webhook.rotate',
-  webhookRemove: 'records.webhook.remove',
-  webhookDeliveries: 'records.webhook.deliveries',
-  webhookSend: 'records.webhook.send',
+  /** Prefix; see `apiSubject`. */
+  api: 'api',
   /** Prefix; see `eventSubject`. */
   event: 'event',
   /** Prefix; see `answerSubject`. */
@@ -191,6 +186,11 @@ export function resumeSubject(executor: string): string {
 /** Subject on which a gateway waits for a person's answer to an MCP elicitation, which may arrive at any other gateway. */
 export function answerSubject(gateway: string, question: string): string {
   return `${SUBJECTS.mcpAnswer}.${gateway}.${question}`;
+}
+
+/** Subject on which gateways ask the owner of a route, by the id of its operation. Only gateways may publish below `api`. */
+export function apiSubject(owner: string, operation: string): string {
+  return `${SUBJECTS.api}.${owner}.${operation}`;
 }
 
 /** Names of the BullMQ queues. */

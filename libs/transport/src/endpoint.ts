@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Catch, UseFilters, type ExceptionFilter } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
-import { ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { isToolError, ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { Schema } from '@toolfleet/contracts/json-schema';
 import type { ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { HEADERS } from '@toolfleet/contracts/subjects';
@@ -19,6 +19,10 @@ export interface EndpointOptions<T = unknown> {
   schema?: Schema<T>;
   /** Serves the exec hop: acknowledges when the handler takes longer than 150 ms, and listens to `exec.cancel`. */
   exec?: boolean;
+  /** Questions of routes: they share a limit in flight, of which a tenant has a part. */
+  management?: boolean;
+  /** The message of SERVICE_UNAVAILABLE, for failures of the handler that are not ToolErrors. Default: they are INTERNAL. */
+  unavailable?: string;
   /** Most messages in flight; more are refused as QUEUE_FULL. Default: only the strategy's limit applies. */
   concurrency?: number;
 }
@@ -34,8 +38,12 @@ const ROUTE_ARGUMENTS = '__routeArguments__';
 /** Passes errors to the strategy unchanged. By default Nest turns a ToolError into "Internal server error" and its code is lost. */
 @Catch()
 class KeepErrors implements ExceptionFilter {
+  constructor(private readonly unavailable: string | undefined) {}
+
   catch(error: unknown): Observable<never> {
-    return throwError(() => error);
+    const { unavailable: message } = this;
+    const isKept = message === undefined || isToolError(error);
+    return throwError(() => (isKept ? error : new ToolError('SERVICE_UNAVAILABLE', { message, cause: error })));
   }
 }
 
@@ -51,7 +59,7 @@ export function Endpoint<T, S extends string = string>(subject: S, options: Endp
     descriptor: TypedPropertyDescriptor<F>,
   ) => {
     MessagePattern(subject, { ...options })(target, key, descriptor);
-    UseFilters(KeepErrors)(target, key, descriptor);
+    UseFilters(new KeepErrors(options.unavailable))(target, key, descriptor);
     // Nest's default layout passes the first argument only, through the pipes; an empty one passes (body, context).
     if (!Reflect.hasMetadata(ROUTE_ARGUMENTS, target.constructor, key)) {
       Reflect.defineMetadata(ROUTE_ARGUMENTS, {}, target.constructor, key);

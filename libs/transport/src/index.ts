@@ -1,3 +1,4 @@
+export { Answers } from './answers.js';
 export { Endpoint, EndpointContext, type EndpointOptions } from './endpoint.js';
 export { EventReporter } from './event-reporter.js';
 export { freeMemory } from './free-memory.js';

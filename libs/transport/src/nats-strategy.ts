@@ -83,11 +83,15 @@ interface ServedSubject {
   readonly handler: Handler;
   readonly check: ((body: unknown) => unknown) | undefined;
   readonly exec: boolean;
+  /** What its messages hold a slot of, by tenant. */
+  readonly slots: FairSlots | undefined;
   readonly concurrency: number;
   inFlight: number;
 }
 
 const DEFAULT_CONCURRENCY = 1_000;
+/** Most questions of routes in flight. */
+const MANAGEMENT_CONCURRENCY = 100;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
 const ACK = { [HEADERS.ack]: 'accepted' };
@@ -104,6 +108,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   readonly #turns: CostlyTurns;
   /** Of exec calls. */
   readonly #slots: FairSlots;
+  readonly #management = new FairSlots('management', MANAGEMENT_CONCURRENCY);
   #subscriptions: NatsSubscription[] = [];
   #draining = false;
 
@@ -140,6 +145,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
           handler: handler as unknown as Handler,
           check: options.schema && validateMessage(options.schema),
           exec: options.exec ?? false,
+          slots: options.exec ? this.#slots : options.management ? this.#management : undefined,
           concurrency: options.concurrency ?? Number.POSITIVE_INFINITY,
           inFlight: 0,
         };
@@ -230,7 +236,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
       // A schema sees an empty body as null, which JSON has a value for.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
-      if (served.exec && !(leave = this.#slots.take(tenantOf(body))))
+      if (served.slots && !(leave = served.slots.take(tenantOf(body))))
         throw new ToolError('QUEUE_FULL', { retryAfterMs: BUSY_RETRY_MS });
       const key = served.exec ? this.#resent.callKey(served.subject, reply, context.headers, body) : undefined;
       if (key !== undefined) {
@@ -354,9 +360,10 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   }
 }
 
-/** The tenant of an exec message, which its gateway vouches for. */
+/** The tenant of an exec message, or of a question of a route: its gateway vouches for it. */
 function tenantOf(body: unknown): string {
-  const context = isJsonObject(body as Json) ? (body as JsonObject)['context'] : undefined;
+  const { context, principal } = isJsonObject(body as Json) ? (body as JsonObject) : {};
+  if (isJsonObject(principal)) return String(principal['tenantId']);
   return isJsonObject(context) ? String(context['tenant_id']) : '';
 }
 

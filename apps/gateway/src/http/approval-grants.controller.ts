@@ -1,12 +1,11 @@
 import { Controller } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { toInstant, type Principal } from '@toolfleet/contracts';
 import { countsAs } from '@toolfleet/contracts/approvals';
 import type { ApprovalGrant, RouteInput } from '@toolfleet/contracts/resources';
 import { markHidden } from '@toolfleet/contracts/text';
 import { ApprovalGrants, type SeenGrant } from '@toolfleet/results';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { toInstant } from './instants.js';
 
 const DEFAULT_LIMIT = 100;
 

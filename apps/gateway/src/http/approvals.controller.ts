@@ -1,11 +1,10 @@
 import { Controller } from '@nestjs/common';
-import { APPROVAL_STATES, ToolError, toUsd, type ApprovalState, type Principal } from '@toolfleet/contracts';
+import { APPROVAL_STATES, ToolError, toInstant, toUsd, type ApprovalState, type Principal } from '@toolfleet/contracts';
 import type { CallApproval, RouteInput } from '@toolfleet/contracts/resources';
 import { markHidden } from '@toolfleet/contracts/text';
 import { ApprovalDecisions, type SeenApproval } from '@toolfleet/results';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { toInstant } from './instants.js';
 
 const DEFAULT_LIMIT = 100;
 

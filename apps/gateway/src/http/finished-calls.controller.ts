@@ -1,5 +1,5 @@
 import { Controller, Headers, Param, Res } from '@nestjs/common';
-import { toUsd, type Principal } from '@toolfleet/contracts';
+import { parseInstant, toUsd, type Principal } from '@toolfleet/contracts';
 import type { CallGroups, CallSum, RecordsList, StoredCall } from '@toolfleet/contracts/records';
 import { requirePlainId } from '@toolfleet/contracts/text';
 import { Clock } from '@toolfleet/resilience';
@@ -8,7 +8,6 @@ import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { CallBodyReader, CallFeed } from '@toolfleet/records';
 import { hasRight } from '@toolfleet/access';
-import { parseInstant } from './instants.js';
 import { LogLinks } from './log-links.js';
 import { Input, Serves } from '../server/routes.js';
 import { eventFrame, EventStreams } from '../server/event-streams.js';

@@ -1,9 +1,11 @@
 import { Controller, Res } from '@nestjs/common';
 import {
   ADMIN_ROLE,
+  instantOrNull,
   isServiceAccount,
   isToolError,
   OPERATOR_ROLE,
+  toInstant,
   ToolError,
   type EpochMs,
   type Principal,
@@ -35,7 +37,6 @@ import {
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Input, Serves } from '../server/routes.js';
-import { instantOrNull, toInstant } from './instants.js';
 
 const STORE = 'The store of keys';
 

@@ -1,11 +1,10 @@
 import { Controller } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { instantOrNull, toInstant, type Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Purges, type PurgeRecord } from '@toolfleet/records';
 import { Input, Serves } from '../server/routes.js';
-import { instantOrNull, toInstant } from './instants.js';
 
 const STORE = 'The store of purges';
 

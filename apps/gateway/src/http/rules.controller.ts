@@ -1,10 +1,9 @@
 import { Controller } from '@nestjs/common';
-import type { Principal } from '@toolfleet/contracts';
+import { parseInstant, type Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { RuleTests } from '@toolfleet/rules';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { parseInstant } from './instants.js';
 
 /** Rules before they are saved. */
 @Controller()

@@ -1,5 +1,5 @@
 import { Controller, Res } from '@nestjs/common';
-import { toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
+import { parseInstant, toUsd, ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { Clock } from '@toolfleet/resilience';
@@ -13,7 +13,6 @@ import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/cont
 import { Input, Serves } from '../server/routes.js';
 import { askService } from './ask-service.js';
 import { forecastMonth, monthOf } from './forecast.js';
-import { parseInstant } from './instants.js';
 
 const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */

@@ -8,6 +8,7 @@ import { ApprovalGrantsController } from '../http/approval-grants.controller.js'
 import { ApprovalsController } from '../http/approvals.controller.js';
 import { CallsController } from '../http/calls.controller.js';
 import { ErrorFilter } from '../server/error.filter.js';
+import { OwnedRoutesController } from '../http/owned-routes.controller.js';
 import { FleetController } from '../http/fleet.controller.js';
 import { HealthController } from '../http/health.controller.js';
 import { KeysController, MeController } from '../http/keys.controller.js';
@@ -35,7 +36,6 @@ import { ConnectionsController } from '../http/connections.controller.js';
 import { TenantsController } from '../http/tenants.controller.js';
 import { BudgetsController } from '../http/budgets.controller.js';
 import { UsageController } from '../http/usage.controller.js';
-import { WebhooksController } from '../http/webhooks.controller.js';
 import { CallEndpoint, SpendEndpoint } from '../nats/call.endpoint.js';
 
 const CONTROLLERS = [
@@ -66,7 +66,7 @@ const CONTROLLERS = [
   SourcesController,
   QuarantineController,
   ToolsetsController,
-  WebhooksController,
+  OwnedRoutesController,
   DeclarationsController,
   HealthController,
   CallEndpoint,

@@ -7,7 +7,6 @@ import type { PurgeMessage, PurgeReply } from './purge.js';
 import type * as records from './records.js';
 import type * as registry from './registry.js';
 import type * as signIn from './sign-in.js';
-import type * as webhooks from './webhooks.js';
 import type { ToolsetDetail } from '../resources/toolsets.js';
 import { SUBJECTS } from '../subjects.js';
 import type * as toolsets from '../toolset.js';
@@ -79,13 +78,6 @@ interface Requests {
   [SUBJECTS.grantToken]: [identity.GrantToken, identity.GrantTokenReply];
   [SUBJECTS.identityReseal]: [object, identity.ResealReply];
   [SUBJECTS.identityPurge]: [PurgeMessage, PurgeReply];
-  [SUBJECTS.webhookList]: [webhooks.WebhookList, webhooks.WebhookListReply];
-  [SUBJECTS.webhookCreate]: [webhooks.WebhookCreate, webhooks.WebhookSecretReply];
-  [SUBJECTS.webhookChange]: [webhooks.WebhookChange, webhooks.WebhookReply];
-  [SUBJECTS.webhookRotate]: [webhooks.WebhookRotate, webhooks.WebhookSecretReply];
-  [SUBJECTS.webhookRemove]: [webhooks.WebhookNamed, object];
-  [SUBJECTS.webhookDeliveries]: [webhooks.WebhookDeliveries, webhooks.WebhookDeliveriesReply];
-  [SUBJECTS.webhookSend]: [webhooks.WebhookSend, webhooks.WebhookSendReply];
 }
 
 /** A subject of `Requests`. */

@@ -7,7 +7,8 @@ import { CREDENTIAL_ROUTES } from './credentials.js';
 import { DECLARATION_ROUTES } from './declarations.js';
 import { FINISHED_CALL_ROUTES } from './finished-calls.js';
 import { OPERATION_ROUTES } from './operations.js';
-import type { Answer, Routes } from './route.js';
+import type { Principal } from '../principal.js';
+import type { Answer, RouteOwner, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
 import { SOURCE_ROUTES } from './sources.js';
 import { TENANT_ROUTES } from './tenants.js';
@@ -15,10 +16,11 @@ import { TOOLSET_ROUTES } from './toolsets.js';
 import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
 
-export { TAGS, type Access, type Answer, type Route } from './route.js';
+export { TAGS, type Access, type Answer, type Route, type RouteOwner } from './route.js';
 export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { USAGE_MEMBERS } from './usage.js';
+export { WEBHOOK_ROUTES } from './webhooks.js';
 export type * from './approvals.js';
 export type * from './call-bodies.js';
 export type * from './calls.js';
@@ -77,3 +79,25 @@ export interface RouteInput<K extends RouteKey> {
 export type RouteAnswer<K extends RouteKey> = {
   [S in keyof Table[K]['answers']]: Table[K]['answers'][S] extends Answer<infer T> ? T : never;
 }[keyof Table[K]['answers']];
+
+/** A route that another service than the gateway answers. */
+export type OwnedKey = { [K in RouteKey]: Table[K] extends { owner: RouteOwner } ? K : never }[RouteKey];
+type OwnedId = Table[OwnedKey]['id'];
+type KeyOf<Id extends OwnedId> = { [K in OwnedKey]: Table[K]['id'] extends Id ? K : never }[OwnedKey];
+
+/** What the gateway asks the owner of a route: who asks, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
+export interface RouteQuestion<K extends OwnedKey> extends RouteInput<K> {
+  /** Undefined for the holder of the registration token, who acts for the fleet. */
+  principal: Table[K] extends { access: 'registrar' } ? Principal | undefined : Principal;
+}
+/** The question of a route by the id of its operation, as its owner's method takes it. */
+export type Asked<Id extends OwnedId> = RouteQuestion<KeyOf<Id>>;
+
+/** A class with a method for each route of a table that has an owner, by the id of the operation. */
+export type Answering<R> = {
+  [K in keyof R & OwnedKey as Table[K]['id']]: (
+    asked: RouteQuestion<K>,
+    ...rest: never[]
+  ) => Answered<K> | Promise<Answered<K>>;
+};
+type Answered<K extends RouteKey> = RouteAnswer<K> extends undefined ? void : RouteAnswer<K>;

@@ -28,6 +28,9 @@ export const TAGS = {
  */
 export type Access = 'public' | 'caller' | 'registrar' | Right;
 
+/** A service that answers routes itself: see `Route.owner`. */
+export type RouteOwner = 'budget' | 'identity' | 'records' | 'registry';
+
 /** One successful answer of a route. `T` is its body. */
 export interface Answer<out T = unknown> {
   description: string;
@@ -48,6 +51,13 @@ export interface Route {
   /** Name of the operation in the API document. */
   id: string;
   tag: keyof typeof TAGS;
+  /**
+   * The service that answers. The gateway admits the caller, reads the request by this row, writes the audit line and asks the owner on
+   * `api.<owner>.<id>`; the owner's method of this id answers (`@Answers`). Absent: a controller of the gateway answers (`@Serves`).
+   */
+  owner?: RouteOwner;
+  /** Seconds that its owner has for an answer. Default 10. */
+  seconds?: number;
   access?: Access;
   summary: string;
   /** Descriptions of members of the path that do not explain themselves, or their schemas. */
@@ -74,6 +84,15 @@ export interface Route {
 }
 
 export type Routes = Readonly<Record<`${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`, Route>>;
+
+type Shared = Pick<Route, 'tag'> & Partial<Pick<Route, 'owner' | 'access'>>;
+type Rows<C> = Readonly<Record<keyof Routes, Omit<Route, keyof C> & Partial<Pick<Route, keyof C & keyof Route>>>>;
+
+/** Rows that share members, such as their tag and owner. A member of a row overrides a shared one. */
+export const routes = <const C extends Shared, const R extends Rows<C>>(shared: C, rows: R) =>
+  Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, { ...shared, ...row }])) as {
+    readonly [K in keyof R]: Omit<C, keyof R[K]> & R[K];
+  };
 
 /** A JSON answer. */
 export const answer = <T>(description: string, schema: Schema<T>, example?: Json): Answer<T> =>

@@ -1,4 +1,5 @@
-import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import { ToolError } from './errors/tool-error.js';
+import type { EpochMs } from './units.js';
 
 /** The instant of a text such as `2026-01-31T12:00:00Z`, or of the start of a day in UTC. @throws ToolError REQUEST_INVALID */
 export function parseInstant(text: string): EpochMs {

@@ -17,7 +17,7 @@ import {
 } from '../json-schema.js';
 import { PENDING_DECISION } from './calls.js';
 import { PERSON } from './credentials.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 
 const APPROVAL = named(
   'Approval',
@@ -129,10 +129,9 @@ const GRANT = named(
 export type ApprovalGrant = Value<typeof GRANT>;
 const DECIDED = { 200: answer('The approval after the decision', APPROVAL) };
 
-export const APPROVAL_ROUTES = {
+export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
   'GET /api/v1/approvals': {
     id: 'listApprovals',
-    tag: 'approvals',
     summary:
       'Calls that wait for a decision or were decided, without arguments: those of the caller, and those it may decide on',
     query: record({
@@ -151,14 +150,12 @@ export const APPROVAL_ROUTES = {
   },
   'GET /api/v1/approvals/{id}': {
     id: 'getApproval',
-    tag: 'approvals',
     summary: 'One approval, with the arguments of the call for those that decide; each look is in the audit log',
     answers: { 200: answer('The approval', APPROVAL) },
     errors: ['SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/approvals/{id}/approve': {
     id: 'approveCall',
-    tag: 'approvals',
     summary: 'Approves a call; it runs once enough people have approved it',
     body: APPROVE,
     example: { note: 'Agreed with finance', grant: { hours: 8, fields: ['amount'] } },
@@ -167,7 +164,6 @@ export const APPROVAL_ROUTES = {
   },
   'POST /api/v1/approvals/{id}/reject': {
     id: 'rejectCall',
-    tag: 'approvals',
     summary: 'Rejects a call; it never runs',
     body: DECISION,
     example: { note: 'Wrong customer' },
@@ -176,7 +172,6 @@ export const APPROVAL_ROUTES = {
   },
   'GET /api/v1/approval-grants': {
     id: 'listApprovalGrants',
-    tag: 'approvals',
     summary: 'Grants for calls of the caller, and those that it may give, without arguments',
     query: record({
       tool: maybe(text(undefined, { pattern: String.raw`^[^\x00-\x1f]{1,200}$` })),
@@ -191,16 +186,14 @@ export const APPROVAL_ROUTES = {
   },
   'GET /api/v1/approval-grants/{id}': {
     id: 'getApprovalGrant',
-    tag: 'approvals',
     summary: 'One grant, with the arguments of its calls for those that may give it; each look is in the audit log',
     answers: { 200: answer('The grant', GRANT) },
     errors: ['SERVICE_UNAVAILABLE'],
   },
   'DELETE /api/v1/approval-grants/{id}': {
     id: 'revokeApprovalGrant',
-    tag: 'approvals',
     summary: 'Ends a grant; no call uses it from the answer on',
     answers: { 200: answer('The grant', GRANT) },
     errors: ['SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

@@ -12,7 +12,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { USER_AUTH_MODES } from '../user-auth.js';
-import { answer, empty, type Routes } from './route.js';
+import { answer, empty, routes } from './route.js';
 
 const CONNECTION = named(
   'Connection',
@@ -43,10 +43,9 @@ const LINK = maybe(
 );
 const OF_USER = record({ user_id: maybe(text('Another user of the tenant; needs the right manage_keys')) });
 
-export const CONNECTION_ROUTES = {
+export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
   'GET /api/v1/connections': {
     id: 'listConnections',
-    tag: 'connections',
     summary: 'Sources whose tools act as the calling user, and whether the user has connected an account',
     query: OF_USER,
     answers: { 200: answer('By source', list(CONNECTION)) },
@@ -54,7 +53,6 @@ export const CONNECTION_ROUTES = {
   },
   'PUT /api/v1/connections/{kind}/{name}': {
     id: 'putConnection',
-    tag: 'connections',
     summary: "Stores the caller's personal key for a source in place of the one that was there",
     path: SOURCE_PATH,
     body: closed({ api_key: text(undefined, { minLength: 1, maxLength: 8_192 }), link: LINK }),
@@ -64,7 +62,6 @@ export const CONNECTION_ROUTES = {
   },
   'POST /api/v1/connections/{kind}/{name}/authorize': {
     id: 'authorizeConnection',
-    tag: 'connections',
     summary: 'Begins the sign-in of the caller at the authorization server of a source',
     path: SOURCE_PATH,
     body: closed({
@@ -80,7 +77,6 @@ export const CONNECTION_ROUTES = {
   },
   'POST /api/v1/connections/finish': {
     id: 'finishConnection',
-    tag: 'connections',
     summary: 'Ends the sign-in that the same caller has begun: stores what the authorization server grants',
     body: closed({
       redirect: text('The query with which the browser came back', { minLength: 1, maxLength: 16_384 }),
@@ -95,7 +91,6 @@ export const CONNECTION_ROUTES = {
   },
   'DELETE /api/v1/connections/{kind}/{name}': {
     id: 'revokeConnection',
-    tag: 'connections',
     summary: 'Deletes the credential of the caller, or of another user of the tenant, for a source',
     path: SOURCE_PATH,
     query: OF_USER,
@@ -104,7 +99,6 @@ export const CONNECTION_ROUTES = {
   },
   'POST /api/v1/connections/reseal': {
     id: 'resealConnections',
-    tag: 'connections',
     access: 'operate_fleet',
     summary:
       'Seals what identity stores with the first of its keys again, for some seconds; repeat it until nothing is left',
@@ -116,4 +110,4 @@ export const CONNECTION_ROUTES = {
     },
     errors: ['SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

@@ -14,7 +14,7 @@ import {
 } from '../json-schema.js';
 import { MCP_MODES } from '../principal.js';
 import { RIGHT_NAMES } from '../roles.js';
-import { answer, empty, type Routes } from './route.js';
+import { answer, empty, routes } from './route.js';
 
 const ID = { minLength: 1, maxLength: 200 };
 
@@ -155,16 +155,14 @@ const NEW_KEY = named(
 export type NewKey = Value<typeof NEW_KEY>;
 
 /** Who the caller is, how people sign in, and which keys and roles there are. */
-export const CREDENTIAL_ROUTES = {
+export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
   'GET /api/v1/me': {
     id: 'whoAmI',
-    tag: 'keys',
     summary: 'The caller and its rights',
     answers: { 200: answer('The caller', ME) },
   },
   'GET /api/v1/sign-in': {
     id: 'getSignIn',
-    tag: 'keys',
     access: 'public',
     summary: 'Whether people can sign in at an OpenID provider (`/auth/sign-in`)',
     answers: {
@@ -173,7 +171,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'POST /api/v1/sign-out': {
     id: 'signOut',
-    tag: 'keys',
     summary: 'Ends the session of a signed-in user; for other callers nothing happens',
     answers: {
       200: answer(
@@ -184,7 +181,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'GET /api/v1/sessions': {
     id: 'listSessions',
-    tag: 'keys',
     summary:
       'Sign-ins of people that are valid: of browsers, and of OAuth clients they connected. Your own; of the tenant with the right manage_keys',
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
@@ -193,7 +189,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'DELETE /api/v1/sessions/{id}': {
     id: 'endSession',
-    tag: 'keys',
     summary: 'Ends a sign-in within 5 s: your own, or with the right manage_keys one of the tenant',
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
     answers: { 204: empty('Ended') },
@@ -201,7 +196,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'POST /api/v1/users/revoke': {
     id: 'revokeUser',
-    tag: 'keys',
     access: 'manage_keys',
     summary:
       'Ends all access of a user within 5 s: sign-ins, MCP clients, keys that it made or that name it, and the keys made with these. Data stays',
@@ -224,21 +218,18 @@ export const CREDENTIAL_ROUTES = {
   },
   'GET /api/v1/roles': {
     id: 'listRoles',
-    tag: 'keys',
     access: 'manage_keys',
     summary: 'Roles that keys and signed-in users can have, with their rights',
     answers: { 200: answer('Built-in roles, the weakest first, then those of the configuration file', list(ROLE)) },
   },
   'GET /api/v1/keys': {
     id: 'listKeys',
-    tag: 'keys',
     summary:
       'API keys without secrets: of the caller, with the right manage_keys of the tenant, for operators of all tenants. A key sees itself and those made with it',
     answers: { 200: answer('Keys', list(API_KEY)) },
   },
   'POST /api/v1/keys': {
     id: 'createKey',
-    tag: 'keys',
     summary: 'Creates a key for the caller, or for a service account; its token is in this answer only',
     body: NEW_KEY,
     example: {
@@ -262,7 +253,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'PUT /api/v1/keys/{id}': {
     id: 'changeKey',
-    tag: 'keys',
     summary:
       'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier stays',
     body: CHANGED_KEY,
@@ -273,7 +263,6 @@ export const CREDENTIAL_ROUTES = {
   },
   'DELETE /api/v1/keys/{id}': {
     id: 'revokeKey',
-    tag: 'keys',
     summary: 'Revokes a key within 5 s: one that `GET /api/v1/keys` lists',
     query: record({ children: maybe(flag('Revokes all keys created with it, directly or through others')) }),
     answers: {
@@ -281,4 +270,4 @@ export const CREDENTIAL_ROUTES = {
       200: answer('Ids of the revoked keys (with `children`)', record({ revoked: list(text()) })),
     },
   },
-} as const satisfies Routes;
+});

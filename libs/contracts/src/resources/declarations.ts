@@ -13,7 +13,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import type { Right } from '../roles.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 
 /** What a declaration can own, by the first part of its id, with the right that changes it. */
 export const DECLARED_KINDS = {
@@ -53,16 +53,14 @@ const DECLARATION = named(
 /** What the files of one declaration own. */
 export type FleetDeclaration = Value<typeof DECLARATION>;
 
-export const DECLARATION_ROUTES = {
+export const DECLARATION_ROUTES = routes({ tag: 'declarations' })({
   'GET /api/v1/declarations': {
     id: 'listDeclarations',
-    tag: 'declarations',
     summary: 'Declarations of the tenant, with the ids that the caller may change',
     answers: { 200: answer('By name', list(DECLARATION)) },
   },
   'PUT /api/v1/declarations/{name}': {
     id: 'putDeclaration',
-    tag: 'declarations',
     summary: 'Replaces what a declaration owns, unless it changed meanwhile; one that owns nothing is removed',
     path: { name: text(undefined, { pattern: '^[A-Za-z0-9_-]{1,64}$' }) },
     body: closed({
@@ -75,4 +73,4 @@ export const DECLARATION_ROUTES = {
     answers: { 200: answer('The declaration', DECLARATION) },
     errors: ['STATE_CONFLICT', 'QUOTA_EXCEEDED', 'SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

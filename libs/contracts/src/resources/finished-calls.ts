@@ -13,7 +13,7 @@ import {
 } from '../json-schema.js';
 import { BODY_ACCESS } from './call-bodies.js';
 import { TOOL_KIND } from './operations.js';
-import { answer, events, type Routes } from './route.js';
+import { answer, events, routes } from './route.js';
 
 const STAGES = record(
   {
@@ -193,10 +193,9 @@ const CALL_SUM = named(
 /** Sum of the calls of one group. */
 export type CallSum = Value<typeof CALL_SUM>;
 
-export const FINISHED_CALL_ROUTES = {
+export const FINISHED_CALL_ROUTES = routes({ tag: 'calls' })({
   'GET /api/v1/calls': {
     id: 'listCalls',
-    tag: 'calls',
     summary: "Finished calls of the caller's tenant, of the fleet for operators; no arguments, no results",
     query: CALL_QUERY,
     answers: {
@@ -224,16 +223,14 @@ export const FINISHED_CALL_ROUTES = {
   },
   'GET /api/v1/calls/events': {
     id: 'followCalls',
-    tag: 'calls',
     summary: 'Server-sent events `call`, one per finished call',
     headers: record({ 'Last-Event-ID': maybe(text('Cursor of the last call the reader has')) }),
     answers: { 200: events('Event stream; resumes after Last-Event-ID') },
   },
   'GET /api/v1/calls/{id}/record': {
     id: 'getCallRecord',
-    tag: 'calls',
     summary: 'A finished call, and the calls that its tool made; no arguments, no results',
     answers: { 200: answer('The call', FINISHED_CALL_DETAIL) },
     errors: ['SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

@@ -88,11 +88,13 @@ export type Routes = Readonly<Record<`${'GET' | 'POST' | 'PUT' | 'DELETE'} /${st
 type Shared = Pick<Route, 'tag'> & Partial<Pick<Route, 'owner' | 'access'>>;
 type Rows<C> = Readonly<Record<keyof Routes, Omit<Route, keyof C> & Partial<Pick<Route, keyof C & keyof Route>>>>;
 
-/** Rows that share members, such as their tag and owner. A member of a row overrides a shared one. */
-export const routes = <const C extends Shared, const R extends Rows<C>>(shared: C, rows: R) =>
-  Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, { ...shared, ...row }])) as {
-    readonly [K in keyof R]: Omit<C, keyof R[K]> & R[K];
-  };
+/** Makes rows that share members, such as their tag and owner. A member of a row overrides a shared one. */
+export const routes =
+  <const C extends Shared>(shared: C) =>
+  <const R extends Rows<C>>(rows: R) =>
+    Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, { ...shared, ...row }])) as {
+      readonly [K in keyof R]: Omit<C, keyof R[K]> & R[K];
+    };
 
 /** A JSON answer. */
 export const answer = <T>(description: string, schema: Schema<T>, example?: Json): Answer<T> =>

@@ -22,7 +22,7 @@ import {
 import { MCP_REVISIONS } from '../tool-definition.js';
 import { TOOL_SETTINGS } from '../tool-settings.js';
 import { USER_AUTH_SCHEMA } from '../user-auth.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 
 export const PENDING_APPROVAL = named(
   'PendingApproval',
@@ -261,18 +261,14 @@ const OWNER = record({
 const DECISION = closed({ pending_revision: text('The revision that was shown') });
 const DECISION_EXAMPLE = { pending_revision: '3f1c0f0e9d2b4a57' };
 
-export const SOURCE_ROUTES = {
+export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   'GET /api/v1/sources': {
     id: 'listSources',
-    tag: 'sources',
-    access: 'registrar',
     summary: "Sources of tools and their last look: of the administrator's tenant, for operators all",
     answers: { 200: answer('By id, without names of tools', list(SOURCE_STATUS)) },
   },
   'POST /api/v1/sources/openapi': {
     id: 'registerOpenApi',
-    tag: 'sources',
-    access: 'registrar',
     summary: 'Registers the operations of an OpenAPI document as tools',
     body: OPENAPI_SOURCE,
     readsBody: true,
@@ -283,8 +279,6 @@ export const SOURCE_ROUTES = {
   },
   'POST /api/v1/sources/mcp': {
     id: 'registerMcp',
-    tag: 'sources',
-    access: 'registrar',
     summary: 'Registers the tools of an MCP server, or one {"function", "args"} endpoint',
     body: MCP_SOURCE,
     readsBody: true,
@@ -295,8 +289,6 @@ export const SOURCE_ROUTES = {
   },
   'POST /api/v1/sources/inspect': {
     id: 'inspectSource',
-    tag: 'sources',
-    access: 'registrar',
     summary: 'Finds out what a URL or a document is, with its tools and faults, and registers nothing',
     body: closed(SOURCE_PLACE),
     example: { url: 'https://pets.example.com/openapi.json' },
@@ -306,7 +298,6 @@ export const SOURCE_ROUTES = {
   },
   'POST /api/v1/sources/allow': {
     id: 'allowOrigins',
-    tag: 'sources',
     access: 'operate_fleet',
     summary:
       'Lets the fleet that `npm start` runs connect to origins; for any other fleet its operator sets EGRESS_ALLOWED_ENDPOINTS',
@@ -317,8 +308,6 @@ export const SOURCE_ROUTES = {
   },
   'GET /api/v1/sources/{kind}/{name}': {
     id: 'getSource',
-    tag: 'sources',
-    access: 'registrar',
     summary: 'One source with its tools and what its last look refused',
     path: SOURCE_PATH,
     query: OWNER,
@@ -326,8 +315,6 @@ export const SOURCE_ROUTES = {
   },
   'DELETE /api/v1/sources/{kind}/{name}': {
     id: 'retireSource',
-    tag: 'sources',
-    access: 'registrar',
     summary: 'Removes a source that was registered at run time, with its tools',
     path: SOURCE_PATH,
     query: OWNER,
@@ -335,8 +322,6 @@ export const SOURCE_ROUTES = {
   },
   'POST /api/v1/sources/{kind}/{name}/refresh': {
     id: 'refreshSource',
-    tag: 'sources',
-    access: 'registrar',
     summary: "Reads a document, or requests a server's tools, now",
     path: SOURCE_PATH,
     query: OWNER,
@@ -345,14 +330,12 @@ export const SOURCE_ROUTES = {
   },
   'GET /api/v1/quarantine': {
     id: 'listQuarantine',
-    tag: 'sources',
     access: 'approve_tools',
     summary: 'Remote tools that changed after their approval, with the changes',
     answers: { 200: answer('Tools', list(QUARANTINED_TOOL)) },
   },
   'POST /api/v1/quarantine/{name}/approve': {
     id: 'approveTool',
-    tag: 'sources',
     access: 'approve_tools',
     summary: 'Approves exactly the revision that was shown',
     body: DECISION,
@@ -362,7 +345,6 @@ export const SOURCE_ROUTES = {
   },
   'POST /api/v1/quarantine/{name}/reject': {
     id: 'rejectTool',
-    tag: 'sources',
     access: 'approve_tools',
     summary: 'Keeps it quarantined until its server serves another revision',
     body: DECISION,
@@ -373,7 +355,6 @@ export const SOURCE_ROUTES = {
   'POST /tools/openapi/register': {
     id: 'registerOpenApiInBand',
     tag: 'shannon',
-    access: 'registrar',
     summary: 'As /api/v1/sources/openapi; a refused document is an answer with success: false',
     body: OPENAPI_SOURCE,
     readsBody: true,
@@ -384,7 +365,6 @@ export const SOURCE_ROUTES = {
   'POST /tools/openapi/validate': {
     id: 'validateOpenApi',
     tag: 'shannon',
-    access: 'registrar',
     summary: 'Reads an OpenAPI document without registering it',
     body: closed(DOCUMENT_FIELDS),
     readsBody: true,
@@ -396,7 +376,6 @@ export const SOURCE_ROUTES = {
   'POST /tools/mcp/register': {
     id: 'registerMcpInBand',
     tag: 'shannon',
-    access: 'registrar',
     summary: 'As /api/v1/sources/mcp; a refused registration is an answer with success: false',
     body: MCP_SOURCE,
     readsBody: true,
@@ -404,4 +383,4 @@ export const SOURCE_ROUTES = {
     audit: ['name', 'visibility'],
     answers: { 200: answer('Registered, or the fault', MCP_REGISTERED) },
   },
-} as const satisfies Routes;
+});

@@ -1,7 +1,7 @@
 import { closed, instant, integer, list, maybe, named, nullable, number, record, text } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
 import { API_KEY } from './credentials.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 import { BUDGET, BUDGET_LIMITS_SENT } from './usage.js';
 
 const TENANT_ID = text(undefined, { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' });
@@ -15,18 +15,15 @@ const TENANT = {
   forecast_usd: number('At the end of the month, as GET /api/v1/usage/forecast computes it'),
 };
 
-export const TENANT_ROUTES = {
+export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet' })({
   'GET /api/v1/tenants': {
     id: 'listTenants',
-    tag: 'tenants',
-    access: 'operate_fleet',
     summary: 'Tenants that have keys or usage of this month or the last 7 days',
     answers: { 200: answer('By id', list(named('Tenant', record(TENANT)))) },
     errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/tenants/{id}': {
     id: 'getTenant',
-    tag: 'tenants',
     access: 'all_calls',
     summary: 'The own tenant, for operators any, with its budgets',
     path: { id: TENANT_ID },
@@ -35,8 +32,6 @@ export const TENANT_ROUTES = {
   },
   'POST /api/v1/tenants': {
     id: 'createTenant',
-    tag: 'tenants',
-    access: 'operate_fleet',
     summary: 'The first administrator key of a tenant without keys, and on request a budget',
     body: closed({
       tenant_id: TENANT_ID,
@@ -54,4 +49,4 @@ export const TENANT_ROUTES = {
     },
     errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

@@ -16,7 +16,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 import { PENDING_APPROVAL } from './sources.js';
 
 const MANY = { maxItems: 1_000 };
@@ -123,26 +123,20 @@ const OWNER = record({ visibility });
 const shown = { 200: answer('The toolset, with the names of its tools', SHOWN_TOOLSET) };
 const SPEC_EXAMPLE: JsonObject = { include: { tools: ['calculator'], sources: ['mcp/crm'] }, read_only: true };
 
-export const TOOLSET_ROUTES = {
+export const TOOLSET_ROUTES = routes({ tag: 'toolsets', access: 'manage_toolsets' })({
   'GET /api/v1/toolsets': {
     id: 'listToolsets',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'The latest version of every toolset',
     answers: { 200: answer('Toolsets by id', list(TOOLSET_SUMMARY)) },
   },
   'GET /api/v1/toolsets/{name}': {
     id: 'getToolset',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'One toolset with its history',
     query: record({ visibility, version: maybe(integer('Default: the latest', { minimum: 1, maximum: 999_999_999 })) }),
     answers: shown,
   },
   'PUT /api/v1/toolsets/{name}': {
     id: 'putToolset',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'Makes a new version of a toolset, unless nothing changed',
     query: OWNER,
     body: TOOLSET_SCHEMA,
@@ -153,16 +147,12 @@ export const TOOLSET_ROUTES = {
   },
   'DELETE /api/v1/toolsets/{name}': {
     id: 'removeToolset',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'Removes a toolset',
     query: OWNER,
     answers: { 200: answer('Its id', record({ removed: text() })) },
   },
   'POST /api/v1/toolsets/{name}/rollback': {
     id: 'rollbackToolset',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'Makes a new version with the content of an older one',
     query: OWNER,
     body: closed({ version: integer(undefined, { minimum: 1 }) }),
@@ -172,8 +162,6 @@ export const TOOLSET_ROUTES = {
   },
   'POST /api/v1/toolsets/{name}/approve': {
     id: 'approveToolsetOverride',
-    tag: 'toolsets',
-    access: 'manage_toolsets',
     summary: 'Puts an override into effect for the revision of its tool that was shown',
     query: OWNER,
     body: closed({
@@ -184,4 +172,4 @@ export const TOOLSET_ROUTES = {
     audit: ['tool', 'pending_revision'],
     answers: shown,
   },
-} as const satisfies Routes;
+});

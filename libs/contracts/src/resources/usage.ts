@@ -13,7 +13,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
-import { answer, empty, type Routes } from './route.js';
+import { answer, empty, routes } from './route.js';
 
 /** What a budget can be of that is set over the API. */
 export const BUDGET_SUBJECTS = ['tenant', 'user', 'key'] as const;
@@ -119,10 +119,9 @@ const FORECAST_GROUP = listOf(USAGE_GROUPS.filter((name) => name !== 'day'));
 const TENANT = maybe(text('For operators', { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' }));
 const FORMAT = maybe(choice(['json', 'csv']));
 
-export const USAGE_ROUTES = {
+export const USAGE_ROUTES = routes({ tag: 'usage' })({
   'GET /api/v1/usage': {
     id: 'getUsage',
-    tag: 'usage',
     summary: 'What the tenant used; for operators what another one or all of them did',
     query: record({
       from: maybe(text('First day', DAY)),
@@ -147,7 +146,6 @@ export const USAGE_ROUTES = {
   },
   'GET /api/v1/usage/forecast': {
     id: 'getForecast',
-    tag: 'usage',
     summary: 'What this UTC month has cost, and will have cost at its end at the mean of the last days',
     query: record({
       group_by: maybe(text('Default tool; with `tenant` operators get all tenants', FORECAST_GROUP)),
@@ -168,7 +166,6 @@ export const USAGE_ROUTES = {
   },
   'GET /api/v1/billing': {
     id: 'getBilling',
-    tag: 'usage',
     access: 'all_calls',
     summary: 'Usage by tenant, day and tool with exact amounts: of the tenant, for operators of all tenants or one',
     query: record({
@@ -195,7 +192,6 @@ export const USAGE_ROUTES = {
   },
   'GET /api/v1/budgets': {
     id: 'getBudgets',
-    tag: 'usage',
     summary: 'Limits, spent and held amounts of the tenant, and of the named request, agent and task',
     query: record({
       tenant_id: TENANT,
@@ -207,7 +203,6 @@ export const USAGE_ROUTES = {
   },
   'PUT /api/v1/budgets': {
     id: 'setBudget',
-    tag: 'usage',
     access: 'manage_budgets',
     summary: 'Sets a limit of a user or key; of a tenant, for operators. It counts what was spent in its period before',
     body: closed({
@@ -223,7 +218,6 @@ export const USAGE_ROUTES = {
   },
   'DELETE /api/v1/budgets': {
     id: 'removeBudget',
-    tag: 'usage',
     access: 'manage_budgets',
     summary: 'Removes a limit that was set over the API',
     query: record({
@@ -235,4 +229,4 @@ export const USAGE_ROUTES = {
     answers: { 204: empty('Removed') },
     errors: ['BUDGET_UNAVAILABLE', 'NOT_FOUND'],
   },
-} as const satisfies Routes;
+});

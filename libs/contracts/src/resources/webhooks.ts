@@ -73,95 +73,91 @@ export type NewWebhook = Value<typeof NEW_WEBHOOK>;
 const SECRET = text('Signs the events; only in this answer');
 const STORE = ['SERVICE_UNAVAILABLE'] as const;
 
-export const WEBHOOK_ROUTES = routes(
-  { owner: 'records', tag: 'webhooks', access: 'manage_webhooks' },
-  {
-    'GET /api/v1/webhooks': {
-      id: 'listWebhooks',
-      summary: 'Endpoints of the tenant',
-      answers: { 200: answer('Oldest first', list(WEBHOOK)) },
-      errors: STORE,
-    },
-    'POST /api/v1/webhooks': {
-      id: 'createWebhook',
-      summary: 'Post events to an address',
-      body: NEW_WEBHOOK,
-      example: { url: 'https://hooks.example.com/toolfleet', kinds: ['call.finished'], tools: ['report_*'] },
-      audit: Object.keys(FILTER),
-      answers: { 201: answer('The endpoint with its secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-      errors: [...STORE, 'QUOTA_EXCEEDED'],
-    },
-    'GET /api/v1/webhooks/{id}': {
-      id: 'getWebhook',
-      summary: 'One endpoint',
-      answers: { 200: answer('The endpoint', WEBHOOK) },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'PUT /api/v1/webhooks/{id}': {
-      id: 'changeWebhook',
-      summary:
-        'Change an endpoint, or switch it off and on. Members that are absent stay; an empty list lifts a filter',
-      body: closed({
-        url: maybe(SENT.url),
-        description: SENT.description,
-        kinds: maybe(FILTER.kinds),
-        tools: FILTER.tools,
-        toolsets: FILTER.toolsets,
-        on: maybe(flag('False: events are not queued for it, and those that wait are not sent')),
-      }),
-      example: { on: true },
-      audit: [...Object.keys(FILTER), 'on'],
-      answers: { 200: answer('The endpoint', WEBHOOK) },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'DELETE /api/v1/webhooks/{id}': {
-      id: 'removeWebhook',
-      summary: 'Remove an endpoint with its deliveries',
-      answers: { 204: empty('It is removed') },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'POST /api/v1/webhooks/{id}/rotate': {
-      id: 'rotateWebhookSecret',
-      summary: 'A new secret; events are signed with both for a while',
-      body: closed({
-        overlap_hours: maybe(integer('Hours of both signatures; default 24', { minimum: 0, maximum: 168 })),
-      }),
-      example: { overlap_hours: 24 },
-      audit: ['overlap_hours'],
-      answers: { 200: answer('The endpoint with the new secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'POST /api/v1/webhooks/{id}/test': {
-      id: 'testWebhook',
-      summary: 'Post an event of the kind webhook.test',
-      answers: { 202: answer('What waits; see the deliveries for the outcome', WEBHOOK_DELIVERY) },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'GET /api/v1/webhooks/{id}/deliveries': {
-      id: 'listWebhookDeliveries',
-      summary: 'Deliveries of an endpoint',
-      query: record({
-        state: maybe(choice(DELIVERY_STATES)),
-        event_id: maybe(text()),
-        before: maybe(text('`next` of the page before')),
-        limit: maybe(integer('Default 50', { minimum: 1, maximum: 200 })),
-      }),
-      answers: {
-        200: answer('Newest first', record({ deliveries: list(WEBHOOK_DELIVERY), next: maybe(text()) })),
-      },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
-    'POST /api/v1/webhooks/{id}/redeliver': {
-      id: 'redeliverWebhook',
-      summary: 'Post one event again, or all that failed since an instant',
-      body: closed({
-        event_id: maybe(text()),
-        failed_since: maybe(instant('Of the event')),
-      }),
-      example: { event_id: 'evt_0a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d' },
-      audit: ['event_id', 'failed_since'],
-      answers: { 202: answer('How many wait again', record({ redelivered: integer() })) },
-      errors: [...STORE, 'NOT_FOUND'],
-    },
+export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access: 'manage_webhooks' })({
+  'GET /api/v1/webhooks': {
+    id: 'listWebhooks',
+    summary: 'Endpoints of the tenant',
+    answers: { 200: answer('Oldest first', list(WEBHOOK)) },
+    errors: STORE,
   },
-);
+  'POST /api/v1/webhooks': {
+    id: 'createWebhook',
+    summary: 'Post events to an address',
+    body: NEW_WEBHOOK,
+    example: { url: 'https://hooks.example.com/toolfleet', kinds: ['call.finished'], tools: ['report_*'] },
+    audit: Object.keys(FILTER),
+    answers: { 201: answer('The endpoint with its secret', record({ webhook: WEBHOOK, secret: SECRET })) },
+    errors: [...STORE, 'QUOTA_EXCEEDED'],
+  },
+  'GET /api/v1/webhooks/{id}': {
+    id: 'getWebhook',
+    summary: 'One endpoint',
+    answers: { 200: answer('The endpoint', WEBHOOK) },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'PUT /api/v1/webhooks/{id}': {
+    id: 'changeWebhook',
+    summary: 'Change an endpoint, or switch it off and on. Members that are absent stay; an empty list lifts a filter',
+    body: closed({
+      url: maybe(SENT.url),
+      description: SENT.description,
+      kinds: maybe(FILTER.kinds),
+      tools: FILTER.tools,
+      toolsets: FILTER.toolsets,
+      on: maybe(flag('False: events are not queued for it, and those that wait are not sent')),
+    }),
+    example: { on: true },
+    audit: [...Object.keys(FILTER), 'on'],
+    answers: { 200: answer('The endpoint', WEBHOOK) },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'DELETE /api/v1/webhooks/{id}': {
+    id: 'removeWebhook',
+    summary: 'Remove an endpoint with its deliveries',
+    answers: { 204: empty('It is removed') },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'POST /api/v1/webhooks/{id}/rotate': {
+    id: 'rotateWebhookSecret',
+    summary: 'A new secret; events are signed with both for a while',
+    body: closed({
+      overlap_hours: maybe(integer('Hours of both signatures; default 24', { minimum: 0, maximum: 168 })),
+    }),
+    example: { overlap_hours: 24 },
+    audit: ['overlap_hours'],
+    answers: { 200: answer('The endpoint with the new secret', record({ webhook: WEBHOOK, secret: SECRET })) },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'POST /api/v1/webhooks/{id}/test': {
+    id: 'testWebhook',
+    summary: 'Post an event of the kind webhook.test',
+    answers: { 202: answer('What waits; see the deliveries for the outcome', WEBHOOK_DELIVERY) },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'GET /api/v1/webhooks/{id}/deliveries': {
+    id: 'listWebhookDeliveries',
+    summary: 'Deliveries of an endpoint',
+    query: record({
+      state: maybe(choice(DELIVERY_STATES)),
+      event_id: maybe(text()),
+      before: maybe(text('`next` of the page before')),
+      limit: maybe(integer('Default 50', { minimum: 1, maximum: 200 })),
+    }),
+    answers: {
+      200: answer('Newest first', record({ deliveries: list(WEBHOOK_DELIVERY), next: maybe(text()) })),
+    },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+  'POST /api/v1/webhooks/{id}/redeliver': {
+    id: 'redeliverWebhook',
+    summary: 'Post one event again, or all that failed since an instant',
+    body: closed({
+      event_id: maybe(text()),
+      failed_since: maybe(instant('Of the event')),
+    }),
+    example: { event_id: 'evt_0a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d' },
+    audit: ['event_id', 'failed_since'],
+    answers: { 202: answer('How many wait again', record({ redelivered: integer() })) },
+    errors: [...STORE, 'NOT_FOUND'],
+  },
+});

@@ -1,15 +1,7 @@
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import { BUDGET_LIMITS, BUDGET_RESERVE, BUDGET_SETTLE, BUDGET_USAGE } from '@toolfleet/contracts/budget';
 import { DISCOVER } from '@toolfleet/contracts/execution';
-import {
-  DEFINITION_GET,
-  DEFINITION_LIST,
-  DEFINITION_REGISTER,
-  DEFINITION_RETIRE,
-  MCP_REGISTER,
-  OPENAPI_REGISTER,
-  QUARANTINE_LIST,
-} from '@toolfleet/contracts/registry';
+import { DEFINITION_GET, DEFINITION_LIST, DEFINITION_REGISTER, DEFINITION_RETIRE } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { compileSchema } from '@toolfleet/bounded-schema';
 import { describe, expect, it } from 'vitest';
@@ -25,9 +17,6 @@ const BODIES: Record<string, JsonObject> = {
   [SUBJECTS.definitionGet]: DEFINITION_GET,
   [SUBJECTS.definitionList]: DEFINITION_LIST,
   [SUBJECTS.definitionRetire]: DEFINITION_RETIRE,
-  [SUBJECTS.mcpRegister]: MCP_REGISTER,
-  [SUBJECTS.openapiRegister]: OPENAPI_REGISTER,
-  [SUBJECTS.quarantineList]: QUARANTINE_LIST,
   [`${SUBJECTS.definitionRegister}.agent`]: DEFINITION_REGISTER,
 };
 

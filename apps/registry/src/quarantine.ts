@@ -257,30 +257,26 @@ export class QuarantineService {
   ) {}
 
   /** Tools that await approval, with their differences; those beyond 4 Mi characters in total are omitted and marked so. */
-  async list(source: ToolSource | undefined): Promise<QuarantinedTool[]> {
+  async list(): Promise<QuarantinedTool[]> {
     await this.catalog.refresh();
-    const owner = source && toOwner(source);
     let charsLeft = MAX_DIFF_CHARS;
-    return this.catalog
-      .quarantined()
-      .filter((tool) => owner === undefined || tool.owner === owner)
-      .map(({ key, definition, revision, quarantine }) => {
-        const approved = quarantine.wasApproved ? definition : undefined;
-        const diff = charsLeft > 0 ? pinDiff(approved, quarantine.pending) : [];
-        charsLeft -= JSON.stringify(diff).length;
-        const isOmitted = charsLeft <= 0;
-        return {
-          name: key,
-          source: definition.source,
-          reason: quarantine.reason,
-          since_at: quarantine.sinceAt,
-          pending_revision: quarantine.pendingRevision,
-          approved_revision: approved ? revision : null,
-          rejected: quarantine.rejected,
-          diff: isOmitted ? [] : diff,
-          diff_omitted: isOmitted || undefined,
-        };
-      });
+    return this.catalog.quarantined().map(({ key, definition, revision, quarantine }) => {
+      const approved = quarantine.wasApproved ? definition : undefined;
+      const diff = charsLeft > 0 ? pinDiff(approved, quarantine.pending) : [];
+      charsLeft -= JSON.stringify(diff).length;
+      const isOmitted = charsLeft <= 0;
+      return {
+        name: key,
+        source: definition.source,
+        reason: quarantine.reason,
+        since_at: quarantine.sinceAt,
+        pending_revision: quarantine.pendingRevision,
+        approved_revision: approved ? revision : null,
+        rejected: quarantine.rejected,
+        diff: isOmitted ? [] : diff,
+        diff_omitted: isOmitted || undefined,
+      };
+    });
   }
 
   /**

@@ -4,19 +4,18 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { JsonObject } from '@toolfleet/contracts';
+import type { JsonObject, Principal, ToolError } from '@toolfleet/contracts';
 import type { DiscoverReply } from '@toolfleet/contracts/execution';
 import type {
   DefinitionChanged,
   DefinitionGetReply,
   DefinitionListReply,
   DefinitionRegisterReply,
-  McpRegisterReply,
   OpenApiRegisterReply,
-  QuarantineListReply,
-  SourceListReply,
+  QuarantinedTool,
+  SourceStatus,
 } from '@toolfleet/contracts/registry';
-import { registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { apiSubject, registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetListReply } from '@toolfleet/contracts/toolset';
 import { SystemClock } from '@toolfleet/resilience';
@@ -28,6 +27,7 @@ import { NatsClient } from '@toolfleet/transport';
 import { registryComponents } from './wiring.js';
 import { registryConfig } from './registry.config.js';
 
+const OPERATOR: Principal = { tenantId: 'ops', userId: 'root', roles: ['operator'], tools: ['*'], via: 'api_key' };
 const KEY = 'a registry key of more than 32 characters';
 const SPEC = JSON.stringify({
   openapi: '3.1.0',
@@ -97,6 +97,16 @@ describe('registry service', () => {
     for (const part of reversed) await part.stop?.();
   };
   const send = <T>(subject: string, body: unknown = {}) => client.request<T>(subject, body, { timeoutMs: 120_000 });
+  /** Asks a route as the holder of the registration token does, or as an operator. */
+  const ask = <T>(
+    operation: string,
+    question: { path?: object; query?: object; body?: object; principal?: Principal | undefined } = {},
+  ) => send<T>(apiSubject('registry', operation), { path: {}, query: {}, ...question });
+  const registerOpenApi = (body: object, tenantId?: string) =>
+    ask<OpenApiRegisterReply>('registerOpenApi', { body, principal: tenantId ? { ...OPERATOR, tenantId } : undefined });
+  const retire = (kind: string, name: string) => ask<{ removed: string[] }>('retireSource', { path: { kind, name } });
+  const approve = (name: string, pending_revision: string | undefined) =>
+    ask('approveTool', { principal: OPERATOR, path: { name }, body: { pending_revision } });
   const list = async (body: object = {}) => (await send<DefinitionListReply>(SUBJECTS.definitionList, body)).tools;
   /** Listed names, without the second of the sandbox's two tools. */
   const names = async (body: object = {}) =>
@@ -143,6 +153,7 @@ describe('registry service', () => {
     await eventually('the executor is unavailable', async () => (await get('a'))?.available === false);
     expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'builtin.compute' } });
     expect(await names()).toEqual(['a', 'execute_python']);
+    await expect(retire('builtin', 'builtin.compute')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'builtin.compute' } })).toEqual({
       removed: ['a'],
     });
@@ -183,9 +194,7 @@ describe('registry service', () => {
     await expect(
       send(registerSubject('compute'), { source: { kind: 'moon', name: 'x' }, definitions: [], replace: true }),
     ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-    await expect(
-      send(SUBJECTS.quarantineApprove, { name: 'a', pending_revision: 'x', approved_by: 'me' }),
-    ).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(approve('a', 'x')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     expect(await get('nothing')).toBeNull();
   });
 
@@ -255,7 +264,8 @@ describe('registry service', () => {
 
   describe('documents', () => {
     const message = { name: 'pets', spec_inline: SPEC, auth_type: 'bearer', auth_config: { token: 'literal-canary' } };
-    const add = (more: object = {}) => send<OpenApiRegisterReply>(SUBJECTS.openapiRegister, { ...message, ...more });
+    const add = ({ tenant, ...more }: { tenant?: string; [field: string]: unknown } = {}) =>
+      registerOpenApi({ ...message, ...more }, tenant);
 
     it('seals literal secrets, keeps the registration over a restart, and forgets it when it is retired', async () => {
       const first = await start({}, { REGISTRY_SECRET_KEY: KEY });
@@ -274,9 +284,8 @@ describe('registry service', () => {
       await stop(first);
       const second = await start({}, { REGISTRY_SECRET_KEY: KEY });
       expect(await get('listPets')).toEqual(tool);
-      const pets = { source: { kind: 'openapi', name: 'pets' } };
-      expect(await send(SUBJECTS.definitionRetire, pets)).toEqual({ removed: ['listPets'] });
-      await expect(send(SUBJECTS.definitionRetire, pets)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      expect(await retire('openapi', 'pets')).toEqual({ removed: ['listPets'] });
+      await expect(retire('openapi', 'pets')).rejects.toMatchObject({ code: 'NOT_FOUND' });
       await stop(second);
       await start({}, { REGISTRY_SECRET_KEY: KEY });
       expect(await get('listPets')).toBeNull();
@@ -284,10 +293,12 @@ describe('registry service', () => {
 
     it("refuses a literal secret without a key, and variables of the fleet in a tenant's registration", async () => {
       await start();
-      const reply = await add();
-      expect(reply).toMatchObject({ success: false, operations_registered: [] });
-      expect(reply.message).toContain('auth_config.token');
-      expect(JSON.stringify(reply)).not.toContain('literal-canary');
+      const refused = await add().catch((error: ToolError) => error);
+      expect(refused).toMatchObject({ code: 'SPEC_INVALID', message: expect.stringContaining('auth_config.token') });
+      const inBand = await ask<OpenApiRegisterReply>('registerOpenApiInBand', { body: message });
+      expect(inBand).toMatchObject({ success: false, operations_registered: [] });
+      expect(inBand.message).toContain('auth_config.token');
+      expect(JSON.stringify([refused, inBand])).not.toContain('literal-canary');
       expect(await add({ auth_config: { token: '${PETS_TOKEN}' } })).toMatchObject({ success: true });
       for (const fields of [
         { auth_config: { token: '${PETS_TOKEN}' } },
@@ -319,7 +330,7 @@ describe('registry service', () => {
       for (const copied of [
         add({ tenant: 'zeta', auth_config: { token } }),
         add({ auth_config: { token } }),
-        send(SUBJECTS.mcpRegister, { name: 'crm', url: 'https://x.example', headers: { Authorization: token } }),
+        ask('registerMcp', { body: { name: 'crm', url: 'https://x.example', headers: { Authorization: token } } }),
       ]) {
         await expect(copied).rejects.toMatchObject({ code: 'REQUEST_INVALID', details: { field: 'body' } });
       }
@@ -340,8 +351,7 @@ describe('registry service', () => {
       const first = await start({ openapi_tools: { pets } });
       await eventually('the document is there', async () => (await get('listPets')) !== null);
       await expect(add({ auth_type: 'none', auth_config: {} })).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
-      const retired = send(SUBJECTS.definitionRetire, { source: { kind: 'openapi', name: 'pets' } });
-      await expect(retired).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
+      await expect(retire('openapi', 'pets')).rejects.toMatchObject({ code: 'TOOL_NAME_CONFLICT' });
       expect(await get('listPets')).not.toBeNull();
       await stop(first);
       await start({ openapi_tools: {} });
@@ -363,18 +373,13 @@ describe('registry service', () => {
     });
     const env = () => ({ EGRESS_ALLOWED_ENDPOINTS: `http://127.0.0.1:9,http://127.0.0.1:8,${origin}` });
     const add = (more: object = {}) =>
-      send<OpenApiRegisterReply>(SUBJECTS.openapiRegister, {
-        name: 'pets',
-        spec_url: `${origin}/openapi.json`,
-        auth_type: 'none',
-        ...more,
-      });
+      registerOpenApi({ name: 'pets', spec_url: `${origin}/openapi.json`, auth_type: 'none', ...more });
     const changed = (edit: (document: Record<string, any>) => void) => {
       const document = JSON.parse(SPEC) as Record<string, any>;
       edit(document);
       return JSON.stringify(document);
     };
-    const quarantine = async () => (await send<QuarantineListReply>(SUBJECTS.quarantineList)).tools;
+    const quarantine = () => ask<QuarantinedTool[]>('listQuarantine', { principal: OPERATOR });
 
     it.each<[string, string, (document: Record<string, any>) => void]>([
       ['description', 'what the model reads', ({ paths }) => (paths['/pets'].get.summary = 'Lists pets and more')],
@@ -413,11 +418,8 @@ describe('registry service', () => {
       // The same text again changes nothing, at this replica and after a restart.
       await add();
       expect(await names()).toEqual(['execute_python']);
-      const decision = { name: 'listPets', approved_by: 'root' };
-      await expect(
-        send(SUBJECTS.quarantineApprove, { ...decision, pending_revision: before?.revision }),
-      ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-      await send(SUBJECTS.quarantineApprove, { ...decision, pending_revision: held?.pending_revision });
+      await expect(approve('listPets', before?.revision)).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+      await approve('listPets', held?.pending_revision);
       expect(await names()).toContain('listPets');
       expect((await add()).warnings).toEqual([]);
     });
@@ -519,7 +521,7 @@ describe('registry service', () => {
       expect(await names()).toEqual(['execute_python']);
       await stop(first);
       await start(config, { REGISTRY_SECRET_KEY: KEY });
-      const { tools } = await send<QuarantineListReply>(SUBJECTS.quarantineList);
+      const tools = await ask<QuarantinedTool[]>('listQuarantine', { principal: OPERATOR });
       expect(tools).toMatchObject([
         {
           name: 'crm_search',
@@ -529,12 +531,7 @@ describe('registry service', () => {
       ]);
       expect(await metrics.scrape()).toContain('toolfleet_tool_quarantined{source="crm"} 1');
       const pending = tools[0]?.pending_revision ?? '';
-      expect(
-        await send(SUBJECTS.quarantineApprove, { name: 'crm_search', pending_revision: pending, approved_by: 'root' }),
-      ).toEqual({
-        name: 'crm_search',
-        revision: pending,
-      });
+      expect(await approve('crm_search', pending)).toEqual({ name: 'crm_search', revision: pending });
       expect(await names()).toEqual(['crm_search', 'execute_python']);
       await executor.close();
     });
@@ -542,12 +539,12 @@ describe('registry service', () => {
     it('registers plain functions at run time with the price of the operator, and never starts a process', async () => {
       const first = await start();
       const message = { name: 'geocode', url: 'https://geo.example.com/f', func_name: 'geocode' };
-      expect(await send<McpRegisterReply>(SUBJECTS.mcpRegister, message)).toMatchObject({
+      expect(await ask('registerMcp', { body: message })).toMatchObject({
         success: true,
         registered: ['geocode'],
       });
       expect(await get('geocode')).toMatchObject({ cost_per_use_micro_usd: 1_000, rate_limit: 60 });
-      await expect(send(SUBJECTS.mcpRegister, { ...message, command: 'sh' })).rejects.toMatchObject({
+      await expect(ask('registerMcp', { body: { ...message, command: 'sh' } })).rejects.toMatchObject({
         code: 'REQUEST_INVALID',
       });
       await stop(first);
@@ -565,7 +562,7 @@ describe('registry service', () => {
     const edit = (config: object | string) =>
       writeFileSync(join(folder, 'fleet.yaml'), typeof config === 'string' ? config : JSON.stringify(config));
     const declared = async () => {
-      const { sources } = await send<SourceListReply>(SUBJECTS.sourceList);
+      const sources = await ask<SourceStatus[]>('listSources');
       return Object.fromEntries(sources.map(({ id, state, last_error: error }) => [id, error ?? state]));
     };
     const toolset = async () =>
@@ -617,7 +614,7 @@ describe('registry service', () => {
       expect(await names()).toEqual(ALL);
       expect((await declared())['mcp/geo']).toContain('no configuration file declares it');
       expect(faults.list().map(({ subject }) => subject)).toEqual(['source mcp/geo', 'source openapi/pets']);
-      await send(SUBJECTS.definitionRetire, { source: { kind: 'mcp', name: 'geo' } });
+      await retire('mcp', 'geo');
       expect(await names()).toEqual(['execute_python', 'listPets']);
     });
 

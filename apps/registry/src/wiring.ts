@@ -26,22 +26,21 @@ import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
 import { LivenessSweeper } from './liveness-sweeper.js';
-import { QuarantineEndpoint } from './quarantine.endpoint.js';
 import { QuarantineService } from './quarantine.js';
+import { QuarantineRoutes } from './quarantine.routes.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
 import { RedisToolsetStore } from './redis-toolset-store.js';
 import { RegistryEvents } from './registry-events.js';
 import type { RegistryConfig } from './registry.config.js';
-import { SourceEndpoint } from './source.endpoint.js';
+import { ShannonSourceRoutes, SourceRoutes } from './source.routes.js';
 import { SourceStore } from './source-store.js';
 import { FleetSources, SOURCE_FAULT } from './sources/fleet-sources.js';
-import { McpEndpoint, McpSeal } from './sources/mcp.endpoint.js';
 import { SourceInspector } from './sources/source-inspector.js';
 import { McpSource } from './sources/mcp.source.js';
-import { OpenApiEndpoint, OpenApiSeal } from './sources/openapi.endpoint.js';
 import { OpenApiConversions } from './sources/openapi-convert.js';
 import { OpenApiSource } from './sources/openapi.source.js';
 import { PythonSource } from './sources/python.source.js';
+import { Registrations } from './sources/registrations.js';
 import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
 import { sourceTenant, toOwner } from './tool-key.js';
@@ -64,14 +63,7 @@ class RegistryModule {
   static with(services: readonly object[]): DynamicModule {
     return {
       module: RegistryModule,
-      controllers: [
-        DefinitionEndpoint,
-        QuarantineEndpoint,
-        SourceEndpoint,
-        ToolsetEndpoint,
-        OpenApiEndpoint,
-        McpEndpoint,
-      ],
+      controllers: [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetEndpoint],
       providers: services.map((service) => ({ provide: service.constructor, useValue: service })),
     };
   }
@@ -193,7 +185,6 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     catalog,
     definitions,
     quarantine,
-    sourceStore,
     sources,
     toolsets,
     new SourceStatuses(store, catalog, () => sources.declared),
@@ -203,10 +194,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
       egress,
     }),
     allowedEndpoints,
-    openapi,
-    mcp,
-    new OpenApiSeal(openApiSealFor),
-    new McpSeal(mcpSealFor),
+    new Registrations({ openapi, mcp, sources: sourceStore, sealFor: { openapi: openApiSealFor, mcp: mcpSealFor } }),
   ]);
   metrics.onScrape(async () => {
     await catalog.refresh();

@@ -35,13 +35,6 @@ export const SUBJECTS = {
   definitionChanged: 'registry.definition.changed',
   /** Published by the registry when it starts: executors announce their tools again. */
   definitionAnnounce: 'registry.definition.announce',
-  sourceList: 'registry.source.list',
-  sourceRefresh: 'registry.source.refresh',
-  sourceInspect: 'registry.source.inspect',
-  sourceAllow: 'registry.source.allow',
-  quarantineList: 'registry.quarantine.list',
-  quarantineApprove: 'registry.quarantine.approve',
-  quarantineReject: 'registry.quarantine.reject',
   toolsetGet: 'registry.toolset.get',
   toolsetList: 'registry.toolset.list',
   toolsetShow: 'registry.toolset.show',
@@ -50,9 +43,6 @@ export const SUBJECTS = {
   toolsetApprove: 'registry.toolset.approve',
   /** Published (no reply) after every change of a toolset. */
   toolsetChanged: 'registry.toolset.changed',
-  openapiRegister: 'registry.openapi.register',
-  openapiValidate: 'registry.openapi.validate',
-  mcpRegister: 'registry.mcp.register',
   registryPurge: 'registry.purge',
   budgetReserve: 'budget.reserve',
   budgetSettle: 'budget.settle',

@@ -17,7 +17,11 @@ let endpoints: AllowedEndpoints;
 beforeEach(async () => {
   clock = new FakeClock();
   faults = new ServiceFaults(clock);
-  const settings = { EGRESS_ALLOWED_ENDPOINTS: ['http://localhost:80'], EGRESS_ENDPOINTS_FILE: file };
+  const settings = {
+    EGRESS_ALLOWED_ENDPOINTS: ['http://localhost:80'],
+    EGRESS_ENDPOINTS_FILE: file,
+    TOOLFLEET_LOCAL: true,
+  };
   endpoints = new AllowedEndpoints(settings, { clock, faults, logger: pino({ enabled: false }) });
   await endpoints.start();
 });

@@ -26,7 +26,10 @@ export class AllowedEndpoints implements LifecycleComponent {
   private stopped = false;
 
   constructor(
-    private readonly egress: Pick<SettingsOf<typeof EGRESS_KEYS>, 'EGRESS_ALLOWED_ENDPOINTS' | 'EGRESS_ENDPOINTS_FILE'>,
+    private readonly egress: Pick<
+      SettingsOf<typeof EGRESS_KEYS>,
+      'EGRESS_ALLOWED_ENDPOINTS' | 'EGRESS_ENDPOINTS_FILE'
+    > & { TOOLFLEET_LOCAL?: boolean },
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
   ) {
     this.fixed = new Set(egress.EGRESS_ALLOWED_ENDPOINTS.map(endpointOrigin));
@@ -57,7 +60,12 @@ export class AllowedEndpoints implements LifecycleComponent {
    * @throws ToolError REQUEST_INVALID for an invalid origin, and without a file
    */
   async allow(origins: readonly string[]): Promise<string[]> {
-    const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
+    const { EGRESS_ENDPOINTS_FILE: file, TOOLFLEET_LOCAL: isLocal } = this.egress;
+    if (!isLocal)
+      throw new ToolError('PERMISSION_DENIED', {
+        message:
+          'Only a fleet that npm start runs takes origins over its API; set EGRESS_ALLOWED_ENDPOINTS of its services',
+      });
     if (file === undefined) throw new ToolError('REQUEST_INVALID', { message: 'EGRESS_ENDPOINTS_FILE is not set' });
     const canonical = [...new Set(origins.map(endpointOrigin))];
     const added = canonical.filter((origin) => !this.has(origin));

@@ -19,12 +19,6 @@ import { RulesController } from '../http/rules.controller.js';
 import { FinishedCallsController } from '../http/finished-calls.controller.js';
 import { ReplayController } from '../http/replay.controller.js';
 import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
-import {
-  QuarantineController,
-  ShannonSourcesController,
-  SourceRegistrations,
-  SourcesController,
-} from '../http/sources.controller.js';
 import { RolesController } from '../http/roles.controller.js';
 import { SessionsController } from '../http/sessions.controller.js';
 import { UsersController } from '../http/users.controller.js';
@@ -40,7 +34,6 @@ import { CallEndpoint, SpendEndpoint } from '../nats/call.endpoint.js';
 
 const CONTROLLERS = [
   ToolsController,
-  ShannonSourcesController,
   ShannonController,
   CallsController,
   ApprovalsController,
@@ -63,8 +56,6 @@ const CONTROLLERS = [
   ReplayController,
   RulesController,
   FleetController,
-  SourcesController,
-  QuarantineController,
   ToolsetsController,
   OwnedRoutesController,
   DeclarationsController,
@@ -95,7 +86,6 @@ export class GatewayModule {
     const providers: Provider[] = [
       { provide: Clock, useValue: clock },
       ...instances.map((instance) => ({ provide: instance.constructor, useValue: instance })),
-      SourceRegistrations,
       { provide: APP_FILTER, useClass: ErrorFilter },
       // Guards run in this order: requests are counted once their caller is known.
       { provide: APP_GUARD, useValue: new AuthGuard(authenticate) },

@@ -43,7 +43,6 @@ import { gatewayConfig, type GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
 import { MountedConsole } from '../http/console.js';
 import { FleetRoles } from '../http/roles.controller.js';
-import { EgressPermissions } from '../http/sources.controller.js';
 import { SignIn } from '../http/sign-in.controller.js';
 import { IdentityPages } from '../server/identity-pages.js';
 import { BodyReader } from '../server/body-reader.js';
@@ -355,7 +354,6 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.bodies,
       fleet.ruleTests,
       new ChangeLog(host.logger),
-      new EgressPermissions(nats, settings.TOOLFLEET_LOCAL),
       new SignIn(nats, signIn, address),
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),

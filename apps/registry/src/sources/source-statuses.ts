@@ -1,5 +1,5 @@
 import { isJsonObject, type EpochMs, type JsonObject } from '@toolfleet/contracts';
-import type { SourceListRequest, SourceStatus } from '@toolfleet/contracts/registry';
+import type { SourceStatus } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { hideSecrets } from '@toolfleet/fleet-file';
 import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
@@ -32,8 +32,11 @@ export class SourceStatuses {
     private readonly declared: () => readonly DeclaredSource[],
   ) {}
 
-  /** Sources by id; with `source` only that one, in detail. */
-  async list({ tenant, source }: SourceListRequest): Promise<SourceStatus[]> {
+  /**
+   * Sources by id; with `source` only that one, in detail.
+   * @param question `tenant`: only sources of this tenant; null: only those shared with all tenants
+   */
+  async list({ tenant, source }: { tenant?: string | null | undefined; source?: ToolSource }): Promise<SourceStatus[]> {
     await this.catalog.refresh();
     const [registrations, looks] = await Promise.all([this.store.registrations(), this.store.looks()]);
     const tools = Map.groupBy(this.catalog.all(), (tool) => tool.owner);

@@ -5,7 +5,6 @@ import {
   integer,
   list,
   maybe,
-  nullable,
   object,
   orEmpty,
   record,
@@ -13,15 +12,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import {
-  SOURCE_ORIGINS,
-  SOURCE_PLACE,
-  type PendingApproval,
-  type QuarantinedTool,
-  type RefusedTool,
-  type SourceInspection,
-  type SourceStatus,
-} from '../resources/sources.js';
+import type { PendingApproval, RefusedTool } from '../resources/sources.js';
 import type { McpRevision, RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
 import type { SourceAuth } from '../user-auth.js';
@@ -43,8 +34,6 @@ const SOURCE = record({
 });
 const WORD = text(undefined, { minLength: 1, maxLength: 200 });
 const LINE = text(undefined, { minLength: 1, maxLength: 4_096 });
-/** Only sources of this tenant; null: only those shared with all tenants; absent: all. */
-const OWNER = nullable(text(undefined, { maxLength: 200 }));
 
 /**
  * `registry.definition.get`: by name or alias, as seen by a tenant. With `pending_revision`: the definition of this revision that awaits an
@@ -130,63 +119,12 @@ export interface DefinitionChanged {
   removed: string[];
 }
 
-/** `registry.source.list`: all sources, those of one tenant, or only `source`, with `tools`, `refused` and `notes`. */
-const SOURCE_QUERY = record({ tenant: maybe(OWNER), source: maybe(SOURCE) });
-export const SOURCE_LIST = orEmpty(SOURCE_QUERY);
-export type SourceListRequest = Value<typeof SOURCE_QUERY>;
-export interface SourceListReply {
-  sources: SourceStatus[];
-}
-
-/** `registry.source.refresh`: reads a document, or asks an MCP server for its tools, now. The reply shows what was found. */
-export const SOURCE_REFRESH = record({ source: SOURCE });
-export type SourceRefresh = Value<typeof SOURCE_REFRESH>;
-export type SourceRefreshReply = SourceStatus;
-
-/** `registry.source.inspect`: what a URL or a document would give as a source. Nothing is registered. */
-export const SOURCE_INSPECT = record({ ...SOURCE_PLACE, tenant: maybe(LINE) });
-export type SourceInspect = Value<typeof SOURCE_INSPECT>;
-export type SourceInspectReply = SourceInspection;
-
-/** `registry.source.allow`: lets the fleet of `npm start` connect to origins, by its file of allowed endpoints. */
-export const SOURCE_ALLOW = record(SOURCE_ORIGINS);
-export type SourceAllow = Value<typeof SOURCE_ALLOW>;
-export interface SourceAllowReply {
-  origins: string[];
-}
-
-/** `registry.quarantine.list`: remote tools that changed after their approval or were held when first seen. */
-const QUARANTINE_QUERY = record({ source: maybe(SOURCE) });
-export const QUARANTINE_LIST = orEmpty(QUARANTINE_QUERY);
-export type QuarantineList = Value<typeof QUARANTINE_QUERY>;
-export interface QuarantineListReply {
-  tools: QuarantinedTool[];
-}
-
-/** `registry.quarantine.approve`: pins the pending definition. Refused if the definition has changed since `pending_revision`. */
-export const QUARANTINE_APPROVE = record({ name: WORD, pending_revision: WORD, approved_by: WORD });
-export type QuarantineApprove = Value<typeof QUARANTINE_APPROVE>;
-export interface QuarantineApproveReply {
-  name: string;
-  revision: string;
-}
-
-/**
- * `registry.quarantine.reject`: rejects the pending definition. The tool stays in quarantine, because its server no longer
- * serves the approved definition, until the server returns to that definition or another one is approved.
- */
-export const QUARANTINE_REJECT = record({ name: WORD, pending_revision: WORD, rejected_by: WORD });
-export type QuarantineReject = Value<typeof QUARANTINE_REJECT>;
-export interface QuarantineRejectReply {
-  name: string;
-}
-
 /** Tool settings for a whole source, and by name pattern. A pattern is a tool name in which `*` stands for any characters. */
 interface SourceSettings extends ToolSettings {
   overrides?: { [pattern: string]: ToolSettings };
 }
 
-/** `registry.openapi.register` and one entry of `openapi_tools` in the configuration file. */
+/** A registration, and one entry of `openapi_tools` in the configuration file. */
 export interface OpenApiRegister extends SourceSettings {
   /** Collection name. */
   name: string;
@@ -220,8 +158,7 @@ export interface OpenApiRegister extends SourceSettings {
 /** The source checks the other fields, and names them as the configuration file does. */
 export const OPENAPI_REGISTER = record({ name: LINE });
 
-/** `registry.openapi.validate`: reads a document without registering it; the source checks its fields. */
-export const OPENAPI_VALIDATE = record({});
+/** Reads a document without registering it; the source checks its fields. */
 export interface OpenApiValidate {
   spec_url?: string;
   spec_inline?: string;
@@ -229,7 +166,7 @@ export interface OpenApiValidate {
   operations?: string[];
   tags?: string[];
 }
-/** `registry.mcp.register`: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
+/** A registration: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
 export interface McpRegister extends SourceSettings {
   name: string;
   url: string;

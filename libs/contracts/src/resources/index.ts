@@ -10,7 +10,7 @@ import { OPERATION_ROUTES } from './operations.js';
 import type { Principal } from '../principal.js';
 import type { Answer, RouteOwner, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
-import { SOURCE_ROUTES } from './sources.js';
+import { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
 import { TENANT_ROUTES } from './tenants.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
 import { USAGE_ROUTES } from './usage.js';
@@ -19,6 +19,7 @@ import { WEBHOOK_ROUTES } from './webhooks.js';
 export { TAGS, type Access, type Answer, type Route, type RouteOwner } from './route.js';
 export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
+export { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
 export { USAGE_MEMBERS } from './usage.js';
 export { WEBHOOK_ROUTES } from './webhooks.js';
 export type * from './approvals.js';
@@ -41,6 +42,8 @@ export const ROUTES = {
   ...BODY_ROUTES,
   ...APPROVAL_ROUTES,
   ...SOURCE_ROUTES,
+  ...QUARANTINE_ROUTES,
+  ...SHANNON_SOURCE_ROUTES,
   ...TOOLSET_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...FINISHED_CALL_ROUTES,

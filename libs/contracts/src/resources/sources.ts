@@ -222,11 +222,11 @@ const VALIDATED = record({
 export type OpenApiValidateReply = Value<typeof VALIDATED>;
 
 /** What is inspected: the URL of a document or an MCP server, or the text of a document. */
-export const SOURCE_PLACE = {
+const SOURCE_PLACE = {
   url: maybe(text('Of an OpenAPI document or an MCP server', { pattern: '^https?://[^\\s]+$', maxLength: 2_000 })),
   document: maybe(text('Text of an OpenAPI document, instead of a URL')),
 };
-export const SOURCE_ORIGINS = {
+const SOURCE_ORIGINS = {
   origins: list(text(undefined, { maxLength: 300 }), 'Such as http://127.0.0.1:4010', { minItems: 1, maxItems: 20 }),
 };
 const SOURCE_INSPECTION = named(
@@ -261,7 +261,10 @@ const OWNER = record({
 const DECISION = closed({ pending_revision: text('The revision that was shown') });
 const DECISION_EXAMPLE = { pending_revision: '3f1c0f0e9d2b4a57' };
 
-export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
+/** Time to fetch and convert a large document. */
+const LOOK_SECONDS = 60;
+
+export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access: 'registrar' })({
   'GET /api/v1/sources': {
     id: 'listSources',
     summary: "Sources of tools and their last look: of the administrator's tenant, for operators all",
@@ -269,6 +272,7 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /api/v1/sources/openapi': {
     id: 'registerOpenApi',
+    seconds: LOOK_SECONDS,
     summary: 'Registers the operations of an OpenAPI document as tools',
     body: OPENAPI_SOURCE,
     readsBody: true,
@@ -279,6 +283,7 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /api/v1/sources/mcp': {
     id: 'registerMcp',
+    seconds: LOOK_SECONDS,
     summary: 'Registers the tools of an MCP server, or one {"function", "args"} endpoint',
     body: MCP_SOURCE,
     readsBody: true,
@@ -289,6 +294,7 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /api/v1/sources/inspect': {
     id: 'inspectSource',
+    seconds: LOOK_SECONDS,
     summary: 'Finds out what a URL or a document is, with its tools and faults, and registers nothing',
     body: closed(SOURCE_PLACE),
     example: { url: 'https://pets.example.com/openapi.json' },
@@ -322,21 +328,23 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /api/v1/sources/{kind}/{name}/refresh': {
     id: 'refreshSource',
+    seconds: LOOK_SECONDS,
     summary: "Reads a document, or requests a server's tools, now",
     path: SOURCE_PATH,
     query: OWNER,
     answers: { 200: answer('The source after the look, which may have failed', SOURCE_STATUS) },
     errors: REFUSALS,
   },
+});
+
+export const QUARANTINE_ROUTES = routes({ owner: 'registry', tag: 'sources', access: 'approve_tools' })({
   'GET /api/v1/quarantine': {
     id: 'listQuarantine',
-    access: 'approve_tools',
     summary: 'Remote tools that changed after their approval, with the changes',
     answers: { 200: answer('Tools', list(QUARANTINED_TOOL)) },
   },
   'POST /api/v1/quarantine/{name}/approve': {
     id: 'approveTool',
-    access: 'approve_tools',
     summary: 'Approves exactly the revision that was shown',
     body: DECISION,
     example: DECISION_EXAMPLE,
@@ -345,16 +353,18 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /api/v1/quarantine/{name}/reject': {
     id: 'rejectTool',
-    access: 'approve_tools',
     summary: 'Keeps it quarantined until its server serves another revision',
     body: DECISION,
     example: DECISION_EXAMPLE,
     audit: ['pending_revision'],
     answers: { 200: answer('Rejected', record({ name: text() })) },
   },
+});
+
+export const SHANNON_SOURCE_ROUTES = routes({ owner: 'registry', tag: 'shannon', access: 'registrar' })({
   'POST /tools/openapi/register': {
     id: 'registerOpenApiInBand',
-    tag: 'shannon',
+    seconds: LOOK_SECONDS,
     summary: 'As /api/v1/sources/openapi; a refused document is an answer with success: false',
     body: OPENAPI_SOURCE,
     readsBody: true,
@@ -364,7 +374,7 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /tools/openapi/validate': {
     id: 'validateOpenApi',
-    tag: 'shannon',
+    seconds: LOOK_SECONDS,
     summary: 'Reads an OpenAPI document without registering it',
     body: closed(DOCUMENT_FIELDS),
     readsBody: true,
@@ -375,7 +385,7 @@ export const SOURCE_ROUTES = routes({ tag: 'sources', access: 'registrar' })({
   },
   'POST /tools/mcp/register': {
     id: 'registerMcpInBand',
-    tag: 'shannon',
+    seconds: LOOK_SECONDS,
     summary: 'As /api/v1/sources/mcp; a refused registration is an answer with success: false',
     body: MCP_SOURCE,
     readsBody: true,

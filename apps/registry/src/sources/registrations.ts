@@ -1,0 +1,124 @@
+import { requireRight } from '@toolfleet/access/roles';
+import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import {
+  MCP_REGISTER,
+  OPENAPI_REGISTER,
+  type McpRegister,
+  type McpRegisterReply,
+  type OpenApiRegister,
+  type OpenApiRegisterReply,
+} from '@toolfleet/contracts/registry';
+import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
+import { validateMessage } from '@toolfleet/schema';
+import { SourceStore } from '../source-store.js';
+import type { McpSource } from './mcp.source.js';
+import type { OpenApiSource } from './openapi.source.js';
+import { sealMcpSecrets, sealOpenApiSecrets, type SealFor } from './secrets.js';
+
+/** Fields that start a process on the executor's machine. Only the configuration file may set them. */
+const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as const;
+
+const readOpenApi = validateMessage<OpenApiRegister>(OPENAPI_REGISTER);
+const readMcp = validateMessage<McpRegister>(MCP_REGISTER);
+
+/** Who registers a source, and what was sent. */
+interface Registration {
+  /** Undefined: the holder of the registration token, who acts for the fleet. */
+  principal: Principal | undefined;
+  body: unknown;
+}
+
+interface RegistrationsDeps {
+  openapi: Pick<OpenApiSource, 'add' | 'validate'>;
+  mcp: Pick<McpSource, 'add'>;
+  sources: SourceStore;
+  sealFor: { openapi: SealFor; mcp: SealFor };
+}
+
+/**
+ * Registers sources at run time. Their tools belong to the caller's tenant; an operator shares them with all tenants by
+ * `visibility: "fleet"`. Only such a source may use `${VAR}` of the fleet's environment.
+ */
+export class Registrations {
+  constructor(private readonly deps: RegistrationsDeps) {}
+
+  /** @throws ToolError PERMISSION_DENIED, REQUEST_INVALID, TOOL_NAME_CONFLICT, and what the source refuses */
+  async openapi(registration: Registration): Promise<OpenApiRegisterReply> {
+    const { openapi, sources, sealFor } = this.deps;
+    const message = readOpenApi(scoped(registration));
+    const name = sources.claim('openapi', message.name, message.tenant, message as unknown as JsonObject);
+    const sealed = seal(message, sealFor.openapi?.(name));
+    return openapi.add(sealed, { kind: 'openapi', name, body: sealed as unknown as JsonObject });
+  }
+
+  /** @throws ToolError as `openapi` */
+  async mcp(registration: Registration): Promise<McpRegisterReply> {
+    const { mcp, sources, sealFor } = this.deps;
+    const message = readMcp(scoped(registration));
+    const name = sources.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
+    const entry = toEntry(message);
+    let stored: McpEntry;
+    try {
+      stored = sealMcpSecrets(entry, sealFor.mcp?.(name));
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const refused = { success: false, registered: [], quarantined: [] };
+      return { ...refused, tool_name: message.name, message: `Registration error: ${reason}` };
+    }
+    return mcp.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
+  }
+
+  validate(registration: Registration) {
+    return this.deps.openapi.validate(scoped(registration));
+  }
+}
+
+/** What was sent, with the tenant that owns the tools. @throws ToolError REQUEST_INVALID, PERMISSION_DENIED */
+function scoped({ principal, body }: Registration): JsonObject {
+  if (!isJsonObject(body))
+    throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
+  const { visibility = 'tenant', tenant: _tenant, ...entry } = body;
+  if (visibility !== 'tenant' && visibility !== 'fleet')
+    throw new ToolError('REQUEST_INVALID', {
+      message: "visibility must be 'tenant' or 'fleet'",
+      details: { fields: ['visibility'] },
+    });
+  const tenant = sourceTenantOf(principal, visibility);
+  return tenant === undefined ? entry : { ...entry, tenant };
+}
+
+/**
+ * The tenant that a source belongs to; undefined for the whole fleet, which needs an operator.
+ * @throws ToolError PERMISSION_DENIED
+ */
+export function sourceTenantOf(
+  principal: Principal | undefined,
+  visibility: 'tenant' | 'fleet' = 'tenant',
+): string | undefined {
+  if (principal === undefined) return undefined;
+  if (visibility === 'tenant') return principal.tenantId;
+  requireRight(principal, 'operate_fleet', 'visibility fleet');
+  return undefined;
+}
+
+/** A literal that cannot be sealed stays in the message: the source refuses it and names the field in its reply. */
+function seal(message: OpenApiRegister, sealing: ReturnType<Exclude<SealFor, undefined>> | undefined): OpenApiRegister {
+  try {
+    return { ...message, ...sealOpenApiSecrets(message, sealing) };
+  } catch (error) {
+    if (isToolError(error)) return message;
+    throw error;
+  }
+}
+
+function toEntry({ name, tenant, ...fields }: McpRegister): McpEntry {
+  const local = LOCAL_FIELDS.find((field) => field in fields);
+  const entry = local
+    ? [{ path: local, message: 'cannot be set: local servers are declared in the configuration file' }]
+    : readMcpEntry(name, fields as unknown as JsonObject, false);
+  if (Array.isArray(entry))
+    throw new ToolError('REQUEST_INVALID', {
+      message: `The registration is invalid: ${entry.map(faultLine).join('; ')}`,
+    });
+  return tenant === undefined ? entry : { ...entry, tenant };
+}

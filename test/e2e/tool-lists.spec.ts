@@ -5,17 +5,14 @@ import { TOOL_FORMATS } from '@toolfleet/catalog';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { geminiFaults, PROVIDER_NAMES, strictFaults } from '@toolfleet/testing/provider-rules';
 import { eventually } from '@toolfleet/testing';
-import { startEmbeddingsEndpoint, type EmbeddingsEndpoint } from '../fleet/embeddings-endpoint.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 let samples: SampleServices;
-let embeddings: EmbeddingsEndpoint;
 let fleet: TestFleet;
 
 beforeAll(async () => {
   samples = await startSampleServices();
-  embeddings = await startEmbeddingsEndpoint();
   fleet = await TestFleet.start({
     together: true,
     services: {
@@ -29,22 +26,12 @@ beforeAll(async () => {
     },
     config: samples.config,
     env: samples.env,
-    envOf: {
-      gateway: {
-        TOOL_SEARCH_EMBEDDINGS_URL: embeddings.url,
-        TOOL_SEARCH_EMBEDDINGS_KEY: 'embeddings-key',
-        TOOL_SEARCH_EMBEDDINGS_MODEL: 'bilingual',
-        // Long enough for a busy machine.
-        TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: '10000',
-      },
-    },
     tools: ['calculator', 'sample_add', 'parcels_getParcel'],
   });
 });
 afterAll(async () => {
   await fleet?.stop();
   await samples?.stop();
-  await embeddings?.stop();
 });
 
 async function listOverMcp(query = '', mode: 'legacy' | 'auto' = 'auto') {
@@ -186,26 +173,6 @@ describe('a search', () => {
     expect(answer.status, answer.text).toBe(200);
     return answer.body.selected_tools;
   };
-  /** Shares no word with any tool. */
-  const BY_MEANING = 'Wie hoch ist das Porto?';
-  const untilByMeaning = (gateway: number, key: string) =>
-    eventually('tools are found by meaning', async () => {
-      return (await select(BY_MEANING, { gateway, key }))[0] === 'parcels_getQuote';
-    });
-
-  it('uses words until the tools have vectors, and then meaning as well', async () => {
-    const key = fleet.keys['globex']!;
-    expect(await select(BY_MEANING, { key })).not.toContain('parcels_getQuote');
-    await untilByMeaning(0, key);
-    expect(await select('where is a parcel', { key })).toContain('parcels_getParcel');
-    const { requests } = embeddings;
-    expect(new Set(requests.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer embeddings-key']));
-    expect(new Set(requests.map(({ body }) => body.model))).toEqual(new Set(['bilingual']));
-    const texts = requests.flatMap(({ body }) => body.input);
-    expect(texts.filter((text) => text === BY_MEANING)).toHaveLength(1);
-    const quotes = texts.filter((text) => text.startsWith('parcels getQuote: '));
-    expect(quotes).toEqual([expect.stringContaining('What sending a parcel costs')]);
-  });
 
   it('prefers what the tenant called after a similar search, and no other tenant', async () => {
     const task = 'something about my parcel';
@@ -225,17 +192,9 @@ describe('a search', () => {
     await redis.del('lc:l:acme');
     const later = { gateway: 1 };
     const others = { gateway: 1, key: fleet.keys['globex']! };
-    await untilByMeaning(1, others.key);
     await eventually('it is learned', async () => (await select(task, later))[0] === called);
     expect((await select('about my parcel', later))[0]).toBe(called);
     expect((await select(task, others))[0]).toBe(found[0]);
     expect((await select('the weather', later))[0]).toBe((await select('the weather', others))[0]);
-  });
-
-  it('uses words only while the endpoint fails', async () => {
-    embeddings.fail(true);
-    expect((await select('track where a parcel is'))[0]).toBe('parcels_getParcel');
-    expect(await select('Porto, bitte')).not.toContain('parcels_getQuote');
-    await eventually('it is logged', () => fleet.logs().includes('no embeddings; searches use words only'));
   });
 });

@@ -1,17 +1,13 @@
 /**
  * The tool search on the labelled set (docs/tool-search.md): how often it finds the right tool, what an index and a query take.
- * With history: three callers called the accepted tools after the queries of the part `tune`. With vectors: of the endpoint
- * TOOL_SEARCH_EMBEDDINGS_URL, if it is set. Times are CPU times of the process, which other processes on the machine change little. Fails when a goal is missed: hit@1 of
- * 0.45 and hit@5 of 0.80 on held-out queries among 535 tools, and a mean of 5 ms among 10,000.
+ * With history: three callers called the accepted tools after the queries of the part `tune`. Times are CPU times of the process, which
+ * other processes on the machine change little. Fails when a goal is missed: hit@1 of 0.45 and hit@5 of 0.80 on held-out queries among 535 tools, and a mean of 5 ms among 10,000.
  * Run after a build: `npm run bench -- search`.
  */
 import { MANIFEST, toToolDefinition } from '../../libs/builtin-tools/dist/index.js';
-import { Embeddings } from '../../libs/catalog/dist/embeddings.js';
 import { weigh } from '../../libs/catalog/dist/search-history.js';
-import { ToolVectors } from '../../libs/catalog/dist/tool-vectors.js';
 import { ToolRanker } from '../../libs/catalog/dist/search/rank-tools.js';
 import { taskWords } from '../../libs/catalog/dist/search/tool-words.js';
-import { SystemClock } from '../../libs/resilience/dist/index.js';
 import { figures, labelledTools, queries } from '../search/labelled-set.mjs';
 
 const PARTS = ['tune', 'held-out', 'fresh'];
@@ -32,33 +28,6 @@ const lessons = queries
 const learned = new Map(['a', 'b', 'c'].map((caller) => [caller, lessons]));
 const calledAfter = (query) => weigh(learned, 'another', taskWords(query, 't'));
 
-/** The nearest tools by query; undefined without an endpoint. */
-async function nearestByQuery(tools) {
-  const {
-    TOOL_SEARCH_EMBEDDINGS_URL: url,
-    TOOL_SEARCH_EMBEDDINGS_KEY: apiKey,
-    TOOL_SEARCH_EMBEDDINGS_MODEL: model,
-  } = process.env;
-  if (!url) return undefined;
-  const clock = new SystemClock();
-  const embeddings = new Embeddings({ url, apiKey, model: model ?? 'text-embedding-3-small' }, clock);
-  const onFailure = (error) => {
-    throw error;
-  };
-  const vectors = new ToolVectors({ embeddings, timeoutMs: 10_000, clock, onFailure });
-  const nearest = new Map();
-  for (const { query } of queries) {
-    let names = [];
-    while (names.length === 0) {
-      names = await vectors.nearest(tools, query);
-      if (names.length === 0) await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    nearest.set(query, names);
-  }
-  await embeddings.close();
-  return nearest;
-}
-
 async function measure(count) {
   const tools = labelledTools(builtin, count);
   const [heap, start] = [heapMb(), process.cpuUsage()];
@@ -77,19 +46,17 @@ async function measure(count) {
   times.sort((a, b) => a - b);
   const at = (share) => rounded(times[Math.floor(share * (times.length - 1))]);
   const mean = rounded(times.reduce((sum, time) => sum + time, 0) / times.length);
-  const nearest = await nearestByQuery(tools);
-  const quality = (evidenceFor) =>
+  const quality = (calledFor) =>
     Object.fromEntries(
-      PARTS.map((part) => [part, figures((query, limit) => ranker.rank(query, limit, evidenceFor(query)), part)]),
+      PARTS.map((part) => [part, figures((query, limit) => ranker.rank(query, limit, calledFor(query)), part)]),
     );
   return {
     tools: count,
     ...index,
     ...rebuilt,
     query_cpu_ms: { mean, p50: at(0.5), p99: at(0.99) },
-    words: quality(() => ({})),
-    with_history: quality((query) => ({ called: calledAfter(query) })),
-    with_vectors: nearest && quality((query) => ({ nearest: nearest.get(query) })),
+    words: quality(() => new Map()),
+    with_history: quality(calledAfter),
   };
 }
 

@@ -173,25 +173,6 @@ export const gatewayConfig = defineConfig(
       help: 'Lets searches for tools prefer what callers of the tenant called after similar searches; needs GATEWAY_CALL_SPOOL',
     }),
     TOOL_SEARCH_HISTORY_EXCEPT: list({ default: [], help: 'Tenants whose searches are neither kept nor used' }),
-    TOOL_SEARCH_EMBEDDINGS_URL: url({
-      optional: true,
-      schemes: ['https', 'http'],
-      help: 'Endpoint with the API of /v1/embeddings of OpenAI, which gets descriptions of tools and searched tasks; unset: searches use words only',
-    }),
-    TOOL_SEARCH_EMBEDDINGS_KEY: secret({ optional: true, help: 'Bearer token for that endpoint' }),
-    TOOL_SEARCH_EMBEDDINGS_MODEL: text({ default: 'text-embedding-3-small', help: 'Model at that endpoint' }),
-    TOOL_SEARCH_EMBEDDINGS_DIMENSIONS: integer({
-      default: 0,
-      min: 0,
-      max: 4_096,
-      help: 'Requested length of the vectors; 0 = default of the model',
-    }),
-    TOOL_SEARCH_EMBEDDINGS_TIMEOUT_MS: durationMs({
-      default: 300,
-      min: 10,
-      max: 10_000,
-      help: 'Longest a search waits for that endpoint before it uses words only',
-    }),
     POLICY_DIR: path({
       optional: true,
       must: 'folder',

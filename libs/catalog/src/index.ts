@@ -9,4 +9,3 @@ export { Toolsets } from './toolsets.js';
 export { briefTool, type CallersTools, findTools, MAX_NAMES, namedTools } from './find-tools.js';
 export { formatTool, HANDLE, SELECTION, TOOL_FORMATS, toolMetadata } from './format-tool.js';
 export { originalOf, ToolsetView } from './toolset-view.js';
-export { wireSearch } from './wire-search.js';

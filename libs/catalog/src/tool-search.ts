@@ -3,19 +3,12 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolRanker } from './search/rank-tools.js';
 import type { SearchHistory } from './search-history.js';
 import type { ToolList, ToolPredicate } from './tool-list.js';
-import type { ToolVectors } from './tool-vectors.js';
 import { originalOf } from './toolset-view.js';
 
 /** A tool and how well it matches. Scores are comparable only within one answer. */
 interface FoundTool {
   tool: RegisteredTool;
   score: number;
-}
-
-/** What a search uses besides words. */
-interface SearchEvidence {
-  history?: Pick<SearchHistory, 'called' | 'searched'> | undefined;
-  vectors?: ToolVectors | undefined;
 }
 
 /** The index of a list of tools. */
@@ -32,29 +25,25 @@ export class ToolSearch {
 
   constructor(
     private readonly list: Pick<ToolList, 'all'>,
-    private readonly evidence: SearchEvidence = {},
+    private readonly history?: Pick<SearchHistory, 'called' | 'searched'>,
   ) {}
 
   /** At most `limit` of the wanted tools, best first. */
   async rank(principal: Principal, task: string, limit: number, isWanted?: ToolPredicate): Promise<FoundTool[]> {
-    const { history, vectors } = this.evidence;
     const { tools } = await this.list.all(principal);
-    const [{ ranker, byName, shownNames }, nearest] = await Promise.all([
-      this.#index(tools),
-      vectors?.nearest(tools, task),
-    ]);
-    const called = [...(history?.called(principal, task) ?? [])].flatMap(([original, weight]) => {
+    const { ranker, byName, shownNames } = await this.#index(tools);
+    const called = [...(this.history?.called(principal, task) ?? [])].flatMap(([original, weight]) => {
       const shown = shownNames.get(original);
       return shown === undefined ? [] : [[shown, weight] as const];
     });
-    const ranked = ranker.rank(task, isWanted ? tools.length : limit, { nearest, called: new Map(called) });
+    const ranked = ranker.rank(task, isWanted ? tools.length : limit, new Map(called));
     const wanted = ranked.flatMap(({ name, score }) => {
       const tool = byName.get(name);
       return tool && (!isWanted || isWanted(tool)) ? [{ tool, score }] : [];
     });
     const found = wanted.slice(0, limit);
     const names = found.map(({ tool }) => originalOf(tool).name);
-    history?.searched(principal, task, names);
+    this.history?.searched(principal, task, names);
     return found;
   }
 

@@ -22,9 +22,10 @@ import {
   CatalogChanges,
   RegistrySource,
   RedisSearchHistory,
+  SearchHistory,
   ToolInventory,
   ToolList,
-  wireSearch,
+  ToolSearch,
   Toolsets,
 } from '@toolfleet/catalog';
 import { withLimits } from '@toolfleet/engine';
@@ -151,11 +152,10 @@ type Catalog = ReturnType<typeof wireCatalog>;
 /** Which tools there are, and which of them and of their calls a caller may see. */
 function wireCatalog(
   settings: GatewayConfig,
-  host: ServiceHost,
+  { clock }: ServiceHost,
   { nats, redis }: Brokers,
   python: ReturnType<typeof pythonPolicy>,
 ) {
-  const { clock } = host;
   const sandboxed = withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB);
   const limits = engineSettings(settings);
   const source = new RegistrySource(nats, (tool) => withLimits(sandboxed(tool), limits), [READ_RESULT]);
@@ -165,14 +165,18 @@ function wireCatalog(
   const list = new ToolList(definitions, toolsets);
   const featureDefinitions = new DefinitionCache(source.features, clock, settings.GATEWAY_CATALOG_TTL_MS);
   const records = new NatsCallRecords(nats);
-  const searching = wireSearch(settings, host, {
-    list,
-    historyStore: new RedisSearchHistory(redis, LEARN_EVERY_MS),
-    finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
-  });
+  // Without records of calls there is nothing to learn from.
+  const searchHistory =
+    settings.TOOL_SEARCH_HISTORY && settings.GATEWAY_CALL_SPOOL > 0
+      ? new SearchHistory({
+          store: new RedisSearchHistory(redis, LEARN_EVERY_MS),
+          finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
+          exceptTenants: settings.TOOL_SEARCH_HISTORY_EXCEPT,
+          clock,
+        })
+      : undefined;
   const components: LifecycleComponent[] = [
     { name: 'catalog changes', start: async () => changes.follow(nats, [definitions, featureDefinitions], toolsets) },
-    ...searching.components,
   ];
   return {
     definitions,
@@ -181,8 +185,8 @@ function wireCatalog(
     changes,
     list,
     features: new ToolList(featureDefinitions, toolsets),
-    search: searching.search,
-    searchHistory: searching.history,
+    search: new ToolSearch(list, searchHistory),
+    searchHistory,
     sight: new CallSight(definitions),
     components,
   };

@@ -76,21 +76,15 @@ describe('ToolRanker', () => {
     expect(built.rank('save the weather of the web', 5)).toEqual(first);
   });
 
-  test('fuses ranks by words with ranks by vectors', () => {
-    expect(names('qqqq', 3, { nearest: ['fx', 'unknown', 'calculator'] })).toEqual(['fx', 'calculator']);
-    expect(names('weather', 3, { nearest: ['fx', 'get_weather'] })[0]).toBe('get_weather');
-    expect(names('weather of the web', 9, { nearest: ['web_search'] })[0]).toBe('web_search');
-  });
-
   test('history decides between close tools, and adds at most its weight', () => {
     const called = new Map([
       ['fx', 1],
       ['unknown', 1],
     ]);
-    expect(names('weather', 3, { called })).toEqual(['get_weather', 'fx']);
-    expect(ranker.rank('qqqq', 3, { called })).toEqual([{ name: 'fx', score: HISTORY_WEIGHT }]);
-    expect(ranker.rank('weather', 3, { called: new Map([['fx', 1e9]]) })[1]?.score).toBe(HISTORY_WEIGHT);
-    expect(names('weather', 3, { called: new Map([['fx', -1]]) })[0]).toBe('get_weather');
+    expect(names('weather', 3, called)).toEqual(['get_weather', 'fx']);
+    expect(ranker.rank('qqqq', 3, called)).toEqual([{ name: 'fx', score: HISTORY_WEIGHT }]);
+    expect(ranker.rank('weather', 3, new Map([['fx', 1e9]]))[1]?.score).toBe(HISTORY_WEIGHT);
+    expect(names('weather', 3, new Map([['fx', -1]]))[0]).toBe('get_weather');
   });
 
   test('reads long tasks of arbitrary text in little time', () => {

@@ -6,16 +6,8 @@ import { Vocabulary } from './vocabulary.js';
 /** A tool found by a search. */
 interface RankedTool {
   name: string;
-  /** Up to 1 for the best tool by words or meaning, and up to `HISTORY_WEIGHT` more; comparable within one ranking only. */
+  /** Up to 1 for the best tool by words, and up to `HISTORY_WEIGHT` more; comparable within one ranking only. */
   score: number;
-}
-
-/** What is known about a task besides its words, each by tool name. Names that the list does not contain are ignored. */
-interface Evidence {
-  /** Tools whose vectors are nearest to that of the task, nearest first. */
-  nearest?: readonly string[] | undefined;
-  /** Tools that were called after similar tasks, with a weight from 0 to 1. */
-  called?: ReadonlyMap<string, number> | undefined;
 }
 
 /** BM25: count at which repetitions of a word reach half of their effect. */
@@ -24,10 +16,6 @@ const K1 = 1.2;
 const TASK_FLOOR = 0.4;
 /** Share of the score that a tool keeps if the task covers nothing of its name: `claims_export_policy` is about more than exports. */
 const NAME_FLOOR = 0.3;
-/** What the nearest vector adds to a score by words of at most 1. More would let a weak model displace good matches by words. */
-const VECTOR_WEIGHT = 0.7;
-/** Rank at which a vector adds half as much as the nearest one. */
-const VECTOR_HALF_RANK = 4;
 /** Most tools found by words; further ones are not ranked. */
 const MAX_BY_WORDS = 100;
 /** Tools whose words are read before others get a turn: a few ms of work. */
@@ -49,7 +37,7 @@ interface Postings {
 
 /**
  * Finds the tools that fit a task in plain words: BM25 over name, description, category, tags, arguments and examples, with
- * stems, related words, and prefixes and corrections of words that no tool contains; fused with other evidence, if any.
+ * stems, related words, and prefixes and corrections of words that no tool contains; raised by history, if any.
  * `/tools/select` and `search_tools` share it. Build one per list of tools.
  */
 export class ToolRanker {
@@ -111,10 +99,12 @@ export class ToolRanker {
     }
   }
 
-  /** At most `limit` tools, best first; none for a task without any known word and without evidence. */
-  rank(task: string, limit: number, { nearest = [], called = new Map() }: Evidence = {}): RankedTool[] {
-    const byWords = this.#byWords(task);
-    const scores = nearest.length === 0 ? normalise(byWords) : this.#fuse(byWords, nearest);
+  /**
+   * At most `limit` tools, best first; none for a task without any known word and without history.
+   * @param called tools that were called after similar tasks, by name, with a weight from 0 to 1; unknown names are ignored
+   */
+  rank(task: string, limit: number, called: ReadonlyMap<string, number> = new Map()): RankedTool[] {
+    const scores = normalise(this.#byWords(task));
     for (const [name, weight] of called) {
       const position = this.#positions.get(name);
       if (position !== undefined)
@@ -178,23 +168,6 @@ export class ToolRanker {
       if (word.weight < 1 || (corrected += 1) > MAX_CORRECTED) return [];
       return this.#vocabulary.resembling(word.stem).map((stem) => ({ ...word, stem, weight: RESEMBLING_WEIGHT }));
     });
-  }
-
-  /**
-   * Adds to scores by words what the ranks by vectors are worth. Similarities are not used: each model has its own scale. Ranks by
-   * words would not say how well the words match.
-   */
-  #fuse(byWords: readonly [number, number][], nearest: readonly string[]): Map<number, number> {
-    const scores = normalise(byWords);
-    let rank = 0;
-    for (const name of nearest) {
-      const position = this.#positions.get(name);
-      if (position === undefined) continue;
-      const worth = (VECTOR_WEIGHT * VECTOR_HALF_RANK) / (VECTOR_HALF_RANK + rank);
-      scores.set(position, (scores.get(position) ?? 0) + worth);
-      rank += 1;
-    }
-    return new Map([...scores].map(([position, score]) => [position, score / (1 + VECTOR_WEIGHT)]));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Json } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import type { Logger, Metrics } from '@toolfleet/telemetry';
 import type { LocalExchange } from '@toolfleet/transport/local-exchange';
 import type { ServiceFaults } from './service-faults.js';
@@ -120,7 +120,7 @@ export async function checkReady(
 ): Promise<{ ready: boolean; parts: Record<string, boolean> }> {
   const check = async (component: LifecycleComponent) => {
     const ready = async () => (await component.ready?.()) ?? true;
-    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, ready, () => undefined).catch(() => false);
+    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, undefined, ready).catch(() => false);
     return [component.name, answer === true] as const;
   };
   const answers = await Promise.all(components.map(check));
@@ -140,11 +140,13 @@ export async function drainAndStop(
   const run = async (part: string, activity: string, ms: number, work: () => Promise<void> | undefined) => {
     const logFailure = (error: unknown) =>
       logger.error({ part, error }, `${part} failed to ${activity}: ${oneLine(error)}`);
+    const working = (async () => work())();
     try {
-      const done = await withTimeout(clock, ms, work, logFailure);
-      if (done === TIMED_OUT) logger.warn({ part }, `${part} did not ${activity} in time`);
+      await withTimeout(clock, ms, undefined, () => working);
     } catch (error) {
-      logFailure(error);
+      if (!(error instanceof TimedOut)) return logFailure(error);
+      logger.warn({ part }, `${part} did not ${activity} in time`);
+      working.catch(logFailure);
     }
   };
   const drainUntil = clock.monotonic() + drainMs;
@@ -154,35 +156,6 @@ export async function drainAndStop(
   const stopUntil = clock.monotonic() + STOP_TIMEOUT_MS;
   for (const part of reversed) {
     if (part.stop) await run(part.name, 'stop', Math.max(100, stopUntil - clock.monotonic()), () => part.stop?.());
-  }
-}
-
-const TIMED_OUT = Symbol('timed out');
-
-/**
- * The outcome of `work`, or `TIMED_OUT` after `ms`.
- * @param onLateError receives the error of work that fails after its time
- */
-async function withTimeout<T>(
-  clock: Clock,
-  ms: number,
-  work: () => Promise<T> | T,
-  onLateError: (error: unknown) => void,
-): Promise<T | typeof TIMED_OUT> {
-  let timedOut = false;
-  let cancel = (): void => undefined;
-  const late = new Promise<typeof TIMED_OUT>((resolve) => {
-    cancel = clock.after(ms, () => {
-      timedOut = true;
-      resolve(TIMED_OUT);
-    });
-  });
-  const working = (async () => work())();
-  working.catch((error: unknown) => timedOut && onLateError(error));
-  try {
-    return await Promise.race([working, late]);
-  } finally {
-    cancel();
   }
 }
 

@@ -9,6 +9,7 @@ import {
 } from '@toolfleet/contracts';
 import { leavesOutcomeOpen } from '@toolfleet/contracts/execution';
 import type { Acceptance, JournalEntry } from '@toolfleet/journal';
+import { withTimeout } from '@toolfleet/resilience';
 import type { Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import { actingUserId } from '../call-identity.js';
@@ -77,7 +78,7 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
   const { failure } = result;
   if (failure && leavesOutcomeOpen(failure)) return settleOpenOutcome(ports, call, result);
   if (failure?.facts?.input) {
-    await withTimeout(ports, call, ports.journal.awaitInput(call.callId, ANSWER_MS));
+    await answerInTime(ports, call, ports.journal.awaitInput(call.callId, ANSWER_MS));
     return result;
   }
   const { until } = failure?.facts?.approval ?? {};
@@ -86,7 +87,7 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
     const waitMs = Math.max(ANSWER_MS, until - ports.clock.now() + ANSWER_MS);
     // Any gateway goes on with it, so the key is not that of this one.
     const kept = accept(ports, call, true).then(() => ports.journal.awaitInput(call.callId, waitMs));
-    await withTimeout(ports, call, kept);
+    await answerInTime(ports, call, kept);
     return result;
   }
   // The outcome of the call is that of its last attempt.
@@ -146,7 +147,7 @@ async function accept(
 async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): Promise<CallResult> {
   const { failure } = result;
   const as = failure?.code === 'CANCELLED' ? 'cancelled' : 'expired';
-  const state = await withTimeout(ports, call, ports.journal.withdraw(call.callId, as, call.entry));
+  const state = await answerInTime(ports, call, ports.journal.withdraw(call.callId, as, call.entry));
   if (state === 'cancelled' || state === 'expired') return asNotStarted(result);
   if (call.plan.idempotent) {
     if (!failure || isLastAttempt(call, failure)) await storeOutcome(ports, call, result);
@@ -159,7 +160,7 @@ async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): 
 
 /** Stores an outcome with its charge, which a replay shows. */
 async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
-  await withTimeout(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome), call.entry));
+  await answerInTime(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome), call.entry));
 }
 
 function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {
@@ -192,15 +193,7 @@ function unknownOutcome(call: Call, state: CallState | undefined, result?: CallR
 }
 
 /** The answer of the journal, or undefined when it fails or takes too long. */
-async function withTimeout<T>({ clock }: Ports, call: Call, answer: Promise<T>): Promise<T | undefined> {
+async function answerInTime<T>({ clock }: Ports, call: Call, answer: Promise<T>): Promise<T | undefined> {
   const timeoutMs = Math.max(MIN_TIMEOUT_MS, Math.min(MAX_TIMEOUT_MS, call.deadline.remainingMs()));
-  const { promise: timeout, resolve } = Promise.withResolvers<undefined>();
-  const cancel = clock.after(timeoutMs, () => resolve(undefined));
-  try {
-    return await Promise.race([answer, timeout]);
-  } catch {
-    return undefined;
-  } finally {
-    cancel();
-  }
+  return withTimeout(clock, timeoutMs, undefined, () => answer).catch(() => undefined);
 }

@@ -1,7 +1,6 @@
 import { CORE_SCHEMA, loadAll, Type, YAMLException } from 'js-yaml';
 import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import { Findings, specError } from '../findings.js';
-import { parseInParts } from './yaml-parts.js';
 
 /** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
 export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
@@ -52,11 +51,7 @@ function mayReachOut(text: string): boolean {
 }
 
 function parseText(text: string, maxNodes: number, findings: Findings): unknown {
-  const isJson = /^\s*[{[]/.test(text);
-  // Without aliases there are at most as many values as characters, and the parser bounds the depth.
-  const parts = isJson || maxNodes < text.length ? undefined : parseInParts(text, parseYamlPart);
-  if (parts) return parts;
-  const parsed = isJson ? parseJson(text, findings) : parseYaml(text, findings);
+  const parsed = /^\s*[{[]/.test(text) ? parseJson(text, findings) : parseYaml(text, findings);
   assertBounded(parsed, maxNodes);
   return parsed;
 }
@@ -187,10 +182,6 @@ function parseYaml(text: string, findings: Findings): unknown {
 
 /** Limits that js-yaml knows and its type package does not. */
 const LIMITS = { maxDepth: MAX_DEPTH, maxTotalMergeKeys: 100_000 } as object;
-
-function parseYamlPart(part: string, level: number): unknown[] {
-  return loadAll(part, null, { schema: SPEC_SCHEMA, ...LIMITS, maxDepth: MAX_DEPTH - level } as object);
-}
 
 function parseSloppyYaml(text: string, findings: Findings): unknown {
   try {

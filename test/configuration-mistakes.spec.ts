@@ -51,9 +51,7 @@ function start(service: Service, env: Record<string, string>): ServiceProcess {
     env: {
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
-      BUDGET_DATABASE_PATH: ':memory:',
-      RECORDS_DATABASE_PATH: ':memory:',
-      IDENTITY_DATABASE_PATH: ':memory:',
+      DATABASE_DIR: join(folder, 'data'),
       IDENTITY_SECRET_KEYS: 'k1:an-identity-key-for-tests-0123456789abcdef',
       WORKSPACES_DIR: folder,
       POLICY_DIR: join(root, 'deploy/policies'),
@@ -128,14 +126,9 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
     ],
     [
       'gateway',
-      'two sources of keys',
-      () => ({
-        JWT_ISSUER: 'https://i.example',
-        JWT_AUDIENCE: 'a',
-        JWT_JWKS_URL: 'https://i.example/jwks',
-        JWT_JWKS_FILE: file('jwks.json', '{"keys":[]}'),
-      }),
-      ['JWT_JWKS_FILE', 'JWT_JWKS_URL are both set', 'keep one'],
+      'a key file that cannot be read',
+      () => ({ JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'a', JWT_JWKS_URL: 'file:///nowhere/jwks.json' }),
+      ['JWT_JWKS_URL: ENOENT', 'jwks.json'],
     ],
     [
       'gateway',
@@ -160,9 +153,9 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
     ],
     [
       'budget',
-      'a ledger that is a folder, found when it is opened',
-      () => ({ BUDGET_DATABASE_PATH: folder }),
-      ['ledger: ', 'BUDGET_DATABASE_PATH="'],
+      'a folder of the ledger that is a file, found when it is opened',
+      () => ({ DATABASE_DIR: file('no-folder', '') }),
+      ['ledger: ', 'DATABASE_DIR="'],
     ],
     [
       'budget',

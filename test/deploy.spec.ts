@@ -118,7 +118,7 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
   L41: (all) => {
     const list = container(deployment(all, 'budget')).env as unknown as { name: string }[];
     list.splice(0, list.length, ...list.filter((entry) => entry.name !== 'DATABASE_URL'));
-    env(all, 'budget', 'BUDGET_DATABASE_PATH', '/data/budget.db');
+    env(all, 'budget', 'DATABASE_DIR', '/data');
     deployment(all, 'budget').spec!.replicas = value(2);
   },
   L42: (all) => void (find(all, 'PodMonitor', 'budget').spec!.podMetricsEndpoints![0]!.port = value('metrics')),

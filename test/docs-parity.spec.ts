@@ -25,7 +25,84 @@ import { describe, expect, it } from 'vitest';
 import { SERVICES } from '../apps/standalone/src/standalone.config.js';
 import { countLines, isProduction, packageOf, partOf } from '../tools/code-parts.mjs';
 
-type KeyDoc = ReturnType<typeof documentConfig>[number];
+/** A setting in docs/configuration.md, from the tables of all services that have it. */
+interface SettingRow {
+  kind: string;
+  defaults: Map<string, string>;
+  meanings: Set<string>;
+}
+
+/** Every setting is one more thing to document and to test together with the others: a new one replaces one. */
+const MAX_SETTINGS = 150;
+
+/** Settings that a first fleet needs: where its parts are, its secrets, its tools. */
+const FIRST_DAY = [
+  ...['NATS_URL', 'REDIS_URL', 'DATABASE_URL', 'DATABASE_DIR', 'TOOLFLEET_CONFIG', 'ENVIRONMENT'],
+  ...[
+    'GATEWAY_HOST',
+    'GATEWAY_PORT',
+    'GATEWAY_PUBLIC_URL',
+    'GATEWAY_ADMIN_KEY',
+    'GATEWAY_TOKEN_SECRET',
+    'API_KEY_PEPPER',
+  ],
+  ...[
+    'REGISTRY_SECRET_KEY',
+    'RECORDS_SECRET_KEY',
+    'IDENTITY_SECRET_KEYS',
+    'GATEWAY_IDENTITY',
+    'CONSOLE_DIR',
+    'POLICY_DIR',
+  ],
+  ...['MCP_ALLOWED_DOMAINS', 'OPENAPI_ALLOWED_DOMAINS', 'WEB_ALLOWED_DOMAINS', 'EGRESS_ALLOWED_ENDPOINTS'],
+  ...['BUILTIN_TOOLSETS', 'BUILTIN_PLUGINS_DIR', 'WORKSPACES_DIR', 'WEB_SEARCH_PROVIDER', 'WEB_SEARCH_API_KEY'],
+  ...['LLM_BASE_URL', 'LLM_MODEL', 'LLM_API_KEY', 'TOOLFLEET_LOCAL', 'TOOLFLEET_DEV_API_KEY', 'TOOLFLEET_SERVICES'],
+];
+
+/** Settings that a fleet with users, replicas and retention needs in addition. */
+const PRODUCTION = [
+  ...[
+    'ADMIN_HOST',
+    'ADMIN_PORT',
+    'LOG_LEVEL',
+    'DRAIN_TIMEOUT_MS',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'OTEL_TRACES_SAMPLE_RATIO',
+  ],
+  ...['NATS_USER', 'NATS_PASSWORD', 'NATS_TLS_CA', 'REDIS_PASSWORD', 'REDIS_SENTINEL_PASSWORD', 'REDIS_TLS_CA'],
+  ...['REDIS_REQUIRE_AOF', 'REDIS_PURGE_PASSWORD', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA', 'EGRESS_DENIED_CIDRS'],
+  ...['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL', 'JWT_TENANT_CLAIM', 'JWT_ROLES_CLAIM', 'OIDC_CLIENT_SECRET'],
+  ...['IDENTITY_ALLOWED_DOMAINS', 'WEBHOOK_ALLOWED_DOMAINS', 'MCP_ALLOWED_HOSTS', 'MCP_ALLOWED_ORIGINS'],
+  ...['GATEWAY_TRUST_TENANT_SUBJECTS', 'GATEWAY_CALL_TIMEOUT_MS', 'GATEWAY_MAX_CALLS', 'GATEWAY_MAX_BODIES_MB'],
+  ...[
+    'GATEWAY_MAX_CONNECTIONS_PER_ADDRESS',
+    'GATEWAY_KEEP_ALIVE_SECONDS',
+    'GATEWAY_ASYNC_CONCURRENCY',
+    'GATEWAY_CALL_SPOOL',
+  ],
+  ...['QUEUE_SHARDS', 'QUEUE_MAX_WAITING', 'EXECUTOR_CONCURRENCY', 'AGENT_CONCURRENCY', 'BUILTIN_PLUGIN_PROCESSES'],
+  ...[
+    'PYTHON_SANDBOX_THREADS',
+    'PYTHON_SANDBOX_MEMORY_BUDGET_MB',
+    'PYTHON_SANDBOX_RECYCLE_RSS_MB',
+    'WASI_MEMORY_LIMIT_MB',
+  ],
+  ...['CALL_RESULT_TTL_SECONDS', 'RESULT_QUOTA_MB', 'RESULT_STORE', 'RESULT_STORE_DIR', 'WORKSPACE_STORE'],
+  ...['S3_ENDPOINT', 'S3_BUCKET', 'S3_REGION', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'],
+  ...['RECORDS_RETENTION_DAYS', 'RECORDS_RETENTION_DAYS_OF', 'BUDGET_LEDGER_RETENTION_DAYS', 'TENANT_QUOTAS'],
+  ...['MAX_COST_PER_REQUEST', 'MAX_TOKENS_PER_REQUEST', 'TOKEN_BUDGET_PER_AGENT', 'TOKEN_BUDGET_PER_TASK'],
+  ...['GATEWAY_LOG_SEARCH', 'GATEWAY_TRACE_URL', 'GATEWAY_LOG_SAMPLE_RATIO', 'METRICS_TOOL_LABEL'],
+];
+
+/** Cells of a setting. The default of most of its services comes first, and others follow in brackets: `512 (builtin-executor: 256)`. */
+function settingRow(key: string, { kind, defaults, meanings }: SettingRow, services: readonly string[]): string[] {
+  const counts = Map.groupBy(defaults, ([, value]) => value);
+  const [usual] = [...counts].toSorted(([, a], [, b]) => b.length - a.length)[0]!;
+  const others = [...defaults].filter(([, value]) => value !== usual).map(([service, value]) => `${service}: ${value}`);
+  const where = defaults.size === services.length ? 'all' : [...defaults.keys()].join(', ');
+  const value = others.length > 0 ? `${usual} (${others.join(', ')})` : usual;
+  return [`\`${key}\``, kind, value, where, [...meanings].join(' / ')];
+}
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const GENERATED = '<!-- Made from the code by `npm run docs`; edit there. -->';
@@ -538,35 +615,46 @@ the others last, and tenants that ask for more share equally.`,
   it('configuration', async () => {
     const files = globSync('apps/*/src/*.config.ts', { cwd: ROOT }).toSorted();
     expect(files).toHaveLength(SERVICES.length + 1);
-    const head = ['Key', 'Kind', 'Default', 'Meaning'];
-    const rowOf = (key: KeyDoc) => [
-      `\`${key.key}\``,
-      key.kind,
-      key.default ?? (key.required ? 'required' : 'unset'),
-      [key.help, key.rule].filter(Boolean).join('; '),
-    ];
-    const sections: string[] = [];
-    let shared: KeyDoc[] = [];
+    const rows = new Map<string, SettingRow>();
+    const services: string[] = [];
     for (const file of files) {
       const module = (await import(`${ROOT}${file}`)) as Record<string, ServiceConfig>;
       const config = Object.values(module).find((value) => typeof value === 'object' && 'table' in value);
       if (!config) throw new Error(`${file} exports no configuration`);
-      const keys = documentConfig(config);
-      shared = keys.filter((key) => key.shared);
-      sections.push(`## ${config.service}\n\n${table(head, keys.filter((key) => !key.shared).map(rowOf))}`);
+      services.push(config.service);
+      for (const key of documentConfig(config)) {
+        const row = rows.get(key.key) ?? { kind: key.kind, defaults: new Map(), meanings: new Set() };
+        row.defaults.set(config.service, key.default ?? (key.required ? 'required' : 'unset'));
+        row.meanings.add([key.help, key.rule].filter(Boolean).join('; '));
+        rows.set(key.key, row);
+      }
     }
+    expect(rows.size).toBeLessThanOrEqual(MAX_SETTINGS);
+    const named = [...FIRST_DAY, ...PRODUCTION];
+    expect(named).toEqual([...new Set(named)]);
+    expect(named.filter((key) => !rows.has(key))).toEqual([]);
+    const rest = [...rows.keys()].filter((key) => !named.includes(key)).toSorted();
+    const settingsTable = (keys: readonly string[]) =>
+      table(
+        ['Key', 'Kind', 'Default', 'Services', 'Meaning'],
+        keys.map((key) => settingRow(key, rows.get(key)!, services)),
+      );
+    const sections = [
+      `## First day\n\n${settingsTable(FIRST_DAY)}`,
+      `## Production\n\n${settingsTable(PRODUCTION)}`,
+      `## Rarely\n\n${settingsTable(rest)}`,
+    ];
     const fileRows = Object.entries(SECTION_DOCS).map(([section, { help, restart }]) => [
       `\`${section}\``,
       help,
       restart === undefined ? 'within about two seconds' : `after a restart of the ${restart.join(' and the ')}`,
     ]);
-    sections.push(`## Every service\n\n${table(head, shared.map(rowOf))}`);
     sections.push(`${FLEET_FILE_PAGE}\n\n${table(['Section', 'Contents', 'A change applies'], fileRows)}`);
     sections.push(rolesSection());
     await same(
       page(
         'Configuration',
-        'One table per service, checked at start: every fault is reported at once and the process exits with 78.\n`node apps/<service>/dist/main.js --help` prints the same. Secrets are read from `KEY` or from the file named by `KEY_FILE`.',
+        'Environment variables, by who needs them. Each service checks its own at start: every fault is reported at once and the process exits with\n78. `node apps/<service>/dist/main.js --help` prints those of a service. Secrets are read from `KEY` or from the file named by `KEY_FILE`.\nWhat no deployment has a reason to change is a constant with its reason in the code.',
         ...sections,
       ),
       'configuration.md',

@@ -195,13 +195,13 @@ describe('the configuration of npm start', () => {
     const { readDotEnv } = await configuration();
     writeFileSync(
       join(folder, '.env'),
-      'MAX_TOKENS_PER_DAY=7\nLOG_LEVEL=debug\nMAX_COST_PER_DYA=5\nGITHUB_TOKEN="a b"\nGATEWAY_PORT=8081\nNATS_URL=\n',
+      'MAX_TOKENS_PER_REQUEST=7\nLOG_LEVEL=debug\nMAX_COST_PER_REQEUST=5\nGITHUB_TOKEN="a b"\nGATEWAY_PORT=8081\nNATS_URL=\n',
     );
     const environment = { LOG_LEVEL: 'warn', GATEWAY_PORT: '', TOOLFLEET_DEV_API_KEY: '' };
     await readDotEnv(folder, ROOT, say, environment);
-    expect(environment).toMatchObject({ MAX_TOKENS_PER_DAY: '7', LOG_LEVEL: 'warn', GITHUB_TOKEN: 'a b' });
+    expect(environment).toMatchObject({ MAX_TOKENS_PER_REQUEST: '7', LOG_LEVEL: 'warn', GITHUB_TOKEN: 'a b' });
     expect(said.splice(0)).toEqual([
-      `${join(folder, '.env')}: MAX_COST_PER_DYA is not a setting; did you mean MAX_COST_PER_DAY?`,
+      `${join(folder, '.env')}: MAX_COST_PER_REQEUST is not a setting; did you mean MAX_COST_PER_REQUEST?`,
     ]);
     // Empty variables are unset ones.
     expect(environment).toMatchObject({ GATEWAY_PORT: '8081' });

@@ -109,10 +109,10 @@ describe('bundles as images run them', () => {
     'openapi-executor': () => ({}),
     'builtin-executor': () => ({ BUILTIN_TOOLSETS: 'compute' }),
     'python-sandbox': () => ({ PYTHON_SANDBOX_THREADS: '1', PYTHON_SANDBOX_WARM_UP_MS: '0' }),
-    budget: () => ({ BUDGET_DATABASE_PATH: join(data, 'budget.db') }),
-    records: () => ({ RECORDS_DATABASE_PATH: join(data, 'records.db') }),
+    budget: () => ({ DATABASE_DIR: data }),
+    records: () => ({ DATABASE_DIR: data }),
     identity: () => ({
-      IDENTITY_DATABASE_PATH: join(data, 'identity.db'),
+      DATABASE_DIR: data,
       IDENTITY_SECRET_KEYS: `k1:${secret('identity')}`,
       GATEWAY_TOKEN_SECRET: secret('token'),
     }),

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { ToolfleetClient } from '@toolfleet/client';
 import { ToolfleetNatsClient } from '@toolfleet/client/nats';
 import { ROUTES } from '@toolfleet/contracts/resources';
@@ -63,7 +64,7 @@ beforeAll(async () => {
     env: {
       JWT_ISSUER: ISSUER,
       JWT_AUDIENCE: 'toolfleet',
-      JWT_JWKS_FILE: jwks,
+      JWT_JWKS_URL: pathToFileURL(jwks).href,
       GATEWAY_PUBLIC_URL: 'https://fleet.test',
       EGRESS_ALLOWED_ENDPOINTS: `${server.origin},${changing.origin}`,
       BUILTIN_TOOLSETS: 'compute,files',

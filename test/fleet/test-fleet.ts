@@ -315,9 +315,7 @@ export class TestFleet {
       ADMIN_PORT: '0',
       GATEWAY_PORT: '0',
       TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),
-      BUDGET_DATABASE_PATH: join(this.folder, 'budget.db'),
-      RECORDS_DATABASE_PATH: join(this.folder, 'records.db'),
-      IDENTITY_DATABASE_PATH: join(this.folder, 'identity.db'),
+      DATABASE_DIR: this.folder,
       // A fleet without the service records no calls, and does not wait for it when it ends.
       ...(this.options.services.records ? {} : { GATEWAY_CALL_SPOOL: '0' }),
       ...(this.options.services.identity ? { GATEWAY_IDENTITY: 'true' } : {}),

@@ -75,7 +75,7 @@ function startBudgetService(root, folder, natsUrl, redisUrl) {
     NATS_URL: natsUrl,
     REDIS_URL: redisUrl,
     TOOLFLEET_CONFIG: config,
-    BUDGET_DATABASE_PATH: join(folder, 'budget.db'),
+    DATABASE_DIR: folder,
     ENVIRONMENT: 'development',
     ADMIN_HOST: '127.0.0.1',
     ADMIN_PORT: '0',

@@ -23,43 +23,29 @@ const FAILURES = [
 console.log('µs of CPU per call, median and quartiles', countCalls());
 for (const by of ['tool', 'source', 'executor']) {
   for (const outcomes of ['successes', 'every outcome']) {
-    for (const standard of [true, false]) {
-      const names = standard ? 'with OpenTelemetry names' : 'without';
-      console.log(by, outcomes, names, await measure(by, outcomes, standard));
-    }
+    console.log(by, outcomes, await measure(by, outcomes));
   }
 }
 
-/** Both variants in alternating rounds over all tools, after one round that is not counted. */
+/** Rounds over all tools, after one that is not counted. */
 function countCalls() {
-  const newMeter = (standard) =>
-    new CallMetrics(
-      createMetrics({ version: '0', revision: '0' }),
-      new ToolLabels({ by: 'tool', max: 2_000 }),
-      standard,
-    );
-  const variants = [true, false].map((standard) => ({ standard, meter: newMeter(standard), perCall: [] }));
+  const meter = new CallMetrics(createMetrics({ version: '0', revision: '0' }), new ToolLabels('tool'));
+  const perCall = [];
   const tools = Array.from({ length: TOOLS }, (_, number) => toolOf(number));
   for (let round = 0; round <= ROUNDS; round += 1) {
-    for (const { meter, perCall } of variants) {
-      const before = process.cpuUsage();
-      for (let call = 0; call < CALLS; call += 1) callOnce(meter, tools[call % TOOLS], 'successes');
-      const { user, system } = process.cpuUsage(before);
-      if (round > 0) perCall.push((user + system) / CALLS);
-    }
+    const before = process.cpuUsage();
+    for (let call = 0; call < CALLS; call += 1) callOnce(meter, tools[call % TOOLS], 'successes');
+    const { user, system } = process.cpuUsage(before);
+    if (round > 0) perCall.push((user + system) / CALLS);
   }
-  return Object.fromEntries(
-    variants.map(({ standard, perCall }) => {
-      const sorted = perCall.toSorted((a, b) => a - b);
-      const at = (share) => Number(sorted[Math.floor(share * (ROUNDS - 1))].toFixed(2));
-      return [standard ? 'with OpenTelemetry names' : 'without', [at(0.5), at(0.25), at(0.75)]];
-    }),
-  );
+  const sorted = perCall.toSorted((a, b) => a - b);
+  const at = (share) => Number(sorted[Math.floor(share * (ROUNDS - 1))].toFixed(2));
+  return [at(0.5), at(0.25), at(0.75)];
 }
 
-async function measure(by, outcomes, standard) {
+async function measure(by, outcomes) {
   const metrics = createMetrics({ version: '0', revision: '0' });
-  const meter = new CallMetrics(metrics, new ToolLabels({ by, max: 2_000 }), standard);
+  const meter = new CallMetrics(metrics, new ToolLabels(by));
   for (let number = 0; number < TOOLS; number += 1) callOnce(meter, toolOf(number), outcomes);
   const cpuMs = [];
   let text = '';

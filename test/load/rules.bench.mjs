@@ -70,7 +70,7 @@ const definition = (name) => ({
   cost_per_use_micro_usd: 1_000,
 });
 const clock = new SystemClock();
-/** As the service does: half of `RECORDS_STORE_TIMEOUT_MS` for a request. */
+/** As the service does: half of `STORE_TIMEOUT_MS` for a request. */
 const facts = async (query) => {
   const until = performance.now() + 2_500;
   return JSON.parse(JSON.stringify(await store.facts(query, () => performance.now() > until)));

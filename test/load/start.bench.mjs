@@ -35,7 +35,7 @@ export async function startBench() {
         REDIS_URL: redis.url,
         ADMIN_PORT: '0',
         ADMIN_HOST: '127.0.0.1',
-        BUDGET_DATABASE_PATH: join(base, 'budget.db'),
+        DATABASE_DIR: base,
         ...SETTINGS[app],
       };
       const starts = [];

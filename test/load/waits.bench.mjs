@@ -116,7 +116,7 @@ const bench = (endpoint) => async (fleet) => {
   const used = async () => ({
     sandbox_mib: sandbox ? residentMib(sandbox.pid) : NaN,
     redis_kib: Number(/used_memory:(\d+)/.exec(await redis.info('memory'))[1]) / 1024,
-    rows_kib: databaseKib(process.env.RECORDS_DATABASE_PATH),
+    rows_kib: databaseKib(join(process.env.DATABASE_DIR, 'records.db')),
   });
   const program = (index) =>
     ask('/api/v1/tools/run_program/execute', {
@@ -168,7 +168,7 @@ export async function waitsBench(root) {
   const env = {
     POLICY_DIR: folder,
     EGRESS_ALLOWED_ENDPOINTS: endpoint.origin,
-    RECORDS_DATABASE_PATH: join(folder, 'records.db'),
+    DATABASE_DIR: folder,
   };
   try {
     return await withFleet(root, bench(endpoint), { env, config });

@@ -16,7 +16,6 @@ export const UNLIMITED = {
   BUILTIN_COSTS_MICRO_USD: 'calculator=1',
   MAX_COST_PER_REQUEST: '1000',
   MAX_TOKENS_PER_REQUEST: String(NEVER),
-  MAX_COST_PER_TENANT: String(NEVER),
 };
 
 /**

@@ -70,9 +70,9 @@ describe('budget service', () => {
       ENVIRONMENT: 'test',
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
-      BUDGET_DATABASE_PATH: join(folder, 'ledger.db'),
+      DATABASE_DIR: folder,
       BUDGET_UPKEEP_MS: '20',
-      BUDGET_STORE_TIMEOUT_MS: '400',
+      STORE_TIMEOUT_MS: '400',
       ...env,
     });
     const host = {
@@ -88,6 +88,12 @@ describe('budget service', () => {
     } satisfies ServiceHost;
     parts = budgetComponents(settings, host);
     for (const part of parts) await part.start?.();
+  };
+  /** Settings with a limit in USD for each tenant. */
+  const tenantLimit = (usd: number): Record<string, string> => {
+    const file = join(folder, `limit-${usd}.yaml`);
+    writeFileSync(file, `budget: { defaults: { max_cost_per_tenant: ${usd} } }\n`);
+    return { TOOLFLEET_CONFIG: file };
   };
   const stop = async (): Promise<void> => {
     const reversed = parts.toReversed();
@@ -308,7 +314,7 @@ describe('budget service', () => {
   });
 
   it('fails closed while Redis is gone, and goes on with what was acknowledged', async () => {
-    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await start(tenantLimit(0.001));
     await reserve(ask('a', 600));
     // While a slow fsync runs, Redis holds writes back in memory (appendfsync everysec): wait until they are in the file.
     const info = redis.client();
@@ -327,7 +333,7 @@ describe('budget service', () => {
   });
 
   it('rebuilds a lost gate from the ledger', async () => {
-    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await start(tenantLimit(0.001));
     await reserve(ask('a', 600));
     await settle(settlement('a', 600));
     await eventually('the ledger has it', async () => (await usage([]))[0]?.calls === 1);
@@ -342,7 +348,7 @@ describe('budget service', () => {
   });
 
   it('raises a gate that was restored from an older copy to what the ledger says', async () => {
-    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await start(tenantLimit(0.001));
     await reserve(ask('a', 100));
     await settle(settlement('a', 100));
     await eventually('the ledger has it', async () => (await usage([]))[0]?.calls === 1);
@@ -352,7 +358,7 @@ describe('budget service', () => {
     await eventually('the ledger has both', async () => (await usage([]))[0]?.calls === 2);
     await stop();
     await redis.client().restore('{b:acme}:scopes', 0, copy, 'REPLACE');
-    await start({ MAX_COST_PER_TENANT: '0.001' });
+    await start(tenantLimit(0.001));
     await eventually('the gate knows what was spent', async () => {
       // Too much in either case: an ask that was admitted by the old counters would hold a lease.
       const [answer] = await reserve(ask('c', 950));
@@ -380,7 +386,7 @@ describe('budget service', () => {
         shared: { least_micro_usd: 2 },
         ...more,
       });
-    await start({ MAX_COST_PER_TENANT: '0.1', TOKEN_BUDGET_PER_AGENT: '1000', MAX_COST_PER_REQUEST: '0.02' });
+    await start({ ...tenantLimit(0.1), TOKEN_BUDGET_PER_AGENT: '1000', MAX_COST_PER_REQUEST: '0.02' });
     expect(await reserve(shared('1', { tokens: 50 }), ask('lease:2', 1), shared('3', { call_id: 'x' }))).toMatchObject([
       {
         admitted: true,
@@ -398,7 +404,7 @@ describe('budget service', () => {
     });
     expect((await limits())[0]).toMatchObject({ held_micro_usd: 700, spent_micro_usd: 300 });
     await stop();
-    await start({ MAX_COST_PER_TENANT: '0.00099' });
+    await start(tenantLimit(0.00099));
     expect((await reserve(shared('4')))[0]).toMatchObject({ admitted: false });
     expect((await reserve(ask('c', 1)))[0]).toMatchObject({ admitted: false, used: 1_000, used_by_leases: 700 });
     const { row: _row, ...rest } = settlement('lease:1', 0);

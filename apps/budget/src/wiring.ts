@@ -27,7 +27,7 @@ import { UsageLedger } from './usage-ledger.js';
 
 /** Time between two upkeep rounds over all tenants. */
 const FULL_ROUND_MS = 30_000;
-/** Limits Redis commands of the upkeep. Callers are answered after BUDGET_STORE_TIMEOUT_MS. */
+/** Limits Redis commands of the upkeep. Callers are answered after STORE_TIMEOUT_MS. */
 const COMMAND_TIMEOUT_MS = 10_000;
 /** Every call that began before now has been settled or has expired by then. */
 const LONGEST_CALL_MS = 660_000;
@@ -62,18 +62,10 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     commandTimeoutMs: COMMAND_TIMEOUT_MS,
     log: logger,
   });
-  const ledger = new UsageLedger(
-    serviceDialect('budget', settings, settings.BUDGET_DATABASE_PATH),
-    readQuotas(settings.TENANT_QUOTAS).budgets,
-  );
-  const rules = {
-    ...DEFAULT_RULES,
-    idMemoryMs: settings.BUDGET_ID_MEMORY_MS,
-    outboxCap: settings.BUDGET_OUTBOX_CAP,
-  };
-  const store = new RedisReservationStore(redis, rules, async (tenantId) => {
+  const ledger = new UsageLedger(serviceDialect('budget', settings), readQuotas(settings.TENANT_QUOTAS).budgets);
+  const store = new RedisReservationStore(redis, DEFAULT_RULES, async (tenantId) => {
     const now = clock.now();
-    const scopes = await ledger.spentSince(tenantId, now, now - rules.scopeTtlMs);
+    const scopes = await ledger.spentSince(tenantId, now, now - DEFAULT_RULES.scopeTtlMs);
     return [...scopes, ...(await ledger.spentFrom(tenantId, budget.budgetsOf(tenantId), now))];
   });
   const outbox = new RedisUsageOutbox(redis);
@@ -116,7 +108,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     redisComponent(redis, settings.REDIS_URL),
     {
       name: 'ledger',
-      settings: databaseSettings(settings, 'BUDGET_DATABASE_PATH'),
+      settings: databaseSettings(settings),
       start: () => ledger.open(),
       stop: () => ledger.close(),
     },
@@ -135,12 +127,6 @@ function environmentLimits(settings: BudgetConfig): TenantLimits {
     max_tokens_per_request: settings.MAX_TOKENS_PER_REQUEST,
     token_budget_per_agent: settings.TOKEN_BUDGET_PER_AGENT,
     token_budget_per_task: settings.TOKEN_BUDGET_PER_TASK,
-    cost_budget_per_agent: settings.COST_BUDGET_PER_AGENT ?? null,
-    cost_budget_per_task: settings.COST_BUDGET_PER_TASK ?? null,
-    max_cost_per_day: settings.MAX_COST_PER_DAY ?? null,
-    max_tokens_per_day: settings.MAX_TOKENS_PER_DAY ?? null,
-    max_cost_per_tenant: settings.MAX_COST_PER_TENANT ?? null,
-    max_tokens_per_tenant: settings.MAX_TOKENS_PER_TENANT ?? null,
   });
 }
 
@@ -156,6 +142,6 @@ function natsEndpoint(
     clock,
     onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
   });
-  const module = BudgetModule.with(budget, purges, settings.BUDGET_STORE_TIMEOUT_MS);
+  const module = BudgetModule.with(budget, purges, settings.STORE_TIMEOUT_MS);
   return microserviceComponent({ name: 'endpoints', module, strategy, logger });
 }

@@ -65,7 +65,9 @@ beforeAll(async () => {
     WEB_SEARCH_PROVIDER: 'local',
     LLM_BASE_URL: `http://127.0.0.1:${port}/v1`,
     BUILTIN_PLUGINS_DIR: join(folder, 'plugins'),
-    BUILTIN_PLUGINS_RELOAD_MS: '100',
+    // Local mode loads plugins again when they change.
+    TOOLFLEET_LOCAL: 'true',
+    ENVIRONMENT: 'test',
   });
   parts = await buildExecutor(builtinExecutor, settings, {
     service: 'builtin-executor',

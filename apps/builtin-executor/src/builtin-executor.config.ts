@@ -3,9 +3,9 @@ import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import {
   boolean,
   defineConfig,
-  durationMs,
   EGRESS_KEYS,
   egressFaults,
+  EXECUTOR_CONCURRENCY,
   hostList,
   FLEET_FILE_KEYS,
   integer,
@@ -14,6 +14,8 @@ import {
   oneOf,
   path,
   REDIS_KEYS,
+  S3_KEYS,
+  s3Faults,
   secret,
   text,
   url,
@@ -36,24 +38,7 @@ const table = {
   ...FLEET_FILE_KEYS,
 
   BUILTIN_TOOLSETS: list({ default: [...TOOLSETS], of: TOOLSETS, help: 'Toolsets this process serves' }),
-  BUILTIN_CONCURRENCY: integer({
-    default: 256,
-    min: 1,
-    max: 10_000,
-    help: 'Most calls in flight; more are refused as QUEUE_FULL',
-  }),
-  BUILTIN_BOUNDED_PROCESSES: integer({
-    default: 2,
-    min: 1,
-    max: 64,
-    help: 'Child processes for patterns, queries, schemas and pages of unbounded cost; tenants take turns',
-  }),
-  BUILTIN_ANNOUNCE_TTL_MS: durationMs({
-    default: 30_000,
-    min: 1_000,
-    max: 3_600_000,
-    help: 'Age at which announced tools count as unavailable; they are announced every third of it',
-  }),
+  EXECUTOR_CONCURRENCY: { ...EXECUTOR_CONCURRENCY, default: 256 },
   BUILTIN_COSTS_MICRO_USD: list({
     default: [],
     help: 'Price of a call in micro-USD by tool, e.g. "calculator=1,web_search=4000"',
@@ -65,12 +50,6 @@ const table = {
   BUILTIN_PLUGINS_DIR: path({
     optional: true,
     help: 'Folder of plugin tools (*.tool.mjs, *.tool.js, *.tool.ts); default in local mode: plugins in the current folder',
-  }),
-  BUILTIN_PLUGINS_RELOAD_MS: durationMs({
-    optional: true,
-    min: 100,
-    max: 3_600_000,
-    help: 'How often the plugin folder is read again; unset: every second in local mode, otherwise only at start',
   }),
   BUILTIN_PLUGIN_PROCESSES: integer({
     default: 4,
@@ -101,26 +80,17 @@ const table = {
     max: 1_000_000,
     help: 'Quota of one workspace in MB',
   }),
+
   WORKSPACES_MUST_EXIST: boolean({
     default: false,
     help: 'Refuse projects without a workspace, also those that a key or the configuration declares',
   }),
-  S3_ENDPOINT: url({
-    optional: true,
-    schemes: ['http', 'https'],
-    help: 'S3-compatible server, for WORKSPACE_STORE=s3',
-  }),
-  S3_BUCKET: text({ optional: true, help: 'Bucket of the workspaces' }),
-  S3_PREFIX: text({ default: 'workspaces/', help: 'Prefix of every key' }),
-  S3_REGION: text({ default: 'us-east-1', help: 'Region for request signatures' }),
-  S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of the bucket' }),
-  S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of the bucket' }),
+  ...S3_KEYS,
 
   WEB_ALLOWED_DOMAINS: hostList({
     default: [],
     help: 'Hosts the web tools may read: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
   }),
-  WEB_RESPECT_ROBOTS: boolean({ default: true, help: 'Check robots.txt before reading a page' }),
   WEB_SEARCH_PROVIDER: oneOf(SEARCH_PROVIDERS, {
     optional: true,
     help: 'Search provider: searchapi, brave (both need a key), searxng (self-hosted), local (simulated results); default searchapi, in local mode local',
@@ -144,18 +114,6 @@ const table = {
     default: 0,
     min: 0,
     help: 'Price of the tokens of multi_agent',
-  }),
-  LLM_MAX_TOKENS: integer({
-    default: 2_048,
-    min: 1,
-    max: 1_000_000,
-    help: 'Most tokens of an answer in a turn of multi_agent, unless the call sets a limit; reserved in the budget with the prompt',
-  }),
-  LLM_BYTES_PER_TOKEN: integer({
-    default: 3,
-    min: 1,
-    max: 16,
-    help: 'Bytes of a prompt that count as one token when a turn is reserved in the budget; with 1 no model can use more than is reserved',
   }),
   TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Most concurrent tool calls of one sub-agent' }),
   AGENT_CONCURRENCY: integer({ default: 4, min: 1, max: 100, help: 'Most concurrent calls of multi_agent' }),
@@ -182,10 +140,7 @@ function checkSettings(settings: BuiltinExecutorConfig): ConfigFault[] {
   if (serves('files') && settings.WORKSPACE_STORE === 'local') {
     wants(!settings.WORKSPACES_DIR && !settings.SHANNON_SESSION_WORKSPACES_DIR, 'WORKSPACES_DIR', 'by toolset files');
   }
-  if (serves('files') && settings.WORKSPACE_STORE === 's3') {
-    for (const key of ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const)
-      wants(!settings[key], key, 'by WORKSPACE_STORE=s3');
-  }
+  if (serves('files') && settings.WORKSPACE_STORE === 's3') faults.push(...s3Faults(settings, 'WORKSPACE_STORE'));
   wants(
     settings.WEB_SEARCH_PROVIDER === 'searxng' && !settings.WEB_SEARCH_URL,
     'WEB_SEARCH_URL',

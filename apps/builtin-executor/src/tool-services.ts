@@ -18,6 +18,7 @@ import {
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { FleetFile } from '@toolfleet/fleet-file';
+import { s3Login } from '@toolfleet/service';
 import type { ExecutorDeps } from '@toolfleet/service/executor';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending, NatsToolCaller } from './gateway-client.js';
@@ -55,8 +56,8 @@ function workspaces(deps: ToolServiceDeps): Workspaces {
   const { settings, executor } = deps;
   return new Workspaces(workspaceStore(deps), executor.host.clock, {
     ...DEFAULT_WORKSPACE_LIMITS,
-    quotaBytes: settings.SHANNON_MAX_WORKSPACE_SIZE_MB * 1024 * 1024,
     mustExist: settings.WORKSPACES_MUST_EXIST,
+    quotaBytes: settings.SHANNON_MAX_WORKSPACE_SIZE_MB * 1024 * 1024,
   });
 }
 
@@ -65,22 +66,17 @@ function workspaceStore(deps: ToolServiceDeps): WorkspaceStore {
   if (settings.WORKSPACE_STORE === 'local') {
     return new LocalWorkspaceStore(settings.WORKSPACES_DIR ?? settings.SHANNON_SESSION_WORKSPACES_DIR ?? '');
   }
-  const endpoint = settings.S3_ENDPOINT ?? '';
+  const login = s3Login(settings);
   return new S3WorkspaceStore({
-    endpoint,
-    bucket: settings.S3_BUCKET ?? '',
-    region: settings.S3_REGION,
-    accessKeyId: settings.S3_ACCESS_KEY_ID ?? '',
-    secretAccessKey: settings.S3_SECRET_ACCESS_KEY ?? '',
-    prefix: settings.S3_PREFIX,
-    fetch: egressFetch(serverEgress(deps, endpoint), { maxBytes: 16 * 1024 * 1024 }),
+    ...login,
+    prefix: 'workspaces/',
+    fetch: egressFetch(serverEgress(deps, login.endpoint), { maxBytes: 16 * 1024 * 1024 }),
   });
 }
 
-function pages({ settings, bounded, executor }: ToolServiceDeps): PageReader {
+function pages({ bounded, executor }: ToolServiceDeps): PageReader {
   const client = executor.egress({ allowlist: 'WEB_ALLOWED_DOMAINS' });
-  const robots = settings.WEB_RESPECT_ROBOTS ? new Robots(client, executor.host.clock, bounded) : undefined;
-  return new PageReader(client, bounded, robots);
+  return new PageReader(client, bounded, new Robots(client, executor.host.clock, bounded));
 }
 
 function search(deps: ToolServiceDeps): SearchProvider {
@@ -90,6 +86,11 @@ function search(deps: ToolServiceDeps): SearchProvider {
   const base = settings.WEB_SEARCH_URL ?? PROVIDER_URLS[name] ?? '';
   return new HttpSearchProvider(name, base, settings.WEB_SEARCH_API_KEY ?? '', serverEgress(deps, base));
 }
+
+/** Bytes of a prompt that count as one token in a reservation: less than most texts have, so that reservations suffice. */
+const BYTES_PER_TOKEN = 3;
+/** Tokens that a turn reserves for its answer unless the call sets a limit. */
+const MAX_ANSWER_TOKENS = 2_048;
 
 function agent(deps: ToolServiceDeps): AgentServices {
   const { settings } = deps;
@@ -104,8 +105,8 @@ function agent(deps: ToolServiceDeps): AgentServices {
     spending: new NatsSpending(nats, host.clock, 'multi_agent'),
     pricing: {
       microUsdPer1kTokens: settings.LLM_MICRO_USD_PER_1K_TOKENS,
-      bytesPerToken: settings.LLM_BYTES_PER_TOKEN,
-      maxTokens: settings.LLM_MAX_TOKENS,
+      bytesPerToken: BYTES_PER_TOKEN,
+      maxTokens: MAX_ANSWER_TOKENS,
     },
   };
 }

@@ -25,18 +25,22 @@ import { toolServices } from './tool-services.js';
 const LOCAL_PLUGINS = 'plugins';
 /** Heap of a process of plugins. */
 const PLUGIN_HEAP_MB = 512;
+/** Children for patterns, queries, schemas and pages of unbounded cost: one may be busy until its limit while the other works. */
+const BOUNDED_PROCESSES = 2;
+/** Age at which announced tools count as unavailable: three announcements may be lost. */
+const ANNOUNCE_TTL_MS = 30_000;
 /** How often local mode checks the plugins for changes. */
 const LOCAL_RELOAD_MS = 1_000;
 
 /** The executor of builtin tools and plugins. Toolset `agent` is fed by a queue, the others by NATS. */
 export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)['table']> = {
   config: builtinExecutorConfig,
-  concurrency: (settings) => settings.BUILTIN_CONCURRENCY,
+  concurrency: (settings) => settings.EXECUTOR_CONCURRENCY,
   sharesRedis: true,
   async build(settings, deps) {
     const { clock, logger } = deps.host;
     const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
-    const bounded = new BoundedWork(clock, settings.BUILTIN_BOUNDED_PROCESSES);
+    const bounded = new BoundedWork(clock, BOUNDED_PROCESSES);
     const file = loadFleetFile(settings);
     const services = toolServices(toolsets, { settings, bounded, executor: deps, subAgent: file.sub_agent });
     const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) =>
@@ -52,7 +56,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
       deps.nats,
       deps.host,
       announcedSources(settings, runner, plugins),
-      settings.BUILTIN_ANNOUNCE_TTL_MS,
+      ANNOUNCE_TTL_MS,
     );
     const after = [];
     if (toolsets.includes('agent')) {
@@ -101,7 +105,7 @@ function pluginWatcher(
   if (path === undefined) return undefined;
   const reserved = new Set([...MANIFEST.map((tool) => tool.metadata.name), ...GATEWAY_TOOLS]);
   const folder = new PluginFolder(path, reserved, processes);
-  const everyMs = settings.BUILTIN_PLUGINS_RELOAD_MS ?? (settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined);
+  const everyMs = settings.TOOLFLEET_LOCAL ? LOCAL_RELOAD_MS : undefined;
   const toolsets = settings.BUILTIN_TOOLSETS as readonly Toolset[];
   return new PluginWatcher({ folder, runner, toolsets, clock, logger, faults, everyMs, onChange });
 }

@@ -16,12 +16,13 @@ import {
   oneOf,
   path,
   REDIS_KEYS,
+  S3_KEYS,
+  s3Faults,
   secret,
   text,
   url,
   type SettingsOf,
 } from '@toolfleet/service';
-import { JWT_ALGORITHMS } from '@toolfleet/access';
 
 /** Every environment key of the gateway. */
 export const gatewayConfig = defineConfig(
@@ -34,15 +35,9 @@ export const gatewayConfig = defineConfig(
     ...FLEET_FILE_KEYS,
     GATEWAY_HOST: text({ default: '127.0.0.1', help: 'Address the public server listens on; 0.0.0.0 in images' }),
     GATEWAY_PORT: integer({ default: 8080, min: 0, max: 65_535, help: 'Port of the public server' }),
-    GATEWAY_MAX_BODY_BYTES: integer({
-      default: 8 * 1024 * 1024,
-      min: 1024,
-      max: 64 * 1024 * 1024,
-      help: 'Largest HTTP request body',
-    }),
     GATEWAY_MAX_BODIES_MB: integer({
       default: 256,
-      min: 1,
+      min: 8, // one body
       max: 65_536,
       help: 'Request bodies, NATS messages, unread responses (each above 64 KiB) and unread events that one gateway holds in memory, in MiB; a tenant may have a quarter',
     }),
@@ -51,12 +46,6 @@ export const gatewayConfig = defineConfig(
       min: 1_000,
       max: 600_000,
       help: 'Longest time for a whole HTTP request to arrive, body included; then its connection is closed',
-    }),
-    GATEWAY_MAX_CONNECTIONS: integer({
-      default: 10_000,
-      min: 1,
-      max: 1_000_000,
-      help: 'Open HTTP connections per gateway; further ones are closed',
     }),
     GATEWAY_MAX_CONNECTIONS_PER_ADDRESS: integer({
       default: 2_000,
@@ -69,18 +58,6 @@ export const gatewayConfig = defineConfig(
       min: 1,
       max: 3_600,
       help: 'How long an idle HTTP connection stays open; longer than the idle time-out of the proxy in front, which would else send requests into closed connections',
-    }),
-    GATEWAY_MAX_STREAMS: integer({
-      default: 500,
-      min: 1,
-      max: 100_000,
-      help: 'Open event streams per gateway: of calls, finished calls and MCP subscriptions together',
-    }),
-    GATEWAY_MAX_STREAMS_PER_TENANT: integer({
-      default: 100,
-      min: 1,
-      max: 100_000,
-      help: 'Open event streams per tenant and gateway',
     }),
     GATEWAY_CALL_TIMEOUT_MS: durationMs({
       default: 120_000,
@@ -106,23 +83,11 @@ export const gatewayConfig = defineConfig(
       max: 2_592_000,
       help: 'Longest time in which people decide on a call; rules of the policy may shorten it',
     }),
-    GATEWAY_PROGRAMS_PER_TENANT: integer({
-      default: 32,
-      min: 0,
-      max: 10_000,
-      help: 'Programs (run_program) of a tenant that wait or run on a gateway with a caller that waits; 0 means no limit',
-    }),
     GATEWAY_ASYNC_CONCURRENCY: integer({
       default: 16,
       min: 1,
       max: 1_000,
       help: 'Asynchronous calls that a gateway runs at once',
-    }),
-    GATEWAY_CATALOG_TTL_MS: durationMs({
-      default: 300_000,
-      min: 0,
-      max: 300_000,
-      help: 'Age at which a cached definition is read again',
     }),
     GATEWAY_TOKEN_SECRET: secret({ minLength: 32, help: 'Signs delegation tokens and encrypts MCP requestState' }),
     API_KEY_PEPPER: secret({ minLength: 16, help: 'HMAC key of API keys; changing it makes every key invalid' }),
@@ -150,11 +115,6 @@ export const gatewayConfig = defineConfig(
       default: 'auto',
       help: 'Tools that /mcp lists for clients that choose no mode: list = every tool, search = search_tools and call_tool, code = three tools for programs, auto = search above MCP_SEARCH_ABOVE tools and list otherwise',
     }),
-    MCP_SEARCH_ABOVE: integer({
-      default: 500,
-      min: 1,
-      help: 'Number of tools above which MCP_SURFACE=auto lists search_tools',
-    }),
     MCP_REGISTER_TOKEN: secret({
       optional: true,
       minLength: 16,
@@ -168,11 +128,6 @@ export const gatewayConfig = defineConfig(
       default: false,
       help: 'Treats tool.call.<tenant> without a key as that tenant; only with a NATS server that runs deploy/nats.conf',
     }),
-    TOOL_SEARCH_HISTORY: boolean({
-      default: true,
-      help: 'Lets searches for tools prefer what callers of the tenant called after similar searches; needs GATEWAY_CALL_SPOOL',
-    }),
-    TOOL_SEARCH_HISTORY_EXCEPT: list({ default: [], help: 'Tenants whose searches are neither kept nor used' }),
     POLICY_DIR: path({
       optional: true,
       must: 'folder',
@@ -183,57 +138,19 @@ export const gatewayConfig = defineConfig(
       schemes: ['http', 'https'],
       help: 'OPA server that decides instead of the built-in evaluator',
     }),
-    OPA_TIMEOUT_MS: durationMs({
-      default: 500,
-      min: 10,
-      max: 10_000,
-      help: 'Longest wait for OPA; a late decision is a denial',
-    }),
     JWT_ISSUER: text({ optional: true, help: 'Issuer of accepted JWTs; unset: JWTs are refused' }),
     JWT_AUDIENCE: text({ optional: true, help: 'Audience of accepted JWTs' }),
-    JWT_JWKS_FILE: path({ optional: true, must: 'file', help: 'Key set of the issuer as a file' }),
     JWT_JWKS_URL: url({
       optional: true,
-      schemes: ['https', 'http'],
-      help: 'Key set of the issuer, fetched through the guarded client',
+      schemes: ['https', 'http', 'file'],
+      help: 'Key set of the issuer, fetched through the guarded client, or a file',
     }),
-    JWT_ALGORITHMS: list({ default: ['RS256', 'ES256'], of: JWT_ALGORITHMS, help: 'Accepted signature algorithms' }),
     JWT_TENANT_CLAIM: text({ default: 'tenant', help: 'Claim with the tenant' }),
     JWT_ROLES_CLAIM: text({ default: 'roles', help: 'Claim with the roles' }),
-    JWT_MAX_LIFETIME_SECONDS: integer({
-      default: 86_400,
-      min: 60,
-      max: 31_536_000,
-      help: 'Longest lifetime of an accepted JWT, from iat to exp',
-    }),
     EGRESS_ALLOWED_ENDPOINTS: list({
       default: [],
       item: checkEndpoint,
       help: 'Exact origins exempt from the address guard (local samples)',
-    }),
-    RESULT_CACHE_TTL_SECONDS: integer({
-      default: 300,
-      min: 0,
-      max: 86_400,
-      help: 'Cache time of results of builtin tools and plugins that are idempotent and declare none, and of the history of a session; with 0 headers of upstreams do not count either',
-    }),
-    RESULT_STALE_SECONDS: integer({
-      default: 1_800,
-      min: 0,
-      max: 86_400,
-      help: 'Age up to which a cached result may replace the answer of an unreachable tool; 0 = never',
-    }),
-    OPENAPI_TIMEOUT_SECONDS: integer({
-      default: 30,
-      min: 1,
-      max: 600,
-      help: 'Attempt timeout of OpenAPI tools that declare none',
-    }),
-    TOOL_TIMEOUT_SECONDS: integer({
-      default: 15,
-      min: 1,
-      max: 600,
-      help: 'Attempt timeout of all other tools that declare none',
     }),
     TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Calls of one batch that run at once' }),
     WASI_TIMEOUT_SECONDS: integer({ default: 60, min: 1, max: 600, help: 'Hard maximum of a sandbox run' }),
@@ -294,18 +211,6 @@ export const gatewayConfig = defineConfig(
       max: 1_048_576,
       help: 'Results kept per tenant in Redis and the result store, in MiB; beyond it the oldest without an idempotency key go first; 0 = no limit',
     }),
-    RESULT_INLINE_KB: integer({
-      default: 16,
-      min: 1,
-      max: 5_120,
-      help: 'Size in KiB above which a result becomes a handle: over MCP, and for calls of a batch in the shape of a model provider',
-    }),
-    RESULT_HANDLE_TTL_SECONDS: integer({
-      default: 3_600,
-      min: 60,
-      max: 86_400,
-      help: 'How long a result can be read by its handle',
-    }),
     RESULT_STORE: oneOf(['redis', 'directory', 's3'], {
       default: 'redis',
       help: 'Where results above RESULT_STORE_THRESHOLD_KB are kept; all gateways need the same store',
@@ -321,16 +226,7 @@ export const gatewayConfig = defineConfig(
       must: 'folder',
       help: 'Directory for RESULT_STORE=directory, on a volume that all gateways mount',
     }),
-    RESULT_STORE_S3_ENDPOINT: url({
-      optional: true,
-      schemes: ['http', 'https'],
-      help: 'S3-compatible server for RESULT_STORE=s3',
-    }),
-    RESULT_STORE_S3_BUCKET: text({ optional: true, help: 'Bucket for RESULT_STORE=s3' }),
-    RESULT_STORE_S3_PREFIX: text({ default: 'results/', help: 'Prefix of all keys in that bucket' }),
-    RESULT_STORE_S3_REGION: text({ default: 'us-east-1', help: 'Region that requests to that bucket are signed for' }),
-    RESULT_STORE_S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of that bucket' }),
-    RESULT_STORE_S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of that bucket' }),
+    ...S3_KEYS,
     CONSOLE_DIR: path({
       optional: true,
       help: 'Folder of the built web console, served at /console; unset: no console',
@@ -368,16 +264,6 @@ export const gatewayConfig = defineConfig(
       default: 'tool',
       help: 'What the label tool_name of metrics holds: each tool, its source, or the class of executors that runs it',
     }),
-    METRICS_MAX_TOOLS: integer({
-      default: 2_000,
-      min: 0,
-      max: 100_000,
-      help: 'Most values of the label tool_name per gateway; further ones are counted as other',
-    }),
-    METRICS_OTEL_NAMES: boolean({
-      default: true,
-      help: 'Durations of calls and of MCP requests are also measured under the names of the OpenTelemetry conventions; false halves the series of each tool',
-    }),
     QUEUE_SHARDS: integer({
       default: 1,
       min: 1,
@@ -411,35 +297,15 @@ export const gatewayConfig = defineConfig(
       ...(settings.JWT_ISSUER && !settings.JWT_AUDIENCE
         ? [{ key: 'JWT_AUDIENCE', message: 'is required with JWT_ISSUER' }]
         : []),
-      ...(settings.JWT_ISSUER && !settings.JWT_JWKS_FILE && !settings.JWT_JWKS_URL
-        ? [{ key: 'JWT_JWKS_FILE', message: 'or JWT_JWKS_URL is required with JWT_ISSUER' }]
+      ...(settings.JWT_ISSUER && !settings.JWT_JWKS_URL
+        ? [{ key: 'JWT_JWKS_URL', message: 'is required with JWT_ISSUER' }]
         : []),
-      ...(settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 < settings.GATEWAY_MAX_BODY_BYTES
-        ? [{ key: 'GATEWAY_MAX_BODIES_MB', message: 'must have room for one body of GATEWAY_MAX_BODY_BYTES' }]
-        : []),
-      ...requiredByStore(settings).map((key) => ({
-        key,
-        message: `is required by RESULT_STORE=${settings.RESULT_STORE}`,
-      })),
-      ...(settings.JWT_JWKS_FILE && settings.JWT_JWKS_URL
-        ? [{ key: 'JWT_JWKS_FILE', message: 'and JWT_JWKS_URL are both set', remedy: 'keep one' }]
+      ...(settings.RESULT_STORE === 's3' ? s3Faults(settings, 'RESULT_STORE') : []),
+      ...(settings.RESULT_STORE === 'directory' && !settings.RESULT_STORE_DIR
+        ? [{ key: 'RESULT_STORE_DIR', message: 'is required by RESULT_STORE=directory' }]
         : []),
     ],
   },
 );
-
-const S3_KEYS = [
-  'RESULT_STORE_S3_ENDPOINT',
-  'RESULT_STORE_S3_BUCKET',
-  'RESULT_STORE_S3_ACCESS_KEY_ID',
-  'RESULT_STORE_S3_SECRET_ACCESS_KEY',
-] as const;
-
-/** Settings that the chosen result store needs and that are not set. */
-function requiredByStore(settings: Partial<Record<string, unknown>>): string[] {
-  const keys =
-    settings.RESULT_STORE === 's3' ? S3_KEYS : settings.RESULT_STORE === 'directory' ? ['RESULT_STORE_DIR'] : [];
-  return keys.filter((key) => !settings[key]);
-}
 
 export type GatewayConfig = SettingsOf<(typeof gatewayConfig)['table']>;

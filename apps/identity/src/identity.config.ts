@@ -1,6 +1,6 @@
 import {
+  DATABASE_KEYS,
   defineConfig,
-  durationMs,
   EGRESS_KEYS,
   egressFaults,
   FLEET_FILE_KEYS,
@@ -9,9 +9,7 @@ import {
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   TENANT_QUOTAS,
-  path,
   secret,
-  url,
   type SettingsOf,
 } from '@toolfleet/service';
 
@@ -23,27 +21,7 @@ export const identityConfig = defineConfig(
     TENANT_QUOTAS,
     ...FLEET_FILE_KEYS,
     ...EGRESS_KEYS,
-    DATABASE_URL: url({
-      optional: true,
-      schemes: ['postgres', 'postgresql'],
-      help: 'PostgreSQL of sessions and grants; unset means the embedded SQLite, which allows one replica',
-    }),
-    DATABASE_PASSWORD: secret({ optional: true, help: 'Password for PostgreSQL; overrides the one in the URL' }),
-    DATABASE_TLS_CA: path({
-      optional: true,
-      must: 'file',
-      help: 'CA file of PostgreSQL; requires TLS with a verified host name',
-    }),
-    IDENTITY_DATABASE_PATH: path({
-      default: '.toolfleet/data/identity.db',
-      help: 'File of the embedded sessions and grants; not used with DATABASE_URL',
-    }),
-    IDENTITY_STORE_TIMEOUT_MS: durationMs({
-      default: 5_000,
-      min: 50,
-      max: 30_000,
-      help: 'Longest wait for the store before a request fails with SERVICE_UNAVAILABLE',
-    }),
+    ...DATABASE_KEYS,
     OIDC_CLIENT_SECRET: secret({
       optional: true,
       help: 'Secret of this fleet at the OpenID provider of `sign_in`; unset: a public client with PKCE only',

@@ -93,7 +93,7 @@ function secretsOfSources({
 export function identityComponents(settings: IdentityConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics, faults, exchange } = host;
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'identity', clock, metrics, exchange });
-  const database = new IdentityDatabase(serviceDialect('identity', settings, settings.IDENTITY_DATABASE_PATH));
+  const database = new IdentityDatabase(serviceDialect('identity', settings));
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
   const sessions = new SessionStore(database.db, quotas.sessions);
@@ -158,7 +158,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     clock,
     announce: (changed) => publish(SUBJECTS.grantChanged, changed),
   });
-  const change = new KeyChange(database.db, keys, clock, settings.IDENTITY_STORE_TIMEOUT_MS);
+  const change = new KeyChange(database.db, keys, clock, settings.STORE_TIMEOUT_MS);
   const strategy = new NatsStrategy({
     connection: nats,
     queue: 'identity',
@@ -169,7 +169,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     nats.asComponent(),
     {
       name: 'store of sessions and grants',
-      settings: databaseSettings(settings, 'IDENTITY_DATABASE_PATH'),
+      settings: databaseSettings(settings),
       start: async () => {
         await database.open();
         // The embedded store has one replica: who had a right before is gone.
@@ -189,7 +189,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
         signIn.pages,
         grants,
         change,
-        new StoreLimit(clock, settings.IDENTITY_STORE_TIMEOUT_MS),
+        new StoreLimit(clock, settings.STORE_TIMEOUT_MS),
         signIns,
         clock,
       ),

@@ -3,6 +3,7 @@ import {
   drainTimeout,
   EGRESS_KEYS,
   egressFaults,
+  EXECUTOR_CONCURRENCY,
   hostList,
   integer,
   MIN_SECRET_KEY_LENGTH,
@@ -34,6 +35,7 @@ export const mcpExecutorConfig = defineConfig(
       max: 64 * 1024 * 1024,
       help: 'Largest response of a server in bytes, after decompression',
     }),
+    EXECUTOR_CONCURRENCY,
     MCP_CB_FAILURES: integer({
       default: 5,
       min: 1,
@@ -41,18 +43,6 @@ export const mcpExecutorConfig = defineConfig(
       help: 'Consecutive failures that open the breaker of a base URL',
     }),
     MCP_CB_RECOVERY_SECONDS: integer({ default: 60, min: 1, max: 3_600, help: 'Seconds an open breaker stays open' }),
-    MCP_CONCURRENCY: integer({
-      default: 512,
-      min: 1,
-      max: 10_000,
-      help: 'Concurrent calls; more are refused with QUEUE_FULL',
-    }),
-    MCP_SESSION_IDLE_SECONDS: integer({
-      default: 60,
-      min: 1,
-      max: 3_600,
-      help: 'Seconds after which an unused session is closed',
-    }),
   },
   { check: (settings) => egressFaults(settings, 'MCP_ALLOWED_DOMAINS') },
 );

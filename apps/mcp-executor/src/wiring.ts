@@ -15,7 +15,7 @@ import { SourceWatch } from './source-watch.js';
 /** The executor of MCP servers and function endpoints: one pool of sessions, one breaker per base URL. */
 export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']> = {
   config: mcpExecutorConfig,
-  concurrency: (settings) => settings.MCP_CONCURRENCY,
+  concurrency: (settings) => settings.EXECUTOR_CONCURRENCY,
   build(settings, deps) {
     const { clock, metrics } = deps.host;
     const maxResponseBytes = settings.MCP_MAX_RESPONSE_BYTES;
@@ -45,7 +45,7 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
       (server) => {
         if (deps.nats.connected) deps.nats.publish(SUBJECTS.execMcpChanged, { server });
       },
-      { ...POOL_LIMITS, idleCloseMs: settings.MCP_SESSION_IDLE_SECONDS * 1_000 },
+      POOL_LIMITS,
     );
     const breakers = deps.shareBreakers({
       consecutiveFailures: settings.MCP_CB_FAILURES,

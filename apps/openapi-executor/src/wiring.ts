@@ -8,17 +8,17 @@ import { openapiExecutorConfig } from './openapi-executor.config.js';
 import { logRequest } from './send-request.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
+/** The breaker of an origin, as the defaults of MCP servers. */
+const BREAKER = { consecutiveFailures: 5, recoveryMs: 60_000 };
+
 /** The executor of OpenAPI operations: one breaker per origin. */
 export const openApiExecutor: ExecutorDefinition<(typeof openapiExecutorConfig)['table']> = {
   config: openapiExecutorConfig,
-  concurrency: (settings) => settings.OPENAPI_CONCURRENCY,
+  concurrency: (settings) => settings.EXECUTOR_CONCURRENCY,
   build(settings, deps) {
     const { clock, logger, metrics } = deps.host;
     const egress = deps.egress({ allowlist: 'OPENAPI_ALLOWED_DOMAINS' });
-    const breakers = deps.shareBreakers({
-      consecutiveFailures: settings.OPENAPI_CB_FAILURES,
-      recoveryMs: settings.OPENAPI_CB_RECOVERY_SECONDS * 1_000,
-    });
+    const breakers = deps.shareBreakers(BREAKER);
     const openSecret = secretOpener({
       kind: 'openapi',
       expander: new VariableExpander(openapiExecutorConfig.ownKeys),

@@ -37,12 +37,6 @@ export const pythonSandboxConfig = defineConfig(
       max: 60,
       help: 'Longest run in seconds; calls cannot exceed it',
     }),
-    WASI_TABLE_LIMIT: integer({
-      default: 10_000,
-      min: 1,
-      max: 10_000_000,
-      help: 'Most elements of the function table; a module that may grow beyond it is refused',
-    }),
     PYTHON_WASI_SESSION_TIMEOUT: integer({
       default: 3_600,
       min: 1,
@@ -55,12 +49,6 @@ export const pythonSandboxConfig = defineConfig(
       help: 'MiB that the variables of all sessions of a tenant may have in Redis; 0 means no limit',
     }),
     PYTHON_SANDBOX_THREADS: integer({ default: 0, min: 0, max: 64, help: 'Concurrent runs; 0 means one per core' }),
-    PYTHON_SANDBOX_PROGRAMS: integer({
-      default: 0,
-      min: 0,
-      max: 256,
-      help: 'Concurrent programs that call tools (run_program), 128 MiB each; 0 means twice the threads',
-    }),
     PYTHON_SANDBOX_MEMORY_BUDGET_MB: integer({
       default: 0,
       min: 0,
@@ -77,11 +65,6 @@ export const pythonSandboxConfig = defineConfig(
       min: 50,
       max: 60_000,
       help: 'How long a run may exceed its timeout before the whole sandbox host is killed',
-    }),
-    PYTHON_SANDBOX_RECYCLE_RUNS: integer({
-      default: 50_000,
-      min: 1,
-      help: 'Runs after which the sandbox host is replaced',
     }),
     PYTHON_SANDBOX_RECYCLE_RSS_MB: integer({
       default: 2_048,

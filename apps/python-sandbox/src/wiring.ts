@@ -34,6 +34,10 @@ class PythonSandboxModule {
 /** In local mode the machine runs six other services, so a short start matters more than peak speed. */
 const LOCAL_WARM_UP_MS = 5_000;
 /** Bytes kept of stdout and of stderr. */
+/** Runs after which the host process is replaced, whatever its memory: leaks of the engine stay small. */
+const RECYCLE_RUNS = 50_000;
+/** Elements of the function table that a module may grow to; CPython has about 6,000. */
+const TABLE_LIMIT = 10_000;
 const OUTPUT_CAP = 1024 * 1024;
 /**
  * How often a program may lose its worker. Its calls happen once, however often it runs, and it runs in a host process, so it is rarely
@@ -60,7 +64,7 @@ export async function createComponents(
     settings: hostSettings,
     hostScript: SCRIPTS.host,
     graceMs: settings.PYTHON_SANDBOX_GRACE_MS,
-    recycleRuns: settings.PYTHON_SANDBOX_RECYCLE_RUNS,
+    recycleRuns: RECYCLE_RUNS,
     recycleRssMb: settings.PYTHON_SANDBOX_RECYCLE_RSS_MB,
     onKilled: (reason) => metrics.sandboxKilled.inc({ reason }),
     onReady: (bootMs) => metrics.sandboxBoot.observe({ kind: 'cold' }, bootMs / 1_000),
@@ -121,7 +125,7 @@ export async function createComponents(
 function sandboxComponent(sandbox: Sandbox): LifecycleComponent {
   return {
     name: 'sandbox',
-    settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH', 'WASI_TABLE_LIMIT'],
+    settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH'],
     // Restarting does not help against a wrong interpreter.
     start: () =>
       sandbox.start().catch((error: unknown) => {
@@ -139,11 +143,12 @@ function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warm
   return {
     interpreter: {
       ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
-      tableLimit: settings.WASI_TABLE_LIMIT,
+      tableLimit: TABLE_LIMIT,
     },
     threadScript: SCRIPTS.thread,
     threads,
-    programs: settings.PYTHON_SANDBOX_PROGRAMS || 2 * threads,
+    // A program that waits for its calls needs memory and no processor.
+    programs: 2 * threads,
     outputCap: OUTPUT_CAP,
     memoryLimitMb,
     memoryBudgetMb: settings.PYTHON_SANDBOX_MEMORY_BUDGET_MB || threads * memoryLimitMb,

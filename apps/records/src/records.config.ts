@@ -1,4 +1,5 @@
 import {
+  DATABASE_KEYS,
   defineConfig,
   durationMs,
   EGRESS_KEYS,
@@ -7,10 +8,8 @@ import {
   list,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
-  path,
   secret,
   TENANT_QUOTAS,
-  url,
   type SettingsOf,
 } from '@toolfleet/service';
 import { readTenantDays } from './tenant-days.js';
@@ -22,27 +21,7 @@ const { EGRESS_ALLOW_ANY_HOST: _, ...WEBHOOK_EGRESS } = EGRESS_KEYS;
 export const recordsConfig = defineConfig('records', {
   ...NATS_KEYS,
   TENANT_QUOTAS,
-  DATABASE_URL: url({
-    optional: true,
-    schemes: ['postgres', 'postgresql'],
-    help: 'PostgreSQL of the records of calls; unset means the embedded SQLite, which allows one replica',
-  }),
-  DATABASE_PASSWORD: secret({ optional: true, help: 'Password for PostgreSQL; overrides the one in the URL' }),
-  DATABASE_TLS_CA: path({
-    optional: true,
-    must: 'file',
-    help: 'CA file of PostgreSQL; requires TLS with a verified host name',
-  }),
-  RECORDS_DATABASE_PATH: path({
-    default: '.toolfleet/data/records.db',
-    help: 'File of the embedded records of calls; not used with DATABASE_URL',
-  }),
-  RECORDS_STORE_TIMEOUT_MS: durationMs({
-    default: 5_000,
-    min: 50,
-    max: 30_000,
-    help: 'Longest wait for the store before a list of calls fails with SERVICE_UNAVAILABLE',
-  }),
+  ...DATABASE_KEYS,
   RECORDS_SECRET_KEY: secret({
     optional: true,
     minLength: MIN_SECRET_KEY_LENGTH,
@@ -68,12 +47,6 @@ export const recordsConfig = defineConfig('records', {
     min: 100,
     max: 30_000,
     help: 'Longest time of one request to a webhook, its answer included',
-  }),
-  WEBHOOK_LOG_DAYS: integer({
-    default: 14,
-    min: 1,
-    max: 365,
-    help: 'Days for which a delivery that ended is in the log, and can be sent again',
   }),
   ...WEBHOOK_EGRESS,
 });

@@ -58,17 +58,12 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
   const secretKey = settings.RECORDS_SECRET_KEY;
   const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
-  const store = new CallStore(
-    serviceDialect('records', settings, settings.RECORDS_DATABASE_PATH),
-    seal,
-    secretKey,
-    quotas,
-  );
+  const store = new CallStore(serviceDialect('records', settings), seal, secretKey, quotas);
   const webhooks = wireWebhooks(settings, host, store, nats, quotas.webhook_deliveries);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
-    deliveryDays: settings.WEBHOOK_LOG_DAYS,
+    deliveryDays: DELIVERY_DAYS,
   };
   const strategy = new NatsStrategy({
     connection: nats,
@@ -80,7 +75,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     nats.asComponent(),
     {
       name: 'call store',
-      settings: databaseSettings(settings, 'RECORDS_DATABASE_PATH'),
+      settings: databaseSettings(settings),
       start: () => store.open(),
       stop: () => store.close(),
     },
@@ -90,13 +85,16 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     webhooks.sender,
     microserviceComponent({
       name: 'endpoints',
-      module: RecordsModule.with(store, webhooks, host, settings.RECORDS_STORE_TIMEOUT_MS),
+      module: RecordsModule.with(store, webhooks, host, settings.STORE_TIMEOUT_MS),
       strategy,
       logger,
     }),
     new Heartbeat(nats, clock, { service: 'records', faults }),
   ];
 }
+
+/** Days for which a delivery that ended is in the log and can be sent again: two weeks of a receiver's repair. */
+const DELIVERY_DAYS = 14;
 
 type Webhooks = ReturnType<typeof wireWebhooks>;
 

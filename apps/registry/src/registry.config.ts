@@ -1,6 +1,5 @@
 import {
   defineConfig,
-  durationMs,
   EGRESS_KEYS,
   egressFaults,
   FLEET_FILE_KEYS,
@@ -28,12 +27,6 @@ export const registryConfig = defineConfig(
       minLength: MIN_SECRET_KEY_LENGTH,
       help: 'Seals literal secrets of registrations; unset refuses them. The executors that connect to these sources need the same key',
     }),
-    REGISTRY_PRESENCE_MS: durationMs({
-      default: 1_000,
-      min: 50,
-      max: 60_000,
-      help: 'Interval at which executors that stopped announcing are detected',
-    }),
     OPENAPI_ALLOWED_DOMAINS: hostList({
       default: [],
       help: 'Hosts of OpenAPI documents, APIs and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
@@ -50,12 +43,6 @@ export const registryConfig = defineConfig(
       min: 1,
       max: 600,
       help: 'Time limit for fetching a document, in seconds',
-    }),
-    OPENAPI_REFRESH_SECONDS: integer({
-      default: 3_600,
-      min: 0,
-      max: 604_800,
-      help: 'Age at which the document of a spec_url is read again; 0 means never',
     }),
     OPENAPI_SPEC_DIR: path({
       optional: true,

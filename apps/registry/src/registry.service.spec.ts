@@ -67,7 +67,6 @@ describe('registry service', () => {
       NATS_URL: nats.url,
       REDIS_URL: redis.url,
       TOOLFLEET_CONFIG: file,
-      REGISTRY_PRESENCE_MS: '50',
       REDIS_REQUIRE_AOF: 'false',
       EGRESS_ALLOWED_ENDPOINTS: 'http://127.0.0.1:9',
       ...env,

@@ -126,7 +126,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     {
       maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
       fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
-      refreshMs: settings.OPENAPI_REFRESH_SECONDS * 1_000,
+      refreshMs: OPENAPI_REFRESH_MS,
       specDirectory: settings.OPENAPI_SPEC_DIR,
     },
     clock,
@@ -208,7 +208,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'egress', stop: () => egress.close() },
     { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
-    new LivenessSweeper(definitions, settings.REGISTRY_PRESENCE_MS, clock, logger),
+    new LivenessSweeper(definitions, PRESENCE_MS, clock, logger),
     microserviceComponent({ name: 'endpoints', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,
@@ -217,6 +217,11 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     new Heartbeat(nats, clock, { service: 'registry', faults }),
   ];
 }
+
+/** Interval at which executors that stopped announcing are detected: calls to them fail until then. */
+const PRESENCE_MS = 1_000;
+/** Age at which the document of a `spec_url` without `refresh_seconds` is read again. */
+const OPENAPI_REFRESH_MS = 3_600_000;
 
 /** Sets the gauges of tools per executor and of quarantined tools per source. The tenant is removed from the label to bound its values. */
 function countTools(catalog: Catalog, { metrics }: ServiceHost): void {

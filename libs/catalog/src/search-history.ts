@@ -60,8 +60,6 @@ interface HistoryDeps {
   store: SearchHistoryStore;
   /** The newest calls of a tenant, oldest first. */
   finishedCalls(tenantId: string): Promise<readonly FinishedCall[]>;
-  /** Tenants whose searches are neither kept nor used. */
-  exceptTenants: readonly string[];
   clock: Clock;
   refreshMs?: Milliseconds;
 }
@@ -82,7 +80,6 @@ export class SearchHistory {
    */
   called(principal: Principal, task: string): ReadonlyMap<string, number> {
     const { tenantId } = principal;
-    if (this.deps.exceptTenants.includes(tenantId)) return new Map();
     const known = this.#tenants.get(tenantId);
     if (!known || this.deps.clock.monotonic() - known.readAt > (this.deps.refreshMs ?? REFRESH_MS))
       this.#refresh(tenantId, known);
@@ -93,7 +90,7 @@ export class SearchHistory {
   searched(principal: Principal, task: string, found: readonly string[]): void {
     const { tenantId } = principal;
     const words = taskWords(task, tenantId);
-    if (words.length === 0 || found.length === 0 || this.deps.exceptTenants.includes(tenantId)) return;
+    if (words.length === 0 || found.length === 0) return;
     const search = { at: this.deps.clock.now(), caller: toMaker(principal), words, found: [...found] };
     void this.deps.store.addSearch(tenantId, search).catch(() => undefined);
   }

@@ -277,7 +277,7 @@ export const POOLS = {
   calls: { slots: 'calls in flight at a gateway', most: '`GATEWAY_MAX_CALLS`', timesFree: 3 },
   executor: {
     slots: 'calls in flight at an executor',
-    most: '`BUILTIN_CONCURRENCY`, `MCP_CONCURRENCY`, `OPENAPI_CONCURRENCY`',
+    most: '`EXECUTOR_CONCURRENCY`',
     // Above 90 %, so that alerts and autoscaling see a fleet of one tenant that is full.
     timesFree: 19,
   },
@@ -290,12 +290,12 @@ export const POOLS = {
   management: { slots: 'questions of routes in flight at their owner', most: '100', timesFree: 3 },
   programs: {
     slots: 'programs with a caller that waits',
-    most: '`GATEWAY_PROGRAMS_PER_TENANT` per tenant',
+    most: '32 per tenant',
     timesFree: 3,
   },
   streams: {
     slots: 'event streams',
-    most: '`GATEWAY_MAX_STREAMS`; `GATEWAY_MAX_STREAMS_PER_TENANT` per tenant',
+    most: '500; 100 per tenant',
     timesFree: 3,
   },
 } as const satisfies Record<string, PoolEntry>;

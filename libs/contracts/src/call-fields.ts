@@ -96,7 +96,7 @@ export const CALL_FIELDS = {
     schema: { type: 'integer', minimum: 1, maximum: 5_120 },
     on: [...CALLS, ...BATCHES, 'batch-item'],
     description:
-      'Largest result in KiB that is returned whole; of a larger one the call gets a [handle](large-results.md). Default: RESULT_INLINE_KB over MCP, else unlimited',
+      'Largest result in KiB that is returned whole; of a larger one the call gets a [handle](large-results.md). Default: 16 over MCP, else unlimited',
   },
   project_id: { schema: ID, on: INTERNAL, description: 'Project whose files the call works on' },
   create_project: {

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import {
   PostgresAdapter,
@@ -144,20 +144,23 @@ export function postgresDialect(url: string, login: PostgresLogin = { applicatio
 
 /** The settings of a service's database. */
 interface DatabaseSettings {
+  DATABASE_DIR: string;
   DATABASE_URL?: string | undefined;
   DATABASE_PASSWORD?: string | undefined;
   DATABASE_TLS_CA?: string | undefined;
 }
 
 /** PostgreSQL if `DATABASE_URL` is set, else the embedded SQLite in `file`. */
-export function serviceDialect(application: string, settings: DatabaseSettings, file: string): Dialect {
+export function serviceDialect(application: string, settings: DatabaseSettings): Dialect {
   const { DATABASE_URL: url, DATABASE_PASSWORD: password, DATABASE_TLS_CA: tlsCa } = settings;
-  return url ? postgresDialect(url, { application, password, tlsCa }) : sqliteDialect(file);
+  return url
+    ? postgresDialect(url, { application, password, tlsCa })
+    : sqliteDialect(join(settings.DATABASE_DIR, `${application}.db`));
 }
 
 /** The settings that may be wrong when the database cannot be opened. */
-export function databaseSettings({ DATABASE_URL: url }: DatabaseSettings, fileSetting: string): string[] {
-  return url ? ['DATABASE_URL', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA'] : [fileSetting];
+export function databaseSettings({ DATABASE_URL: url }: DatabaseSettings): string[] {
+  return url ? ['DATABASE_URL', 'DATABASE_PASSWORD', 'DATABASE_TLS_CA'] : ['DATABASE_DIR'];
 }
 
 /** Adds the login to the URL, because the driver reads the URL first. */

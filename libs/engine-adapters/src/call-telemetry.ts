@@ -95,11 +95,9 @@ export class Audits extends Audit {
 export class CallMetrics extends Meter {
   readonly #openBreakers = new LRUCache<string, { label: string; state: BreakerState }>({ max: MAX_TOOLS });
 
-  /** @param standard whether durations are also measured under the name of the OpenTelemetry conventions */
   constructor(
     private readonly metrics: Metrics,
     private readonly labels: ToolLabels,
-    private readonly standard = true,
   ) {
     super();
     // rate() sees no increase when a series appears with value 1, so the series has to exist before the first failure.
@@ -112,8 +110,7 @@ export class CallMetrics extends Meter {
     const tool_name = this.labels.of(tool);
     this.metrics.toolExecutions.inc({ tool_name, status: toCallStatus(record) });
     this.metrics.toolDuration.observe({ tool_name }, record.durationMs / 1_000);
-    if (this.standard)
-      this.metrics.executeToolDuration.observe(toExecuteToolLabels(tool_name, record), record.durationMs / 1_000);
+    this.metrics.executeToolDuration.observe(toExecuteToolLabels(tool_name, record), record.durationMs / 1_000);
     if (record.errorType) this.metrics.toolErrors.inc({ tool_name, error_type: record.errorType });
     if (record.microUsd > 0) this.metrics.toolCostUsd.inc({ tool_name }, toUsd(record.microUsd));
     if (record.code === 'BUDGET_UNAVAILABLE') this.metrics.budgetUnavailable.inc();

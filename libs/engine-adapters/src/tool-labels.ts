@@ -9,21 +9,21 @@ export type ToolLabelling = 'tool' | 'source' | 'executor';
 /** Tools whose breakers and labels are remembered. */
 export const MAX_TOOLS = 5_000;
 
+/** Values of the label in a process, of up to 121 series each; all further ones become `other`. */
+const MAX_VALUES = 2_000;
+
 /** The values that labels of metrics have for tools: a bounded number of them in a process. */
 export class ToolLabels {
-  readonly #labels: BoundedLabel;
+  readonly #labels = new BoundedLabel(MAX_VALUES);
   /** Labels by name of the tool, for breakers, which only know the name. */
   readonly #byName = new LRUCache<string, string>({ max: MAX_TOOLS });
 
-  /** @param options.max most values; all further ones become `other` */
-  constructor(private readonly options: { by: ToolLabelling; max: number }) {
-    this.#labels = new BoundedLabel(options.max);
-  }
+  constructor(private readonly by: ToolLabelling) {}
 
   /** The label of a tool; `other` without a tool, such as for an unknown name. */
   of(tool: RegisteredTool | undefined): string {
     if (!tool) return OTHER_LABEL;
-    const label = this.#labels.of(toLabel(tool, this.options.by));
+    const label = this.#labels.of(toLabel(tool, this.by));
     this.#byName.set(tool.name, label);
     return label;
   }

@@ -9,7 +9,7 @@ export interface EngineSettings {
   prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
   /** MCP_TIMEOUT_SECONDS. */
   mcpTimeoutMs: Milliseconds;
-  /** OPENAPI_TIMEOUT_SECONDS. */
+  /** Attempt timeout of OpenAPI tools. */
   openapiTimeoutMs: Milliseconds;
   /** MCP_RETRIES and OPENAPI_RETRIES: attempts, the first included, of idempotent tools that declare no retry policy. */
   attempts: Readonly<Record<'mcp' | 'openapi', number>>;
@@ -17,11 +17,11 @@ export interface EngineSettings {
   pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
   /** WASI_TIMEOUT_SECONDS: maximum of a sandbox run. */
   pythonMaxTimeoutMs: Milliseconds;
-  /** TOOL_TIMEOUT_SECONDS: attempt timeout of all other tools. */
+  /** Attempt timeout of all other tools. */
   defaultTimeoutMs: Milliseconds;
-  /** RESULT_CACHE_TTL_SECONDS: for tools that declare no TTL. */
+  /** For builtin tools and plugins that are idempotent and declare no TTL. */
   cacheTtlMs: Milliseconds;
-  /** RESULT_STALE_SECONDS: age up to which a result may replace a failure. */
+  /** Age up to which a result may replace a failure. */
   staleTtlMs: Milliseconds;
   /** How long a session remembers a result. */
   sessionTtlMs: Milliseconds;

@@ -58,12 +58,12 @@ export interface McpServerOptions {
   version: string;
   /** Longest call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
   maxCallMs: number;
-  /** How long clients may cache the tool list in ms (`GATEWAY_CATALOG_TTL_MS`). */
+  /** How long clients may cache the tool list in ms. */
   listTtlMs: number;
   /** What clients see if they choose no mode; `auto`: search above `searchAbove` tools. */
   surface?: McpMode | 'auto';
   searchAbove?: number;
-  /** Largest result that is returned whole (`RESULT_INLINE_KB`); absent: every result is. */
+  /** Largest result that is returned whole; absent: every result is. */
   inlineBytes?: number;
 }
 

@@ -56,7 +56,7 @@ export class ProgramExecutor extends Executor {
     if (!release) {
       throw new ToolError('QUEUE_FULL', {
         message: `${maxPerTenant} programs of this tenant run; wait for one to end, or send it with mode "async"`,
-        details: { limit: maxPerTenant, setting: 'GATEWAY_PROGRAMS_PER_TENANT' },
+        details: { limit: maxPerTenant },
         retryAfterMs: RETRY_MS,
       });
     }

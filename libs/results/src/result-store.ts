@@ -1,6 +1,6 @@
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { DEFAULT_RETENTION } from '@toolfleet/journal';
-import type { ServiceHost } from '@toolfleet/service';
+import { s3Login, type S3_KEYS, type ServiceHost, type SettingsOf } from '@toolfleet/service';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { BucketObjectStore } from './bucket-object-store.js';
 import { DirectoryObjectStore } from './directory-object-store.js';
@@ -8,15 +8,9 @@ import type { ObjectStore } from './object-store.js';
 import { StoredResults } from './stored-results.js';
 
 /** Settings of the gateway that concern the result store. */
-interface ResultStoreSettings {
+interface ResultStoreSettings extends SettingsOf<typeof S3_KEYS> {
   RESULT_STORE: 'redis' | 'directory' | 's3';
   RESULT_STORE_DIR?: string | undefined;
-  RESULT_STORE_S3_ENDPOINT?: string | undefined;
-  RESULT_STORE_S3_BUCKET?: string | undefined;
-  RESULT_STORE_S3_REGION: string;
-  RESULT_STORE_S3_ACCESS_KEY_ID?: string | undefined;
-  RESULT_STORE_S3_SECRET_ACCESS_KEY?: string | undefined;
-  RESULT_STORE_S3_PREFIX: string;
   RESULT_STORE_THRESHOLD_KB: number;
   CALL_RESULT_TTL_SECONDS: number;
   GATEWAY_ASYNC_TIMEOUT_MS: number;
@@ -50,21 +44,12 @@ export function resultStore(
 function objectStore(settings: ResultStoreSettings): ObjectStore | undefined {
   if (settings.RESULT_STORE === 'redis') return undefined;
   if (settings.RESULT_STORE === 'directory') return new DirectoryObjectStore(settings.RESULT_STORE_DIR ?? '');
-  const endpoint = settings.RESULT_STORE_S3_ENDPOINT ?? '';
+  const login = s3Login(settings);
   const egress = new EgressClient({
     allowlist: [],
-    allowedEndpoints: [new URL(endpoint).origin],
+    allowedEndpoints: [new URL(login.endpoint).origin],
     trace: inUpstreamSpan,
     limits: { maxBytes: MAX_OBJECT_BYTES },
   });
-  const options = {
-    endpoint,
-    bucket: settings.RESULT_STORE_S3_BUCKET ?? '',
-    region: settings.RESULT_STORE_S3_REGION,
-    accessKeyId: settings.RESULT_STORE_S3_ACCESS_KEY_ID ?? '',
-    secretAccessKey: settings.RESULT_STORE_S3_SECRET_ACCESS_KEY ?? '',
-    prefix: settings.RESULT_STORE_S3_PREFIX,
-    fetch: egressFetch(egress),
-  };
-  return new BucketObjectStore(options, egress);
+  return new BucketObjectStore({ ...login, prefix: 'results/', fetch: egressFetch(egress) }, egress);
 }

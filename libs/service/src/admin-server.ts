@@ -1,4 +1,3 @@
-import { renameSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Json } from '@toolfleet/contracts';
@@ -88,26 +87,17 @@ function send(response: ServerResponse, status: number, body: object): void {
 }
 
 /**
- * Tells the process that started this one where it listens, and its faults: `{ service, pid, admin_port, …facts }` as an IPC message and as a file,
- * which is replaced atomically so that a reader never sees a part of it.
+ * Tells the process that started this one where it listens, and its faults: `{ service, pid, admin_port, …facts }` as an IPC message.
  */
 export class Announcer {
   readonly #facts: Record<string, Json>;
 
-  constructor(
-    service: string,
-    private readonly portFile: string | undefined,
-  ) {
+  constructor(service: string) {
     this.#facts = { service, pid: process.pid };
   }
 
   announce(facts: Record<string, Json>): void {
     Object.assign(this.#facts, facts);
-    if (this.portFile) {
-      const draft = `${this.portFile}.${process.pid}.tmp`;
-      writeFileSync(draft, `${JSON.stringify(this.#facts)}\n`);
-      renameSync(draft, this.portFile);
-    }
     // The parent may have ended meanwhile; the event 'disconnect' handles that, so the error is ignored here.
     if (process.connected)
       process.send?.({ type: 'toolfleet.announce', ...this.#facts }, undefined, {}, () => undefined);

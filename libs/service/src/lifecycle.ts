@@ -47,7 +47,7 @@ export interface ServiceHost {
   readonly exchange?: LocalExchange | undefined;
   /** Aborted when draining begins. */
   readonly draining: AbortSignal;
-  /** Publishes facts such as `{ port: 8080 }` to the parent process (port file, IPC). */
+  /** Publishes facts such as `{ port: 8080 }` to the parent process (IPC). */
   announce(facts: Record<string, Json>): void;
   /** Calls `changed` with the new value whenever the `KEY_FILE` of a secret changes. No effect for other sources. */
   onSecretChange(key: string, changed: (value: string) => void): void;

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, renameSync, mkdirSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync, renameSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -61,14 +61,9 @@ describe('configuration', () => {
 
 describe('the lifecycle of a service', () => {
   it('announces its ports, serves probes and metrics, drains in reverse and exits with 0', async () => {
-    const portFile = join(folder, 'ports.json');
-    const service = start({ TOOLFLEET_PORT_FILE: portFile, DEMO_DRAIN_MS: '300' });
+    const service = start({ DEMO_DRAIN_MS: '300' });
     await service.ready();
     expect(service.facts).toMatchObject({ service: 'demo', pid: service.pid, port: 4711, started: true });
-    expect(JSON.parse(readFileSync(portFile, 'utf8'))).toMatchObject({
-      service: 'demo',
-      admin_port: service.facts['admin_port'],
-    });
     expect(await service.admin('/health/live')).toEqual({ status: 200, body: '{"status":"live"}' });
     expect((await service.admin('/health/startup')).status).toBe(200);
     expect((await service.admin('/metrics')).body).toContain(

@@ -158,9 +158,9 @@ class ServiceRun {
   ) {
     [this.#first] = services;
     this.#exchange = services.length > 1 ? new LocalExchange() : undefined;
-    const { TOOLFLEET_REVISION: revision, TOOLFLEET_PORT_FILE: portFile } = this.#first.shared;
+    const { TOOLFLEET_REVISION: revision } = this.#first.shared;
     this.#metrics = createMetrics({ version: VERSION, revision }, { defaults: true });
-    this.#announcer = new Announcer(this.#first.name, portFile);
+    this.#announcer = new Announcer(this.#first.name);
     const announceFaults = () => this.#announcer.announce({ faults: this.#faults().map((fault) => ({ ...fault })) });
     for (const { faults } of services) faults.onChange(announceFaults);
     this.#admin = new AdminServer(
@@ -174,7 +174,7 @@ class ServiceRun {
     let port = 0;
     const admin: LifecycleComponent = {
       name: 'admin server',
-      settings: ['ADMIN_HOST', 'ADMIN_PORT', 'TOOLFLEET_PORT_FILE'],
+      settings: ['ADMIN_HOST', 'ADMIN_PORT'],
       start: async () => {
         // From here on the listening socket keeps the process alive; timers of the clock do not.
         port = await this.#admin.listen(shared.ADMIN_HOST, shared.ADMIN_PORT);

@@ -50,7 +50,6 @@ export default {
         PYTHON_EXECUTOR_RATE_LIMIT: '60',
         WASI_MEMORY_LIMIT_MB: '512',
         WASI_TIMEOUT_SECONDS: '60',
-        WASI_TABLE_LIMIT: '10000',
         ENFORCE_CB_ERROR_THRESHOLD: '0.5',
         ENFORCE_CB_WINDOW_SECONDS: '30',
         ENFORCE_CB_MIN_REQUESTS: '20',
@@ -60,7 +59,6 @@ export default {
         TOKEN_BUDGET_PER_TASK: '20000',
         TOOL_PARALLELISM: '5',
         GATEWAY_CALL_TIMEOUT_MS: '120000',
-        GATEWAY_CATALOG_TTL_MS: '300000',
       },
       async see(fleet) {
         const rows = read(fleet, 'docs/configuration.md').matchAll(/^\| `([A-Z0-9_]+)` \| [^|]+ \| ([^|]*) \|/gm);

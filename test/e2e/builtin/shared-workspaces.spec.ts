@@ -24,8 +24,6 @@ beforeAll(async () => {
       S3_ACCESS_KEY_ID: S3_KEY.id,
       S3_SECRET_ACCESS_KEY: S3_KEY.secret,
       SHANNON_MAX_WORKSPACE_SIZE_MB: '1',
-      // 24 writers of one workspace wait for each other; on a busy machine the last one waits long.
-      TOOL_TIMEOUT_SECONDS: '60',
     },
   });
   nats = await connect({ servers: `127.0.0.1:${fleet.nats.port}` });

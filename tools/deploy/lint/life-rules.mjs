@@ -12,9 +12,9 @@ const LONGEST_WORK = {
   'openapi-executor': ['gateway', 'GATEWAY_CALL_TIMEOUT_MS'],
   'python-sandbox': ['python-sandbox', 'WASI_TIMEOUT_SECONDS'],
   registry: ['registry', 'OPENAPI_FETCH_TIMEOUT'],
-  budget: ['budget', 'BUDGET_STORE_TIMEOUT_MS'],
-  records: ['records', 'RECORDS_STORE_TIMEOUT_MS'],
-  identity: ['identity', 'IDENTITY_STORE_TIMEOUT_MS'],
+  budget: ['budget', 'STORE_TIMEOUT_MS'],
+  records: ['records', 'STORE_TIMEOUT_MS'],
+  identity: ['identity', 'STORE_TIMEOUT_MS'],
 };
 /** Longest time in which a service closes its connections after the drain (`STOP_TIMEOUT_MS` of libs/service). */
 const STOP_SECONDS = 3;
@@ -39,9 +39,7 @@ const scaledNames = (model) =>
     [...model.of('HorizontalPodAutoscaler'), ...model.of('ScaledObject')].map(({ spec }) => spec.scaleTargetRef.name),
   );
 const PROBES = ['startupProbe', 'readinessProbe', 'livenessProbe'];
-const isEmbedded = ({ env }) =>
-  ['BUDGET_DATABASE_PATH', 'IDENTITY_DATABASE_PATH', 'RECORDS_DATABASE_PATH'].some((path) => env.has(path)) &&
-  !env.has('DATABASE_URL');
+const isEmbedded = ({ env }) => env.has('DATABASE_DIR') && !env.has('DATABASE_URL');
 
 export const LIFE_RULES = {
   L17: every(({ pod }) => PROBES.filter((probe) => !pod.containers[0][probe]).map((probe) => `no ${probe}`)),

@@ -17,22 +17,26 @@ import yaml from 'js-yaml';
  * @returns {Record<string, Map<string, string>>} default by key, by service
  */
 export function configurationDefaults(root) {
-  const sections = readFileSync(join(root, 'docs/configuration.md'), 'utf8').split(/^## /m).slice(1);
-  const keys = Object.fromEntries(
-    sections.map((section) => [
-      section.split('\n', 1)[0].trim(),
-      [...section.matchAll(/^\| `(\w+)` \| ([\w ]+) \| ([^|]*) \|/gm)].flatMap(([, key, kind, value]) =>
-        kind === 'secret'
-          ? [
-              [key, value],
-              [`${key}_FILE`, value],
-            ]
-          : [[key, value]],
+  const page = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
+  const rows = [...page.matchAll(/^\| `(\w+)` \| ([\w ]+) \| ([^|]*) \| ([^|]*) \|/gm)].map(
+    ([, key, kind, value, services]) => {
+      const [, usual, others = ''] = /^(.*?)(?: \(([\w-]+: .*)\))?$/.exec(value);
+      const exceptions = new Map(others.split(', ').map((one) => one.split(': ')));
+      const keys = kind === 'secret' ? [key, `${key}_FILE`] : [key];
+      return { keys, usual, exceptions, services: services === 'all' ? undefined : services.split(', ') };
+    },
+  );
+  const names = [...new Set(rows.flatMap(({ services }) => services ?? []))];
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      new Map(
+        rows.flatMap(({ keys, usual, exceptions, services }) =>
+          services && !services.includes(name) ? [] : keys.map((key) => [key, exceptions.get(name) ?? usual]),
+        ),
       ),
     ]),
   );
-  const { 'Every service': shared = [], ...services } = keys;
-  return Object.fromEntries(Object.entries(services).map(([name, own]) => [name, new Map([...shared, ...own])]));
 }
 
 /** Names of the catalogue (docs/metrics.md) with what a histogram is exposed as. */

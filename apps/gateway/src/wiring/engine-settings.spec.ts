@@ -17,13 +17,9 @@ test('uses the documented defaults when nothing is configured', () => {
 
 test.each([
   [{ GATEWAY_MAX_CALLS: '7' }, { maxConcurrentCalls: 7 }],
-  [{ RESULT_CACHE_TTL_SECONDS: '0' }, { cacheTtlMs: 0, sessionTtlMs: 0 }],
-  [{ RESULT_STALE_SECONDS: '60' }, { staleTtlMs: 60_000 }],
-  [{ OPENAPI_TIMEOUT_SECONDS: '4' }, { openapiTimeoutMs: 4_000 }],
   [{ MCP_TIMEOUT_SECONDS: '5' }, { mcpTimeoutMs: 5_000 }],
   [{ MCP_RETRIES: '1' }, { attempts: { mcp: 1, openapi: 3 } }],
   [{ OPENAPI_RETRIES: '5' }, { attempts: { mcp: 3, openapi: 5 } }],
-  [{ TOOL_TIMEOUT_SECONDS: '6' }, { defaultTimeoutMs: 6_000 }],
   [{ WASI_TIMEOUT_SECONDS: '9' }, { pythonMaxTimeoutMs: 9_000 }],
   [{ TOOL_PARALLELISM: '2' }, { parallelism: 2 }],
   [{ GRACEFUL_ERROR_AS_SUCCESS: 'true' }, { gracefulErrorAsSuccess: true }],
@@ -33,9 +29,9 @@ test('needs the settings of the chosen store', () => {
   const faults = (settings: Record<string, unknown>) =>
     gatewayConfig.check?.({ ...settings } as never).map(({ key }) => key);
   expect(faults({ RESULT_STORE: 'directory' })).toContain('RESULT_STORE_DIR');
-  expect(faults({ RESULT_STORE: 's3', RESULT_STORE_S3_BUCKET: 'b' })).toEqual([
-    'RESULT_STORE_S3_ENDPOINT',
-    'RESULT_STORE_S3_ACCESS_KEY_ID',
-    'RESULT_STORE_S3_SECRET_ACCESS_KEY',
+  expect(faults({ RESULT_STORE: 's3', S3_BUCKET: 'b' })).toEqual([
+    'S3_ENDPOINT',
+    'S3_ACCESS_KEY_ID',
+    'S3_SECRET_ACCESS_KEY',
   ]);
 });

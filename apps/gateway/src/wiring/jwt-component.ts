@@ -3,22 +3,16 @@ import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { Clock } from '@toolfleet/resilience';
 import type { GatewayConfig } from '../gateway.config.js';
-import { JwtVerifier, type JwksFetch, JwksKeys, remoteJwks } from '@toolfleet/access';
+import { JWT_ALGORITHMS, JwtVerifier, type JwksFetch, JwksKeys, remoteJwks } from '@toolfleet/access';
 
 /** Settings of the gateway that concern JWTs, and the exceptions to the address guard that the operator listed. */
 export type JwtComponentSettings = Pick<
   GatewayConfig,
-  | 'JWT_ISSUER'
-  | 'JWT_AUDIENCE'
-  | 'JWT_JWKS_FILE'
-  | 'JWT_JWKS_URL'
-  | 'JWT_ALGORITHMS'
-  | 'JWT_TENANT_CLAIM'
-  | 'JWT_ROLES_CLAIM'
-  | 'JWT_MAX_LIFETIME_SECONDS'
-  | 'EGRESS_ALLOWED_ENDPOINTS'
+  'JWT_ISSUER' | 'JWT_AUDIENCE' | 'JWT_JWKS_URL' | 'JWT_TENANT_CLAIM' | 'JWT_ROLES_CLAIM' | 'EGRESS_ALLOWED_ENDPOINTS'
 >;
 
+/** Every asymmetric algorithm, because a key of the set fixes its own; a token of a longer life could not be withdrawn. */
+const TOKENS = { algorithms: JWT_ALGORITHMS, maxLifetimeSeconds: 86_400 };
 const MAX_JWKS_BYTES = 1_000_000;
 const FETCH_MS = 5_000;
 
@@ -31,9 +25,10 @@ export function jwtComponent(
   settings: JwtComponentSettings,
   { clock, logger, faults }: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
 ): { jwt: JwtVerifier; component: LifecycleComponent } | undefined {
-  const { JWT_JWKS_URL: url, JWT_JWKS_FILE: file } = settings;
+  const url = settings.JWT_JWKS_URL;
+  const isFile = url?.startsWith('file:') === true;
   const client = new EgressClient({
-    allowlist: url === undefined ? [] : [new URL(url).origin],
+    allowlist: url === undefined || isFile ? [] : [new URL(url).origin],
     allowedEndpoints: settings.EGRESS_ALLOWED_ENDPOINTS,
     clock,
   });
@@ -47,7 +42,7 @@ export function jwtComponent(
     try {
       await setup.keys.load();
     } catch (error) {
-      if (file !== undefined) throw new FatalStartupError(`JWT_JWKS_FILE: ${(error as Error).message}`);
+      if (isFile) throw new FatalStartupError(`JWT_JWKS_URL: ${(error as Error).message}`);
       logger.warn({ fault: (error as Error).message }, 'the key set of the JWT issuer cannot be read yet');
     }
   };
@@ -70,14 +65,12 @@ export function jwtSetup(
   getKeys: JwksFetch,
   onRead?: (error: Error | undefined) => void,
 ): { jwt: JwtVerifier; keys: JwksKeys } | undefined {
-  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_FILE: file, JWT_JWKS_URL: url } = settings;
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_URL: url } = settings;
   if (issuer === undefined) return undefined;
   if (audience === undefined) throw new RangeError('JWT_ISSUER needs JWT_AUDIENCE');
-  if ((file === undefined) === (url === undefined))
-    throw new RangeError('JWT_ISSUER needs one of JWT_JWKS_FILE, JWT_JWKS_URL');
-  const source = file === undefined ? remoteJwks(url!, getKeys) : () => readFile(file, 'utf8');
+  if (url === undefined) throw new RangeError('JWT_ISSUER needs JWT_JWKS_URL');
+  const source = url.startsWith('file:') ? () => readFile(new URL(url), 'utf8') : remoteJwks(url, getKeys);
   const keys = new JwksKeys(source, clock, onRead);
   const claims = { tenant: settings.JWT_TENANT_CLAIM, roles: settings.JWT_ROLES_CLAIM };
-  const { JWT_ALGORITHMS: algorithms, JWT_MAX_LIFETIME_SECONDS: maxLifetimeSeconds } = settings;
-  return { jwt: new JwtVerifier({ issuer, audience, algorithms, claims, maxLifetimeSeconds }, keys, clock), keys };
+  return { jwt: new JwtVerifier({ issuer, audience, claims, ...TOKENS }, keys, clock), keys };
 }

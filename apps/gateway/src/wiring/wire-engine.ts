@@ -44,6 +44,9 @@ import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
 import type { Results } from './wire-results.js';
 
+/** Programs of a tenant that wait or run on a gateway with a caller that waits: a tenth of the runs that a small fleet has in a minute. */
+const PROGRAMS_PER_TENANT = 32;
+
 /** What runs every call: `executeCall`, and the adapters of its ports that others use as well. */
 export type Engine = ReturnType<typeof wireEngine>;
 
@@ -81,8 +84,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const executors = wireExecutors(settings, host, deps);
   const policy = policyComponent(settings, host);
   const guards = configuredGuards(deps.guards, settings.EGRESS_ALLOWED_ENDPOINTS, host);
-  const toolLabels = new ToolLabels({ by: settings.METRICS_TOOL_LABEL, max: settings.METRICS_MAX_TOOLS });
-  const callMetrics = new CallMetrics(metrics, toolLabels, settings.METRICS_OTEL_NAMES);
+  const toolLabels = new ToolLabels(settings.METRICS_TOOL_LABEL);
+  const callMetrics = new CallMetrics(metrics, toolLabels);
   const reporter = new EventReporter({ service: 'gateway', nats, clock, logger });
   const breakers = new SharedBreakers({
     scope: 'gateway',
@@ -234,7 +237,7 @@ function wireExecutors(
       new ProgramExecutor(queues[name]!, replies, {
         ...queueDeps,
         ports: { clock, shelf: results.shelf, approvals: results.parked, ...programs },
-        maxPerTenant: settings.GATEWAY_PROGRAMS_PER_TENANT,
+        maxPerTenant: PROGRAMS_PER_TENANT,
       }),
     results: () => new ResultExecutor(results.reader),
   });

@@ -29,7 +29,7 @@ import {
   Toolsets,
 } from '@toolfleet/catalog';
 import { withLimits } from '@toolfleet/engine';
-import { engineSettings } from './engine-settings.js';
+import { CATALOG_TTL_MS, engineSettings, MAX_BODY_BYTES } from './engine-settings.js';
 import { foreignVariables } from './foreign-variables.js';
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
@@ -159,19 +159,18 @@ function wireCatalog(
   const sandboxed = withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB);
   const limits = engineSettings(settings);
   const source = new RegistrySource(nats, (tool) => withLimits(sandboxed(tool), limits), [READ_RESULT]);
-  const definitions = new DefinitionCache(source, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const definitions = new DefinitionCache(source, clock, CATALOG_TTL_MS);
   const changes = new CatalogChanges();
-  const toolsets = new Toolsets(source, definitions, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const toolsets = new Toolsets(source, definitions, clock, CATALOG_TTL_MS);
   const list = new ToolList(definitions, toolsets);
-  const featureDefinitions = new DefinitionCache(source.features, clock, settings.GATEWAY_CATALOG_TTL_MS);
+  const featureDefinitions = new DefinitionCache(source.features, clock, CATALOG_TTL_MS);
   const records = new NatsCallRecords(nats);
   // Without records of calls there is nothing to learn from.
   const searchHistory =
-    settings.TOOL_SEARCH_HISTORY && settings.GATEWAY_CALL_SPOOL > 0
+    settings.GATEWAY_CALL_SPOOL > 0
       ? new SearchHistory({
           store: new RedisSearchHistory(redis, LEARN_EVERY_MS),
           finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
-          exceptTenants: settings.TOOL_SEARCH_HISTORY_EXCEPT,
           clock,
         })
       : undefined;
@@ -242,16 +241,14 @@ function wireCalls(
     decisions: results.decisions,
     grants: results.grants,
     toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
-    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, modelBytes(settings)),
+    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, MODEL_BYTES),
     queue,
     components: [worker, results.lost, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
   };
 }
 
 /** Largest result of a call in the shape of a model provider: such an answer holds the text of a result, which is never longer. */
-function modelBytes({ RESULT_INLINE_KB }: GatewayConfig): number {
-  return Math.min(RESULT_INLINE_KB * 1_024, 6_000);
-}
+const MODEL_BYTES = 6_000;
 
 type FleetState = ReturnType<typeof wireFleetState>;
 
@@ -311,22 +308,20 @@ interface ServerDeps {
 }
 
 /** The entry points: HTTP, NATS, MCP, and the web console's files. */
+/** Open event streams of a gateway, about 100 KB each with their buffers, and of a tenant. */
+const STREAMS = { maxStreams: 500, maxStreamsPerTenant: 100 };
+/** Open HTTP connections of a gateway; further ones are closed. */
+const MAX_CONNECTIONS = 10_000;
+
 function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
   const { clock, metrics } = host;
   const { brokers, auth, catalog, engine, calls, fleet, signIn } = deps;
   const { nats, redis } = brokers;
   const address = publicAddress(settings, signIn);
   const hasSignIn = signIn.issuer !== undefined;
-  const maxBodyBytes = settings.GATEWAY_MAX_BODY_BYTES;
+  const maxBodyBytes = MAX_BODY_BYTES;
   const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
-  const streams = new EventStreams(
-    {
-      maxStreams: settings.GATEWAY_MAX_STREAMS,
-      maxStreamsPerTenant: settings.GATEWAY_MAX_STREAMS_PER_TENANT,
-    },
-    memory,
-    auth.watch,
-  );
+  const streams = new EventStreams(STREAMS, memory, auth.watch);
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
   const bodies = new BodyReader(clock);
   const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets, { memory, bodies });
@@ -385,7 +380,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       connections: {
         requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
         keepAliveMs: settings.GATEWAY_KEEP_ALIVE_SECONDS * 1_000,
-        maxConnections: settings.GATEWAY_MAX_CONNECTIONS,
+        maxConnections: MAX_CONNECTIONS,
         maxConnectionsPerAddress: settings.GATEWAY_MAX_CONNECTIONS_PER_ADDRESS,
       },
     },

@@ -30,7 +30,13 @@ import {
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
 import type { Brokers } from './brokers.js';
+import { CATALOG_TTL_MS, MAX_BODY_BYTES } from './engine-settings.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
+
+/** Number of tools above which `MCP_SURFACE=auto` lists `search_tools`: the definitions of more fill the context of a model. */
+const SEARCH_ABOVE = 500;
+/** Larger results become handles, unless `max_result_kb` of the call permits more. */
+const INLINE_BYTES = 16 * 1_024;
 
 /** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {
@@ -91,7 +97,7 @@ export function wireMcp(
         deps.asyncCalls,
         taskAnswers(deps.nats, deps.definitions, clock),
         settings.CALL_RESULT_TTL_SECONDS,
-        settings.RESULT_INLINE_KB * 1_024,
+        INLINE_BYTES,
       ),
       endCall: (callId) => deps.nats.connected && deps.nats.publish(SUBJECTS.execCancel, { call_id: callId }),
       elicitation: new ElicitationRelay(deps.nats),
@@ -110,9 +116,7 @@ export function wireMcp(
       requestState: sealedStates(tokens, clock),
       streams: deps.streams,
       refusalOf: (principal) => deps.status.findRefusal(principal),
-      metrics: settings.METRICS_OTEL_NAMES
-        ? { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) }
-        : undefined,
+      metrics: { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) },
       clock,
       onFault,
     },
@@ -125,11 +129,11 @@ export function wireMcp(
       allowedHosts: settings.MCP_ALLOWED_HOSTS,
       allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
       maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,
-      listTtlMs: settings.GATEWAY_CATALOG_TTL_MS,
+      listTtlMs: CATALOG_TTL_MS,
       surface: settings.MCP_SURFACE,
-      searchAbove: settings.MCP_SEARCH_ABOVE,
-      inlineBytes: settings.RESULT_INLINE_KB * 1_024,
-      maxBodyBytes: settings.GATEWAY_MAX_BODY_BYTES,
+      searchAbove: SEARCH_ABOVE,
+      inlineBytes: INLINE_BYTES,
+      maxBodyBytes: MAX_BODY_BYTES,
     },
   );
 }

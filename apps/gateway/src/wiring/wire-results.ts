@@ -27,6 +27,9 @@ import type { Auth } from './wire-auth.js';
 import { knownBase } from '../server/public-origin.js';
 import { queueOptions, type Brokers } from './brokers.js';
 
+/** How long a result can be read by its handle: longer than the turn of an agent that got it. */
+const HANDLE_TTL_SECONDS = 3_600;
+
 /** What keeps outcomes and results of calls, and reads them again. */
 export type Results = ReturnType<typeof wireResults>;
 
@@ -47,8 +50,7 @@ export function wireResults(
   const largeResults = resultStore(settings, host);
   const kept = new RedisKeptResults(redis, settings.RESULT_QUOTA_MB * 1024 * 1024, largeResults);
   const journal = new RedisJournal(redis, clock, DEFAULT_RETENTION, kept, largeResults, holders);
-  const handleTtlSeconds = settings.RESULT_HANDLE_TTL_SECONDS;
-  const handles = new RedisCallStore(redis, handleTtlSeconds, now, kept, largeResults);
+  const handles = new RedisCallStore(redis, HANDLE_TTL_SECONDS, now, kept, largeResults);
   const store = new RedisCallStore(redis, settings.CALL_RESULT_TTL_SECONDS, now, kept, largeResults);
   const queue = new JobQueue<AsyncCallJob>({
     name: QUEUES.toolCalls,
@@ -114,6 +116,6 @@ export function wireResults(
     wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
     selector,
     reader: new ResultReader(asyncCalls, selector),
-    shelf: new CallResultShelf(handles, kept, clock, handleTtlSeconds * 1_000),
+    shelf: new CallResultShelf(handles, kept, clock, HANDLE_TTL_SECONDS * 1_000),
   };
 }

@@ -16,13 +16,14 @@ import { OpaSidecar } from './opa-sidecar.js';
 interface PolicySettings {
   POLICY_DIR?: string | undefined;
   OPA_URL?: string | undefined;
-  OPA_TIMEOUT_MS: number;
 }
 
 /** The same depth in `src` and `dist`, in the repository and in an image. */
 const SHIPPED = fileURLToPath(new URL('../../../../deploy/policies', import.meta.url));
 /** A changed policy takes effect within two of these intervals: it is loaded when two reads are equal. */
 const RELOAD_EVERY_MS = 1_000;
+/** Longest wait for OPA, which runs next to the gateway; a late decision is a denial. */
+const OPA_TIMEOUT_MS = 500;
 /** Most values of the label `rule`. */
 const MAX_RULES = 2_000;
 
@@ -44,7 +45,7 @@ export function policyComponent(
     });
 
   if (settings.OPA_URL !== undefined) {
-    const opa = new OpaSidecar({ url: settings.OPA_URL, timeoutMs: settings.OPA_TIMEOUT_MS }, clock);
+    const opa = new OpaSidecar({ url: settings.OPA_URL, timeoutMs: OPA_TIMEOUT_MS }, clock);
     const component = { name: 'policy (opa)', ready: () => opa.reachable(), stop: () => opa.close() };
     return { policy: port(opa, () => 'opa'), component };
   }

@@ -72,7 +72,7 @@ describe('policy of the gateway', () => {
 
   it('loads the shipped rules, denies by them and counts it', async () => {
     const given = host();
-    const { policy, component } = policyComponent({ OPA_TIMEOUT_MS: 500 }, given);
+    const { policy, component } = policyComponent({}, given);
     expect(await component.ready?.()).toBe(false);
     await component.start?.();
     expect(await component.ready?.()).toBe(true);
@@ -92,7 +92,7 @@ describe('policy of the gateway', () => {
   it('refuses to start with invalid policies, and allows nothing', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolfleet-policy-'));
     await writeFile(join(folder, 'tools.rego'), 'package tools\ndeny { }');
-    const { policy, component } = policyComponent({ POLICY_DIR: folder, OPA_TIMEOUT_MS: 500 }, host());
+    const { policy, component } = policyComponent({ POLICY_DIR: folder }, host());
     await expect(component.start?.()).rejects.toMatchObject({
       startRefused: true,
       message: expect.stringContaining('tools.rego:2:6'),
@@ -191,7 +191,7 @@ describe('OPA sidecar', () => {
 
   it('decides for the gateway when OPA_URL is set', async () => {
     answer = () => ({ body: '{"result": ["no"]}' });
-    const { policy, component } = policyComponent({ OPA_URL: url, OPA_TIMEOUT_MS: 2_000 }, host());
+    const { policy, component } = policyComponent({ OPA_URL: url }, host());
     expect(await component.ready?.()).toBe(true);
     expect(await policy.decide(question('x', []))).toEqual({ allowed: false, reasons: ['no'] });
     await component.stop?.();

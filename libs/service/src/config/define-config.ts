@@ -73,10 +73,6 @@ export const SHARED_KEYS = {
     help: 'Local mode, set by npm start: developer key, tenantless NATS endpoint',
   }),
   TOOLFLEET_REVISION: text({ default: 'unknown', help: 'Commit of the build, shown by toolfleet_build_info' }),
-  TOOLFLEET_PORT_FILE: path({
-    optional: true,
-    help: 'File in which the service writes its ports and pid once it listens',
-  }),
   DRAIN_TIMEOUT_MS: drainTimeout(15_000),
   OTEL_EXPORTER_OTLP_ENDPOINT: url({
     optional: true,
@@ -127,6 +123,69 @@ export const REDIS_KEYS = {
     help: 'Refuse a Redis without an append-only file, synced each second or more often; false for a managed server that is durable without one; not checked with ENVIRONMENT=development, dev or test',
   }),
   REDIS_TLS_CA: path({ optional: true, must: 'file', help: 'CA file of the Redis servers; for rediss:// addresses' }),
+} satisfies ConfigTable;
+
+/** Keys of services that keep objects in an S3-compatible bucket, each below a prefix of its own; spread into their table. */
+export const S3_KEYS = {
+  S3_ENDPOINT: url({
+    optional: true,
+    schemes: ['http', 'https'],
+    help: 'S3-compatible server, for WORKSPACE_STORE=s3 and RESULT_STORE=s3',
+  }),
+  S3_BUCKET: text({ optional: true, help: 'Bucket; workspaces are kept below workspaces/, results below results/' }),
+  S3_REGION: text({ default: 'us-east-1', help: 'Region for request signatures' }),
+  S3_ACCESS_KEY_ID: secret({ optional: true, help: 'Access key of the bucket' }),
+  S3_SECRET_ACCESS_KEY: secret({ optional: true, help: 'Secret key of the bucket' }),
+} satisfies ConfigTable;
+
+/** The keys that a store needs and that are not set; `store` is the setting that chose S3. */
+export function s3Faults(settings: SettingsOf<typeof S3_KEYS>, store: string): ConfigFault[] {
+  const keys = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const;
+  return keys.filter((key) => !settings[key]).map((key) => ({ key, message: `is required by ${store}=s3` }));
+}
+
+/** The login to the bucket of `S3_KEYS`. */
+export function s3Login(settings: SettingsOf<typeof S3_KEYS>) {
+  return {
+    endpoint: settings.S3_ENDPOINT ?? '',
+    bucket: settings.S3_BUCKET ?? '',
+    region: settings.S3_REGION,
+    accessKeyId: settings.S3_ACCESS_KEY_ID ?? '',
+    secretAccessKey: settings.S3_SECRET_ACCESS_KEY ?? '',
+  };
+}
+
+/** Key of executors: bounds the memory of a process. */
+export const EXECUTOR_CONCURRENCY = integer({
+  default: 512,
+  min: 1,
+  max: 10_000,
+  help: 'Calls in flight at an executor; more are refused with QUEUE_FULL',
+});
+
+/** Keys of services with a database; spread into their table. */
+export const DATABASE_KEYS = {
+  DATABASE_URL: url({
+    optional: true,
+    schemes: ['postgres', 'postgresql'],
+    help: 'PostgreSQL; unset means an embedded SQLite in DATABASE_DIR, which allows one replica',
+  }),
+  DATABASE_PASSWORD: secret({ optional: true, help: 'Password for PostgreSQL; overrides the one in the URL' }),
+  DATABASE_TLS_CA: path({
+    optional: true,
+    must: 'file',
+    help: 'CA file of PostgreSQL; requires TLS with a verified host name',
+  }),
+  DATABASE_DIR: path({
+    default: '.toolfleet/data',
+    help: 'Folder of the embedded database <service>.db; not used with DATABASE_URL',
+  }),
+  STORE_TIMEOUT_MS: durationMs({
+    default: 5_000,
+    min: 50,
+    max: 30_000,
+    help: 'Longest wait for the store of a service before a request fails with SERVICE_UNAVAILABLE or BUDGET_UNAVAILABLE',
+  }),
 } satisfies ConfigTable;
 
 /** Keys of services that call servers outside the fleet; spread into their table, with `egressFaults` as its check. */

@@ -1,4 +1,4 @@
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import { DAY_MS } from '@toolfleet/database';
 import type { Logger } from '@toolfleet/telemetry';
 import type { UsageLedger } from './usage-ledger.js';
@@ -9,29 +9,22 @@ const EVERY_MS = 3_600_000;
 /** Replaces ledger rows of days older than the retention by sums of each day: once after the start, then every hour. */
 export class LedgerRetention {
   readonly name = 'ledger retention';
-  private cancelTimer: CancelTimer | undefined;
-  private running: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
 
   constructor(
     private readonly ledger: Pick<UsageLedger, 'rollUpBefore'>,
     private readonly keptDays: number,
     private readonly host: { clock: Clock; logger: Logger },
-  ) {}
+  ) {
+    this.#rounds = new Rounds({ clock: host.clock, everyMs: EVERY_MS, firstMs: FIRST_MS, work: () => this.run() });
+  }
 
   async start(): Promise<void> {
-    this.schedule(FIRST_MS);
+    this.#rounds.start();
   }
 
-  async stop(): Promise<void> {
-    this.cancelTimer?.();
-    await this.running;
-  }
-
-  private schedule(delayMs: number): void {
-    this.cancelTimer = this.host.clock.after(delayMs, () => {
-      this.schedule(EVERY_MS);
-      this.running = this.run();
-    });
+  stop(): Promise<void> {
+    return this.#rounds.stop();
   }
 
   /** One round; a failure is logged and the next round repeats it. */

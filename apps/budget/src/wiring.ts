@@ -13,7 +13,7 @@ import { EventReporter, Heartbeat, NatsClient, toNatsOptions, NatsStrategy } fro
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
-import { BudgetRefresh } from './budget-refresh.js';
+import { budgetRefresh } from './budget-refresh.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { drainOutbox } from './drain-outbox.js';
@@ -113,7 +113,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       stop: () => ledger.close(),
     },
     fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
-    new BudgetRefresh(budget, { clock, logger }),
+    budgetRefresh(budget, { clock, logger }),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
     natsEndpoint({ budget, purges }, settings, nats, host),

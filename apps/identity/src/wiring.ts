@@ -19,7 +19,7 @@ import {
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
-import { EndedRows } from './ended-rows.js';
+import { endedRows } from './ended-rows.js';
 import { IdentityDatabase } from './identity-database.js';
 import { identityConfig, type IdentityConfig } from './identity.config.js';
 import { AttemptStore } from './attempt-store.js';
@@ -177,7 +177,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       },
       stop: () => database.close(),
     },
-    new EndedRows([sessions, signIns, attempts, ...signIn.stores], clock, logger),
+    endedRows([sessions, signIns, attempts, ...signIn.stores], clock, logger),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     allowedEndpoints,

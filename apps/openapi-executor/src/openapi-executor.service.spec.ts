@@ -115,7 +115,7 @@ describe('openapi-executor service', () => {
     const of = (tenant: string, attempt = 1) => message({ context: { tenant_id: tenant }, attempt });
     upstream.answerWith((_, response) => response.writeHead(503).end());
     for (let failed = 0; failed < 4; failed += 1) await exec(message());
-    // Further attempts of a call are no further failures.
+    // Further attempts of the same call do not count.
     for (const attempt of [2, 3]) expect(await exec(of('t', attempt))).toMatchObject({ ok: false });
     await exec(message());
     await expect(exec(message())).rejects.toMatchObject({ code: 'BREAKER_OPEN' });

@@ -1,5 +1,5 @@
 import { DAY_MS } from '@toolfleet/database';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { CallStore } from './call-store.js';
 
@@ -17,29 +17,22 @@ interface KeptDays {
 /** Deletes the calls that are older than the retention of their tenant: once after the start, then every hour. */
 export class CallRetention {
   readonly name = 'retention of calls';
-  #cancelTimer: CancelTimer | undefined;
-  #running: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
 
   constructor(
     private readonly store: Pick<CallStore, 'eraseBefore' | 'dropBefore' | 'forgetBatches' | 'forgetEvents'>,
     private readonly kept: KeptDays,
     private readonly host: { clock: Clock; logger: Pick<Logger, 'info' | 'warn'> },
-  ) {}
+  ) {
+    this.#rounds = new Rounds({ clock: host.clock, everyMs: EVERY_MS, firstMs: FIRST_MS, work: () => this.run() });
+  }
 
   async start(): Promise<void> {
-    this.#schedule(FIRST_MS);
+    this.#rounds.start();
   }
 
-  async stop(): Promise<void> {
-    this.#cancelTimer?.();
-    await this.#running;
-  }
-
-  #schedule(delayMs: number): void {
-    this.#cancelTimer = this.host.clock.after(delayMs, () => {
-      this.#schedule(EVERY_MS);
-      this.#running = this.run();
-    });
+  stop(): Promise<void> {
+    return this.#rounds.stop();
   }
 
   /** One round; a failure is logged and the next round repeats it. */

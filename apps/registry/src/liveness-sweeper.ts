@@ -1,5 +1,6 @@
 import type { Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
+import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { DefinitionService } from './definition-service.js';
 
@@ -7,44 +8,21 @@ import type { DefinitionService } from './definition-service.js';
 const FIRST_SWEEP_MS = 2_000;
 
 /** Periodically marks executors that stopped announcing. Their tools stay listed as unavailable. */
-export class LivenessSweeper {
-  readonly name = 'presence';
-  private cancelTimer: CancelTimer | undefined;
-  private stopped = false;
-  private hasFailed = false;
-
-  constructor(
-    private readonly definitions: DefinitionService,
-    private readonly intervalMs: Milliseconds,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
-  ) {}
-
-  async start(): Promise<void> {
-    this.schedule(FIRST_SWEEP_MS);
-  }
-
-  async stop(): Promise<void> {
-    this.stopped = true;
-    this.cancelTimer?.();
-  }
-
-  private schedule(delayMs = this.intervalMs): void {
-    if (this.stopped) return;
-    this.cancelTimer = this.clock.after(delayMs, () => void this.sweep());
-  }
-
-  private async sweep(): Promise<void> {
-    try {
-      for (const owner of await this.definitions.expire()) {
-        this.logger.warn({ source: owner }, 'a source stopped announcing; its tools are unavailable');
-      }
-      this.hasFailed = false;
-    } catch (error) {
-      // Logged once per outage.
-      if (!this.hasFailed) this.logger.warn({ error }, 'the liveness of executors cannot be checked');
-      this.hasFailed = true;
-    }
-    this.schedule();
-  }
+export function livenessSweeper(
+  definitions: Pick<DefinitionService, 'expire'>,
+  everyMs: Milliseconds,
+  clock: Clock,
+  logger: Logger,
+): LifecycleComponent {
+  const rounds = new Rounds({
+    clock,
+    everyMs,
+    firstMs: FIRST_SWEEP_MS,
+    work: async () => {
+      for (const owner of await definitions.expire())
+        logger.warn({ source: owner }, 'a source stopped announcing; its tools are unavailable');
+    },
+    onFailure: (error) => logger.warn({ error }, 'the liveness of executors cannot be checked'),
+  });
+  return { name: 'presence', start: async () => rounds.start(), stop: async () => void rounds.stop() };
 }

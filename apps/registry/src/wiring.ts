@@ -25,7 +25,7 @@ import { Declarations } from './redis-declarations.js';
 import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
-import { LivenessSweeper } from './liveness-sweeper.js';
+import { livenessSweeper } from './liveness-sweeper.js';
 import { QuarantineService } from './quarantine.js';
 import { QuarantineRoutes } from './quarantine.routes.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
@@ -208,7 +208,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'egress', stop: () => egress.close() },
     { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
-    new LivenessSweeper(definitions, PRESENCE_MS, clock, logger),
+    livenessSweeper(definitions, PRESENCE_MS, clock, logger),
     microserviceComponent({ name: 'endpoints', module, strategy, logger }),
     announcements(catalog, mcp, nats),
     sources,

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWK, type JWTVerifyGetKey, type LocalJWKSet } from 'jose';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 
 /** Reads the JSON text of a JWK set, from a file or from the issuer. */
 export type JwksSource = () => Promise<string>;
@@ -39,14 +39,16 @@ export class JwksKeys {
   private lastExpiry: Date | undefined;
   private triedAt = Number.NEGATIVE_INFINITY;
   private reading?: Promise<void>;
-  private cancelTimer?: CancelTimer;
+  private readonly rounds: Rounds;
 
   constructor(
     private readonly source: JwksSource,
     private readonly clock: Clock,
     /** Called after every read, with its error if it failed. */
     private readonly onRead: (error: Error | undefined) => void = () => undefined,
-  ) {}
+  ) {
+    this.rounds = new Rounds({ clock, everyMs: REFRESH_EVERY_MS, work: () => this.load() });
+  }
 
   /** When the last signing key expires, by its `exp` or its certificate; undefined if one of them has no end. */
   get expiresAt(): Date | undefined {
@@ -60,16 +62,11 @@ export class JwksKeys {
 
   /** Reads the keys periodically until `stop`. */
   start(): void {
-    this.cancelTimer = this.clock.after(REFRESH_EVERY_MS, () => {
-      void this.load()
-        .catch(() => undefined)
-        .finally(() => this.cancelTimer && this.start());
-    });
+    this.rounds.start();
   }
 
   stop(): void {
-    this.cancelTimer?.();
-    delete this.cancelTimer;
+    void this.rounds.stop();
   }
 
   readonly find: JWTVerifyGetKey = async (header, token) => {

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import { PolicyEngine, type PolicyDecision, type PolicyInput } from './policy-engine.js';
 import { type PolicyFile, RegoPolicy } from './rego-policy.js';
 
@@ -25,11 +25,11 @@ export class ReloadingPolicy extends PolicyEngine {
   private current?: RegoPolicy;
   private seen?: string;
   private candidate?: string;
-  private cancel?: CancelTimer;
-  private stopped = false;
+  private readonly rounds: Rounds;
 
   constructor(private readonly settings: ReloadingPolicySettings) {
     super();
+    this.rounds = new Rounds({ clock: settings.clock, everyMs: settings.everyMs, work: () => this.reload() });
   }
 
   /** Hash of the active policy. */
@@ -45,12 +45,11 @@ export class ReloadingPolicy extends PolicyEngine {
   /** Loads the policy and keeps reloading. An invalid first policy does not reject: the service stays unready and denies all calls. */
   async start(): Promise<void> {
     await this.reload();
-    this.schedule();
+    this.rounds.start();
   }
 
   stop(): void {
-    this.stopped = true;
-    this.cancel?.();
+    void this.rounds.stop();
   }
 
   override decide(input: PolicyInput): PolicyDecision {
@@ -84,14 +83,6 @@ export class ReloadingPolicy extends PolicyEngine {
       if (this.seen !== undefined) this.seen = '';
       throw error;
     }
-  }
-
-  private schedule(): void {
-    if (this.stopped) return;
-    this.cancel = this.settings.clock.after(
-      this.settings.everyMs,
-      () => void this.reload().then(() => this.schedule()),
-    );
   }
 }
 

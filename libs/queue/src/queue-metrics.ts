@@ -1,4 +1,4 @@
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import { ALL_STATES } from './queue-shard.js';
@@ -11,7 +11,8 @@ const STALE_MS = 30_000;
 /** Lifecycle component that updates `toolfleet_queue_jobs` and `toolfleet_queue_oldest_job_age_seconds`. */
 export class QueueMetrics {
   readonly name = 'queue metrics';
-  #cancel: CancelTimer | undefined;
+  // While Redis is unavailable the last values stay for `STALE_MS`; the readiness of the service shows the outage.
+  readonly #rounds: Rounds;
   /** When each queue was last read, on the monotonic clock. */
   readonly #readAt = new Map<string, number>();
 
@@ -20,16 +21,17 @@ export class QueueMetrics {
     private readonly metrics: Metrics,
     private readonly clock: Clock,
   ) {
+    this.#rounds = new Rounds({ clock, everyMs: REFRESH_MS, work: () => this.refresh() });
     metrics.onScrape(() => this.#dropStale());
   }
 
   async start(): Promise<void> {
     await this.refresh();
-    this.#schedule();
+    this.#rounds.start();
   }
 
   async stop(): Promise<void> {
-    this.#cancel?.();
+    void this.#rounds.stop();
   }
 
   /** Reads all queues and sets the gauges. */
@@ -53,14 +55,5 @@ export class QueueMetrics {
       this.metrics.queueOldestAge.remove({ queue });
       this.#readAt.delete(queue);
     }
-  }
-
-  #schedule(): void {
-    this.#cancel = this.clock.after(REFRESH_MS, () => {
-      // While Redis is unavailable the last values stay for `STALE_MS`; the readiness of the service shows the outage.
-      void this.refresh()
-        .catch(() => undefined)
-        .finally(() => this.#schedule());
-    });
   }
 }

@@ -1,5 +1,5 @@
 import type { EpochMs } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import type { Redis } from 'ioredis';
 
@@ -14,13 +14,15 @@ const GOOD_ROUND_TRIP_MS = 20;
  */
 export class RedisTime {
   #offset: number | undefined;
-  #cancel: CancelTimer | undefined;
+  // Without a reply the old offset stays accurate for a long time.
+  readonly #rounds: Rounds;
 
   constructor(
     private readonly redis: Redis,
     private readonly clock: Clock,
     metrics?: Metrics,
   ) {
+    this.#rounds = new Rounds({ clock, everyMs: REFRESH_MS, work: () => this.refresh() });
     metrics?.onScrape(() => {
       if (this.known) metrics.storeClockOffset.set((this.clock.now() - this.now()) / 1_000);
     });
@@ -29,11 +31,11 @@ export class RedisTime {
   /** Reads the time and refreshes it until `stop`. */
   async start(): Promise<void> {
     await this.refresh();
-    this.#schedule();
+    this.#rounds.start();
   }
 
   stop(): void {
-    this.#cancel?.();
+    void this.#rounds.stop();
   }
 
   /** True after the first reading. */
@@ -68,14 +70,5 @@ export class RedisTime {
       if (!best || reading.roundTrip < best.roundTrip) best = reading;
     }
     if (best && (this.#offset === undefined || best.roundTrip <= GOOD_ROUND_TRIP_MS)) this.#offset = best.offset;
-  }
-
-  #schedule(): void {
-    this.#cancel = this.clock.after(REFRESH_MS, () => {
-      // Without a reply the old offset stays accurate for a long time.
-      this.refresh()
-        .catch(() => undefined)
-        .finally(() => this.#schedule());
-    });
   }
 }

@@ -1,4 +1,4 @@
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { ApprovalRecords, ParkedCalls } from './parked-calls.js';
 
 /** How often a gateway looks for decided calls that nothing has woken, and lets others expire. */
@@ -20,22 +20,18 @@ interface ApprovalWakesDeps {
  */
 export class ApprovalWakes {
   readonly name = 'wakes of approved calls';
-  #cancelSweep: CancelTimer | undefined;
-  #isStopped = false;
+  readonly #sweeps: Rounds;
 
-  constructor(private readonly deps: ApprovalWakesDeps) {}
+  constructor(private readonly deps: ApprovalWakesDeps) {
+    this.#sweeps = new Rounds({ clock: deps.clock, everyMs: SWEEP_MS, work: () => this.sweep() });
+  }
 
   async start(): Promise<void> {
-    this.#cancelSweep = this.deps.clock.after(SWEEP_MS, () => {
-      // A look that fails is repeated by the next one.
-      const swept = this.sweep().catch(() => undefined);
-      void swept.then(() => (this.#isStopped ? undefined : this.start()));
-    });
+    this.#sweeps.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancelSweep?.();
+    void this.#sweeps.stop();
   }
 
   /** Wakes what is due. A call that cannot be woken is due again some seconds later. */

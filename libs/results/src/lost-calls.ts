@@ -2,7 +2,7 @@ import { ToolError, type CallResult, type CallState } from '@toolfleet/contracts
 import { callBody, explainFailure, failed } from '@toolfleet/engine';
 import { unknownOutcome, type Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { AsyncCallJob, CallStore, StoredCall } from './call-store.js';
 import { stateOf, type CallEnds } from './call-ends.js';
 
@@ -27,22 +27,18 @@ interface LostCallsDeps {
  */
 export class LostCalls {
   readonly name = 'ends of lost calls';
-  #cancelSweep: CancelTimer | undefined;
+  readonly #sweeps: Rounds;
 
-  constructor(private readonly deps: LostCallsDeps) {}
+  constructor(private readonly deps: LostCallsDeps) {
+    this.#sweeps = new Rounds({ clock: deps.clock, everyMs: SWEEP_MS, work: () => this.sweep() });
+  }
 
   async start(): Promise<void> {
-    // A look that fails is repeated by the next one.
-    const sweep = () => this.sweep().catch(() => undefined);
-    this.#cancelSweep = this.deps.clock.after(
-      SWEEP_MS,
-      () => void sweep().then(() => this.#cancelSweep && this.start()),
-    );
+    this.#sweeps.start();
   }
 
   async stop(): Promise<void> {
-    this.#cancelSweep?.();
-    this.#cancelSweep = undefined;
+    void this.#sweeps.stop();
   }
 
   /** Ends the calls that are past their deadline. */

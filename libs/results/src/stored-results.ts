@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { LargeResults, type OmittedResult } from '@toolfleet/journal';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import { HOUR, type ObjectStore } from './object-store.js';
 
 /** Longest wait for the store: a caller waits for it before its answer leaves. */
@@ -34,10 +34,11 @@ interface StoredResultsOptions {
 export class StoredResults extends LargeResults {
   readonly name = 'result store';
   #pausedUntil = 0;
-  #cancelSweep: CancelTimer | undefined;
+  readonly #sweeps: Rounds;
 
   constructor(private readonly options: StoredResultsOptions) {
     super();
+    this.#sweeps = new Rounds({ clock: options.clock, everyMs: SWEEP_EVERY_MS, work: () => this.sweep() });
   }
 
   override async put(tenantId: string, text: string, ttlMs: Milliseconds): Promise<string | undefined> {
@@ -87,11 +88,11 @@ export class StoredResults extends LargeResults {
   }
 
   async start(): Promise<void> {
-    this.#cancelSweep = this.options.clock.after(SWEEP_EVERY_MS, () => void this.sweep().then(() => this.start()));
+    this.#sweeps.start();
   }
 
   async stop(): Promise<void> {
-    this.#cancelSweep?.();
+    void this.#sweeps.stop();
     await this.options.store.close();
   }
 
@@ -111,19 +112,14 @@ export class StoredResults extends LargeResults {
 
   async #attempt<T>(operation: 'put' | 'get' | 'delete', work: Promise<T>): Promise<T> {
     const { clock, onFailure } = this.options;
-    const timer = new AbortController();
-    const timeout = clock.sleep(TIMEOUT_MS, timer.signal).then(() => {
-      throw new Error(`The result store did not answer within ${TIMEOUT_MS} ms`);
-    });
     try {
-      return await Promise.race([work, timeout]);
-    } catch (error) {
+      return await withTimeout(clock, TIMEOUT_MS, undefined, () => work);
+    } catch (cause) {
+      const error =
+        cause instanceof TimedOut ? new Error(`The result store did not answer within ${TIMEOUT_MS} ms`) : cause;
       this.#pausedUntil = clock.monotonic() + PAUSE_MS;
       onFailure(operation, error);
       throw error;
-    } finally {
-      timeout.catch(() => undefined);
-      timer.abort();
     }
   }
 }

@@ -1,6 +1,7 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { ToolError } from '@toolfleet/contracts';
 import { adviseRefusals, endpointOrigin } from '@toolfleet/egress/rules';
+import { Rounds } from '@toolfleet/resilience';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 
@@ -22,8 +23,7 @@ export class AllowedEndpoints implements LifecycleComponent {
   private text = '';
   /** Why the file is ignored; empty while it is valid. */
   private refusal = '';
-  private cancel = (): void => undefined;
-  private stopped = false;
+  private rounds: Rounds | undefined;
 
   constructor(
     private readonly egress: Pick<
@@ -44,14 +44,12 @@ export class AllowedEndpoints implements LifecycleComponent {
     const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
     if (file === undefined) return;
     await this.read(file);
-    if (this.stopped) return;
-    this.cancel = this.host.clock.after(READ_EVERY_MS, () => void this.start());
+    this.rounds = new Rounds({ clock: this.host.clock, everyMs: READ_EVERY_MS, work: () => this.read(file) });
+    this.rounds.start();
   }
 
-  stop(): Promise<void> {
-    this.stopped = true;
-    this.cancel();
-    return Promise.resolve();
+  async stop(): Promise<void> {
+    void this.rounds?.stop();
   }
 
   /**

@@ -9,7 +9,7 @@ import {
   type FleetFile,
   type FileText,
 } from '@toolfleet/fleet-file';
-import type { CancelTimer } from '@toolfleet/resilience';
+import { Rounds } from '@toolfleet/resilience';
 import type { ConfigTable, SettingsOf } from './config/define-config.js';
 import { list, path } from './config/field.js';
 import { oneLine, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
@@ -72,8 +72,6 @@ export function fleetFileReloader(
   let candidate: FileText[] | undefined;
   let applied: FileText[] | undefined;
   let refusal = '';
-  let cancel: CancelTimer | undefined;
-  let stopped = false;
 
   const reload = async (): Promise<void> => {
     try {
@@ -97,18 +95,8 @@ export function fleetFileReloader(
       faults.set(name, [message]);
     }
   };
-  const schedule = (): void => {
-    if (stopped) return;
-    cancel = clock.after(RELOAD_EVERY_MS, () => void reload().then(schedule));
-  };
-  return {
-    name,
-    start: async () => schedule(),
-    stop: async () => {
-      stopped = true;
-      cancel?.();
-    },
-  };
+  const rounds = new Rounds({ clock, everyMs: RELOAD_EVERY_MS, work: reload });
+  return { name, start: async () => rounds.start(), stop: async () => void rounds.stop() };
 }
 
 /** Sections that a service reads at its start only. */

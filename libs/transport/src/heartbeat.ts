@@ -8,7 +8,7 @@ import {
   type SlotStatus,
 } from '@toolfleet/contracts/fleet';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from './nats-client.js';
 
 /** Often enough to watch; 20 messages a second in a fleet of 100 processes. */
@@ -31,24 +31,25 @@ interface HeartbeatSource {
 export class Heartbeat {
   readonly name = 'heartbeat';
   readonly #instance: string;
-  #cancel: CancelTimer | undefined;
+  readonly #beats: Rounds;
 
   constructor(
     private readonly nats: Pick<NatsClient, 'connected' | 'publish'>,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly source: HeartbeatSource,
   ) {
     this.#instance = source.instance ?? randomUUID().slice(0, 8);
+    this.#beats = new Rounds({ clock, everyMs: EVERY_MS, work: () => this.publish() });
     source.faults.onChange(() => this.publish());
   }
 
   async start(): Promise<void> {
     this.publish();
-    this.#cancel = this.clock.after(EVERY_MS, () => void this.start());
+    this.#beats.start();
   }
 
   async stop(): Promise<void> {
-    this.#cancel?.();
+    void this.#beats.stop();
   }
 
   /** Publishes the state now; drops it while disconnected. */

@@ -1,4 +1,4 @@
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import { Cluster, type Redis } from 'ioredis';
 
@@ -12,7 +12,7 @@ const STALE_MS = 3 * REFRESH_MS;
  */
 export class RedisState {
   readonly name = 'state of redis';
-  #cancel: CancelTimer | undefined;
+  readonly #rounds: Rounds;
   #readAt = 0;
 
   constructor(
@@ -20,18 +20,19 @@ export class RedisState {
     private readonly metrics: Metrics,
     private readonly clock: Clock,
   ) {
+    this.#rounds = new Rounds({ clock, everyMs: REFRESH_MS, work: () => this.refresh() });
     metrics.onScrape(() => {
       if (clock.monotonic() - this.#readAt > STALE_MS) this.#dropAll();
     });
   }
 
   async start(): Promise<void> {
-    await this.refresh().catch(() => undefined);
-    this.#cancel = this.clock.after(REFRESH_MS, () => void this.start());
+    await this.#rounds.run();
+    this.#rounds.start();
   }
 
   async stop(): Promise<void> {
-    this.#cancel?.();
+    void this.#rounds.stop();
   }
 
   /** Reads the memory and the replicas of all primaries now. */

@@ -113,7 +113,7 @@ export const gatewayConfig = defineConfig(
     MCP_ALLOWED_ORIGINS: list({ default: [], help: 'Origins of web pages that may call /mcp' }),
     MCP_SURFACE: oneOf(['list', 'search', 'code', 'auto'], {
       default: 'auto',
-      help: 'Tools that /mcp lists for clients that choose no mode: list = every tool, search = search_tools and call_tool, code = three tools for programs, auto = search above MCP_SEARCH_ABOVE tools and list otherwise',
+      help: 'Tools that /mcp lists for clients that choose no mode: list = every tool, search = search_tools and call_tool, code = three tools for programs, auto = search above 500 tools and list otherwise',
     }),
     MCP_REGISTER_TOKEN: secret({
       optional: true,

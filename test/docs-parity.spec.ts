@@ -182,15 +182,15 @@ const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
     ['select compiles', '400 REQUEST_INVALID     with the position of the error'],
     ['dangerous values', '403 TOOL_DANGEROUS'],
   ],
-  policy: [
-    ['rules on coerced arguments', '403 POLICY_DENIED'],
-    ['people, where they ask', '403 APPROVAL_REQUIRED, _DECLINED, _INVALIDATED · 202 parked'],
+  policy: [['rules on coerced arguments', '403 POLICY_DENIED']],
+  'call interceptors': [
+    ['of the operator; arguments that they change pass the two steps above again', '403 POLICY_DENIED'],
   ],
-  'call guards': [['of the operator', '403 POLICY_DENIED']],
+  approval: [['people, where the policy asks', '403 APPROVAL_REQUIRED, _DECLINED, _INVALIDATED · 202 parked']],
   'user grant': [['the credential of the user upstream', '403 AUTHORIZATION_REQUIRED']],
-  'replay guards': [['on the way back: a replay passes the guards of results']],
-  'result guards': [['on the way back: guards change or withhold', 'in-band RESULT_WITHHELD']],
-  'attempt guards': [['of the operator', '403 POLICY_DENIED']],
+  'replay interceptors': [['on the way back: a replay passes those inside']],
+  'result interceptors': [['around the execution', '403 POLICY_DENIED · in-band RESULT_WITHHELD']],
+  'attempt interceptors': [['around each attempt', 'as above']],
   'dry run': [['', 'answered here: price and limits; nothing runs']],
   finish: [['on the way back: conversions and waits in the metadata']],
   'keep aside': [['on the way back: a handle in place of a large result']],
@@ -214,7 +214,7 @@ const STEP_NOTES: Record<string, [does: string, ends?: string][]> = {
 };
 
 const diagramLine = (mark: string, name: string, does: string, ends?: string): string =>
-  ` ${mark} ${name.padEnd(17)} ${ends === undefined ? does : `${does.padEnd(29)} ─▶ ${ends}`}`.trimEnd();
+  ` ${mark} ${name.padEnd(20)} ${ends === undefined ? does : `${does.padEnd(29)} ─▶ ${ends}`}`.trimEnd();
 
 /** The life of a call as a diagram, from the names of its steps. */
 function callDiagram(names: readonly string[]): string {

@@ -58,7 +58,7 @@ export const GROUPS = [
   ['Programs', docs('programs', 'python-sandbox')],
   [
     'People and limits',
-    docs('sign-in', 'connections', 'approvals', 'policy', 'guards', 'budgets', 'console', 'security'),
+    docs('sign-in', 'connections', 'approvals', 'policy', 'interceptors', 'budgets', 'console', 'security'),
   ],
   [
     'Operations',

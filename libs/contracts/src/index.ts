@@ -34,6 +34,7 @@ export {
 } from './principal.js';
 export {
   costNothing,
+  ENGINE_METADATA,
   failedWith,
   isOwnOutcome,
   disclaimerOf,

@@ -1,5 +1,5 @@
 /**
- * Names whose values are secrets, for everything that removes them: logs, spans, kept arguments and results, guards. The list follows the
+ * Names whose values are secrets, for everything that removes them: logs, spans, kept arguments and results, interceptors. The list follows the
  * default scrubbers of Sentry (`password`, `secret`, `passwd`, `api_key`, `credentials`, `private_key`, `token`, `bearer`, …), the sensitive
  * authentication data of PCI DSS (`cvv`, `pin`) and one-time codes. `session_id` is missing: in this fleet it is not a credential.
  */

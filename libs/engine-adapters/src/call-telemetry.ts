@@ -6,7 +6,7 @@ import {
   Audit,
   Meter,
   type AuditRecord,
-  type GuardOutcome,
+  type Interception,
   recordedTool,
   redactCall,
   redactedError,
@@ -60,6 +60,7 @@ export class CallLog extends Audit {
         toolset: request.target.view && { ...request.target.view.toolset, tool: request.target.view.shownName },
         attempts: record.attempts,
         provenance: record.provenance,
+        interceptions: record.call.interceptions,
         audit: CHAINED,
       },
       request.mode.kind === 'dry' ? 'dry run finished' : 'call finished',
@@ -160,8 +161,8 @@ export class CallMetrics extends Meter {
     this.metrics.fallbacks.inc({ tool_name: this.labels.of(tool), kind });
   }
 
-  override guarded(guard: string, verdict: GuardOutcome): void {
-    this.metrics.guardVerdicts.inc({ guard, verdict });
+  override intercepted({ interceptor, did }: Interception): void {
+    this.metrics.interceptions.inc({ interceptor, did });
   }
 }
 

@@ -10,7 +10,7 @@ export { RedisResultCache } from './redis-result-cache.js';
 export { SpendSlices } from './spend-slices.js';
 export { ToolLabels } from './tool-labels.js';
 export { executorTable, followsTask, QueueExecutor, RemoteExecutor } from './executors.js';
-export { configuredGuards } from './guards/configured-guards.js';
+export { configuredInterceptors } from './interceptors/configured-interceptors.js';
 export { policyComponent } from './policy/engine-policy.js';
 export { RecordedPolicy, UnknownFact, type PastCall } from './policy/recorded-policy.js';
 export { pythonPolicy, withPythonDefaults } from './python-policy.js';

@@ -10,6 +10,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { ToolView } from '@toolfleet/contracts/toolset';
 import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/bounded-schema';
 import { hasRequiredRole, isAuthenticated, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
@@ -76,54 +77,87 @@ export function permission(): Step<ResolvedCall> {
  * Reads arguments and selection.
  * @throws ToolError ARGUMENTS_INVALID, REQUEST_INVALID, TOOL_DANGEROUS, and as `CostlyArguments`
  */
-export function readArguments({
-  settings,
-  costlyArguments,
-}: Pick<EnginePorts, 'settings' | 'costlyArguments'>): Step<ResolvedCall, Call> {
+export function readArguments(ports: Pick<EnginePorts, 'settings' | 'costlyArguments'>): Step<ResolvedCall, Call> {
   return step('arguments', (call, next) => {
-    const { active, tool, plan, signal } = call;
-    const { input, target, principal, origin } = active.request;
-    const { rawArguments: raw } = input;
-    const { view } = target;
+    const { active, tool, plan } = call;
+    const { input, target, origin } = active.request;
     const go = (read: ReadArguments) => {
       const args = acceptArguments(read, tool, active);
       const selection = readSelection(plan, active.request);
       authorizeArguments(origin, tool, args);
-      return next(buildCall(call, args, selection, settings));
+      return next(buildCall(call, args, selection, ports.settings));
     };
-    const { reader } = plan;
-    const read = reader.read(raw, view);
-    if (read.ok || !read.tooCostly) return go(read);
-    const { schema, rules } = reader;
-    return costlyArguments.read({ schema, rules, raw, view }, { tenantId: principal.tenantId, signal }).then(go);
+    const reading = readWith(ports, call, input.rawArguments, target.view);
+    return reading instanceof Promise ? reading.then(go) : go(reading);
   });
 }
 
-/** Asks the policy about the coerced arguments, and people where its rules ask for them. @throws ToolError as `decidePolicy` and `requireApproval` */
-export function askPolicy({ policy, approvals }: Pick<EnginePorts, 'policy' | 'approvals'>): Step {
+function readWith(
+  { costlyArguments }: Pick<EnginePorts, 'costlyArguments'>,
+  { active, plan: { reader }, signal }: ResolvedCall,
+  raw: JsonObject,
+  view?: ToolView,
+): ReadArguments | Promise<ReadArguments> {
+  const first = reader.read(raw, view);
+  if (first.ok || !first.tooCostly) return first;
+  const { schema, rules } = reader;
+  const { tenantId } = active.request.principal;
+  return costlyArguments.read({ schema, rules, raw, view }, { tenantId, signal });
+}
+
+/** Asks the policy about the coerced arguments. @throws ToolError as `decidePolicy` */
+export function askPolicy({ policy }: Pick<EnginePorts, 'policy'>): Step {
   return step('policy', (call, next) => {
-    const ask = (decision: Allowed, asked: Call) => {
-      const { questions, rule } = openQuestions(decision, asked);
-      return questions.length === 0 ? next(asked) : requireApproval(approvals, asked, questions, rule, next);
-    };
-    const go = (decision: Allowed) => {
-      const { effects } = call.request;
-      return effects ? meetEffect(call, decision, effects, { ask, next }) : ask(decision, call);
-    };
     const undecided = decidePolicy(policy, call.active, call.tool, call.arguments);
-    return undecided instanceof Promise ? undecided.then(go) : go(undecided);
+    const go = () => next(call);
+    return undecided instanceof Promise ? undecided.then(go) : go();
+  });
+}
+
+/**
+ * The call with other arguments, which pass what its own have passed: toolset, schema, dangerous values and policy. Its identity
+ * and with it the fingerprint of approvals and idempotency keys is that of the new arguments.
+ * @throws ToolError ARGUMENTS_INVALID, TOOL_DANGEROUS, and as `decidePolicy` and `CostlyArguments`
+ */
+export async function withArguments(
+  ports: Pick<EnginePorts, 'settings' | 'costlyArguments' | 'policy'>,
+  call: Call,
+  raw: JsonObject,
+): Promise<Call> {
+  const { active, tool, request } = call;
+  const { view } = request.target;
+  // What a toolset hides, it also sets.
+  const own = Object.entries(raw).filter(([name]) => !view?.arguments?.hidden.includes(name));
+  const found = await readWith(ports, call, Object.fromEntries(own), view);
+  if (!found.ok) throw argumentsInvalid(tool.name, found.faults);
+  const { arguments: args } = found;
+  authorizeArguments(request.origin, tool, args);
+  await decidePolicy(ports.policy, active, tool, args);
+  active.arguments = args;
+  return buildCall(call, args, call.select, ports.settings);
+}
+
+/**
+ * Asks people where the policy asks for them: after everything that may change the call, because they approve what runs.
+ * @throws ToolError as `requireApproval`
+ */
+export function askPeople({ approvals }: Pick<EnginePorts, 'approvals'>): Step {
+  const ask = (call: Call, next: Next): Promise<CallResult> => {
+    const { asked } = call.active;
+    if (!asked) return next(call);
+    const { questions, rule } = openQuestions(asked, call);
+    return questions.length === 0 ? next(call) : requireApproval(approvals, call, questions, rule, next);
+  };
+  return step('approval', (call, next) => {
+    const { effects } = call.request;
+    return effects ? meetEffect(call, effects).then((met) => ask(met, next)) : ask(call, next);
   });
 }
 
 /** Lets the plan of a program meet a call: a call with effects is quoted for the plan, or it is one of the plan and has its approval. */
-async function meetEffect(
-  call: Call,
-  decision: Allowed,
-  { dry, meet }: EffectGate,
-  { ask, next }: { ask: (decision: Allowed, call: Call) => Promise<CallResult>; next: Next },
-): Promise<CallResult> {
+async function meetEffect(call: Call, { dry, meet }: EffectGate): Promise<Call> {
   const { tool, identity, active, plan } = call;
-  const { ask: questions = [], approval: rule } = decision;
+  const { ask: questions = [], approval: rule } = active.asked ?? {};
   const isEffect = plan.hasEffects || questions.length > 0;
   const effect: PlannedEffect = {
     tool: tool.name,
@@ -140,8 +174,9 @@ async function meetEffect(
   active.request = isQuoted
     ? { ...call.request, mode: { kind: 'dry' } }
     : { ...call.request, approval: { asks: false, ...approval, given: given ?? approval?.given } };
-  const met = { ...call, request: active.request };
-  return isQuoted ? next(met) : ask(decision, met);
+  // A quote needs no approval.
+  if (isQuoted) active.asked = undefined;
+  return { ...call, request: active.request };
 }
 
 /** Ends the admission of a call: answers it if it asked for no more. */
@@ -225,8 +260,6 @@ function authorizeArguments(origin: Origin, tool: RegisteredTool, args: JsonObje
   }
 }
 
-type Allowed = Extract<PolicyResult, { allowed: true }>;
-
 const ALLOWED = { decision: 'allowed' } as const;
 
 /**
@@ -238,7 +271,7 @@ function decidePolicy(
   active: ActiveCall,
   tool: RegisteredTool,
   args: JsonObject,
-): Allowed | Promise<Allowed> {
+): void | Promise<void> {
   let decision: PolicyResult | Promise<PolicyResult>;
   try {
     decision = policy.decide({ call: active, tool, arguments: args });
@@ -254,11 +287,12 @@ function decidePolicy(
   );
 }
 
-function enforce(decision: PolicyResult, active: ActiveCall, tool: RegisteredTool): Allowed {
+function enforce(decision: PolicyResult, active: ActiveCall, tool: RegisteredTool): void {
   const { rules } = decision;
   if (decision.allowed) {
-    active.policy = decision.ask?.length ? { decision: 'asked', rules } : ALLOWED;
-    return decision;
+    active.asked = decision.ask?.length ? decision : undefined;
+    active.policy = active.asked ? { decision: 'asked', rules } : ALLOWED;
+    return;
   }
   active.policy = { decision: 'denied', rules };
   throw new ToolError('POLICY_DENIED', {

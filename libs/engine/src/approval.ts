@@ -6,13 +6,13 @@ import {
   type CallResult,
   type RequiredApproval,
 } from '@toolfleet/contracts';
-import { withIdempotencyKey, type Call } from './call.js';
-import type { ApprovalPort, PolicyResult } from './ports.js';
+import { withIdempotencyKey, type Allowed, type Call } from './call.js';
+import type { ApprovalPort } from './ports.js';
 import type { Next } from './step.js';
 
 /** The questions of the policy that are still open for this call as it is now. */
 export function openQuestions(
-  { ask = [], approval: rule }: Extract<PolicyResult, { allowed: true }>,
+  { ask = [], approval: rule }: Allowed,
   { request, tool, identity }: Call,
 ): { questions: readonly string[]; rule: ApprovalRule | undefined } {
   const given = ask.length > 0 ? request.approval?.given : undefined;

@@ -24,11 +24,16 @@ const MAX_MISMATCHES = 5;
 
 /**
  * The end of the chain: hands the attempt to its executor and turns every outcome into a result. An executor that ignores its
- * signal does not delay the caller; its late reply is dropped.
+ * signal does not delay the caller; its late reply is dropped. An answer of an interceptor is the result, and nothing runs.
  */
 export function runAttempt(ports: Pick<EnginePorts, 'executorFor' | 'clock' | 'meter'>): Next {
   return async (call) => {
     const from = ports.clock.monotonic();
+    const { answer } = call.active;
+    if (answer) {
+      call.active.attempts += 1;
+      return answer;
+    }
     try {
       const executor = ports.executorFor(call.tool.binding);
       call.active.attempts += 1;

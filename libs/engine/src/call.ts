@@ -1,4 +1,4 @@
-import type { CallRequest, CallResult, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
+import type { ApprovalRule, CallRequest, CallResult, JsonObject, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { ToolInput } from '@toolfleet/contracts/execution';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { JournalEntry } from '@toolfleet/journal';
@@ -6,6 +6,7 @@ import type { Deadline } from '@toolfleet/resilience';
 import type { Coercion } from '@toolfleet/bounded-schema';
 import type { SelectExpression } from '@toolfleet/bounded-schema/select';
 import { CallIdentity, toToolInput } from './call-identity.js';
+import type { Interception } from './interceptor.js';
 import { attemptTimeoutMs, type ToolPlan } from './tool-plan.js';
 import type { EngineSettings } from './settings.js';
 
@@ -36,6 +37,12 @@ export interface ActiveCall {
   arguments?: JsonObject;
   /** What the policy decided, and where its rules are that denied or asked; absent for a call that ended before. */
   policy?: PolicyVerdict;
+  /** Present: the policy allows the call if people approve it. */
+  asked?: Allowed | undefined;
+  /** What interceptors did to the call. */
+  interceptions?: readonly Interception[];
+  /** The answer of an interceptor, which takes the place of the tool. */
+  answer?: CallResult;
   /** Id of the grant that let the call run without asking people. */
   approvalGrant?: string;
   /** Lossless conversions made on the arguments. */
@@ -50,6 +57,14 @@ export interface ActiveCall {
   isUnacknowledged: boolean;
   /** Milliseconds spent waiting for the rate limit and between attempts. */
   waitedMs: Milliseconds;
+}
+
+/** A call that may run. `ask`: questions that a person has to approve first. */
+export interface Allowed {
+  allowed: true;
+  ask?: string[];
+  approval?: ApprovalRule;
+  rules?: readonly string[];
 }
 
 /** A decision of the policy, for the record. `rules` are places such as `tools.rego:8`. */

@@ -1,5 +1,5 @@
 import { runAttempt } from './attempt.js';
-import { admitted, askPolicy, permission, readArguments, resolve } from './admit.js';
+import { admitted, askPeople, askPolicy, permission, readArguments, resolve } from './admit.js';
 import { newActiveCall, type ActiveCall, type Call, type ExecuteCall } from './call.js';
 import { deadline } from './deadline.js';
 import type { EnginePorts } from './ports.js';
@@ -12,8 +12,8 @@ import { cache } from './steps/cache.js';
 import { concurrencyLimit } from './steps/concurrency-limit.js';
 import { checkIds, parentSpending, progressUntilEnd, shownNames } from './steps/entry.js';
 import { fallback } from './steps/fallback.js';
-import { attemptGuards, callGuards, replayGuards, resultGuards } from './steps/guards.js';
 import { idempotencyKey } from './steps/idempotency-key.js';
+import { attemptInterceptors, callInterceptors, replayInterceptors, resultInterceptors } from './steps/interceptors.js';
 import { journal } from './steps/journal.js';
 import { keepAside } from './steps/keep-aside.js';
 import { loadShedding, ToolLatencies } from './steps/load-shedding.js';
@@ -45,20 +45,21 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(permission())
       .add(readArguments(ports))
       .add(askPolicy(ports))
-      .add(callGuards(ports))
+      .add(callInterceptors(ports))
+      .add(askPeople(ports))
       .add(userGrant(ports))
       .add(admitted(ports))
       .add(finish())
       // What this caller gets of the result; all steps inside have the whole one:
       .add(keepAside(ports))
       .add(selectPart(ports))
-      .add(replayGuards(ports))
+      .add(replayInterceptors(ports))
       // May answer without using quota or budget:
       .add(idempotencyKey(ports))
       .add(cache(ports, latencies))
       .add(sessionDedupe(ports))
       .add(singleFlight(ports))
-      .add(resultGuards(ports))
+      .add(resultInterceptors(ports))
       // May refuse before anything is reserved:
       .add(concurrencyLimit(ports))
       .add(loadShedding(latencies))
@@ -70,7 +71,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(breaker(ports))
       // Every attempt:
       .add(retry(ports))
-      .add(attemptGuards(ports))
+      .add(attemptInterceptors(ports))
       .add(attemptTimeout(ports))
       .add(journal(ports))
   );

@@ -24,7 +24,6 @@ export {
   type CacheScope,
   type EnginePorts,
   type GrantOwner,
-  type GuardOutcome,
   type MaybePromise,
   type PolicyRequest,
   type ProgramQuestion,
@@ -59,5 +58,12 @@ export {
   withLimits,
 } from './tool-plan.js';
 export { recordedTool, redactCall, redactedError } from './redact-call.js';
-export type { Guard, GuardedCall, GuardedResult, ResultVerdict } from './guard.js';
+export type {
+  GoOn,
+  InterceptedAnswer,
+  InterceptedCall,
+  Interception,
+  Interceptor,
+  InterceptorVerdict,
+} from './interceptor.js';
 export { toCallStatus } from './call-status.js';

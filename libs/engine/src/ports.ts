@@ -1,6 +1,5 @@
 import {
   ToolError,
-  type ApprovalRule,
   type RequiredApproval,
   type CallRequest,
   type CallResult,
@@ -31,9 +30,9 @@ import type { Journal } from '@toolfleet/journal';
 import type { BreakerMap, Clock, Rate, RateDecision } from '@toolfleet/resilience';
 import type { ArgumentRules, ReadArguments } from '@toolfleet/bounded-schema';
 import type { SelectExpression } from '@toolfleet/bounded-schema/select';
-import type { ActiveCall, Call, CacheVersion } from './call.js';
+import type { ActiveCall, Allowed, Call, CacheVersion } from './call.js';
 import type { KeptHandle } from './result-handle.js';
-import type { Guard } from './guard.js';
+import type { Interception, Interceptor } from './interceptor.js';
 import type { EngineSettings } from './settings.js';
 
 /** The parts of a call that messages and records may show, and the definition that tells which names are not the caller's. */
@@ -52,8 +51,8 @@ export interface EnginePorts {
   policy: PolicyPort;
   /** Absent: a call that needs an approval is refused, unless its entry point asks for it. */
   approvals?: ApprovalPort | undefined;
-  /** Steps of the operator's own, in their order. */
-  guards: readonly Guard[];
+  /** Steps of the operator, outermost first. */
+  interceptors: readonly Interceptor[];
   cache: ResultCache;
   rateLimiter: RateLimiter;
   budget: BudgetPort;
@@ -121,10 +120,8 @@ export interface PolicyRequest {
   arguments: JsonObject;
 }
 
-/** `ask`: questions that a person has to approve before the call runs. `reasons`: the message of each rule that denies. */
-export type PolicyResult =
-  | { allowed: true; ask?: string[]; approval?: ApprovalRule; rules?: readonly string[] }
-  | { allowed: false; reasons: string[]; rules?: readonly string[] };
+/** `reasons`: the message of each rule that denies. */
+export type PolicyResult = Allowed | { allowed: false; reasons: string[]; rules?: readonly string[] };
 
 /** Decides on calls. The engine turns an error or a rejection into a denial. */
 export abstract class PolicyPort {
@@ -358,9 +355,6 @@ export abstract class Tracer {
   abstract trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult>;
 }
 
-/** What a guard did to a call; nothing is counted when it lets one pass. */
-export type GuardOutcome = 'denied' | 'changed' | 'failed_open' | 'failed_closed';
-
 /** Metrics of calls. Every method is optional to override. */
 export abstract class Meter {
   finished(_record: AuditRecord): void {}
@@ -370,5 +364,5 @@ export abstract class Meter {
   retried(_tool: RegisteredTool): void {}
   outputMismatched(_tool: RegisteredTool): void {}
   fellBack(_tool: RegisteredTool, _kind: 'stale_cache' | 'stub_data' | 'graceful_error'): void {}
-  guarded(_guard: string, _verdict: GuardOutcome): void {}
+  intercepted(_interception: Interception): void {}
 }

@@ -86,7 +86,7 @@ function derivePlan(tool: RegisteredTool, settings: EngineSettings): ToolPlan {
   const cacheMs = idempotent ? cacheTtlMs(tool, settings) : 0;
   return {
     reader: argumentReader(tool),
-    outputSchema: compileOutputSchema(tool),
+    outputSchema: tool.binding.kind === 'mcp' ? outputSchemaOf(tool) : undefined,
     idempotent,
     callsTools: callsTools(tool),
     mayReport: tool.binding.kind !== 'python' && !callsTools(tool),
@@ -151,14 +151,17 @@ export function hasEffects(tool: RegisteredTool): boolean {
   return binding.kind === 'mcp' ? isReadOnly !== true : isReadOnly === false;
 }
 
-/** An output schema that does not compile is ignored: it must not make the tool unusable. */
-function compileOutputSchema({ binding, output_schema: schema }: RegisteredTool): CompiledSchema | undefined {
-  if (binding.kind !== 'mcp' || !schema) return undefined;
+const outputSchemas = new WeakMap<JsonObject, CompiledSchema | undefined>();
+
+/** The compiled output schema of a tool. One that does not compile is ignored: it must not make the tool unusable. */
+export function outputSchemaOf({ output_schema: schema }: RegisteredTool): CompiledSchema | undefined {
+  if (!schema || outputSchemas.has(schema)) return schema && outputSchemas.get(schema);
+  let compiled: CompiledSchema | undefined;
   try {
-    return compileSchema(schema);
-  } catch {
-    return undefined;
-  }
+    compiled = compileSchema(schema);
+  } catch {}
+  outputSchemas.set(schema, compiled);
+  return compiled;
 }
 
 /** The registry refuses a wrong selection. */

@@ -54,7 +54,7 @@ describe('parseDeclaration', () => {
       ],
       'is declared in 0.yaml',
     ],
-    ['a section of the operator', ['guards: {}'], '0.yaml: guards belongs into the configuration file'],
+    ['a section of the operator', ['interceptors: {}'], '0.yaml: interceptors belongs into the configuration file'],
     ['a typing error', ['toolset: {}'], '0.yaml: toolset is an unknown key; did you mean toolsets?'],
     ['a command', ['mcp_servers: { a: { command: npx } }'], 'mcp_servers.a.command is for the configuration file'],
     ['an unknown right', ['keys: { bot: { tool: [] } }'], 'keys.bot.tool is an unknown key; did you mean tools?'],

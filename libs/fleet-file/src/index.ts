@@ -14,7 +14,7 @@ export {
   type OpenApiEntry,
 } from './entries.js';
 export { faultLine, type Fault } from './faults.js';
-export type { GuardSettings } from './guards.js';
+export type { InterceptorSettings } from './interceptors.js';
 export {
   FleetFileError,
   NO_FLEET_FILE,

@@ -15,7 +15,7 @@ const refusal = (text: string): string => {
 
 describe('the configuration file', () => {
   it.each([
-    ['# only a comment\n', { guards: {} }],
+    ['# only a comment\n', { interceptors: {} }],
     [
       'x-limits: &l { max_cost_per_day: 1 }\nbudget: { defaults: *l }',
       { budget: { defaults: { max_cost_per_day: 1 } } },
@@ -52,22 +52,22 @@ describe('the configuration file', () => {
         'rate_limits.tiers.odd must be a mapping, not 5',
     ],
     [
-      'guards: { dlp: { kind: http, at: [call, reply], url: ftp://x } }',
-      'guards.dlp.at.1 must be one of call, attempt, result, not "reply"; guards.dlp.url must be an http or https URL',
+      'interceptors: { dlp: { kind: http, at: [call, reply], url: ftp://x } }',
+      'interceptors.dlp.at.1 must be one of call, result, attempt, not "reply"; interceptors.dlp.url must be an http or https URL',
     ],
-    ['guards: { dlp: { find: [secrets] } }', 'guards.dlp needs kind'],
+    ['interceptors: { dlp: { find: [secrets] } }', 'interceptors.dlp needs kind'],
     [
-      'guards: { a: { kind: content, url: "http://a" }, b: { kind: module, file: guards/b.mjs } }',
-      'guards.a.url does not belong to a guard of kind content; ' +
-        'guards.b.at is missing; a guard of kind module needs it; guards.b.file must be an absolute path',
-    ],
-    [
-      'guards: { all: { kind: content, mandatory: true, tools: [a], on_failure: open } }',
-      'guards.all.tools narrows a guard that is mandatory; guards.all.on_failure must be closed in a guard that is mandatory',
+      'interceptors: { a: { kind: content, url: "http://a" }, b: { kind: module, file: b.mjs } }',
+      'interceptors.a.url does not belong to an interceptor of kind content; ' +
+        'interceptors.b.at is missing; an interceptor of kind module needs it; interceptors.b.file must be an absolute path',
     ],
     [
-      'guards: { own: { kind: content, patterns: { twice: "(a)\\\\1" } } }',
-      'guards.own.patterns.twice is not a pattern of RE2: Pattern refused: error parsing regexp: invalid escape sequence: `\\1`',
+      'interceptors: { all: { kind: content, mandatory: true, tools: [a], on_failure: open } }',
+      'interceptors.all.tools narrows an interceptor that is mandatory; interceptors.all.on_failure must be closed in an interceptor that is mandatory',
+    ],
+    [
+      'interceptors: { own: { kind: content, patterns: { twice: "(a)\\\\1" } } }',
+      'interceptors.own.patterns.twice is not a pattern of RE2: Pattern refused: error parsing regexp: invalid escape sequence: `\\1`',
     ],
     ['budget: []', 'budget must be a mapping'],
     ['budget: { max_cost_per_day: 5 }', 'budget.max_cost_per_day is an unknown key; known: defaults, tenants'],

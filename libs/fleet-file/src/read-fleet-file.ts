@@ -17,7 +17,7 @@ import {
   type SourceSection,
 } from './entries.js';
 import { faultLine, findFaults, memberPath, type Fault } from './faults.js';
-import { findGuardFaults, type GuardSettings } from './guards.js';
+import { findInterceptorFaults, type InterceptorSettings } from './interceptors.js';
 import { ENTRY_SECTIONS, SECTIONS } from './schema.js';
 import { findSignInFaults, type SignInSettings } from './sign-in.js';
 
@@ -53,7 +53,7 @@ type BodyMode = 'off' | 'failures' | 'all';
 interface Sections {
   tool_settings: SettingsByPattern;
   /** By name, in the order in which calls meet them. */
-  guards: { [name: string]: GuardSettings };
+  interceptors: { [name: string]: InterceptorSettings };
   budget: { defaults?: LimitSettings; tenants?: { [tenant: string]: LimitSettings } };
   rate_limits: { tiers?: { [tier: string]: TierSettings } };
   /** Rights by name of the role. */
@@ -198,7 +198,7 @@ function readDocument(document: JsonObject): FleetFile {
     sections[name] = section;
   }
   if (faults.length === 0) {
-    faults.push(...findGuardFaults(sections.guards as unknown as Sections['guards']));
+    faults.push(...findInterceptorFaults(sections.interceptors as unknown as Sections['interceptors']));
     faults.push(...findSignInFaults(sections.sign_in as unknown as SignInSettings));
   }
   const read: FleetFile = {

@@ -198,7 +198,7 @@ export const ENTRY_SECTIONS = {
 const claimName = pattern('^[^\\x00-\\x1f\\x7f]{1,200}$', 'the name of a claim');
 
 const globs: JsonObject = { type: 'array', items: toolPattern };
-const guard = record(
+const interceptor = record(
   {
     kind: choice('content', 'http', 'module'),
     mandatory: flag,
@@ -206,7 +206,7 @@ const guard = record(
     toolsets: texts,
     timeout_ms: integer(1, 60_000),
     on_failure: choice('open', 'closed'),
-    at: { type: 'array', items: choice('call', 'attempt', 'result'), minItems: 1 },
+    at: { type: 'array', items: choice('call', 'result', 'attempt'), minItems: 1 },
     find: { type: 'array', items: choice('secrets', 'personal_data') },
     patterns: mapOf(text),
     action: choice('mask', 'withhold'),
@@ -222,8 +222,8 @@ const guard = record(
 /** The other sections. One that is invalid refuses the file. */
 export const SECTIONS = {
   tool_settings: { ...settingsByPattern(toolSettings), maxProperties: 1_000 },
-  guards: {
-    ...mapOf(guard, pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"')),
+  interceptors: {
+    ...mapOf(interceptor, pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"')),
     maxProperties: 50,
   },
   budget: record({ defaults: limits, tenants: mapOf(limits) }),
@@ -311,7 +311,7 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
   mcp_tools: { help: 'sources of tools: [function endpoints](mcp.md#plain-function-endpoints)' },
   toolsets: { help: '[selections of tools](toolsets.md)' },
   tool_settings: { help: '[settings of tools](tool-settings.md) by name pattern', restart: ['registry'] },
-  guards: { help: '[steps of the operator](guards.md) on calls and results', restart: ['gateway'] },
+  interceptors: { help: '[steps of the operator](interceptors.md) around calls', restart: ['gateway'] },
   budget: { help: '[limits](budgets.md) of all tenants, and of single ones' },
   rate_limits: {
     help: 'requests of API keys by tier: `tiers: { pro: { requests_per_minute: 500 } }`',

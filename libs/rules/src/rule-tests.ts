@@ -111,7 +111,7 @@ export class RuleTests {
     const readArguments = test.read_arguments === true ? this.#argumentReader(caller) : undefined;
     const begin = () => this.#read(query);
     const tested = await testPolicy({ policy, definitions, readArguments }, begin);
-    const notes = ['Refusals by a guard count as refusals by the policy', ...NOTES.definitions];
+    const notes = ['Refusals by an interceptor count as refusals by the policy', ...NOTES.definitions];
     return { ...tested, notes };
   }
 

@@ -349,11 +349,11 @@ export const METRICS = {
     help: 'Results of remote tools that do not match their own output schema',
     labels: ['tool_name'],
   }),
-  guardVerdicts: entry({
-    name: 'toolfleet_guard_verdicts_total',
+  interceptions: entry({
+    name: 'toolfleet_interceptions_total',
     type: 'counter',
-    labels: ['guard', 'verdict'],
-    help: 'What guards did to calls: denied, changed, failed_open, failed_closed',
+    labels: ['interceptor', 'did'],
+    help: 'Interventions: refused, changed_arguments, answered, changed_answer, failed_open, failed_closed',
   }),
   cacheLookups: entry({
     name: 'toolfleet_cache_lookups_total',

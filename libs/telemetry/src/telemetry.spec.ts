@@ -232,7 +232,7 @@ describe('metrics', () => {
         'toolfleet_retries_total',
         'toolfleet_shed_total',
         'toolfleet_output_mismatch_total',
-        'toolfleet_guard_verdicts_total',
+        'toolfleet_interceptions_total',
         'gen_ai_execute_tool_duration_seconds',
         'mcp_server_operation_duration_seconds',
         'mcp_client_operation_duration_seconds',

@@ -270,7 +270,7 @@ export function memoryPorts<Parts extends Partial<EnginePorts>>(
   return {
     catalog: new MemoryCatalog(tools),
     policy: new AllowAll(),
-    guards: [],
+    interceptors: [],
     cache: new MemoryResultCache(clock),
     rateLimiter: new MemoryRateLimiter(clock),
     budget: new MemoryBudget(),

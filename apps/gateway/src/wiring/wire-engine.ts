@@ -4,7 +4,7 @@ import {
   ArgumentPool,
   LeasedBudget,
   NatsUserGrants,
-  configuredGuards,
+  configuredInterceptors,
   policyComponent,
   BudgetClient,
   CallSpans,
@@ -65,8 +65,8 @@ interface EngineDeps {
   list: ToolList;
   /** Section `code_execution` of the configuration file. */
   python: PythonJobPolicy;
-  /** Section `guards` of the configuration file. */
-  guards: FleetFile['guards'];
+  /** Section `interceptors` of the configuration file. */
+  interceptors: FleetFile['interceptors'];
   /** Of which calls arguments and results are kept. */
   bodies: BodySettings;
   /** Number of live gateways, this one included. */
@@ -83,7 +83,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const { kept, largeResults, journal, shelf, selector } = deps.results;
   const executors = wireExecutors(settings, host, deps);
   const policy = policyComponent(settings, host);
-  const guards = configuredGuards(deps.guards, settings.EGRESS_ALLOWED_ENDPOINTS, host);
+  const interceptors = configuredInterceptors(deps.interceptors, settings.EGRESS_ALLOWED_ENDPOINTS, host);
   const toolLabels = new ToolLabels(settings.METRICS_TOOL_LABEL);
   const callMetrics = new CallMetrics(metrics, toolLabels);
   const reporter = new EventReporter({ service: 'gateway', nats, clock, logger });
@@ -128,7 +128,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     catalog: new RegistryResolver(deps.definitions, deps.toolsets, deps.list),
     policy: policy.policy,
     approvals: deps.results.parked,
-    guards: guards.guards,
+    interceptors: interceptors.interceptors,
     cache: new RedisResultCache(redis, clock, { results: kept }),
     rateLimiter,
     budget,
@@ -148,7 +148,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   });
   const components: LifecycleComponent[] = [
     policy.component,
-    guards.component,
+    interceptors.component,
     reporter,
     breakers.asComponent(),
     { name: 'grants of users', start: async () => void (settings.GATEWAY_IDENTITY && grants.follow()) },

@@ -81,7 +81,7 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
     links,
     brokers,
     python,
-    guards: file.guards,
+    interceptors: file.interceptors,
     // On a developer's machine nothing is to be hidden from the developer.
     bodies: { keep: settings.TOOLFLEET_LOCAL ? 'all' : 'off', ...file.call_bodies },
     tokens: auth.tokens,

@@ -76,7 +76,6 @@ describe('plugin folder', () => {
       /no description/,
     ],
     ['an unknown toolset', source('x', "toolset: 'nowhere',"), /unknown toolset/],
-    ['interceptors', source('x', 'interceptors: [],'), /write a guard/],
     ['a throwing file', 'throw new Error("boom");', /boom/],
   ])('says what is wrong with %s, once', async (_name, text, message) => {
     const plugins = new PluginFolder(folder, new Set(['calculator']), processes);

@@ -107,8 +107,6 @@ export class PluginFolder {
     const { name, description, inputSchema, toolset = 'compute' } = tool.metadata;
     if (!TOOL_NAME_PATTERN.test(name))
       throw new Error(`name ${JSON.stringify(name)} must match ${TOOL_NAME_PATTERN.source}`);
-    if ('interceptors' in tool.metadata)
-      throw new Error(`${name} has interceptors, which are gone: wrap its handler, or write a guard for the fleet`);
     if (this.reserved.has(name)) throw new Error(`${name} is the name of a builtin tool`);
     const other = [...this.files].find(([otherFile, loaded]) => otherFile !== file && loaded.tools.includes(name));
     if (other) throw new Error(`${name} is already defined by ${other[0]}`);

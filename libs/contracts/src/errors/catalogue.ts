@@ -123,7 +123,7 @@ export const CATALOGUE = {
     403,
     'permission_denied',
     false,
-    'A policy rule or a guard forbids this call with these arguments.',
+    'A policy rule or an interceptor forbids this call with these arguments.',
     NEVER_IGNORED,
   ),
   APPROVAL_REQUIRED: request(
@@ -330,7 +330,7 @@ export const CATALOGUE = {
   RESULT_WITHHELD: execution(
     'execution_error',
     false,
-    'The tool ran, and a guard of the operator withholds its result; ask for something else.',
+    'The tool ran, and an interceptor of the operator withholds its result; ask for something else.',
     NEVER,
   ),
 } satisfies Record<string, ErrorEntry>;

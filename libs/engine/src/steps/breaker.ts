@@ -20,13 +20,15 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
   /** By tool: whether the last failure that counted was the executor's. */
   const executorFaults = new LRUCache<string, boolean>({ max: MAX_TOOLS });
   return step('breaker', async (call, next) => {
+    // What an interceptor answers says nothing about the tool.
+    if (call.active.answer) return next(call);
     const deadlineShortened = isDeadlineShortened(call);
     const outcome = await ports.breakers.run(
       { key: call.tool.name, tenantId: breakerParty(call.input.context) },
       // A probe makes one attempt, so that each tenant sends one request to a tool that may still be down.
       (isProbe) => next(isProbe ? oneAttempt(call) : call),
       (result) => {
-        const judgement = judge(result, deadlineShortened);
+        const judgement = call.active.answer ? 'ignored' : judge(result, deadlineShortened);
         if (judgement === 'failure') executorFaults.set(call.tool.name, isExecutorFault(result.failure!));
         return judgement;
       },

@@ -31,7 +31,7 @@ export class ToolLatencies {
   }
 
   record(call: Call, { ok, provenance, timing }: CallResult): void {
-    if (!ok || provenance !== 'live') return;
+    if (!ok || provenance !== 'live' || call.active.answer) return;
     const key = latencyKey(call);
     let typical = this.#typical.get(key);
     if (!typical) this.#typical.set(key, (typical = { median: new LatencyMedian(), hopeless: 0 }));
@@ -58,7 +58,7 @@ export function loadShedding(latencies: ToolLatencies): Step {
   return step('load shedding', async (call, next) => {
     const medianMs = latencies.medianMs(call);
     const isHopeless = medianMs !== undefined && call.deadline.remainingMs() < medianMs + HOP_RESERVE_MS;
-    if (isHopeless && !latencies.isProbe(call)) {
+    if (isHopeless && !call.active.answer && !latencies.isProbe(call)) {
       const what = call.plan.bounded ? 'takes' : 'waits in its queue for';
       throw new ToolError('DEADLINE_EXCEEDED', {
         message: `'${call.tool.name}' usually ${what} ${Math.round(medianMs)}ms, which is more than the time left`,

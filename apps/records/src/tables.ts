@@ -48,6 +48,7 @@ export const CALLS = table(
     body_bytes: maybe(integer),
     ...each(maybe(text), 'approval_grant', 'client', 'policy'),
     policy_rules: maybe(json<string[]>()),
+    interceptions: maybe(json<string[]>()),
   },
   {
     partitionBy: 'position',

@@ -238,6 +238,7 @@ function toRow({ record, retried, endedAt, trace }: BufferedCall): FinishedCall 
     policy: record.call.policy?.decision,
     policy_rules: record.call.policy?.rules && [...record.call.policy.rules],
     approval_grant: record.call.approvalGrant,
+    interceptions: record.call.interceptions?.map(({ interceptor, did }) => `${interceptor} ${did}`),
   };
 }
 

@@ -115,6 +115,7 @@ function Record({ call, made }: { call: FinishedCall; made: readonly FinishedCal
           ['Result from', call.provenance && (PROVENANCE[call.provenance] ?? call.provenance)],
           ['Executor reached', REACHED[outcomes.transport]],
           ['Policy', call.policy && [call.policy, ...(call.policy_rules ?? [])].join(' ')],
+          ['Interceptors', call.interceptions?.join(', ')],
           ['Entry point', call.entry_point],
           ['Client', call.client],
           ['Tenant', call.tenant_id],

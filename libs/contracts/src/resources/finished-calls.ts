@@ -97,6 +97,7 @@ const FINISHED_CALL = named(
       ),
       policy_rules: maybe(list(text(), 'Where the rules are that asked or denied: tools.rego:8')),
       approval_grant: maybe(text('Id of the grant of people that let it run without a question')),
+      interceptions: maybe(list(text(), 'What interceptors did to it: dlp changed_answer')),
     },
     'A finished call, without arguments and results',
   ),

@@ -208,6 +208,7 @@ function describeCall(terminal: Terminal, { call, made, logs }: FinishedCallDeta
     ['error', call.error],
     ['outcomes', `transport ${outcomes.transport}, protocol ${outcomes.protocol}, tool ${outcomes.tool}`],
     ['policy', call.policy && [call.policy, ...(call.policy_rules ?? [])].join(' ')],
+    ['interceptors', call.interceptions?.join(', ')],
     ['caller', `${caller.filter(Boolean).join(', ')} of ${call.tenant_id}, over ${call.entry_point}`],
     ['client', call.client],
     [

@@ -167,5 +167,5 @@ const COLUMNS: readonly Column[] = [
     isRequired: true,
     of: (call) => call.stages[stage],
   })),
-  ...optional('texts', 'roles', 'policy_rules'),
+  ...optional('texts', 'roles', 'policy_rules', 'interceptions'),
 ];

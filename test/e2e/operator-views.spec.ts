@@ -16,7 +16,7 @@ import { terminalOn } from '../../tools/fleetctl/src/terminal.js';
 import { startChangingMcpServer, type ChangingMcpServer } from '../fleet/changing-mcp-server.js';
 import { TestFleet, type Ask, type ServiceName } from '../fleet/test-fleet.js';
 import { describeDeclaredFleet } from './declared-fleet.js';
-import { ASK_RULES, describeWaitingCalls } from './waiting-calls.js';
+import { ASK_RULES, CHECKS_DRAFTS, describeWaitingCalls } from './waiting-calls.js';
 
 let fleet: TestFleet;
 let crm: ChangingMcpServer;
@@ -32,6 +32,7 @@ beforeAll(async () => {
   receiver = await WebhookReceiver.start();
   writeFileSync(POLICY, RULE);
   mkdirSync(plugins);
+  writeFileSync(join(policies, 'drafts.mjs'), CHECKS_DRAFTS);
   writeFileSync(join(plugins, 'broken.tool.mjs'), 'export default 1 +;');
   writeFileSync(
     join(plugins, 'unsorted.tool.mjs'),
@@ -67,6 +68,9 @@ beforeAll(async () => {
         rules: [{ tenants: ['globex', 'initech'], keep: 'all' }],
         keep: 'failures',
         redact: { calculator: ['precision'] },
+      },
+      interceptors: {
+        drafts: { kind: 'module', at: ['call'], file: join(policies, 'drafts.mjs'), tools: ['post_note'] },
       },
       openapi_tools: { away: { enabled: true, spec_url: `${AWAY}/openapi.json` } },
     },

@@ -3,7 +3,7 @@
  * decides what a caller may do and what the upstream receives.
  */
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -99,7 +99,7 @@ async function startUpstream(): Promise<Upstream> {
     if (pathname === '/openapi.json') return send(200, document(origin));
     if (pathname === '/jwks')
       return send(200, { keys: [{ ...(await exportJWK(signing.publicKey)), alg: 'ES256', kid: 'k1' }] });
-    if (pathname === '/guard') return send(200, guardVerdict(body));
+    if (pathname === '/interceptor') return send(200, serviceVerdict(body));
     const isMcpCall = pathname === '/mcp' && body.method === 'tools/call';
     const [tool, id] =
       pathname === '/functions'
@@ -135,7 +135,7 @@ async function startUpstream(): Promise<Upstream> {
 }
 
 /** The operator's service: refuses an argument, of whatever tool. */
-const guardVerdict = ({ call }: { call: { arguments: unknown } }) =>
+const serviceVerdict = ({ call }: { call: { arguments: unknown } }) =>
   JSON.stringify(call.arguments).includes('forbidden') ? { allow: false, reason: 'forbidden' } : { allow: true };
 
 /** Every operation is a POST, which is neither idempotent nor cached unless a setting makes it so. */
@@ -157,7 +157,9 @@ const document = (origin: string) => ({
               },
             },
           },
-          responses: { 200: { description: 'Done' } },
+          responses: {
+            200: { description: 'Done', content: { 'application/json': { schema: { type: 'object' } } } },
+          },
         },
       },
     ]),
@@ -173,14 +175,49 @@ const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_close
   name: 'plug_endless', description: 'Never answers', category: 'data', inputSchema: { type: 'object', properties: {} },
   handler: () => new Promise(() => {}),
 }), defineTool({
-  name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0,
+  name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0, costMicroUsd: 4_000,
+  outputSchema: { type: 'object' },
   inputSchema: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
   handler: ({ id }) => ok({ id }, id),
 }));`;
 
+/** An interceptor of the operator in process: the last word of the id says what it does. */
+const HOUSE = `export default {
+  async intercept(call, next) {
+    const id = call.arguments.id ?? call.arguments.body?.id ?? '';
+    const withId = (other) => ({ arguments: call.arguments.body ? { body: { id: other } } : { id: other } });
+    const word = id.split(' ').at(-1);
+    if (call.at === 'call') {
+      if (word === 'swap') return next(withId(id + 'ped'));
+      if (word === 'outlaw') return next(withId(id + 'ed'));
+      if (word === 'invalidate') return next({ arguments: {} });
+      if (word === 'answer') return { output: { id: 'made up' }, text: 'made up: AKIAIOSFODNN7EXAMPLE' };
+      if (word === 'misanswer') return { output: 'no object' };
+      if (word === 'throw') throw new Error('down');
+      if (word === 'wait') return new Promise(() => {});
+      return next();
+    }
+    const answer = await next();
+    if (word === 'edit') return { output: { id: 'edited AKIAIOSFODNN7EXAMPLE' }, text: 'edited AKIAIOSFODNN7EXAMPLE', content: [] };
+    if (word === 'bloat') return { text: 'x'.repeat(6 * 2 ** 20) };
+    if (word === 'misfit') return { output: 'no object' };
+    if (word === 'cheapen') return { ...answer, usage: { tokens: 0, microUsd: 0 } };
+    return answer;
+  },
+};`;
+/** One that fails, and lets calls pass. */
+const LENIENT = `export default { intercept(call, next) {
+  if (JSON.stringify(call.arguments).includes('lenient')) throw new Error('down');
+  return next();
+} };`;
+/** What no call may have as its id, that of an interceptor included. */
+const OUTLAWED = `package tools
+id_of := object.get(input.arguments, "id", object.get(object.get(input.arguments, "body", {}), "id", ""))
+deny contains "the id is outlawed" if endswith(id_of, " outlawed")`;
+
 const PREFIX = 'io.modelcontextprotocol/';
 /** A builtin, an MCP and an OpenAPI tool, of which each repeats its argument. */
-const GUARDED = ['plug_echo', 'mf_look', 'of_look'];
+const WATCHED = ['plug_echo', 'mf_look', 'of_look'];
 
 let upstream: Upstream;
 let fleet: TestFleet;
@@ -208,6 +245,12 @@ beforeAll(async () => {
   upstream = await startUpstream();
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'plug.tool.mjs'), PLUGIN);
+  await writeFile(join(plugins, 'house.mjs'), HOUSE);
+  await writeFile(join(plugins, 'lenient.mjs'), LENIENT);
+  const policies = join(plugins, 'policies');
+  await cp(join(import.meta.dirname, '../../deploy/policies'), policies, { recursive: true });
+  await writeFile(join(policies, 'outlawed.rego'), OUTLAWED);
+  const watched = { tools: WATCHED, timeout_ms: 1_000 };
   const listed = TOOLS.filter((tool) => tool !== 'drop');
   fleet = await TestFleet.start({
     services: {
@@ -227,9 +270,11 @@ beforeAll(async () => {
       mcp_servers: { mf: mcpEntry() },
       mcp_tools: Object.fromEntries(TOOLS.map((tool) => [`ff_${tool}`, functionEntry(tool)])),
       openapi_tools: { of: { enabled: true, ...openApiEntry('of') } },
-      guards: {
-        content: { kind: 'content', tools: GUARDED },
-        service: { kind: 'http', at: ['call'], url: `${upstream.origin}/guard`, tools: GUARDED },
+      interceptors: {
+        content: { kind: 'content', ...watched },
+        service: { kind: 'http', at: ['call'], url: `${upstream.origin}/interceptor`, tools: WATCHED },
+        house: { kind: 'module', at: ['call', 'result'], file: join(plugins, 'house.mjs'), ...watched },
+        lenient: { kind: 'module', at: ['call'], file: join(plugins, 'lenient.mjs'), on_failure: 'open', ...watched },
       },
       tool_settings: {
         'plug_c*': { dangerous: true },
@@ -253,6 +298,7 @@ beforeAll(async () => {
     envOf: {
       gateway: {
         TOOLFLEET_LOCAL: 'true',
+        POLICY_DIR: policies,
         GATEWAY_SKIP_AUTH: 'true',
         TOOLFLEET_DEV_API_KEY: DEVELOPMENT_KEY,
         GATEWAY_ADMIN_KEY: ADMIN_KEY,
@@ -449,7 +495,7 @@ const ALL_ENTRY_POINTS: Record<string, EntryPoint> = {
   },
 };
 
-describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
+describe.each(WATCHED)('interceptors of the file around %s', (tool) => {
   const key = () => fleet.keys['acme']!;
 
   it.each(Object.entries(ENTRY_POINTS))('over %s', async (name, enter) => {
@@ -467,6 +513,57 @@ describe.each(GUARDED)('guards of the file before and after %s', (tool) => {
     });
     expect(await call(`${id} forbidden`)).toContain(`refuses '${tool}': forbidden`);
     expect(upstream.calls.get(`${id} forbidden`)).toBeUndefined();
+  });
+
+  /** What an answer shows after each word, and under which id the call reaches its tool; undefined: not at all. */
+  const WORDS: Record<string, { shows: string; reaches?: 'same' | 'other' }> = {
+    swap: { shows: 'swapped', reaches: 'other' },
+    outlaw: { shows: 'the id is outlawed' },
+    invalidate: { shows: 'it changed the arguments to invalid ones' },
+    answer: { shows: 'made up' },
+    misanswer: { shows: 'does not match the output schema' },
+    throw: { shows: 'it failed' },
+    wait: { shows: 'it did not answer within 1000 ms' },
+    lenient: { shows: 'lenient', reaches: 'same' },
+    edit: { shows: 'edited [cloud key removed]', reaches: 'same' },
+    bloat: { shows: 'bytes, and at most 5242880 are allowed', reaches: 'same' },
+    misfit: { shows: 'does not match the output schema', reaches: 'same' },
+    cheapen: { shows: 'it failed', reaches: 'same' },
+  };
+  // Only the plugin and the OpenAPI tool declare their output.
+  const words = Object.entries(WORDS).filter(([word]) => !(tool === 'mf_look' && word.startsWith('mis')));
+
+  it.each(Object.entries(ALL_ENTRY_POINTS))('go on, change, answer, fail and are late over %s', async (name, enter) => {
+    await Promise.all(
+      words.map(async ([word, { shows, reaches }]) => {
+        const id = `${tool} of ${name} ${word}`;
+        const answer = await enter(tool, id, key());
+        expect(answer, word).toContain(shows);
+        if (!['swap', 'lenient'].includes(word)) expect(answer, word).not.toContain('AKIAIOSFODNN7EXAMPLE');
+        if (tool === 'plug_echo') return;
+        const other = `${id}${word === 'swap' ? 'ped' : 'ed'}`;
+        expect([upstream.calls.get(id), upstream.calls.get(other)], word).toEqual([
+          reaches === 'same' ? 1 : undefined,
+          reaches === 'other' ? 1 : undefined,
+        ]);
+      }),
+    );
+  });
+});
+
+describe('a call that an interceptor answers or changes', () => {
+  const DID: Record<string, string> = { answer: 'answered', edit: 'changed_answer', swap: 'changed_arguments' };
+
+  it.each(['answer', 'edit', 'bloat', 'cheapen', 'swap'])('costs its price and is in the log: %s', async (word) => {
+    const { body } = await fleet.call('plug_echo', { id: `the price of ${word}` }, { key: fleet.keys['acme']! });
+    expect(body.usage.cost_usd).toBe(0.004);
+    const lines = () => fleet.logs().split('\n');
+    const line = () => lines().find((each) => each.includes('"call finished"') && each.includes(body.call_id));
+    await eventually('its line is written', () => line() !== undefined);
+    const did = DID[word] ?? 'failed_closed';
+    expect(JSON.parse(line()!)).toMatchObject({
+      ...{ cost_usd: 0.004, attempts: 1, interceptions: expect.arrayContaining([{ interceptor: 'house', did }]) },
+    });
   });
 });
 

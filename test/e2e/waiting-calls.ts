@@ -14,8 +14,16 @@ ask contains {"question": "Pay for it?", "roles": {"finance"}} if startswith(not
 ask contains {"question": "Post it now?", "expires_in_seconds": 1} if startswith(note, "now ")
 ask contains {"question": "Post it?", "on_approval": "wait"} if startswith(note, "bad ")
 ask contains {"question": sprintf("Post %v?", [note]), "grant": {"max_hours": 2, "fields": {"text"}, "for": "Posts of grants"}} if startswith(note, "grant ")
+deny contains "not this note" if note == "ask secret checked"
 ask contains "Look for this person?" if { input.tool == "crm_find"; input.arguments.name == "ask" }
 `;
+
+/** An interceptor: checks drafts before people are asked. */
+export const CHECKS_DRAFTS = `export default { intercept(call, next) {
+  const { text = '' } = call.arguments;
+  if (!text.startsWith('draft ')) return next();
+  return next({ arguments: { ...call.arguments, text: text.replace('draft', 'ask') + ' checked' } });
+} };`;
 
 interface WaitingCalls {
   fleet(): TestFleet;
@@ -95,6 +103,17 @@ export function describeWaitingCalls({ fleet, fleetctl, changeTool }: WaitingCal
       expect((await decide(id, 'reject', eve)).body.code).toBe('APPROVAL_DECIDED');
       await eventually('it is recorded', async () => (await records(id)).length > 0);
       expect((await records(id)).map((one) => one.status)).toEqual(['success']);
+    });
+
+    it('are approved as an interceptor changed them, and its changes pass the policy', async () => {
+      expect((await post('draft secret', wait)).body).toMatchObject({ code: 'POLICY_DENIED', error: 'not this note' });
+      const { call_id: id } = (await post('draft note', wait)).body;
+      expect((await show(id, bob)).body.arguments).toEqual({ text: 'ask note checked' });
+      await decide(id, 'approve', bob, { gateway: 1 });
+      expect(await ended(id)).toMatchObject({ status: 'succeeded', result: { output: { runs: 1 } } });
+      expect((await call(id)).result.text).toBe('ask note checked');
+      await eventually('it is recorded', async () => (await records(id)).length > 0);
+      expect(await records(id)).toMatchObject([{ status: 'success', interceptions: ['drafts changed_arguments'] }]);
     });
 
     it('end with the reason of a no', async () => {

@@ -296,6 +296,15 @@ describe('lint rules for manifests', () => {
     FAULTS[rule]!(objects);
     expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain(rule);
   });
+
+  it('L34 finds a way to every pod on the port of Redis', () => {
+    const objects = manifests();
+    (find(objects, 'NetworkPolicy', 'to-redis').spec!.egress as unknown as object[]).push({
+      to: [{ podSelector: {} }],
+      ports: [{ protocol: 'TCP', port: 6380 }],
+    });
+    expect(lint(objects, { overlay: 'prod' }).map((found) => found.rule)).toContain('L34');
+  });
 });
 
 describe('Redis', () => {
@@ -404,8 +413,9 @@ describe('alerts', () => {
 
 describe('docker-compose.yml and the image', () => {
   interface Compose {
-    'x-service': { stop_grace_period: string };
+    'x-service': { stop_grace_period: string; networks: string[] };
     services: Record<string, ComposeService>;
+    networks: Record<string, { internal?: boolean }>;
     secrets: Record<string, { file: string }>;
     volumes: Record<string, unknown>;
   }
@@ -419,6 +429,7 @@ describe('docker-compose.yml and the image', () => {
     read_only?: boolean;
     cap_drop?: string[];
     volumes?: string[];
+    tmpfs?: string[];
     networks?: string[];
     depends_on?: Record<string, unknown>;
   }
@@ -502,8 +513,35 @@ describe('docker-compose.yml and the image', () => {
     }
   });
 
+  it('let each service reach the stores that its pods reach', () => {
+    const sharing = (store: string) =>
+      services
+        .filter(([name, { networks = compose['x-service'].networks }]) => {
+          const ofStore = compose.services[store]!.networks ?? compose['x-service'].networks;
+          return name !== store && networks.some((network) => ofStore.includes(network));
+        })
+        .map(([name]) => name)
+        .toSorted();
+    const pods = (policy: string) => {
+      const { spec } = manifests().find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === policy)!;
+      const { matchExpressions } = (spec as { podSelector: { matchExpressions: [{ values: string[] }] } }).podSelector;
+      return matchExpressions[0].values.toSorted();
+    };
+    // The relay of the metrics shares the network of the sandbox, and gets no login.
+    expect(sharing('redis').filter((name) => name !== 'sandbox-metrics')).toEqual(pods('to-redis'));
+    expect(sharing('postgres')).toEqual(pods('to-postgres'));
+  });
+
   it('let the sandbox reach Redis only', () => {
     expect(compose.services['python-sandbox']!.networks).toEqual(['sandbox']);
+    const inNetwork = services.filter(([, { networks }]) => networks?.includes('sandbox')).map(([name]) => name);
+    expect(inNetwork.toSorted()).toEqual(['python-sandbox', 'redis', 'sandbox-metrics']);
+    for (const name of ['redis', 'database', 'sandbox']) expect(compose.networks[name]).toEqual({ internal: true });
+  });
+
+  it('use no option that the oldest supported engine does not know', () => {
+    expect(read('deploy/app.Dockerfile')).not.toContain('--start-interval');
+    for (const [, { tmpfs = [] }] of services) for (const mount of tmpfs) expect(mount).not.toMatch(/[ug]id=/);
   });
 
   it('pin versions', () => {

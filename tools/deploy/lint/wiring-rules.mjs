@@ -132,7 +132,9 @@ export const WIRING_RULES = {
               ports.every(({ port }) => port === 53) && to.every((peer) => namespacesOf(peer).join() === 'kube-system');
             const isRedis =
               ports.every(({ port }) => REDIS_PORTS.has(port)) &&
-              to.every(({ ipBlock, podSelector }) => (ipBlock ? !(ipBlock.cidr in PRIVATE) : podSelector));
+              to.every(({ ipBlock, podSelector }) =>
+                ipBlock ? !(ipBlock.cidr in PRIVATE) : podSelector?.matchLabels?.['app.kubernetes.io/name'] === 'redis',
+              );
             return to.length === 0 || ports.length === 0 || !(isDns || isRedis);
           })
           .map(() => `${metadata.name} lets the sandbox reach more than Redis and DNS`),

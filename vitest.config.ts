@@ -18,7 +18,8 @@ for (const name of Object.keys(process.env)) if (OF_A_FLEET.test(name)) delete p
  *
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.
  * `unit` is next to the code and needs no broker unless a spec starts one. `e2e` and `integration` (faults, abuse, measurements)
- * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores; `corpus` (npm run check:openapi-corpus,
+ * start real processes. `cluster` (npm run test:cluster) puts them on clustered stores, `containers` (npm run test:containers) into
+ * containers; `corpus` (npm run check:openapi-corpus,
  * check:rego and check:conventions) needs cases of other projects, which those commands get; `abuse` (npm run test:abuse) runs the abuse tests of
  * `integration` at full length.
  */
@@ -124,6 +125,16 @@ export default defineConfig({
           name: 'cluster',
           include: ['test/cluster/**/*.spec.ts'],
           fileParallelism: false,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...patient,
+          name: 'containers',
+          include: ['test/containers/**/*.spec.ts'],
+          // All images are built first.
+          hookTimeout: 30 * 60_000,
         },
       },
     ],

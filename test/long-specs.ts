@@ -5,6 +5,7 @@
  */
 export const LONG_SPECS = [
   'test/failure/fleet-effects.spec.ts',
+  'test/e2e/containers.spec.ts',
   'test/e2e/tutorials.spec.ts',
   'test/observability/outages.spec.ts',
   'test/e2e/programs.spec.ts',

@@ -19,7 +19,7 @@ afterAll(() => redis?.stop());
 
 describe('on a cluster of slots', () => {
   let samples: SampleServices;
-  let host: KindHost;
+  let host: KindHost & { fleet: TestFleet };
   beforeAll(async () => {
     samples = await startSampleServices();
     const fleet = await TestFleet.start({

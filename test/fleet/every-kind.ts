@@ -23,12 +23,13 @@ export const TOOLS_OF_EVERY_KIND = [
 
 /** Where a kind runs. */
 export interface KindHost {
-  fleet: TestFleet;
+  fleet: Pick<TestFleet, 'adminKey' | 'ask' | 'call' | 'operatorKey' | 'untilListed'>;
   /** A caller of tenant acme, by a key or by its user. */
   nats: NatsClient;
   /** The subject it may use: `tool.call`, or `tool.call.acme`. */
   subjectOf(verb: 'call' | 'batch' | 'list'): string;
-  samples: SampleServices;
+  /** Origins of the samples, as the fleet reaches them. */
+  samples: Pick<SampleServices, 'api' | 'mcp'>;
 }
 
 type Kind = readonly [what: string, run: (host: KindHost) => Promise<void>];

@@ -100,6 +100,29 @@ export interface Ask {
   signal?: AbortSignal;
 }
 
+/** How to call a tool; `fields` are added to the body of the call. */
+export type CallOptions = Omit<Ask, 'path' | 'body'> & { fields?: object };
+
+/** Sends one request to the gateway at an origin. */
+export async function askAt(
+  origin: string,
+  { method, path, body, key = null, headers = {}, signal }: Ask,
+): Promise<Answer> {
+  const response = await fetch(`${origin}${path}`, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: signal ?? AbortSignal.timeout(130_000),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
+  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+}
+
 /** A fleet that runs. */
 export class TestFleet {
   readonly running = new Map<ServiceName, ServiceProcess[]>();
@@ -235,24 +258,12 @@ export class TestFleet {
   }
 
   /** One HTTP request; by default with the administrator's key at the first gateway. */
-  async ask({ method, path, body, key = this.adminKey, headers = {}, gateway, signal }: Ask): Promise<Answer> {
-    const response = await fetch(`${this.url(gateway)}${path}`, {
-      method: method ?? (body === undefined ? 'GET' : 'POST'),
-      headers: {
-        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: signal ?? AbortSignal.timeout(130_000),
-    });
-    const text = await response.text();
-    const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
-    return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+  ask({ gateway, ...rest }: Ask): Promise<Answer> {
+    return askAt(this.url(gateway), { key: this.adminKey, ...rest });
   }
 
   /** Calls a tool over the native HTTP API. */
-  call(tool: string, args: object, ask: Omit<Ask, 'path' | 'body'> & { fields?: object } = {}): Promise<Answer> {
+  call(tool: string, args: object, ask: CallOptions = {}): Promise<Answer> {
     const { fields, ...rest } = ask;
     return this.ask({ path: `/api/v1/tools/${tool}/execute`, body: { arguments: args, ...fields }, ...rest });
   }

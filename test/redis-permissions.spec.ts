@@ -10,15 +10,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RedisJournal } from '@toolfleet/journal';
 import { closeRedis, connectRedis, JobQueue, JobWorker, openRedis, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
-import { startRedis, type RedisServer } from '@toolfleet/testing';
-import { deployedUsers, passwordFor } from './fleet/deployed-brokers.js';
+import { passwordFor, startRedis, type RedisServer } from '@toolfleet/testing';
 import { KEYS, keyStarts, NOT_KEYS } from './fleet/redis-keys.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEMPLATE = readFileSync(new URL('../deploy/redis.acl.template', import.meta.url), 'utf8');
 
-/** Who may look at a key and not change it: the registry marks execute_python unavailable while no sandbox writes. */
-const READERS: Record<string, string[]> = { '{fleet}:python-runs:slots': ['registry'] };
 const CHANNELS: Record<string, string[]> = {
   '{fleet}:reply:python-runs:g1': ['gateway', 'python-sandbox'],
   '{fleet}:reply:program-runs:g1': ['gateway', 'python-sandbox'],
@@ -51,6 +48,14 @@ const SERVICES = [
   'builtin-agent',
   'python-sandbox',
 ];
+/**
+ * Who may look at a key and not change it: the registry marks execute_python unavailable while no sandbox writes, and every service
+ * compares what Redis holds with the epoch that budget writes.
+ */
+const READERS: Record<string, string[]> = {
+  '{fleet}:python-runs:slots': ['registry'],
+  '{store}:epoch': SERVICES.filter((user) => user !== 'budget'),
+};
 const NOBODY = [
   'FLUSHALL',
   'FLUSHDB',
@@ -130,7 +135,7 @@ function keylessIn(info: CommandInfo): { name: string; args: string[] }[] {
 }
 
 beforeAll(async () => {
-  server = await startRedis({ users: await deployedUsers('redis.acl.template') });
+  server = await startRedis({ appendOnly: true });
   admin = server.client();
 });
 afterAll(async () => {

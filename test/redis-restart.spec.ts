@@ -10,14 +10,19 @@ import { RedisJournal } from '@toolfleet/journal';
 import { JobQueue, RedisTime } from '@toolfleet/queue';
 import { RedisPurgeStore } from '@toolfleet/records';
 import { SystemClock } from '@toolfleet/resilience';
-import { startRedis, type RedisServer, type RedisServerOptions } from '@toolfleet/testing';
+import {
+  findRedisServers,
+  redisUsers,
+  startRedis,
+  type RedisServer,
+  type RedisServerOptions,
+} from '@toolfleet/testing';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RedisReservationStore } from '../apps/budget/src/redis-reservation-store.js';
 import { unlimited } from '../apps/budget/src/limits.js';
 import { DEFAULT_RULES } from '../apps/budget/src/reservation-store.js';
-import { deployedUsers, passwordFor } from './fleet/deployed-brokers.js';
-import { redisContents, restartRedis, unexpired, type RedisContents, type RedisEnd } from './fleet/redis-contents.js';
+import { redisContents, restartRedis, unexpired, type RedisContents } from './fleet/redis-contents.js';
 
 const DEPLOY = fileURLToPath(new URL('../deploy/', import.meta.url));
 const CALL = { callId: 'c1', tenantId: 'acme', tool: 'x', repeatable: false, idempotencyKey: 'k1', fingerprint: 'f1' };
@@ -29,7 +34,7 @@ let users: string[];
 const servers: RedisServer[] = [];
 const clients: Redis[] = [];
 beforeAll(async () => {
-  users = [...(await deployedUsers('redis.acl.template')), ...(await deployedUsers('redis-failover.acl.template'))];
+  users = await redisUsers();
 });
 afterAll(async () => {
   for (const client of clients) client.disconnect();
@@ -37,14 +42,13 @@ afterAll(async () => {
 });
 
 async function start(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const primaryLogin = { user: 'replica', password: passwordFor('replica') };
-  const server = await startRedis({ appendOnly: true, users, primaryLogin, ...options });
+  const server = await startRedis({ appendOnly: true, ...options });
   servers.push(server);
   return server;
 }
 
 function as(user: string, server: RedisServer): Redis {
-  const client = new Redis(server.url, { username: user, password: passwordFor(user) });
+  const client = new Redis(server.urlAs(user)!);
   client.on('error', () => undefined);
   clients.push(client);
   return client;
@@ -54,8 +58,8 @@ function as(user: string, server: RedisServer): Redis {
 const keysOf = (line: string): string[] =>
   line
     .split(' ')
-    .filter((rule) => rule.startsWith('~'))
-    .map((rule) => `${rule.slice(1).replace('[0-9][0-9]', '01').replace(/\*$/, '')}restart`);
+    .filter((rule) => /^~.*\*$/.test(rule))
+    .map((rule) => `${rule.slice(1, -1).replace('[0-9][0-9]', '01')}restart`);
 
 /** Writes four keys: two by MULTI/EXEC and two by a script, one of each with an expiry. */
 async function writeFour(redis: Redis, key: string): Promise<void> {
@@ -93,14 +97,20 @@ function productOn(server: RedisServer) {
   };
 }
 
-describe.each<RedisEnd>(['a clean shutdown', 'SIGKILL'])('Redis with the users of deploy/ after %s', (end) => {
+const CASES = findRedisServers().flatMap(({ kind, program }) =>
+  (['a clean shutdown', 'SIGKILL'] as const).map((end) => ({ kind, program, end })),
+);
+/** Skipped on a machine without the kind of server: put it on the path, or into TEST_REDIS_SERVERS. */
+describe.each(CASES)('$kind with the users of deploy/ after $end', ({ program, end }) => {
+  if (!program) return it.skip('has no such server on this machine', () => undefined);
+
   let primary: RedisServer;
   let replica: RedisServer;
   let before: RedisContents;
   let token: string;
   beforeAll(async () => {
-    primary = await start();
-    replica = await start({ replicaOf: primary.port });
+    primary = await start({ program });
+    replica = await start({ program, replicaOf: primary.port });
     const writers = users.filter((line) => line.includes('+@transaction'));
     expect(writers).toHaveLength(8);
     for (const line of writers) for (const key of keysOf(line)) await writeFour(as(line.split(' ')[1]!, primary), key);

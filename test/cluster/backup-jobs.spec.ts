@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { POSTGRES_PROGRAMS, startPostgres, startRedis } from '@toolfleet/testing';
+import { passwordFor, POSTGRES_PROGRAMS, redisUsers, startPostgres, startRedis } from '@toolfleet/testing';
 import {
   HAS_OPENSSL,
   makeCertificates,
@@ -21,7 +21,6 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresDialect } from '../../libs/database/src/dialects.js';
 import { UsageLedger } from '../../apps/budget/src/usage-ledger.js';
-import { deployedUsers, passwordFor } from '../fleet/deployed-brokers.js';
 
 const FOLDER = fileURLToPath(new URL('../../deploy/k8s/backup', import.meta.url));
 const run = promisify(execFile);
@@ -197,7 +196,7 @@ describe('the jobs of deploy/k8s/backup', () => {
   });
 
   it.skipIf(!HAS_REDIS_TOOLS)('restore Redis by a user that may do nothing but copy', async () => {
-    const server = await startRedis({ appendOnly: true, users: await deployedUsers('redis-failover.acl.template') });
+    const server = await startRedis({ appendOnly: true });
     const client = server.client();
     await client.hset('{auth}:keys', 'k1', 'one');
     await job('backup-redis', { REDIS_URL: `redis://127.0.0.1:${server.port}` });
@@ -210,7 +209,7 @@ describe('the jobs of deploy/k8s/backup', () => {
   });
 
   it.skipIf(!HAS_REDIS_TOOLS)('leave Redis as it is when the backup is damaged, else keep its files', async () => {
-    const server = await startRedis({ appendOnly: true, users: await deployedUsers('redis-failover.acl.template') });
+    const server = await startRedis({ appendOnly: true });
     await server.client().hset('{auth}:keys', 'k1', 'one');
     await job('backup-redis', { REDIS_URL: `redis://127.0.0.1:${server.port}` });
     await server.client().hset('{auth}:keys', 'k2', 'after the backup');
@@ -245,7 +244,10 @@ describe('the jobs of deploy/k8s/backup', () => {
     afterAll(() => certificates?.remove());
 
     it.skipIf(!HAS_REDIS_TOOLS)('copy Redis from its address, or from the primary that a Sentinel names', async () => {
-      const server = await startTlsRedis(certificates, await deployedUsers('redis-failover.acl.template'));
+      const server = await startTlsRedis(
+        certificates,
+        (await redisUsers()).filter((line) => line.startsWith('user backup ')),
+      );
       const sentinel = await startTlsSentinel(certificates, server.port, 'pw-sentinels');
       const password = join(backups, 'sentinel-password');
       await writeFile(password, 'pw-sentinels');

@@ -3,42 +3,28 @@
  * with a clear code, what provably did not start is tried again, no effect begins twice, and nothing has to be restarted.
  */
 import { NatsClient } from '@toolfleet/transport';
-import type { NatsCluster } from '@toolfleet/testing';
+import { passwordFor, startNatsCluster, type NatsCluster } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noteOverHttp, sumOverHttp, sumOverNats, unclear } from '../fleet/call-lanes.js';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { steadyLoad, type Verdict } from '../fleet/steady-load.js';
-import { passwordFor, startDeployedNatsCluster } from '../fleet/deployed-brokers.js';
-import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+import { TestFleet } from '../fleet/test-fleet.js';
 
 const LANES = 3;
 /** Kinds of callers below: HTTP, NATS, calls with an effect. */
 const KINDS = 3;
-
-/** Users of the services at NATS. */
-const USERS: Partial<Record<ServiceName, string>> = {
-  gateway: 'gateway',
-  registry: 'registry',
-  budget: 'budget',
-  records: 'records',
-  identity: 'identity',
-  'builtin-executor': 'builtin-compute',
-  'mcp-executor': 'mcp-executor',
-};
-const loginOf = (user: string): Record<string, string> => ({ NATS_USER: user, NATS_PASSWORD: passwordFor(user) });
 
 let cluster: NatsCluster;
 let upstream: CountingMcpServer;
 let fleet: TestFleet;
 let agent: NatsClient;
 beforeAll(async () => {
-  [cluster, upstream] = await Promise.all([startDeployedNatsCluster(), startCountingMcpServer()]);
+  [cluster, upstream] = await Promise.all([startNatsCluster(), startCountingMcpServer()]);
   fleet = await TestFleet.start({
     services: { gateway: 2, registry: 2, budget: 1, 'builtin-executor': 2, 'mcp-executor': 2 },
     tools: ['calculator', 'sample_save_note'],
     config: { mcp_servers: { sample: { url: `${upstream.origin}/mcp` } } },
     env: { EGRESS_ALLOWED_ENDPOINTS: upstream.origin, GATEWAY_TRUST_TENANT_SUBJECTS: 'true' },
-    envOf: Object.fromEntries(Object.entries(USERS).map(([name, user]) => [name, loginOf(user)])),
     brokers: { nats: cluster },
   });
   agent = await NatsClient.connect({ url: cluster.url, name: 'agent', user: 'acme', password: passwordFor('acme') });

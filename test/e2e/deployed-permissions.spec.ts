@@ -9,61 +9,42 @@ import { EVENTS, type EventKind, type FleetEvent, type SentEvent } from '@toolfl
 import { eventReportSubject } from '@toolfleet/contracts/subjects';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebhookReceiver } from '../../apps/records/spec/webhook-receiver.js';
 import { EVERY_KIND, TOOLS_OF_EVERY_KIND } from '../fleet/every-kind.js';
-import { startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
-import { unexpired, type RedisEnd } from '../fleet/redis-contents.js';
+import { redisContents, restartRedis, unexpired, type RedisEnd } from '../fleet/redis-contents.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
-import { TestFleet, type ServiceName } from '../fleet/test-fleet.js';
+import { ofEach, TestFleet } from '../fleet/test-fleet.js';
 
-/** Services with their user at both servers; the toolsets of the builtin executor are started apart. */
-const USERS: Record<Exclude<ServiceName, 'builtin-executor'>, string> = {
-  gateway: 'gateway',
-  registry: 'registry',
-  budget: 'budget',
-  records: 'records',
-  identity: 'identity',
-  'mcp-executor': 'mcp-executor',
-  'openapi-executor': 'openapi-executor',
-  'python-sandbox': 'python-sandbox',
-};
 const TOOLSETS = ['compute', 'web', 'files', 'agent'] as const;
 
-let brokers: DeployedBrokers;
 let samples: SampleServices;
 let fleet: TestFleet;
 let nats: NatsClient;
 let receiver: WebhookReceiver;
 beforeAll(async () => {
-  [brokers, samples, receiver] = await Promise.all([
-    startDeployedBrokers(),
-    startSampleServices(),
-    WebhookReceiver.start(),
-  ]);
+  [samples, receiver] = await Promise.all([startSampleServices(), WebhookReceiver.start()]);
   fleet = await TestFleet.start({
-    services: Object.fromEntries(Object.keys(USERS).map((name) => [name, 1])),
+    services: { ...ofEach(1), 'builtin-executor': 0 },
     tools: [],
     config: samples.config,
     env: { ...samples.env, GATEWAY_TRUST_TENANT_SUBJECTS: 'true' },
-    envOf: Object.fromEntries(
-      Object.entries(USERS).map(([name, user]) => [
-        name,
-        { ...brokers.envOf(user), ...(name === 'records' && { EGRESS_ALLOWED_ENDPOINTS: receiver.origin }) },
-      ]),
-    ),
-    brokers,
+    envOf: { records: { EGRESS_ALLOWED_ENDPOINTS: receiver.origin } },
   });
-  for (const toolset of TOOLSETS)
-    await fleet.launch('builtin-executor', { ...brokers.envOf(`builtin-${toolset}`), BUILTIN_TOOLSETS: toolset });
+  for (const toolset of TOOLSETS) await fleet.launch('builtin-executor', { BUILTIN_TOOLSETS: toolset });
   await fleet.untilListed(TOOLS_OF_EVERY_KIND);
-  nats = await NatsClient.connect({ name: 'spec', ...brokers.natsLogin('acme') });
+  nats = await NatsClient.connect({ name: 'spec', ...fleet.nats.loginOf('acme')! });
 });
 afterAll(async () => {
   await nats?.close();
   await fleet?.stop();
-  await Promise.all([brokers?.stop(), samples?.stop(), receiver?.stop()]);
+  await Promise.all([samples?.stop(), receiver?.stop()]);
 });
+
+/** What Redis refused since its start. */
+const redisRefusals = async () =>
+  ((await fleet.redis.client().call('ACL', 'LOG')) as unknown[]).map((entry) => JSON.stringify(entry));
 
 describe('the users of deploy/', () => {
   it.each(EVERY_KIND)('%s', (_what, run) => run({ fleet, nats, samples, subjectOf: (verb) => `tool.${verb}.acme` }));
@@ -79,11 +60,11 @@ describe('the users of deploy/', () => {
     const processes = new Set(fleet.all.map(({ process }) => process));
     for (const process of processes) process.pause();
     try {
-      expect(await brokers.redisRefusals()).toEqual([]);
-      const before = await brokers.redisContents();
+      expect(await redisRefusals()).toEqual([]);
+      const before = await redisContents(fleet.redis.client());
       expect(Object.keys(before).length).toBeGreaterThan(50);
-      await brokers.restartRedis(end);
-      const after = await brokers.redisContents();
+      await restartRedis(fleet.redis, end);
+      const after = await redisContents(fleet.redis.client());
       const now = Date.now();
       expect(unexpired(after, now)).toEqual(unexpired(before, now));
     } finally {
@@ -142,7 +123,7 @@ describe('the users of deploy/', () => {
       expect(made.status, made.text).toBe(201);
       secret = made.body.secret;
       for (const user of SENDERS)
-        connections.set(user, await NatsClient.connect({ name: 'spec', ...brokers.natsLogin(user) }));
+        connections.set(user, await NatsClient.connect({ name: 'spec', ...fleet.nats.loginOf(user)! }));
     });
     afterAll(() => Promise.all([...connections.values()].map((connection) => connection.close())));
 
@@ -206,7 +187,7 @@ describe('the users of deploy/', () => {
     };
     /** Keys of Redis that name something, or have it in their content. Records of purges and removed names stay. */
     const naming = async (pattern: RegExp) =>
-      Object.entries(await brokers.redisContents())
+      Object.entries(await redisContents(fleet.redis.client()))
         .filter(([key]) => !key.startsWith('{purge}:') && key !== '{registry}:changes')
         .filter(([key, { content }]) => pattern.test(key) || pattern.test(content))
         .map(([key]) => key);
@@ -319,17 +300,19 @@ describe('the users of deploy/', () => {
   });
 
   it('were refused nothing by Redis', async () => {
-    expect(await brokers.redisRefusals()).toEqual([]);
+    expect(await redisRefusals()).toEqual([]);
   });
 
   it('were refused nothing by NATS', async () => {
-    expect(await brokers.natsRefusals()).toEqual([]);
+    expect(await fleet.nats.refusals()).toEqual([]);
   });
 
   it('would have been noticed if they had been', async () => {
-    await expect(brokers.redis.client().get('{b:acme}:scopes')).rejects.toThrow('NOPERM');
-    expect(await brokers.redisRefusals()).toEqual([expect.stringContaining('{b:acme}:scopes')]);
+    const gateway = new Redis(fleet.redis.urlAs('gateway')!);
+    await expect(gateway.get('{b:acme}:scopes')).rejects.toThrow('NOPERM');
+    expect(await redisRefusals()).toEqual([expect.stringContaining('{b:acme}:scopes')]);
+    gateway.disconnect();
     nats.publish('budget.reserve', {});
-    await eventually('NATS has logged it', async () => (await brokers.natsRefusals()).length === 1);
+    await eventually('NATS has logged it', async () => (await fleet.nats.refusals()).length === 1);
   });
 });

@@ -75,7 +75,8 @@ beforeAll(async () => {
     },
   });
   for (const tenant of TENANTS) {
-    nats[tenant] = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: tenant, pass: `${tenant}-password` });
+    const login = { user: tenant, pass: `pw-${tenant}`, inboxPrefix: `_INBOX.${tenant}` };
+    nats[tenant] = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, ...login });
     const accepted = await fleet.call(
       'calculator',
       { expression: '6*7' },
@@ -915,7 +916,7 @@ describe('without a valid credential', () => {
   });
 
   it('no NATS endpoint answers', async () => {
-    const anyone = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    const anyone = await connect({ servers: `127.0.0.1:${fleet.nats.port}`, user: 'fleet', pass: 'pw-fleet' });
     try {
       for (const subject of ['tool.call', 'tool.batch', 'tool.list', 'tool.cancel']) {
         const body = {
@@ -1065,7 +1066,7 @@ describe('toolsets of the same name of two tenants', () => {
   it('are what the clients and fleetctl list and call', async () => {
     const apiKey = fleet.keys['acme']!;
     const options = { apiKey, toolset: 'helpdesk' };
-    const login = { url: fleet.nats.url, user: 'acme', password: 'acme-password', tenant: 'acme' };
+    const login = { url: fleet.nats.url, user: 'acme', password: 'pw-acme', tenant: 'acme' };
     const natsClient = await ToolfleetNatsClient.connect({ ...login, ...options });
     try {
       for (const client of [new ToolfleetClient({ url: fleet.url(), ...options }), natsClient]) {

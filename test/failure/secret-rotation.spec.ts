@@ -5,39 +5,34 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { eventually } from '@toolfleet/testing';
+import { eventually, passwordFor } from '@toolfleet/testing';
 import { Redis } from 'ioredis';
 import { connect } from 'nats';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { passwordFor, startDeployedBrokers, type DeployedBrokers } from '../fleet/deployed-brokers.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const PATIENCE = { timeoutMs: 30_000, everyMs: 100 };
 const OLD = passwordFor('gateway');
 
-let brokers: DeployedBrokers;
 let fleet: TestFleet;
 let secrets: string;
 beforeAll(async () => {
-  [brokers, secrets] = await Promise.all([startDeployedBrokers(), mkdtemp(join(tmpdir(), 'toolfleet-secrets-'))]);
+  secrets = await mkdtemp(join(tmpdir(), 'toolfleet-secrets-'));
   for (const name of ['nats', 'redis']) await writeSecret(name, OLD);
-  const { NATS_PASSWORD: _nats, REDIS_PASSWORD: _redis, ...gateway } = brokers.envOf('gateway');
-  const files = { NATS_PASSWORD_FILE: join(secrets, 'nats'), REDIS_PASSWORD_FILE: join(secrets, 'redis') };
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
     tools: ['calculator'],
     envOf: {
-      gateway: { ...gateway, ...files },
-      registry: brokers.envOf('registry'),
-      budget: brokers.envOf('budget'),
-      'builtin-executor': brokers.envOf('builtin-compute'),
+      gateway: {
+        NATS_PASSWORD: '',
+        NATS_PASSWORD_FILE: join(secrets, 'nats'),
+        REDIS_PASSWORD_FILE: join(secrets, 'redis'),
+      },
     },
-    brokers,
   });
 });
 afterAll(async () => {
   await fleet?.stop();
-  await brokers?.stop();
   if (secrets) await rm(secrets, { recursive: true, force: true });
 });
 
@@ -53,21 +48,22 @@ it('the password at NATS: the file, then the server, without a restart of the se
     PATIENCE,
   );
   expect(await works()).toBe(true);
-  await brokers.changeNatsPassword('gateway', 'pw-gateway-new');
+  await fleet.nats.changePassword('gateway', 'pw-gateway-new');
   await eventually('calls run again', works, PATIENCE);
-  const { url } = brokers.nats;
+  const { url } = fleet.nats;
   await expect(connect({ servers: url, user: 'gateway', pass: OLD, reconnect: false })).rejects.toThrow(/authoriz/i);
 });
 
 it('the password at Redis: two for the time of the change, and another gateway before the old one leaves', async () => {
-  await brokers.changeRedisUser('gateway', '>pw-gateway-new');
+  const admin = fleet.redis.client();
+  await admin.call('ACL', 'SETUSER', 'gateway', '>pw-gateway-new');
   await writeSecret('redis', 'pw-gateway-new');
   await eventually('the gateway says that it needs a restart', said('"key":"REDIS_PASSWORD"'), PATIENCE);
   await fleet.launch('gateway');
   await fleet.terminate('gateway');
-  await brokers.changeRedisUser('gateway', `<${OLD}`);
+  await admin.call('ACL', 'SETUSER', 'gateway', `<${OLD}`);
   expect(await works()).toBe(true);
-  const stale = new Redis(brokers.redis.url, { username: 'gateway', password: OLD });
+  const stale = new Redis(fleet.redis.port, { username: 'gateway', password: OLD });
   stale.on('error', () => undefined);
   await expect(stale.ping()).rejects.toThrow(/WRONGPASS|NOAUTH/);
   stale.disconnect();

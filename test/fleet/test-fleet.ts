@@ -8,6 +8,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { expect } from 'vitest';
 import {
   eventually,
+  passwordFor,
   startNats,
   startRedis,
   startServiceProcess,
@@ -50,8 +51,8 @@ export const ofEach = (count: number): Partial<Record<ServiceName, number>> =>
 
 /** Brokers a spec has started itself, such as a cluster; the spec stops them after the fleet. */
 export interface FleetBrokers {
-  nats?: { url: string };
-  redis?: { url: string; client(): Redis | Cluster };
+  nats?: Pick<NatsServer, 'url' | 'loginOf'>;
+  redis?: Pick<RedisServer, 'url' | 'urlAs'> & { client(): Redis | Cluster };
 }
 
 type Environment = Readonly<Record<string, string>>;
@@ -123,7 +124,10 @@ export async function askAt(
   return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
 }
 
-/** A fleet that runs. */
+/**
+ * A fleet that runs. Its brokers have the files of deploy/, and a process of one service logs in as the user of that service. Processes of
+ * several services, of several toolsets or with plugins are not deployed so: they log in as users that may do everything.
+ */
 export class TestFleet {
   readonly running = new Map<ServiceName, ServiceProcess[]>();
   /** Every process ever started, for its log. */
@@ -143,7 +147,7 @@ export class TestFleet {
   static async start(options: FleetOptions): Promise<TestFleet> {
     const { brokers = {} } = options;
     const [nats, redis, folder] = await Promise.all([
-      brokers.nats ? undefined : startNats({ tenants: options.natsTenants ?? [] }),
+      brokers.nats ? undefined : startNats({ tenants: options.natsTenants }),
       brokers.redis ? undefined : startRedis({ appendOnly: true }),
       mkdtemp(join(tmpdir(), 'toolfleet-fleet-')),
     ]);
@@ -205,15 +209,13 @@ export class TestFleet {
   }
 
   async #launch(entry: string, names: readonly ServiceName[], env: Environment): Promise<ServiceProcess> {
-    const process = startServiceProcess({
-      entry,
-      env: {
-        ...this.#environment(),
-        ...this.options.env,
-        ...Object.assign({}, ...names.map((name) => this.options.envOf?.[name])),
-        ...env,
-      },
-    });
+    const own: Environment = {
+      ...this.#environment(),
+      ...this.options.env,
+      ...Object.assign({}, ...names.map((name) => this.options.envOf?.[name])),
+      ...env,
+    };
+    const process = startServiceProcess({ entry, env: { ...this.#loginOf(names, own), ...own } });
     for (const name of names) this.all.push({ name, process });
     await process.ready();
     for (const name of names) this.running.set(name, [...(this.running.get(name) ?? []), process]);
@@ -308,6 +310,23 @@ export class TestFleet {
     return process;
   }
 
+  /** Addresses and logins of the brokers for a process of these services. */
+  #loginOf(names: readonly ServiceName[], env: Environment): Environment {
+    const { BUILTIN_TOOLSETS: toolsets = '', BUILTIN_PLUGINS_DIR: plugins } = env;
+    const [nats, redis] = [this.options.brokers?.nats ?? this.nats, this.options.brokers?.redis ?? this.redis];
+    const [name, ...others] = names;
+    if (others.length > 0 || (name === 'builtin-executor' && (plugins || toolsets.includes(','))))
+      return { NATS_URL: nats.url, REDIS_URL: redis.url };
+    const user = name === 'builtin-executor' ? `builtin-${toolsets}` : String(name);
+    const login = nats.loginOf(user);
+    return {
+      NATS_URL: login?.url ?? nats.url,
+      ...(login && { NATS_USER: login.user, NATS_PASSWORD: login.password }),
+      REDIS_URL: redis.urlAs(user) ?? '',
+      REDIS_PURGE_PASSWORD: passwordFor('purge'),
+    };
+  }
+
   async #issueKeys(): Promise<void> {
     const store = new RedisKeyStore((this.options.brokers?.redis ?? this.redis).client() as Redis);
     const keys = new ApiKeys(store, { pepper: this.#pepper, environment: 'test' }, new SystemClock());
@@ -321,8 +340,6 @@ export class TestFleet {
   #environment(): Environment {
     return {
       ENVIRONMENT: 'test',
-      NATS_URL: (this.options.brokers?.nats ?? this.nats).url,
-      REDIS_URL: (this.options.brokers?.redis ?? this.redis).url,
       ADMIN_PORT: '0',
       GATEWAY_PORT: '0',
       TOOLFLEET_CONFIG: join(this.folder, 'fleet.yaml'),

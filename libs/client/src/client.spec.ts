@@ -242,7 +242,7 @@ describe('the NATS client', () => {
   let fleet: NatsConnection;
   beforeAll(async () => {
     nats = await startNats({ tenants: ['acme'] });
-    fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'pw-fleet' });
     fleet.subscribe('tool.>', {
       callback: (_error, message) => {
         const body = message.json<{ name?: string }>();
@@ -273,7 +273,7 @@ describe('the NATS client', () => {
     const caller = await ToolfleetNatsClient.connect({
       url: `127.0.0.1:${nats.port}`,
       user: 'acme',
-      password: 'acme-password',
+      password: 'pw-acme',
       tenant: 'acme',
       apiKey: 'k',
     });
@@ -291,7 +291,7 @@ describe('the NATS client', () => {
 
   it('lists and calls in its toolset', async () => {
     const url = `127.0.0.1:${nats.port}`;
-    const login = { user: 'acme', password: 'acme-password', tenant: 'acme' };
+    const login = { user: 'acme', password: 'pw-acme', tenant: 'acme' };
     const caller = await ToolfleetNatsClient.connect({ ...login, url, toolset: 'support' });
     const answers = [
       caller.list({ category: 'data' }),

@@ -55,8 +55,13 @@ describe('brokers for tests', () => {
 
   it('NATS lets a tenant publish on its own subject only', async () => {
     const nats = await startNats({ tenants: ['acme'] });
-    const tenant = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'acme', pass: 'acme-password' });
-    const fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'fleet-password' });
+    const tenant = await connect({
+      servers: `127.0.0.1:${nats.port}`,
+      user: 'acme',
+      pass: 'pw-acme',
+      inboxPrefix: '_INBOX.acme',
+    });
+    const fleet = await connect({ servers: `127.0.0.1:${nats.port}`, user: 'fleet', pass: 'pw-fleet' });
     fleet.subscribe('tool.>', { callback: (_error, message) => void message.respond(message.data) });
     await fleet.flush();
     expect((await tenant.request('tool.call.acme', 'x', { timeout: 2_000 })).string()).toBe('x');

@@ -1,13 +1,15 @@
 export { bundleForTest, type TestProgram } from './bundle-for-test.js';
 export { endChild, eventually, freePort, spawnChild } from './child-process.js';
+export { passwordFor, redisUsers } from './deployed-users.js';
 export { FakeClock } from './fake-clock.js';
 export { startRecordingServer, type RecordedRequest, type RecordingServer } from './recording-server.js';
-export { startNatsCluster, type NatsCluster, type NatsClusterOptions } from './nats-cluster.js';
+export { startNatsCluster, type NatsCluster } from './nats-cluster.js';
 export { startNats, type NatsServer, type NatsServerOptions } from './nats-server.js';
 export { PATIENCE_MS } from './patience.js';
 export { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from './postgres-server.js';
 export { startRedisCluster, type RedisCluster } from './redis-cluster.js';
-export { startRedisSentinel, type RedisSentinel, type RedisSentinelOptions } from './redis-sentinel.js';
+export { startRedisSentinel, type RedisSentinel } from './redis-sentinel.js';
+export { findRedisServers } from './redis-programs.js';
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.js';
 export { S3_OF_YOUR_OWN } from './test-data.js';
 export { startS3 } from './s3-server.js';

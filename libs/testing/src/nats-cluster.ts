@@ -1,8 +1,11 @@
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually, freePort } from './child-process.js';
+import { deployedFile, natsUsers, passwordFor } from './deployed-users.js';
 
 /** A NATS cluster for a test: every node knows every other one. */
 export interface NatsCluster {
+  /** Login of a user of the file; undefined for others. */
+  loginOf(user: string): { url: string; user: string; password: string } | undefined;
   readonly nodes: readonly BrokerProcess[];
   /** All nodes separated by commas, in the format of `NATS_URL`. */
   readonly url: string;
@@ -13,19 +16,13 @@ export interface NatsCluster {
   stop(): Promise<void>;
 }
 
-/** Options of the nodes. */
-export interface NatsClusterOptions {
-  /** Configuration of each node; it takes the other nodes from NATS_ROUTES. */
-  config: string;
-  /** Environment variables of the configuration. */
-  env: Readonly<Record<string, string>>;
-  /** Login of the nodes at each other, `user:password`. */
-  routeLogin: string;
-}
-
-/** Starts a NATS cluster on free loopback ports. */
-export async function startNatsCluster({ config, env, routeLogin }: NatsClusterOptions): Promise<NatsCluster> {
+/** Starts three NATS nodes that run deploy/nats-cluster.conf on free loopback ports. */
+export async function startNatsCluster(): Promise<NatsCluster> {
   const size = 3;
+  const { users } = await natsUsers();
+  const passwords = [...users.values()].map(({ key, value }) => [key, value] as const);
+  const env = { ...Object.fromEntries(passwords), NATS_ROUTE_PASSWORD: `"${passwordFor('route')}"` };
+  const routeLogin = `route:${passwordFor('route')}`;
   const routePorts = await Promise.all(Array.from({ length: size }, freePort));
   const monitorPorts = await Promise.all(Array.from({ length: size }, freePort));
   const nodes = await Promise.all(
@@ -41,7 +38,16 @@ export async function startNatsCluster({ config, env, routeLogin }: NatsClusterO
           ),
         },
         args: (port) => [
-          ...['-c', config, '-a', '127.0.0.1', '-p', String(port), '-m', String(monitorPorts[index])],
+          ...[
+            '-c',
+            deployedFile('nats-cluster.conf'),
+            '-a',
+            '127.0.0.1',
+            '-p',
+            String(port),
+            '-m',
+            String(monitorPorts[index]),
+          ],
           ...['--cluster', `nats://127.0.0.1:${routePort}`],
         ],
         serves: (port) => answers(port, '', 'INFO {'),
@@ -53,6 +59,7 @@ export async function startNatsCluster({ config, env, routeLogin }: NatsClusterO
   const cluster: NatsCluster = {
     nodes,
     url: urlFrom(0),
+    loginOf: (user) => (users.has(user) ? { url: urlFrom(0), user, password: passwordFor(user) } : undefined),
     urlFrom,
     async untilMeshed() {
       for (const port of monitorPorts)

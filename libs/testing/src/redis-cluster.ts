@@ -1,11 +1,13 @@
 import { Cluster, Redis } from 'ioredis';
 import { eventually } from './child-process.js';
-import { startRedis, type RedisServer } from './redis-server.js';
+import { ADMINISTRATOR, startRedis, type RedisServer } from './redis-server.js';
 
 /** A Redis Cluster for a test: primaries with one replica each. */
 export interface RedisCluster {
-  /** `redis+cluster://…`. */
+  /** `redis+cluster://…` with the login of `ADMINISTRATOR`. */
   readonly url: string;
+  /** The same with the login of a user of deploy/. */
+  urlAs(user: string): string | undefined;
   /** First the primaries, in the order of their slots, then their replicas in the same order. */
   readonly nodes: readonly RedisServer[];
   /** Waits until every running node reports that all slots are served. */
@@ -33,8 +35,11 @@ export async function startRedisCluster(primaries = 3): Promise<RedisCluster> {
   const addresses = nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
   const isServed = async (admin: Redis): Promise<boolean> =>
     admin.status === 'ready' && /cluster_state:ok/.test(String(await admin.call('CLUSTER', 'INFO')));
+  const toCluster = (url: string): string =>
+    `redis+cluster${url.slice('redis'.length).replace(/[^@]*$/, addresses.map(({ host, port }) => `${host}:${port}`).join(','))}`;
   const cluster: RedisCluster = {
-    url: `redis+cluster://${addresses.map(({ host, port }) => `${host}:${port}`).join(',')}`,
+    url: toCluster(nodes[0]!.url),
+    urlAs: (user) => nodes[0]!.urlAs(user) && toCluster(nodes[0]!.urlAs(user)!),
     nodes,
     async untilServed() {
       for (const admin of admins)
@@ -53,7 +58,7 @@ export async function startRedisCluster(primaries = 3): Promise<RedisCluster> {
       return addresses.findIndex(({ port }) => port === range?.[2][1]);
     },
     client() {
-      const made = new Cluster(addresses);
+      const made = new Cluster(addresses, { redisOptions: ADMINISTRATOR });
       made.on('error', () => undefined);
       clients.push(made);
       return made;

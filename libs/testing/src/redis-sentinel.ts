@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually } from './child-process.js';
+import { passwordFor } from './deployed-users.js';
 import { ADMINISTRATOR, startRedis, type RedisServer } from './redis-server.js';
 
 /** Redis with a replica and Sentinels that fail over, for a test. */
 export interface RedisSentinel {
-  /** `redis+sentinel://…/fleet`. */
+  /** `redis+sentinel://…/fleet`, with the login of `ADMINISTRATOR`. */
   readonly url: string;
+  /** The same with the login of a user of deploy/. */
+  urlAs(user: string): string;
   /** The first one is the primary at the start. */
   readonly servers: readonly RedisServer[];
   readonly sentinels: readonly BrokerProcess[];
@@ -32,29 +35,26 @@ const MASTER = 'fleet';
 const SENTINELS = 3;
 const QUORUM = 2;
 
-/** How the servers know each other and their users. */
-export interface RedisSentinelOptions {
-  /** Lines of the ACL file of both servers, `replica` and `sentinel` among them. */
-  users: readonly string[];
-  passwordFor(user: string): string;
-  /** Password at the Sentinels themselves. */
-  sentinelPassword: string;
-}
-
-/** Starts a primary, its replica and three Sentinels on free loopback ports. */
-export async function startRedisSentinel(options: RedisSentinelOptions): Promise<RedisSentinel> {
-  const { users, passwordFor, sentinelPassword } = options;
-  const server = { appendOnly: true, users, primaryLogin: { user: 'replica', password: passwordFor('replica') } };
-  const primary = await startRedis(server);
-  const replica = await startRedis({ ...server, replicaOf: primary.port });
-  const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(primary.port, options)));
+/**
+ * Starts a primary, its replica and three Sentinels on free loopback ports, with the users of deploy/.
+ * @param sentinelPassword at the Sentinels themselves
+ */
+export async function startRedisSentinel(sentinelPassword: string): Promise<RedisSentinel> {
+  const primary = await startRedis({ appendOnly: true });
+  const replica = await startRedis({ appendOnly: true, replicaOf: primary.port });
+  const sentinels = await Promise.all(
+    Array.from({ length: SENTINELS }, () => startSentinel(primary.port, sentinelPassword)),
+  );
   const nodes = sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
   const clients: Redis[] = [];
   const asks = nodes.map((node) => new Redis({ ...node, password: sentinelPassword, maxRetriesPerRequest: null }));
   for (const ask of asks) ask.on('error', () => undefined);
   const ask = asks[0]!;
+  const at = (user: string, password: string): string =>
+    `redis+sentinel://${user}:${password}@${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}/${MASTER}`;
   const watch: RedisSentinel = {
-    url: `redis+sentinel://${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}/${MASTER}`,
+    url: at(ADMINISTRATOR.username, ADMINISTRATOR.password),
+    urlAs: (user) => at(user, passwordFor(user)),
     servers: [primary, replica],
     sentinels,
     primaryPort: () => primaryBy(ask),
@@ -113,14 +113,14 @@ async function primaryBy(sentinel: Redis): Promise<number> {
   return Number(port);
 }
 
-function startSentinel(primaryPort: number, options: RedisSentinelOptions): Promise<BrokerProcess> {
+function startSentinel(primaryPort: number, password: string): Promise<BrokerProcess> {
   return startBroker({
     name: 'redis-sentinel',
     programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
     async args(port, folder) {
       const file = join(folder, 'sentinel.conf');
       // Sentinel writes what it learned into its file: a restart must find it.
-      if (!existsSync(file)) await writeFile(file, configuration(port, folder, primaryPort, options));
+      if (!existsSync(file)) await writeFile(file, configuration(port, folder, primaryPort, password));
       return [file, '--sentinel'];
     },
     serves: (port) => answers(port, 'PING\r\n', '-NOAUTH'),
@@ -128,12 +128,7 @@ function startSentinel(primaryPort: number, options: RedisSentinelOptions): Prom
 }
 
 /** Down after 2 s: a busy test machine must not look like a dead server. */
-const configuration = (
-  port: number,
-  folder: string,
-  primaryPort: number,
-  { passwordFor, sentinelPassword }: RedisSentinelOptions,
-): string => `
+const configuration = (port: number, folder: string, primaryPort: number, sentinelPassword: string): string => `
 port ${port}
 bind 127.0.0.1
 dir ${folder}

@@ -4,11 +4,14 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { answers, startBroker, type BrokerProcess } from './broker-process.js';
 import { eventually, freePort } from './child-process.js';
+import { passwordFor, redisUsers } from './deployed-users.js';
 
 /** A Redis server for a test. */
 export interface RedisServer extends BrokerProcess {
-  /** `redis://127.0.0.1:<port>`. */
+  /** `redis://127.0.0.1:<port>`, with the login of `ADMINISTRATOR` where the server has users. */
   readonly url: string;
+  /** The same with the login of a user of deploy/; undefined for users that it does not have. */
+  urlAs(user: string): string | undefined;
   /** Port between the nodes of a cluster. */
   readonly busPort?: number;
   /** A connection that may do everything and that `stop` closes. */
@@ -23,7 +26,7 @@ export interface RedisServer extends BrokerProcess {
 
 /** Options of a test server. */
 export interface RedisServerOptions {
-  /** Keeps data across `kill` and `restart`. Default false. */
+  /** Keeps data across `kill` and `restart`, as deployed: with an append-only file and the users of deploy/. Default false. */
   appendOnly?: boolean;
   /** `maxmemory-policy`; default noeviction, which every service requires. */
   maxmemoryPolicy?: string;
@@ -33,39 +36,38 @@ export interface RedisServerOptions {
   clusterNode?: { nodeTimeoutMs: number };
   /** Port of the primary on this machine. */
   replicaOf?: number;
-  /**
-   * Lines of the ACL file, also the one for the default user: the server replays its append-only file with the rights of that user.
-   * The connections of this object log in as `ADMINISTRATOR`, a user that is added to the file.
-   */
+  /** Lines of the ACL file instead of those of deploy/. The server replays its append-only file with the rights of the user `default`. */
   users?: readonly string[];
-  /** Login at the primary, also after a failover. */
-  primaryLogin?: { user: string; password: string };
+  /** The server to run, for specs that run several: a program of this machine. */
+  program?: string;
 }
 
-/** Login that may do everything at a server with `users`. */
+/** A user that is added to the ACL file and may do everything. */
 export const ADMINISTRATOR = { username: 'administrator', password: 'pw-administrator' } as const;
 
 /** Starts a Redis server on a free loopback port. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const isNode = options.cluster === true || options.clusterNode !== undefined;
   const busPort = isNode ? await freePort() : undefined;
-  const login = options.users && ADMINISTRATOR;
+  const users = options.users ?? (options.appendOnly ? await redisUsers() : undefined);
+  const login = users && ADMINISTRATOR;
   const broker = await startBroker({
     name: 'redis-server',
-    programs: ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
+    programs: options.program ? [options.program] : ['redis-server', 'valkey-server', '/usr/bin/redis-server'],
     args: async (port, folder) => [
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''],
       ...['--appendonly', options.appendOnly ? 'yes' : 'no', '--appendfsync', 'everysec'],
       ...['--maxmemory-policy', options.maxmemoryPolicy ?? 'noeviction', '--daemonize', 'no'],
       ...['--repl-diskless-sync-delay', '0'],
       ...(options.replicaOf === undefined ? [] : ['--replicaof', '127.0.0.1', String(options.replicaOf)]),
-      ...(options.users ? await aclArgs(folder, options.users) : []),
-      ...(options.primaryLogin ? loginArgs(options.primaryLogin) : []),
+      ...(users ? await aclArgs(folder, users) : []),
       ...(busPort === undefined ? [] : clusterArgs(busPort, options.clusterNode?.nodeTimeoutMs ?? 15_000)),
     ],
     serves: (port) => answers(port, `${login ? `AUTH ${login.username} ${login.password}\r\n` : ''}PING\r\n`, '+PONG'),
   });
-  const url = `redis${options.cluster ? '+cluster' : ''}://127.0.0.1:${broker.port}`;
+  const at = (user?: string, password?: string): string =>
+    `redis${options.cluster ? '+cluster' : ''}://${user ? `${user}:${password}@` : ''}127.0.0.1:${broker.port}`;
+  const url = at(login?.username, login?.password);
   if (options.cluster) {
     await answers(broker.port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', '+OK');
     await eventually('the cluster is up', () => answers(broker.port, 'CLUSTER INFO\r\n', 'cluster_state:ok'));
@@ -73,7 +75,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const clients: Redis[] = [];
   const stopBroker = broker.stop.bind(broker);
   const client = (): Redis => {
-    const made = new Redis(url, { ...login, maxRetriesPerRequest: null });
+    const made = new Redis(url, { maxRetriesPerRequest: null });
     // Many tests break connections, and ioredis prints errors without a listener.
     made.on('error', () => undefined);
     clients.push(made);
@@ -81,15 +83,17 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   };
   return Object.assign(broker, {
     url,
+    urlAs: (user: string) =>
+      users?.some((line) => line.startsWith(`user ${user} `)) ? at(user, passwordFor(user)) : undefined,
     busPort,
     client,
     async flush(): Promise<void> {
-      const connection = new Redis(url, { ...login });
+      const connection = new Redis(url);
       await connection.flushall();
       connection.disconnect();
     },
     async persisted(): Promise<void> {
-      const connection = new Redis(url, { ...login });
+      const connection = new Redis(url);
       // Then a write is answered when it is on the disk, with all writes before it.
       await connection.config('SET', 'appendfsync', 'always');
       await connection.set('persisted', '1');
@@ -98,7 +102,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       connection.disconnect();
     },
     async replicated(): Promise<void> {
-      const connection = new Redis(url, { ...login });
+      const connection = new Redis(url);
       const replication = () => connection.info('replication');
       try {
         const written = Number(/^master_repl_offset:(\d+)/m.exec(await replication())?.[1]);
@@ -127,9 +131,5 @@ async function aclArgs(folder: string, users: readonly string[]): Promise<string
   // A restart uses what ACL SAVE has written.
   if (!existsSync(file))
     await writeFile(file, `${[`user ${username} on >${password} ~* &* +@all`, ...users].join('\n')}\n`);
-  return ['--aclfile', file];
+  return ['--aclfile', file, '--masteruser', 'replica', '--masterauth', passwordFor('replica')];
 }
-
-const loginArgs = ({ user, password }: { user: string; password: string }): string[] => [
-  ...['--masteruser', user, '--masterauth', password],
-];

@@ -18,14 +18,14 @@ it('reports the subject that the server denies to its user', async () => {
 
 it('reconnects with a changed password, without a restart', async () => {
   const server = await startNats({ tenants: ['acme'] });
-  let password = 'fleet-password';
+  let password = 'pw-fleet';
   const url = `nats://127.0.0.1:${server.port}`;
   const client = await NatsClient.connect({ url, name: 'spec', user: 'fleet', password: () => password });
   client.subscribe('echo', () => undefined);
 
   // As an operator rotates it: first at the server, which drops clients with the old one, then the secret of the service.
   const file = join(server.folder, 'nats.conf');
-  await writeFile(file, (await readFile(file, 'utf8')).replace('fleet-password', 'changed-password'));
+  await writeFile(file, (await readFile(file, 'utf8')).replace('pw-fleet', 'changed-password'));
   process.kill(server.pid, 'SIGHUP');
   await eventually('the server has dropped it', () => !client.connected);
   password = 'changed-password';

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   DEFAULT_QUOTAS,
+  EPOCH_KEYS,
   POOLS,
   QUOTAS,
   quotaExceeded,
@@ -57,6 +58,11 @@ describe('the account of a tenant', () => {
     expect(keys.length).toBeGreaterThan(30);
     expect(keys.filter((key) => !starts.some((start) => key.startsWith(start) || start.startsWith(key)))).toEqual([]);
     expect(starts.filter((start) => !keys.some((key) => key.startsWith(start) || start.startsWith(key)))).toEqual([]);
+    // Each kind has the epoch of the store.
+    const kinds = Object.keys(EPOCH_KEYS).map((key) => key.replace(/epoch\}?$/, ''));
+    expect(starts.filter((start) => !kinds.some((kind) => start.startsWith(kind) || kind.startsWith(start)))).toEqual([
+      '{store}:',
+    ]);
   });
 
   it('has every pool of slots', () => {

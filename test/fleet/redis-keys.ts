@@ -1,4 +1,5 @@
 /** Keys of Redis as the sources make them: who may touch them and what bounds them is compared with these. */
+import { EPOCH_KEYS } from '@toolfleet/contracts/account';
 
 /** A key of every kind the fleet has, and who may touch it. */
 export const KEYS: Record<string, string[]> = {
@@ -32,6 +33,16 @@ export const KEYS: Record<string, string[]> = {
   '{registry}:tools': ['registry'],
   '{b:acme}:scopes': ['budget'],
   'budget:tenants': ['budget'],
+  '{store}:epoch': ['budget'],
+  ...Object.fromEntries(
+    Object.entries(EPOCH_KEYS).map(([key, services]) => [
+      key,
+      [
+        'budget',
+        ...services.flatMap((name) => (name === 'builtin-executor' ? ['builtin-files', 'builtin-agent'] : name)),
+      ],
+    ]),
+  ),
   anything: [],
 };
 /** Starts of texts in the sources that look like keys and are not. */

@@ -76,7 +76,20 @@ const set_budget = table(
   { key: ['tenant_id', 'subject', 'subject_id', 'period'] },
 );
 
-const TABLES = { token_usage: USAGE, usage_daily, set_budget };
+/** What Redis should hold, in one row. */
+const store_epoch = table(
+  'store_epoch',
+  {
+    id: integer,
+    epoch: text,
+    kept_at: integer,
+    /** The keys that have the epoch, with spaces between them. */
+    keys: text,
+  },
+  { key: ['id'] },
+);
+
+const TABLES = { token_usage: USAGE, usage_daily, set_budget, store_epoch };
 
 export type LedgerTables = TablesOf<typeof TABLES>;
 export type LedgerDb = Kysely<LedgerTables>;

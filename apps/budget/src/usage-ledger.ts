@@ -8,6 +8,7 @@ import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js'
 import { LEDGER_MIGRATIONS, USAGE, type LedgerDb, type LedgerTables } from './ledger-tables.js';
 import type { LedgerSum } from './reservation-store.js';
 import { budgetScope, StoredBudgets, type SetBudget } from './set-budgets.js';
+import { StoredEpoch } from './redis-store-epoch.js';
 
 /** A ledger row: the usage of a call as it was charged. */
 export interface LedgerRow extends UsageRow {
@@ -57,12 +58,14 @@ export class UsageLedger {
   private readonly days: LedgerDays;
   /** Limits that were set over the API. */
   readonly budgets: StoredBudgets;
+  readonly epoch: StoredEpoch;
   private readonly inserts = new BulkInsert(USAGE, true);
 
   /** @param mostBudgets of one tenant */
   constructor(dialect: Dialect, mostBudgets: number = DEFAULT_QUOTAS.budgets) {
     this.db = new Kysely<LedgerTables>({ dialect });
     this.budgets = new StoredBudgets(this.db, mostBudgets);
+    this.epoch = new StoredEpoch(this.db);
     this.days = isPostgres(this.db) ? new PartitionedDays(this.db) : new DeletedDays(this.db);
   }
 

@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { readQuotas } from '@toolfleet/contracts/account';
-import { connectRedis, toRedisOptions, redisComponent } from '@toolfleet/queue/redis';
+import { connectRedis, redisComponent, StoreWatch, toRedisOptions } from '@toolfleet/queue/redis';
 import { withTimeout } from '@toolfleet/resilience';
 import {
   fleetFileReloader,
@@ -22,6 +22,7 @@ import { limitTable, unlimited, withSettings, type TenantLimits } from './limits
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES } from './reservation-store.js';
+import { StoreKeeper } from './redis-store-epoch.js';
 import { Upkeep } from './upkeep.js';
 import { UsageLedger } from './usage-ledger.js';
 
@@ -112,6 +113,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
       start: () => ledger.open(),
       stop: () => ledger.close(),
     },
+    new StoreWatch(redis, settings.REDIS_URL, host, new StoreKeeper(redis, ledger.epoch, clock)),
     fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
     budgetRefresh(budget, { clock, logger }),
     upkeep,

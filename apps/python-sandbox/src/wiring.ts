@@ -3,7 +3,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { PYTHON_MODULES_KEY, QUEUES } from '@toolfleet/contracts/subjects';
-import { connectRedis, JobWorker, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
+import { connectRedis, JobWorker, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
 import { namedInterpreter, Sandbox, SCRIPTS, type HostSettings } from '@toolfleet/wasi-python';
@@ -106,6 +106,7 @@ export async function createComponents(
   });
   return [
     redisComponent(commands, url),
+    new StoreWatch(commands, url, host),
     redisComponent(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
     sandboxComponent(sandbox),

@@ -5,7 +5,7 @@ import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
 import type { FleetFile } from '@toolfleet/fleet-file';
-import { connectRedis, toRedisOptions, redisComponent, workersAliveMs } from '@toolfleet/queue/redis';
+import { connectRedis, redisComponent, StoreWatch, toRedisOptions, workersAliveMs } from '@toolfleet/queue/redis';
 import {
   AllowedEndpoints,
   environmentByPrefix,
@@ -204,6 +204,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     nats.asComponent(),
     reporter,
     redisComponent(redis, settings.REDIS_URL),
+    new StoreWatch(redis, settings.REDIS_URL, host),
     allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
     { name: 'conversions', stop: async () => conversions.close() },

@@ -238,6 +238,7 @@ export const TABLES: Readonly<Record<string, Bound>> = {
   },
   usage_daily: { with: 'the tenant: one for each day, user, key and tool' },
   set_budget: ['budgets'],
+  store_epoch: { operators: 'one row' },
 };
 
 /** Kinds of Redis keys, by their start. */
@@ -262,6 +263,31 @@ export const REDIS_KEYS: Readonly<Record<string, Bound>> = {
   '{registry}:toolset': ['toolsets', 'toolset_bytes'],
   '{registry}': ['sources', 'source_bytes'],
   '{s:': ['python_sessions'],
+  '{store}:': { operators: 'one key' },
+};
+
+/**
+ * The key of each kind of Redis keys that has the epoch of the store (`libs/queue/src/store-epoch.ts`), in the slot of the kind where it
+ * has one slot; and the services that compare it.
+ */
+export const EPOCH_KEYS: Readonly<Record<string, readonly string[]>> = {
+  '{auth}:epoch': ['gateway'],
+  '{b:epoch}': ['budget'],
+  'budget:epoch': ['budget'],
+  '{c:epoch}': ['gateway', 'mcp-executor', 'openapi-executor', 'builtin-executor'],
+  '{call:epoch}': ['gateway'],
+  '{kept:epoch}': ['gateway'],
+  'rc:epoch': ['gateway'],
+  '{i:epoch}': ['gateway'],
+  '{fleet}:epoch': ['gateway'],
+  'kl:epoch': ['gateway'],
+  'rl:epoch': ['gateway'],
+  'lc:epoch': ['gateway'],
+  'ms:epoch': ['gateway'],
+  'probe:epoch': ['gateway'],
+  '{purge}:epoch': ['gateway'],
+  '{registry}:epoch': ['registry'],
+  '{s:epoch}': ['python-sandbox'],
 };
 
 /** A pool of slots that calls hold, and the share of it that one tenant may have. */

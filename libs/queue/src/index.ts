@@ -11,5 +11,6 @@ export {
   toRedisOptions,
 } from './redis-connection.js';
 export { RedisTime } from './redis-time.js';
+export { StoreWatch } from './store-epoch.js';
 export { ReplyChannel } from './reply-channel.js';
 export type { WorkerSlots } from './worker-slots.js';

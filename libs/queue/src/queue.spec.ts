@@ -9,7 +9,7 @@ import { RetryLater, type JobRun } from './jobs.js';
 import { JobWorker } from './job-worker.js';
 import { QueueMetrics } from './queue-metrics.js';
 import { toJobId, jobKey, type JobData } from './jobs.js';
-import { closeRedis, connectRedis, openRedis, requireNoEviction } from './redis-connection.js';
+import { closeRedis, connectRedis, openRedis, redisComponent } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 import { ReplyChannel } from './reply-channel.js';
 
@@ -543,8 +543,7 @@ describe('bounds', () => {
   it('refuses a Redis that may evict keys', async () => {
     const evicting = await startRedis({ maxmemoryPolicy: 'allkeys-lru' });
     const client = connectRedis(evicting.url, { name: 'spec' });
-    await openRedis(client, evicting.url);
-    await expect(requireNoEviction(client, evicting.url)).rejects.toMatchObject({ startRefused: true });
+    await expect(redisComponent(client, evicting.url).start()).rejects.toMatchObject({ startRefused: true });
     await closeRedis(client);
     await evicting.stop();
   });

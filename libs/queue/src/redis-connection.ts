@@ -86,7 +86,7 @@ const OPEN_TIMEOUT_MS = 10_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 
-/** Connections of which `redisComponent` requires an append-only file. */
+/** Connections whose server has to keep an append-only file. */
 const durable = new WeakSet<Redis>();
 
 /**
@@ -184,41 +184,40 @@ export async function openRedis(client: Redis, url: string): Promise<void> {
   }
 }
 
-/**
- * Checks that Redis does not evict keys when its memory is full: it stores jobs, leases and the journal.
- * @throws Error with `startRefused`, which ends the service instead of retrying its start
- */
-export async function requireNoEviction(client: Redis, url: string): Promise<void> {
-  for (const node of primaries(client)) {
-    const memory = await node.info('memory');
-    const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1];
-    if (policy === undefined || policy === 'noeviction') continue;
-    throw Object.assign(
-      new Error(`Redis at ${publicAddress(url)} has maxmemory-policy ${policy}; toolfleet needs noeviction`),
-      { startRefused: true },
-    );
-  }
-}
+/** Share of `maxmemory` from which on a server counts as full. */
+const FULL = 0.95;
 
 /**
- * Checks that Redis writes an append-only file: without one, a restart loses queued calls, leases and the journal since its last
- * snapshot. That the file is synced (`appendfsync`) is checked for logins without a user name, which may read the configuration; a user
- * of `redis.acl.template` may not.
- * @throws Error with `startRefused`
+ * Finds settings and states with which a server loses or refuses what services store: eviction, no append-only file or one that cannot be
+ * written, no free memory. A connection that has seen an append-only file requires it from then on. That the file is synced
+ * (`appendfsync`) is checked for logins without a user name, which may read the configuration; a user of `redis.acl.template` may not.
+ * @returns one sentence each; a server that is full starts and serves reads
  */
-async function requireAppendOnlyFile(client: Redis, url: string): Promise<void> {
+export async function unsafeSettings(client: Redis, url: string): Promise<{ refused: string[]; full: string[] }> {
+  const [refused, full]: [string[], string[]] = [[], []];
   const remedy = 'set it, or REDIS_REQUIRE_AOF=false for a server that is durable without it';
-  const refuse = (what: string) =>
-    Object.assign(new Error(`Redis at ${publicAddress(url)} has ${what}; ${remedy}`), { startRefused: true });
   for (const node of primaries(client)) {
-    const enabled = /^aof_enabled:(\d)/m.exec(await node.info('persistence'))?.[1];
-    if (enabled === '0') throw refuse('no append-only file (appendonly yes)');
-    if (node.options.username) continue;
-    // Managed servers refuse the command.
-    const [, fsync] = (await node.config('GET', 'appendfsync').catch(() => [])) as string[];
-    if (fsync === 'no') throw refuse('appendfsync no (needs everysec or always)');
+    const info = `${await node.info('memory')}${await node.info('persistence')}`;
+    const read = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
+    const policy = read('maxmemory_policy') ?? 'noeviction';
+    if (policy !== 'noeviction') refused.push(`has maxmemory-policy ${policy}; toolfleet needs noeviction`);
+    if (read('aof_enabled') === '1') durable.add(client);
+    if (durable.has(client)) {
+      if (read('aof_enabled') === '0') refused.push(`has no append-only file (appendonly yes); ${remedy}`);
+      // Managed servers refuse the command.
+      const fsync = node.options.username ? [] : await node.config('GET', 'appendfsync').catch(() => []);
+      if ((fsync as string[])[1] === 'no') refused.push(`has appendfsync no (needs everysec or always); ${remedy}`);
+    }
+    if (read('aof_last_write_status') === 'err') full.push('cannot write its append-only file; free its disk');
+    const [used, most] = [Number(read('used_memory')), Number(read('maxmemory'))];
+    if (most > 0 && used >= most * FULL)
+      full.push(`uses ${toMiB(used)} of ${toMiB(most)} MiB and refuses writes when it is full; raise maxmemory`);
   }
+  const named = (what: string) => `Redis at ${publicAddress(url)} ${what}`;
+  return { refused: refused.map(named), full: full.map(named) };
 }
+
+const toMiB = (bytes: number): number => Math.round(bytes / (1024 * 1024));
 
 function primaries(client: Redis): Redis[] {
   const connection: unknown = client;
@@ -253,8 +252,9 @@ export function redisComponent(
     settings: ['REDIS_URL', 'REDIS_PASSWORD', 'REDIS_TLS_CA'],
     async start() {
       await openRedis(client, url);
-      await requireNoEviction(client, url);
-      if (durable.has(client)) await requireAppendOnlyFile(client, url);
+      const [refused] = (await unsafeSettings(client, url)).refused;
+      // Ends the service instead of retrying its start.
+      if (refused !== undefined) throw Object.assign(new Error(refused), { startRefused: true });
     },
     async ready() {
       if (client.status !== 'ready') return false;

@@ -6,3 +6,4 @@ export { workersAliveMs } from './worker-slots.js';
 export { leaseSize, TokenLeases } from './token-lease.js';
 export { orUnavailable, StoreHealth } from './store-health.js';
 export { defineScript, type Script, type ScriptArguments } from './redis-scripts.js';
+export { STORE_EPOCH_KEY, StoreWatch, type StoreEpoch } from './store-epoch.js';

@@ -141,7 +141,7 @@ export class ExecutorDeps {
     readonly host: ServiceHost,
     readonly nats: NatsClient,
     /** Unset without `REDIS_URL`. */
-    readonly redis: { client: Redis; guard: JournalGuard; component: LifecycleComponent } | undefined,
+    readonly redis: { client: Redis; guard: JournalGuard; components: LifecycleComponent[] } | undefined,
   ) {
     this.allowedEndpoints = new AllowedEndpoints(settings, host);
     const { service, clock, logger } = host;
@@ -160,7 +160,7 @@ export class ExecutorDeps {
     const { nats, redis, breakers, reporter, credentialsOfUsers, allowedEndpoints } = this;
     return [
       nats.asComponent(),
-      redis?.component,
+      ...(redis?.components ?? []),
       breakers && reporter,
       breakers?.asComponent(),
       credentialsOfUsers?.asComponent(),
@@ -238,12 +238,13 @@ export class ExecutorDeps {
  * again within the deadline. Loaded only where there is a Redis.
  * @param resend sends commands again that were under way when the connection broke: every script of the journal may run twice
  */
-async function connectJournal(settings: ExecutorSettings, { clock, logger, service }: ServiceHost, resend: boolean) {
-  const { connectRedis, toRedisOptions, redisComponent } = await import('@toolfleet/queue/redis');
+async function connectJournal(settings: ExecutorSettings, host: ServiceHost, resend: boolean) {
+  const { clock, logger, service } = host;
+  const { connectRedis, redisComponent, StoreWatch, toRedisOptions } = await import('@toolfleet/queue/redis');
   const url = settings.REDIS_URL ?? '';
   const client = connectRedis(url, { name: service, ...toRedisOptions(settings), resend, log: logger });
   const guard = new JournalGuard(new RedisJournal(client, clock), clock);
-  return { client, guard, component: redisComponent(client, url) };
+  return { client, guard, components: [redisComponent(client, url), new StoreWatch(client, url, host)] };
 }
 
 @Module({})

@@ -21,14 +21,16 @@ const CLASSES = [
   'JWT keys',
   'console',
   'secret',
+  'store data',
+  'store settings',
 ] as const;
 
 const classOf = (subject: string): string =>
   CLASSES.find((name) => subject === name || subject.startsWith(`${name} `)) ?? 'other';
 
 /**
- * What is wrong with configuration and policies of a running service, which works on with what it had: a policy that does not
- * parse after a reload, an entry of the configuration file that is ignored, a source that cannot be read. Shown in
+ * What is wrong with configuration, policies and stores of a running service, which works on with what it had: a policy that does not
+ * parse after a reload, an entry of the configuration file that is ignored, a source that cannot be read, a Redis that lost data. Shown in
  * `/health/ready` and, through the heartbeat, to operators. A fault that keeps the service from working is not one of these: it
  * ends the start, or makes a component unready.
  */

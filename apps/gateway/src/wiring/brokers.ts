@@ -1,4 +1,4 @@
-import { connectRedis, toRedisOptions, redisComponent, RedisTime } from '@toolfleet/queue';
+import { connectRedis, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { NatsClient, toNatsOptions } from '@toolfleet/transport';
 import type { GatewayConfig } from '../gateway.config.js';
@@ -10,7 +10,8 @@ export type Brokers = ReturnType<typeof connectBrokers>;
  * Redis has three connections: `redis` for the many small commands of calls, `queues` for BullMQ, and `blocking` for commands that wait on
  * the server and would hold up all others.
  */
-export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics, exchange }: ServiceHost) {
+export function connectBrokers(settings: GatewayConfig, host: ServiceHost) {
+  const { clock, logger, metrics, exchange } = host;
   const connect = (name: string, options: { role: 'commands' | 'blocking' }) =>
     connectRedis(settings.REDIS_URL, { name, ...toRedisOptions(settings), log: logger, ...options });
   const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics, exchange });
@@ -34,6 +35,7 @@ export function connectBrokers(settings: GatewayConfig, { clock, logger, metrics
     connections,
     components: [
       ...connections,
+      new StoreWatch(redis, settings.REDIS_URL, host),
       { name: 'time of redis', start: () => time.start(), stop: async () => time.stop() },
     ] satisfies LifecycleComponent[],
   };

@@ -131,13 +131,15 @@ export const OUTAGES: readonly Outage[] = [
   },
   ...(
     [
-      ['policy', 'gateway'],
-      ['JWT keys', 'gateway'],
-      ['configuration file', 'registry'],
+      ['policy', 'gateway', 'ServiceFault'],
+      ['JWT keys', 'gateway', 'ServiceFault'],
+      ['configuration file', 'registry', 'ServiceFault'],
+      ['store data', 'budget', 'StoreLostData'],
+      ['store settings', 'gateway', 'StoreSettingsDangerous'],
     ] as const
-  ).map(([subject, app]): Outage => ({
+  ).map(([subject, app, alert]): Outage => ({
     name: `a fault of ${subject}`,
-    alert: 'ServiceFault',
+    alert,
     changes: [[`toolfleet_faults app=${app} subject=${subject.replaceAll(' ', '.')}`, 1]],
   })),
   {

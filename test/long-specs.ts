@@ -6,6 +6,7 @@
 export const LONG_SPECS = [
   'test/failure/fleet-effects.spec.ts',
   'test/e2e/containers.spec.ts',
+  'test/failure/fleet-stores.spec.ts',
   'test/e2e/tutorials.spec.ts',
   'test/observability/outages.spec.ts',
   'test/e2e/programs.spec.ts',
@@ -34,7 +35,6 @@ export const LONG_SPECS = [
   'test/e2e/bare-machine.spec.ts',
   'test/abuse/every-subject.spec.ts',
   'test/failure/fleet-replicas.spec.ts',
-  'test/failure/fleet-stores.spec.ts',
   'test/e2e/batches.spec.ts',
   'test/observability/one-trace.spec.ts',
   'apps/python-sandbox/src/sandbox.spec.ts',

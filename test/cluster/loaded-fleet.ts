@@ -11,6 +11,12 @@ const DEADLINE_MS = 8_000;
 const GRACE_MS = 3_000;
 const LANES = 2;
 
+/** Processes of each service. */
+export const LOADED_SERVICES = {
+  ...{ gateway: 2, registry: 1, budget: 1 },
+  ...{ 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
+} as const;
+
 /** Load that runs while a store is unavailable. */
 export interface FaultLoad extends SteadyLoad {
   /** Ends the load and judges it: clear errors in time, no effect twice, and then nothing fails any more. */
@@ -28,7 +34,7 @@ export class LoadedFleet {
   static async start(brokers: FleetBrokers, more: Partial<FleetOptions> = {}): Promise<LoadedFleet> {
     const upstream = await startCountingMcpServer();
     const fleet = await TestFleet.start({
-      services: { gateway: 2, registry: 1, budget: 1, 'builtin-executor': 1, 'mcp-executor': 1, 'python-sandbox': 1 },
+      services: LOADED_SERVICES,
       tools: ['calculator', 'sample_save_note', 'execute_python'],
       config: { mcp_servers: { sample: { url: `${upstream.origin}/mcp` } } },
       brokers,

@@ -2,35 +2,35 @@
  * The fleet on Redis with a replica and three Sentinels, with the users of deploy/: the primary is killed under load, and later changed on purpose. Callers
  * get clear errors in time while there is no primary, nothing accepted is lost, no effect begins twice, nothing is restarted.
  */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { eventually, startRedisSentinel, type RedisSentinel } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AcceptedCalls } from '../fleet/accepted-calls.js';
-import { deployedUsers, passwordFor } from '../fleet/deployed-brokers.js';
-import type { ServiceName } from '../fleet/test-fleet.js';
-import { LoadedFleet } from './loaded-fleet.js';
+import { ASKING_POLICY, KeptWork } from '../fleet/kept-work.js';
+import { LOADED_SERVICES, LoadedFleet } from './loaded-fleet.js';
 
 const SENTINEL_PASSWORD = 'pw-of-the-sentinels';
-/** Services that have a user of their own name. */
-const SERVICES: readonly ServiceName[] = ['gateway', 'registry', 'budget', 'mcp-executor', 'python-sandbox'];
 
 /** Asynchronous calls one gateway runs at once. */
 const ASYNC_SLOTS = 4;
 
 let redis: RedisSentinel;
 let loaded: LoadedFleet;
+let policies: string;
 beforeAll(async () => {
-  const users = [
-    ...(await deployedUsers('redis.acl.template')),
-    ...(await deployedUsers('redis-failover.acl.template')),
-  ];
-  redis = await startRedisSentinel({ users, passwordFor, sentinelPassword: SENTINEL_PASSWORD });
+  policies = await mkdtemp(join(tmpdir(), 'toolfleet-sentinel-'));
+  await writeFile(join(policies, 'tools.rego'), ASKING_POLICY);
+  redis = await startRedisSentinel(SENTINEL_PASSWORD);
   loaded = await LoadedFleet.start(
     { redis },
     {
-      env: { GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS) },
-      envOf: {
-        ...Object.fromEntries(SERVICES.map((name) => [name, loginOf(name)])),
-        'builtin-executor': { REDIS_URL: '' },
+      services: { ...LOADED_SERVICES, records: 1 },
+      env: {
+        GATEWAY_ASYNC_CONCURRENCY: String(ASYNC_SLOTS),
+        REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD,
+        POLICY_DIR: policies,
       },
     },
   );
@@ -38,12 +38,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await loaded?.stop();
   await redis?.stop();
-});
-
-const loginOf = (user: string): Record<string, string> => ({
-  REDIS_URL: redis.url.replace('//', `//${user}@`),
-  REDIS_PASSWORD: passwordFor(user),
-  REDIS_SENTINEL_PASSWORD: SENTINEL_PASSWORD,
+  await rm(policies, { recursive: true, force: true });
 });
 
 describe('the primary', () => {
@@ -51,6 +46,7 @@ describe('the primary', () => {
     const load = await loaded.load();
     const accepted = new AcceptedCalls(loaded.fleet);
     await accepted.accept(40);
+    const work = await KeptWork.begin(loaded.fleet);
     // Replication is asynchronous: what the replica has not seen when the primary dies is lost (docs/operations/backup.md).
     await redis.replicated();
     const old = redis.servers[0]!;
@@ -61,6 +57,7 @@ describe('the primary', () => {
     await accepted.accept(20);
     await accepted.haveEnded();
     await load.judge();
+    await work.isKept();
     console.log(`killed: ${load.right()} right, ${load.failures.length} failed`);
     await old.restart();
     await redis.untilWatched();
@@ -70,6 +67,9 @@ describe('the primary', () => {
     const load = await loaded.load();
     const accepted = new AcceptedCalls(loaded.fleet);
     await accepted.accept(20);
+    const work = await KeptWork.begin(loaded.fleet);
+    // What the replica has not seen is lost.
+    await redis.replicated();
     const before = await redis.primaryPort();
     await redis.failOver();
     await redis.untilPrimaryIsNot(before);
@@ -80,6 +80,7 @@ describe('the primary', () => {
     await load.flows(100);
     await accepted.haveEnded();
     await load.judge();
+    await work.isKept();
     console.log(`changed: ${load.right()} right, ${load.failures.length} failed`);
   });
 

@@ -1,24 +1,40 @@
-/** What the gateway leans on goes away and comes back: clear errors within the deadline, then recovery without help. */
+/**
+ * What the gateway leans on goes away and comes back: clear errors within the deadline, then recovery without help. Nothing is lost, and a
+ * Redis that lost data or will is reported.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { sumOverHttp, unclear } from '../fleet/call-lanes.js';
+import { ASKING_POLICY, KeptWork } from '../fleet/kept-work.js';
+import { restartRedis } from '../fleet/redis-contents.js';
+import { steadyLoad } from '../fleet/steady-load.js';
 import { expectOnTime, TestFleet, type Answer } from '../fleet/test-fleet.js';
 
 const DEADLINE_MS = 4_000;
 const RECOVERY = { timeoutMs: 60_000, everyMs: 200 };
 
 let fleet: TestFleet;
+let policies: string;
 let next = 0;
 beforeAll(async () => {
+  policies = await mkdtemp(join(tmpdir(), 'toolfleet-stores-'));
+  await writeFile(join(policies, 'tools.rego'), ASKING_POLICY);
   fleet = await TestFleet.start({
-    services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1, 'python-sandbox': 1 },
+    services: { gateway: 1, registry: 1, budget: 1, records: 1, 'builtin-executor': 1, 'python-sandbox': 1 },
     tools: ['calculator', 'execute_python'],
-    env: { GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS) },
+    env: { GATEWAY_CALL_TIMEOUT_MS: String(DEADLINE_MS), POLICY_DIR: policies },
   });
   // Known tools, proven key.
   expect((await calculate()).status).toBe(200);
 });
 afterEach(() => fleet?.restore());
-afterAll(() => fleet?.stop());
+afterAll(async () => {
+  await fleet?.stop();
+  await rm(policies, { recursive: true, force: true });
+});
 
 async function timed(asked: () => Promise<Answer>): Promise<Answer & { tookMs: number }> {
   const from = performance.now();
@@ -161,5 +177,79 @@ describe('NATS', () => {
     expectOnTime(refused, DEADLINE_MS);
     await fleet.nats.restart();
     await eventually('calls run again', works, RECOVERY);
+  });
+});
+
+describe('under load', () => {
+  const relaunch = async (name: 'budget' | 'records') => {
+    await fleet.kill(name);
+    await fleet.launch(name);
+  };
+  it.each<[string, () => Promise<void>]>([
+    ['Redis restarted', () => restartRedis(fleet.redis, 'a clean shutdown')],
+    [
+      'Redis killed',
+      async () => {
+        // What a crash of Redis may take with it is the last second.
+        await fleet.redis.persisted();
+        await restartRedis(fleet.redis, 'SIGKILL');
+      },
+    ],
+    ['NATS restarted', () => fleet.nats.restart()],
+    ['the services with databases killed', () => Promise.all([relaunch('budget'), relaunch('records')]).then(() => {})],
+  ])('%s: no key, idempotency key, job, approval or row is lost', async (_what, fault) => {
+    const work = await KeptWork.begin(fleet);
+    const load = steadyLoad([sumOverHttp(fleet)], 2);
+    await load.flows(10);
+    await fault();
+    await eventually('calls run again', works, RECOVERY);
+    await load.flows(10);
+    await load.stop();
+    expect(unclear(load.failures)).toEqual([]);
+    await work.isKept();
+  });
+});
+
+describe('what Redis must not do while the fleet runs', () => {
+  const USERS = ['gateway', 'registry', 'budget', 'python-sandbox'] as const;
+  /** Services that report a fault of the subject. They stay ready. */
+  const reporting = async (subject: string) => {
+    const reports = await Promise.all(
+      USERS.map(async (name) => {
+        const { status, body } = await fleet.process(name).admin('/health/ready');
+        expect(status, `${name} ${body}`).toBe(200);
+        const { faults } = JSON.parse(body) as { faults: { subject: string }[] };
+        return faults.some((fault) => fault.subject === subject) ? name : [];
+      }),
+    );
+    return reports.flat();
+  };
+  const report = (subject: string, names: readonly string[]) =>
+    expect.poll(() => reporting(subject), { timeout: 60_000, interval: 500 }).toEqual(names);
+
+  it('change to settings that lose data: every service reports it until they are corrected', async () => {
+    const admin = fleet.redis.client();
+    await report('store settings', []);
+    await admin.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    await report('store settings', USERS);
+    const { body } = await fleet.ask({ path: '/api/v1/fleet', key: fleet.operatorKey });
+    expect(JSON.stringify(body.faults)).toContain('has maxmemory-policy allkeys-lru; toolfleet needs noeviction');
+    await admin.config('SET', 'maxmemory-policy', 'noeviction');
+    await report('store settings', []);
+  });
+
+  it('lose its data: every service reports it, also one that starts, until an operator accepts it', async () => {
+    const admin = fleet.redis.client();
+    await report('store data', []);
+    await admin.flushall();
+    await report('store data', USERS);
+    await fleet.kill('registry');
+    await fleet.launch('registry');
+    await report('store data', USERS);
+    const { body: metrics } = await fleet.process('gateway').admin('/metrics');
+    expect(metrics).toMatch(/^toolfleet_faults\{subject="store data"\} 1$/m);
+    // The command of docs/runbooks/store-lost.md.
+    await admin.hset('{store}:epoch', 'accept', 'yes');
+    await report('store data', []);
   });
 });

@@ -1,5 +1,5 @@
 import type { Milliseconds } from '@toolfleet/contracts';
-import type { CancelTimer, Clock } from './clock.js';
+import type { CancelTimer, Clock } from '@toolfleet/base';
 
 /** What is repeated, and when. */
 interface RoundsOptions {

@@ -9,7 +9,7 @@ import {
   type OpenApiRegisterReply,
 } from '@toolfleet/contracts/registry';
 import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
-import { validateMessage } from '@toolfleet/schema';
+import { validateMessage } from '@toolfleet/bounded-schema';
 import { SourceStore } from '../source-store.js';
 import type { McpSource } from './mcp.source.js';
 import type { OpenApiSource } from './openapi.source.js';

@@ -10,7 +10,7 @@ import {
 } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { TimedOut, withTimeout } from '@toolfleet/resilience';
-import { explainErrors } from '@toolfleet/schema';
+import { explainErrors } from '@toolfleet/bounded-schema';
 import { withArguments } from '../admit.js';
 import type { Call } from '../call.js';
 import { actingUserId } from '../call-identity.js';

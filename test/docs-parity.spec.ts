@@ -351,7 +351,7 @@ describe('reference pages', () => {
     await same(
       page(
         'Tool settings',
-        'Every tool accepts the same settings: a builtin tool or plugin, an [MCP server](mcp.md), a function endpoint, or\nan operation of an [OpenAPI document](openapi.md).',
+        'Every tool accepts the same settings: a builtin tool or plugin, an [MCP server](mcp-servers.md), a function endpoint, or\nan operation of an [OpenAPI document](openapi.md).',
         table(['Setting', 'Default', 'Meaning'], rows),
         '## Where to set them',
         table(

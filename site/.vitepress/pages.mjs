@@ -39,7 +39,17 @@ export const GROUPS = [
   ],
   [
     'Entry points',
-    docs('http-api', 'mcp', 'nats-api', 'fleetctl', 'declared-fleets', 'clients', 'webhooks'),
+    docs(
+      'http-api',
+      'mcp',
+      'mcp-servers',
+      'mcp-protocol',
+      'nats-api',
+      'fleetctl',
+      'declared-fleets',
+      'clients',
+      'webhooks',
+    ),
     ['libs/client/README.md', 'clients/python/README.md'],
   ],
   [

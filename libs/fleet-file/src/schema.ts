@@ -307,8 +307,8 @@ interface SectionDoc {
 /** Every section, for docs/configuration.md and for what a service reports when the file changes. */
 export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof typeof SECTIONS, SectionDoc>> = {
   openapi_tools: { help: 'sources of tools: [OpenAPI documents](openapi.md)' },
-  mcp_servers: { help: 'sources of tools: [MCP servers](mcp.md#add-an-mcp-server)' },
-  mcp_tools: { help: 'sources of tools: [function endpoints](mcp.md#plain-function-endpoints)' },
+  mcp_servers: { help: 'sources of tools: [MCP servers](mcp-servers.md#add-an-mcp-server)' },
+  mcp_tools: { help: 'sources of tools: [function endpoints](mcp-servers.md#plain-function-endpoints)' },
   toolsets: { help: '[selections of tools](toolsets.md)' },
   tool_settings: { help: '[settings of tools](tool-settings.md) by name pattern', restart: ['registry'] },
   interceptors: { help: '[steps of the operator](interceptors.md) around calls', restart: ['gateway'] },

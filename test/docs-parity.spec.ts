@@ -123,21 +123,16 @@ const same = (text: string, file: string) => expect(text).toMatchFileSnapshot(`$
 const FLEET_FILE_PAGE = `## The configuration file
 
 \`TOOLFLEET_CONFIG\` names one YAML file, or several with commas between them: their sections are joined, and an entry of a later file
-replaces one of an earlier file. \`fleetctl check <file> …\` says what the services would say, without a fleet.
+replaces one of an earlier file. \`fleetctl check <file> …\` reports its faults without a fleet.
 
-- **At start** a file that cannot be read or parsed, has an unknown key at any level, or a wrong value outside the entries of sources and
+- **At start** an unreadable file, an unknown key, or a wrong value outside the entries of sources and
   toolsets ends every service that reads it with exit code 78. Keys that begin with \`x-\` are free for anchors.
-- **While the fleet runs** such a change is ignored as a whole: the last valid configuration stays in force, and a
-  [fault](operations/health.md) says why. A file without any character counts as truncated.
-- **An entry** of a source or toolset with a wrong value is ignored alone: what it declared before stays, the source has the state
-  \`refused\`, and a fault says why.
-- **A source or toolset disappears** only when a file without any fault no longer has it, and no other replica of the registry declares
-  it. The tools of a registry that starts with a broken file, or without one, stay in the store ([sources.md](sources.md)).
-- \`npm start\` makes \`.toolfleet/fleet.yaml\` once and never overwrites it; the sources of the samples are in \`.toolfleet/samples.yaml\`, which is
-  written at each start. It reads variables from \`.env\` in the root of the repository, prints faults of the file at the start and
-  while the fleet runs, and ends with 78 when services would refuse the file.
-- A change of a section that is read at the start is a fault until the service is restarted: \`rate_limits changed; restart the gateway
-  service to apply it\`.`;
+- **While the fleet runs** such a change is ignored as a whole and reported as a [fault](operations/health.md). An empty file counts as truncated.
+- **An entry** of a source or toolset with a wrong value is ignored alone, with the state \`refused\` and a fault.
+- **A source or toolset disappears** only when a file without any fault no longer has it, and [no other replica](sources.md) declares it.
+- \`npm start\` makes \`.toolfleet/fleet.yaml\` once, writes \`.toolfleet/samples.yaml\` at each start, reads variables from \`.env\` in the root, prints
+  faults, and ends with 78 when services would refuse the file.
+- A change of a section that is read at the start is a fault until the restart: \`rate_limits changed; restart the gateway service to apply it\`.`;
 
 /** The built-in roles and what each right permits. */
 function rolesSection(): string {
@@ -335,7 +330,7 @@ describe('reference pages', () => {
     await same(
       page(
         'Fields of a call',
-        'What a call may carry next to its tool and arguments. *Item* is one call of a batch; its fields go before those of the\nbatch. A wrong value is refused with `REQUEST_INVALID` (MCP: -32602), and so is an unknown name, except in `_meta`. Ids must not\ncontain control characters.',
+        'Fields of a call next to its tool and arguments. *Item* is one call of a batch; its fields override those of the\nbatch. A wrong value, and except in `_meta` an unknown name, is refused with `REQUEST_INVALID` (MCP: -32602). Ids must not\ncontain control characters.',
         table(['Field', 'Value', 'Read in', 'Meaning'], rows),
       ),
       'call-fields.md',
@@ -389,17 +384,17 @@ describe('reference pages', () => {
           '```',
         ].join('\n'),
         '## Authentication',
-        'A tool with `requires_auth` takes calls of API keys, JWTs, sessions, OAuth clients, `GATEWAY_ADMIN_KEY` and the development key. Callers\nthat present no credential are refused with 403 `PERMISSION_DENIED`: on NATS, senders that only the subject `tool.call.<tenant>` names and,\nin local mode, senders without a key; with `GATEWAY_SKIP_AUTH`, requests without a key. Calls that a program or a sub-agent makes are\ndecided by the caller that started it, and a queued call by the credential that it was accepted with. The tool is listed for everyone; the\ncatalogue shows callers without a credential that they cannot call it.',
+        'A tool with `requires_auth` refuses callers without a credential with 403 `PERMISSION_DENIED`: NATS senders without a key, also on\n`tool.call.<tenant>` and in local mode, and requests without a key under `GATEWAY_SKIP_AUTH`. Programs and sub-agents count as their caller, queued\ncalls by the credential that they were accepted with. The tool is listed for everyone.',
         '## Patterns',
-        'A pattern is a whole tool name in which `*` stands for any characters. `overrides` match the name in the fleet (`crm_get_rates`) or at\nthe source (`get_rates`, an operationId); `tool_settings` match the name in the fleet. If several patterns match, the more specific one\nwins for each setting: an exact name over patterns, then the pattern with more characters besides `*`. The order of the patterns does\nnot matter. A pattern in `overrides` that matches no tool is reported in the response of the registration and in the log.',
-        'A remote server chooses the names of its tools. To be safe from new names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
+        'In a pattern `*` stands for any characters. `overrides` match the name in the fleet (`crm_get_rates`) or at\nthe source (`get_rates`, an operationId); `tool_settings` match the name in the fleet. The most specific pattern\nwins for each setting: an exact name, then the pattern with more characters. An `overrides` pattern without a tool is\nreported in the response of the registration and in the log.',
+        'Because a remote server chooses names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
         '## Precedence',
         '`tool_settings`, then `overrides`, then fields of the entry, then what the tool itself declares, including hints of a remote server. Two\nrules protect what is declared:\n\n- `dangerous` and `requires_auth` of a tool itself stay: a setting cannot lift `dangerous` from `file_delete`. Likewise, `tool_settings`\n  cannot lift what an entry and its `overrides` set.\n- `cache_ttl_seconds` of an entry does not apply to OpenAPI methods that write (`POST`, `PUT`, `PATCH`, `DELETE`); an override that\n  matches the operation does.',
-        'Settings are the administrator’s: changing them never quarantines a tool. They apply when the source is registered again: those of an\nentry of the file when it changes, `tool_settings` after a restart of the registry. An unknown setting or a wrong value is refused with the\nname of the field: a registration with 400 `REQUEST_INVALID`, the file as [configuration.md](configuration.md#the-configuration-file) says.',
+        'Changing settings never quarantines a tool. They apply when the source is registered again: an\nentry of the file when it changes, `tool_settings` after a restart of the registry. An unknown setting or a wrong value is refused with the\nname of the field: a registration with 400 `REQUEST_INVALID`, the file with a [fault](configuration.md#the-configuration-file).',
         '## Repeated calls',
-        'A result answers another call only as long as somebody vouches for it: the administrator with `cache_ttl_seconds`, else the author of\na tool that runs in the fleet (`idempotent` builtin tools and plugins: 300 s), else the upstream with `Cache-Control` or `Expires`. That\n`idempotent` is set, by hints or an HTTP method, allows retries of an MCP or OpenAPI tool and says nothing of how long its answers stay\ntrue; without one of the three, each call runs. The rule is the same within a session, where a builtin tool also answers a repeated\ncall for 300 s when its own time is shorter; `cache_ttl_seconds: 0` and the call field `cache` exempt a tool or a call from both.',
+        'A result answers another call for `cache_ttl_seconds`, else 300 s for `idempotent` builtin tools and plugins, else as the upstream allows with\n`Cache-Control` or `Expires`; otherwise each call runs. `idempotent` of an MCP or OpenAPI tool allows retries only. Within a session a builtin tool\nanswers repeated calls for at least 300 s; `cache_ttl_seconds: 0` and the call field `cache` exempt a tool or a call.',
         '## What the tool receives',
-        'The tools of `session_aware` sources receive the session and the user of the call: MCP servers as `io.toolfleet/session-id` and\n`io.toolfleet/user-id` in `_meta`, function endpoints and OpenAPI services as the headers `X-Session-Id` and `X-User-Id`\n(percent-encoded outside printable ASCII), builtin tools in `run.context`. `memory_limit_mb` belongs to processes of the fleet: set it in\nthe entry of a local MCP server (`command`) or for `execute_python` in `tool_settings`.',
+        'Tools of `session_aware` sources receive the session and the user of the call: MCP servers as `io.toolfleet/session-id` and\n`io.toolfleet/user-id` in `_meta`, function endpoints and OpenAPI services as the headers `X-Session-Id` and `X-User-Id`\n(percent-encoded outside printable ASCII), builtin tools in `run.context`. Set `memory_limit_mb` in\nthe entry of a local MCP server (`command`) or for `execute_python` in `tool_settings`.',
       ),
       'tool-settings.md',
     );
@@ -411,24 +406,21 @@ describe('reference pages', () => {
       toolBatch: 'runs several, answers in order',
       toolList: 'the tools the caller may use',
       toolCancel: 'cancels a call by `call_id`',
-      toolSpend: 'holds and settles slices of a budget, for tools of the fleet that spend as they go',
+      toolSpend: 'holds and settles slices of a budget',
       toolResult: 'prefix: `tool.result.<tenant>.<call_id>` carries the end of an asynchronous call',
       execMcp: 'one attempt of an MCP tool',
-      execMcpResume:
-        'prefix: `exec.mcp.resume.<executor>` is an attempt with answers for a call that this mcp-executor holds open',
+      execMcpResume: 'prefix: `exec.mcp.resume.<executor>` has answers for a call that this executor holds open',
       execMcpDiscover: 'the tools of an MCP server',
-      execProgress:
-        'prefix: `exec.progress.<caller>.<token>` carries the progress of one exec call whose caller asked for it',
+      execProgress: 'prefix: `exec.progress.<caller>.<token>` carries the progress of one call',
       execMcpChanged: 'published when a remote server says that its tools changed',
-      execMcpWatch: 'published by a gateway every 10 s: the resources of a source that its clients subscribe to',
-      execMcpClaim: 'published by the mcp-executor that subscribes at a source, so that no other does',
+      execMcpWatch: 'published by a gateway every 10 s: resources that its clients subscribe to',
+      execMcpClaim: 'published by the mcp-executor that subscribes at a source',
       execOpenapi: 'one attempt of an OpenAPI operation',
       execBuiltin: `prefix: \`exec.builtin.<toolset>\`, toolset one of ${TOOLSETS.join(', ')}`,
       execCancel: 'stops a call in every executor',
       definitionGet: 'one definition by name or alias',
       definitionList: 'a page of definitions',
-      definitionRegister:
-        'prefix: `registry.definition.register.<toolset>` announces the definitions of a toolset; each toolset may use its own only',
+      definitionRegister: 'prefix: `registry.definition.register.<toolset>` announces the definitions of a toolset',
       definitionRetire: 'removes definitions of a source',
       definitionChanged: 'published after every change',
       definitionAnnounce: 'published when the registry starts: sources announce again',
@@ -451,37 +443,36 @@ describe('reference pages', () => {
       budgetPurge: 'removes a tenant or a user from the ledger and the counters',
       recordsAppend: 'finished calls in batches, each stored once',
       recordsList: 'finished calls by filters, with counts',
-      recordsBody: 'arguments and result of one call; the reading of another than its maker is stored',
-      recordsFacts: 'facts of all calls that match, equal ones once with their number; rules are tested with them',
+      recordsBody: 'arguments and result of one call; foreign readings are stored',
+      recordsFacts: 'facts of matching calls, for tests of rules',
       recordsPurge: 'removes the calls and approvals of a tenant or a user',
       approvalAsk: 'a call that needs an approval; stored before the answer',
       approvalShow: 'one approval, with the arguments of its call on request',
       approvalList: 'approvals by tenant, state and tool',
       approvalDecide: 'the decision of a user, or of the caller to withdraw',
       approvalBegin: 'takes a decided call',
-      approvalEnd: 'how the call of an approval ended',
+      approvalEnd: 'end of the call of an approval',
       approvalDue: 'decided calls that have to be woken; approvals expire',
-      approvalGrantUse: 'whether a grant of people covers a call, which is counted',
+      approvalGrantUse: 'finds and counts a grant of people for a call',
       approvalGrantList: 'grants by tenant and tool',
       approvalGrantShow: 'one grant, with the arguments of its calls on request',
       approvalGrantRevoke: 'ends a grant at once',
       sessionGet: 'the valid session of a browser',
-      sessionLive: 'whether a session is valid, for work that outlives its request',
-      identityHttp: 'requests of browsers and OAuth clients below `/auth/` and `/oauth/`, passed on by gateways',
+      sessionLive: 'validity of a session, for longer work',
+      identityHttp: 'requests below `/auth/` and `/oauth/`, passed on by gateways',
       identityClientGet: 'the session behind an access token of an OAuth client',
       identitySignOut: 'ends the session of a browser',
       sessionList: 'valid sessions of a tenant or a user',
       sessionRevoke: 'ends sessions by browser, user, or session of the OpenID provider',
-      grantFind: 'whether a user has a credential for a source',
+      grantFind: 'finds the credential of a user for a source',
       grantPut: 'stores a personal key',
       grantAuthorize: 'begins the sign-in of a user at the authorization server of a source',
       grantFinish: 'ends it with the redirect of the browser',
       grantList: 'grants of a tenant or a user, without credentials',
       grantRevoke: 'deletes credentials of a user',
       grantToken: 'the credential of a call, for its executor and with the token of the call',
-      grantChanged: 'published when users connected again, or grants were revoked: gateways and executors forget them',
-      userChanged:
-        'published with each answer of the OpenID provider: the roles of a user, for the keys that the user made',
+      grantChanged: 'published when grants changed: gateways and executors forget them',
+      userChanged: 'published with the roles of a user, for the keys that the user made',
       identityReseal: 'seals what is stored with the first key again',
       identityPurge: 'removes the sessions and grants of a tenant or a user',
       recordsEvent: 'prefix: `records.event.<service>` takes the events that this service may report, each stored once',
@@ -490,14 +481,11 @@ describe('reference pages', () => {
       mcpAnswer:
         'prefix: `mcp.answer.<gateway>.<question>` brings an answer of an MCP client to the gateway that asked',
       mcpCancel: 'published by a gateway when an MCP client cancels a request that runs on another one',
-      mcpSession:
-        'published by a gateway when the subscriptions of an MCP session changed, or it has opened another stream',
+      mcpSession: 'published by a gateway when subscriptions or the stream of an MCP session changed',
       mcpUpdated: 'published by mcp-executor when a resource that clients subscribe to has changed',
-      keyRevoked:
-        'published by a gateway while a revocation cannot be stored: the other gateways refuse the keys as well',
-      breakerChanged:
-        'prefix: `breaker.changed.<service>` is published when a breaker opens: the other replicas of the service open theirs early',
-      fleetStatus: 'published every few seconds by every service but the sandbox, for operators’ views',
+      keyRevoked: 'published by a gateway while a revocation cannot be stored',
+      breakerChanged: 'prefix: `breaker.changed.<service>` is published when a breaker opens',
+      fleetStatus: 'published every few seconds by every service but the sandbox',
     };
     const rows = Object.entries(SUBJECTS).map(([key, subject]) => [`\`${subject}\``, known[key] ?? '']);
     expect(rows.filter(([, text]) => text === '')).toEqual([]);

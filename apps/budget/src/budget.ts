@@ -73,7 +73,7 @@ export class Budget {
     private readonly events: BudgetEvents,
   ) {}
 
-  /** Replaces the limits. They apply from the next reservation on; what was spent and is held stays. */
+  /** Replaces the limits. They apply from the next reservation on; earlier spending and reservations stay. */
   setLimits(table: LimitTable): void {
     this.limitTable = table;
   }
@@ -285,7 +285,7 @@ export class Budget {
   }
 
   /**
-   * Sets a budget. When it resolves, the budget counts what was charged in its period and applies to every call of this replica: the
+   * Sets a budget. When it resolves, the budget counts earlier charges of its period and applies to every call of this replica: the
    * leases from before have ended. Other replicas read it within seconds.
    * @throws ToolError BUDGET_UNAVAILABLE when a store is unavailable; QUOTA_EXCEEDED
    */
@@ -419,7 +419,7 @@ function toEstimates(request: ReserveRequest, limits: TenantLimits, budgets: Set
   return units.microUsd || units.tokens ? units : undefined;
 }
 
-/** The tool of a settlement that tells what its calls cost: not a slice, and no failure without usage. */
+/** The tool of a settlement that reports costs: not a slice, and no failure without usage. */
 function toObservedTool({ row, tokens, micro_usd }: SettleRequest): string | undefined {
   if (!row || row.parent_call_id !== undefined) return undefined;
   return row.success || tokens > 0 || micro_usd > 0 ? row.tool_name : undefined;

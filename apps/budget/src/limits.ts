@@ -135,7 +135,7 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
 }
 
 /**
- * The units in which a call needs an estimate: a limit applies that somebody named, and only the report of its tool tells what it costs.
+ * The units in which a call needs an estimate: a limit applies that somebody named, and only its tool reports the cost.
  * A call that is its own request spends there once, which needs none.
  * @param limits of the tenant
  * @param scopes in which the call spends, besides tenant and day

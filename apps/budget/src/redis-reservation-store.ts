@@ -95,7 +95,7 @@ export class RedisReservationStore extends ReservationStore {
     const calls: ScriptArguments = [];
     for (const request of requests) {
       const scopes = scopesOf(request);
-      // A call that holds nothing has no lease. A shared lease for free calls holds a unit of what is limited.
+      // A call that holds nothing has no lease. A shared lease for free calls holds one unit of each limited currency.
       const hasLease =
         request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined || request.estimates !== undefined;
       const ending = hasLease ? leaseEnding(tenantId, request, scopes) : '';

@@ -19,13 +19,13 @@ export interface ReservationRequest extends Amount {
   parentCallId?: string;
   /** Other calls spend in the request whose id is this call's id, so it needs a counter. */
   sharesRequest?: boolean;
-  /** Asks for a shared lease of at most the given amounts, and at most a hundredth of what is left of every limit. */
+  /** Asks for a shared lease of at most the given amounts, and at most a hundredth of the rest of every limit. */
   shared?: { leastMicroUsd: MicroUsd };
   /** Units in which the call holds twice the largest amount that its tool was charged, unless the tool is known to report nothing. */
   estimates?: { microUsd: boolean; tokens: boolean };
 }
 
-/** What a shared lease was granted, and whether limits apply to it. */
+/** The grant of a shared lease, and whether limits apply to it. */
 export interface SharedGrant extends Amount {
   limitsMicroUsd: boolean;
   limitsTokens: boolean;
@@ -99,12 +99,12 @@ export interface ScopeCounters extends Counters {
   scope: string;
 }
 
-/** What a scope has spent according to the ledger. */
+/** Spending of a scope according to the ledger. */
 export interface LedgerSum extends Amount {
   scope: string;
 }
 
-/** Reads what a tenant has spent when the store has no state of it: a new tenant, or the store lost its data. */
+/** Reads the spending of a tenant when the store has no state of it: a new tenant, or the store lost its data. */
 export type LedgerSums = (tenantId: string) => Promise<LedgerSum[]>;
 
 /** Times and sizes of a reservation store. */
@@ -127,7 +127,7 @@ export const DEFAULT_RULES: ReservationRules = {
 /**
  * Leases and counters of tenants. Every method is atomic per tenant and uses the clock of the store. A lease that expires unsettled
  * is charged in full, so a crash can overcount but never overspend. Calls that draw on a shared lease each take their share out of it;
- * what is left when it expires is charged. Infrastructure failures reject.
+ * the rest is charged when it expires. Infrastructure failures reject.
  */
 export abstract class ReservationStore {
   /** Admits or refuses each request in order. An open lease of the same call is admitted again without holding twice. */

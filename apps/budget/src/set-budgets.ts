@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import type { LedgerDb } from './ledger-tables.js';
 import type { SetScope } from './limits.js';
 
-/** A limit on what a tenant, one of its users or one of its keys spends in a period, as it was set over the API. */
+/** A limit on the spending of a tenant, user or key in a period, set over the API. */
 export interface SetBudget extends ScopeLimit {
   tenantId: string;
   subject: BudgetSubject;

@@ -55,7 +55,7 @@ export class Upkeep {
     this.active.add(tenantId);
   }
 
-  /** Compares a tenant again: it has budgets that count what was spent before. */
+  /** Compares a tenant again: its budgets count earlier spending. */
   compareAgain(tenantId: string): void {
     this.compared.delete(tenantId);
     this.active.add(tenantId);

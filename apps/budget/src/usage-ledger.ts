@@ -196,7 +196,7 @@ export class UsageLedger {
   }
 
   /**
-   * What a tenant has spent in total, on the UTC day of `now`, and per request, agent and task since `since`. Tokens are those really
+   * Spending of a tenant in total, on the UTC day of `now`, and per request, agent and task since `since`. Tokens are those really
    * used, without the tokens derived from costs.
    */
   async spentSince(tenantId: string, now: EpochMs, since: EpochMs): Promise<LedgerSum[]> {
@@ -235,7 +235,7 @@ export class UsageLedger {
     return sums;
   }
 
-  /** What was spent from budgets of a tenant in their periods. Tokens are those really used. */
+  /** Spending from budgets of a tenant in their periods. Tokens are those really used. */
   async spentFrom(tenantId: string, budgets: readonly SetBudget[], now: EpochMs): Promise<LedgerSum[]> {
     const found: LedgerSum[] = [];
     const groups = Map.groupBy(budgets, ({ subject, period }) => `${subject} ${period}`);

@@ -72,7 +72,7 @@ export class NatsSpending extends Spending {
     return { op, slice, tool: this.tool, tokens, micro_usd: microUsd };
   }
 
-  /** Ignores the signal of the grant: a cancelled call still reports what it used. */
+  /** Ignores the signal of the grant: a cancelled call still reports its usage. */
   private async send(message: SpendMessage, grant: CallerGrant): Promise<void> {
     const options = { timeoutMs: SETTLE_TIMEOUT_MS, headers: authorization(grant) };
     for (let attempt = 0; ; attempt += 1) {

@@ -5,7 +5,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 
-/** What the watcher works with. */
+/** Dependencies of the watcher. */
 interface PluginWatcherDeps {
   folder: PluginFolder;
   runner: ToolRunner;

@@ -23,7 +23,7 @@ import type { ExecutorDeps } from '@toolfleet/service/executor';
 import type { BuiltinExecutorConfig } from './builtin-executor.config.js';
 import { NatsSpending, NatsToolCaller } from './gateway-client.js';
 
-/** What the services are built from. */
+/** Dependencies of the services. */
 interface ToolServiceDeps {
   settings: BuiltinExecutorConfig;
   bounded: BoundedWork;

@@ -32,7 +32,7 @@ interface View {
   why?: string;
 }
 
-/** Every view, in the order of the navigation; the first that the key may see is the start page. Rights only decide what is offered here: the gateway authorizes every request. */
+/** Every view, in the order of the navigation; the first that the key may see is the start page. Rights only decide on the offered views: the gateway authorizes every request. */
 const VIEWS: readonly View[] = [
   {
     name: 'overview',

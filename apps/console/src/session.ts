@@ -53,7 +53,7 @@ export function returnToPlace(): void {
 
 /** Paths to which authorization servers send the browser back, one for each source. */
 const RETURN_PATHS = '/console/connected/';
-/** What a browser came back with: the query, and the address without it. */
+/** The redirect of a browser: the query, and the address without it. */
 interface Returned {
   redirect: string;
   redirect_uri: string;

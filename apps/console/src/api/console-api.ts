@@ -13,7 +13,7 @@ const CALL_TIMEOUT_MS = 125_000;
 /** The registry reads a document or asks a server. */
 const REGISTER_TIMEOUT_MS = 65_000;
 
-/** What a decider allows besides the approved call. */
+/** A grant that a decider gives with the approval. */
 export type WantedGrant = NonNullable<RouteRequest<'POST /api/v1/approvals/{id}/approve'>['body']['grant']>;
 
 /** Filters, page and sums of finished calls. */
@@ -61,7 +61,7 @@ export class ConsoleApi {
   fleet = (signal?: AbortSignal) => this.#client.request('GET /api/v1/fleet', { signal });
   quarantine = (signal?: AbortSignal) => this.#client.request('GET /api/v1/quarantine', { signal });
   sources = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sources', { signal });
-  /** One source with its tools, what was refused, and notes. */
+  /** One source with its tools, refusals, and notes. */
   source = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/sources/{kind}/{name}', { ...ofSource(id), signal });
   /** Looks at a source now. A look that failed is in the answer. */
@@ -70,7 +70,7 @@ export class ConsoleApi {
       ...ofSource(id),
       timeoutMs: REGISTER_TIMEOUT_MS,
     });
-  /** What a URL or the text of a document would give. Registers nothing. */
+  /** Inspects a URL or the text of a document. Registers nothing. */
   inspectSource = (place: string) =>
     this.#client.request('POST /api/v1/sources/inspect', { body: toPlace(place), timeoutMs: REGISTER_TIMEOUT_MS });
   /** Lets the fleet that `npm start` runs connect to origins. */
@@ -122,7 +122,7 @@ export class ConsoleApi {
     this.#client.request('PUT /api/v1/webhooks/{id}', { path: { id }, body: { on } });
   removeWebhook = (id: string) => this.#client.request('DELETE /api/v1/webhooks/{id}', { path: { id } });
   testWebhook = (id: string) => this.#client.request('POST /api/v1/webhooks/{id}/test', { path: { id } });
-  /** One page of what was posted to an endpoint, newest first. */
+  /** One page of deliveries to an endpoint, newest first. */
   deliveries = (id: string, before?: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/webhooks/{id}/deliveries', { path: { id }, query: { before }, signal });
   redeliver = (id: string, event_id: string) =>
@@ -164,7 +164,7 @@ export class ConsoleApi {
   tenants = (signal?: AbortSignal) => this.#client.request('GET /api/v1/tenants', { signal });
   tenant = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/tenants/{id}', { path: { id }, signal });
-  /** What this month has cost, and will have cost at its end, by tool. */
+  /** Cost of this month, so far and at its end, by tool. */
   forecast = (signal?: AbortSignal) => this.#client.request('GET /api/v1/usage/forecast', { signal });
   /** Usage per day and tool, from and to the days (`2026-01-31`) inclusive. */
   usage = async (from: string, to: string, signal?: AbortSignal) =>
@@ -207,7 +207,7 @@ export class ConsoleApi {
       body: { pending_revision },
       timeoutMs: CALL_TIMEOUT_MS,
     });
-  /** What a rule would have done to recorded calls. */
+  /** The effect of a rule on recorded calls. */
   testRule = (body: RouteRequest<'POST /api/v1/rules/test'>['body']) =>
     this.#client.request('POST /api/v1/rules/test', { body, timeoutMs: CALL_TIMEOUT_MS });
 

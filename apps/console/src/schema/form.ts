@@ -141,7 +141,7 @@ export function asObject(value: Json | undefined): JsonObject {
 /** Texts of a form by field name. */
 export type FormTexts = Readonly<Record<string, string>>;
 
-/** Arguments to send, or what is wrong by field. The gateway validates them again. */
+/** Arguments to send, or the faults by field. The gateway validates them again. */
 export type FormReading = { arguments: JsonObject } | { faults: Record<string, string> };
 
 /** Texts of a new form. */

@@ -16,7 +16,7 @@ type Added = Partial<RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAnswer<'
   message: string;
 };
 
-/** Adds an OpenAPI document or an MCP server: what is there, what the fleet may connect to, its name, and a first call. */
+/** Adds an OpenAPI document or an MCP server: inspection, allowed origins, its name, and a first call. */
 export function AddSourceView() {
   const { api } = useSigned();
   const [place, setPlace] = useState('');
@@ -150,7 +150,7 @@ function Register({ place, inspection }: { place: string; inspection: SourceInsp
         try {
           return setAdded(await api.registerSource(kind, body));
         } catch (thrown) {
-          // An executor may not have noticed yet what was allowed.
+          // An executor may not have noticed the new origin yet.
           const isEarly = thrown instanceof ToolCallError && thrown.message.includes('egress guard');
           if (!isEarly || performance.now() > until) throw thrown;
         }
@@ -197,7 +197,7 @@ function Register({ place, inspection }: { place: string; inspection: SourceInsp
   );
 }
 
-/** What was registered, and where to make a first call. */
+/** The registration, and a link to a first call. */
 function Result({
   added: { message, registered, operations_registered: operations, quarantined = [], refused = [] },
 }: {

@@ -12,7 +12,7 @@ const EVERY_MS = 10_000;
 
 type Offer = NonNullable<CallApproval['decision']['grant']>;
 
-/** What a yes allows besides the call: nothing, unless the box is checked. */
+/** The grant of a yes: none, unless the box is checked. */
 export function GrantForm({
   offer,
   grant,

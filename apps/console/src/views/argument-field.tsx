@@ -1,7 +1,7 @@
 import { useId } from 'react';
 import type { Field } from '../schema/form.js';
 
-/** One argument: label, control of its kind, help, and what is wrong with it. */
+/** One argument: label, control of its kind, help, and its fault. */
 export function ArgumentField({
   field,
   text,

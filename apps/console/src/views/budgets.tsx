@@ -72,7 +72,7 @@ export function BudgetsView() {
 
 const sumOf = (amounts: readonly number[]): number => amounts.reduce((sum, one) => sum + one, 0);
 
-/** What is spent and held of each budget; with `onChange`, those that were set over the API can be removed. */
+/** Spending and reservations of each budget; with `onChange`, those that were set over the API can be removed. */
 export function BudgetCards({
   budgets,
   tenant,

@@ -5,7 +5,7 @@ import { useSigned } from '../session.js';
 import { ErrorNotice } from '../ui/components.js';
 import { useQuery, type Query } from '../use-query.js';
 
-/** What is kept of a call, and why it is not shown where it is not. */
+/** The kept parts of a call, or the reason why they are not shown. */
 export interface Body extends Pick<Query<KeptBody | undefined>, 'data' | 'error'> {
   /** Undefined until the record of the call is there. */
   access: FinishedCallDetail['body'] | undefined;
@@ -26,7 +26,7 @@ export function useBody(id: string, access: Body['access']): Body {
   return { access, data, error, show: access === 'recorded' && !isAsked ? () => setAsked(true) : undefined };
 }
 
-/** One part of what is kept, or why it is not shown. */
+/** One kept part, or the reason why it is not shown. */
 export function BodySection({ title, part, body }: { title: string; part: Part; body: Body }) {
   const value = body.data?.[part];
   return (
@@ -46,7 +46,7 @@ export function BodySection({ title, part, body }: { title: string; part: Part; 
   );
 }
 
-/** What is missing in a part. */
+/** The missing rest of a part. */
 export function BodyNotes({ part, body: { data } }: { part: Part; body: Body }) {
   const isCut = data?.cut?.includes(part);
   const isRedacted = data?.redacted?.includes(part);

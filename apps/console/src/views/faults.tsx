@@ -7,7 +7,7 @@ import { useQuery } from '../use-query.js';
 const EVERY_MS = 10_000;
 const MARK_EVERY_MS = 30_000;
 
-/** What is wrong with the configuration and the policies of running services. */
+/** Faults in configuration and policies of running services. */
 export function FaultsView() {
   const { api } = useSigned();
   const query = useQuery('faults', api.fleet, EVERY_MS);

@@ -16,7 +16,7 @@ const MODES = [
   ['code', 'search, describe, run programs'],
 ] as const;
 
-/** What is shown of a new key. */
+/** The shown parts of a new key. */
 interface MadeKey {
   client: string;
   token: string;

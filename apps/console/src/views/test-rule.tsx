@@ -9,7 +9,7 @@ import { useAction } from '../use-action.js';
 type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
 
 /**
- * A button that shows what a rule would have done to the recorded calls of the last 30 days.
+ * A button that shows the effect of a rule on the recorded calls of the last 30 days.
  * @param rule the rule as it is now; undefined when it cannot be tested
  */
 export function TestRule({ rule, disabled = false }: { rule: () => RuleTest | undefined; disabled?: boolean }) {

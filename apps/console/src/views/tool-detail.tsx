@@ -74,7 +74,7 @@ function ToolCalls({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-/** What a call may change, and whether the fleet or a person may repeat it. */
+/** Effects of a call, and whether the fleet or a person may repeat it. */
 function describeEffects({ idempotent, has_effects: hasEffects }: CatalogTool): string {
   if (!idempotent) return 'may change data; repeating a call may change it again';
   return hasEffects ? 'may change data; repeating a call has the same outcome' : 'none, may be repeated';

@@ -59,7 +59,7 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
       .then(({ arguments: args }) => args ?? keptArguments(id))
       .catch(() => keptArguments(id))
       .then((args) => args && !signal.aborted && fill(args))
-      .catch(() => undefined); // what is wrong is shown with the outcome
+      .catch(() => undefined); // faults are shown with the outcome
     return () => controller.abort();
   }, [api]);
 

@@ -13,7 +13,7 @@ const MAX_AGAIN_MS = 20_000;
 /** Minimum time between two renderings, so that a busy fleet does not keep the page busy. */
 const DRAW_EVERY_MS = 250;
 
-/** What is known of the calls that match. */
+/** The matching calls, as far as they are known. */
 export interface Calls extends CallPages {
   state: 'loading' | 'live' | 'reconnecting' | 'failed' | 'off';
   error: ToolCallError | undefined;

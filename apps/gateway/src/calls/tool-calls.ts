@@ -34,7 +34,7 @@ interface CallAnswer {
   replayed: boolean;
 }
 
-/** What every entry point does with a call request: runs it now, or accepts it for later. */
+/** Runs a call request now, or accepts it for later, for every entry point. */
 export class ToolCalls {
   constructor(
     private readonly executeCall: ExecuteCall,
@@ -85,7 +85,7 @@ function toWaiting(refusal: unknown): AcceptedBody {
   return { call_id: parked.callId, status: 'awaiting_approval', approval: parked.decision };
 }
 
-/** The sender of a batch, when the batch must have ended, and where to show what is left of the sender's request limits. */
+/** The sender of a batch, when the batch must have ended, and where to show the rest of the sender's request limits. */
 export interface BatchSender {
   caller: Principal;
   deadlineAt: EpochMs;

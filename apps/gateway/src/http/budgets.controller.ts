@@ -22,7 +22,7 @@ import { monthOf } from './forecast.js';
 
 const DAY_MS = 86_400_000;
 
-/** Limits with what is spent and held: those of the configuration, and those that administrators set for users and keys. */
+/** Limits with spending and reservations: those of the configuration, and those that administrators set for users and keys. */
 @Controller()
 export class BudgetsController {
   constructor(

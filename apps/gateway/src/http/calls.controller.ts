@@ -161,7 +161,7 @@ function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): Cal
 
 const toServerEvent = ({ id, type, ...data }: CallEvent) => ({ id, type, data });
 
-/** That something happened, without what the tool reported. */
+/** That something happened, without the report of the tool. */
 function stateOf(event: CallEvent, sight: Sight): CallEvent {
   const { id, type } = event;
   return type === 'done' ? { id, type, state: event.state, result_omitted: resultOmitted(sight) } : { id, type };

@@ -18,7 +18,7 @@ import { askService } from './ask-service.js';
 /** `identity` asks an authorization server meanwhile. */
 const SIGN_IN_MS = 40_000;
 
-/** What the routes of connections need of the gateway. */
+/** Dependencies of the routes of connections. */
 export class ConnectionSettings {
   constructor(
     /** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
@@ -156,7 +156,7 @@ export class ConnectionsController {
   }
 }
 
-/** Failures of calls as refusals of a request: what the operator has to correct, and what may pass. */
+/** Failures of calls as refusals of a request: mistakes of the operator, and temporary failures. */
 function asRefusal(error: ToolError): ToolError {
   if (CATALOGUE[error.code].origin === 'request') return error;
   const code = error.code === 'AUTH_NOT_CONFIGURED' ? 'SOURCE_REFUSED' : 'SERVICE_UNAVAILABLE';

@@ -9,7 +9,7 @@ import { Input, Serves } from '../server/routes.js';
 
 const NAME = new RegExp(ROUTES['PUT /api/v1/declarations/{name}'].path.name['pattern'] as string);
 
-/** What the files of declared fleets own in the caller's tenant (docs/declared-fleets.md). */
+/** Resources in the caller's tenant that files of declared fleets own (docs/declared-fleets.md). */
 @Controller()
 export class DeclarationsController {
   constructor(private readonly declarations: RedisDeclarations) {}

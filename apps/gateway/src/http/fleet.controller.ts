@@ -22,7 +22,7 @@ export class FleetController {
     return { breakers: await this.view.breakersNow(caller) };
   }
 
-  /** Rate limits of tools. What is left of the key's own limits is in the `X-RateLimit-*` headers of every answer. */
+  /** Rate limits of tools. The rest of the key's own limits is in the `X-RateLimit-*` headers of every answer. */
   @Serves('GET /api/v1/limits')
   async toolLimits(@Caller() caller: Principal) {
     return { tools: await this.limits.of(caller) };

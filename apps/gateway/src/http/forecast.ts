@@ -50,7 +50,7 @@ export async function forecastMonth(sumsSince: SumsSince, groups: readonly Usage
 type Group = Omit<UsageSum, 'calls' | 'tokens' | 'micro_usd'>;
 
 /**
- * What each group will have spent at the end of the month: what it has spent, and the mean of the observed days for every day that is
+ * Spending of each group at the end of the month: so far, and the mean of the observed days for every day that is
  * left. No trend and no week days, so that anyone can check it.
  * @param month sums since the start of the month @param recent sums of the observed days
  */

@@ -10,7 +10,7 @@ const API = apiDocument(VERSION);
 /** Whether this gateway can take calls; load balancers ask on the public port. */
 export class Readiness {
   /**
-   * @param components what has to be ready: the broker connections
+   * @param components required for readiness: the broker connections
    * @param draining aborted when the process begins to drain; open event streams end then, and clients resume elsewhere
    */
   constructor(
@@ -25,7 +25,7 @@ export class Readiness {
   }
 }
 
-/** What is served where. */
+/** The served paths. */
 const INDEX = {
   name: 'toolfleet',
   version: VERSION,
@@ -36,7 +36,7 @@ const INDEX = {
   readiness: '/readiness',
 };
 
-/** What the public port answers without a credential: its index, health, readiness and the OpenAPI document. */
+/** Answers of the public port without a credential: its index, health, readiness and the OpenAPI document. */
 @Controller()
 export class HealthController {
   constructor(private readonly readiness: Readiness) {}

@@ -38,7 +38,7 @@ export class HttpCalls {
     return beginTrace('http call', { get: (name) => readHeader(http, name) }, work);
   }
 
-  /** The sender of a batch; what is left of its limits is shown in the headers of the answer. */
+  /** The sender of a batch; the rest of its limits is shown in the headers of the answer. */
   batchSender(http: HttpRequest, reply: FastifyReply): BatchSender {
     return {
       caller: requirePrincipal(http),

@@ -192,7 +192,7 @@ export function toKeyBody(key: KeyView) {
   };
 }
 
-/** The caller and its rights, so that a client can show what is possible. */
+/** The caller and its rights, so that a client can offer the possible actions. */
 @Controller()
 export class MeController {
   constructor(private readonly limits: RequestLimits) {}

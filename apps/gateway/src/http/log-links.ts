@@ -1,7 +1,7 @@
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import type { FinishedCallDetail } from '@toolfleet/contracts/resources';
 
-/** Where operators find what a call logged. */
+/** Where operators find the log lines of a call. */
 type CallLogs = NonNullable<FinishedCallDetail['logs']>;
 
 /** Fills `{trace_id}` and `{call_id}` into the templates of GATEWAY_TRACE_URL and GATEWAY_LOG_SEARCH. */

@@ -128,7 +128,7 @@ export class ReplayController {
       const args = wholeArguments(id, body);
       const current = await this.definitions.get(call.tool, caller.tenantId);
       const tool = await this.#definition(caller, call, current, wanted);
-      // What a changed definition says of its effects is not approved.
+      // Effects that a changed definition declares are not approved.
       for (const one of new Set([current, tool]))
         if (one && (hasEffects(one) || callsTools(one))) await this.#checkEffects(caller, call, one, wanted);
       const name = await this.#shownName(caller, call);

@@ -10,7 +10,7 @@ import { Input, Serves } from '../server/routes.js';
 export class RulesController {
   constructor(private readonly tests: RuleTests) {}
 
-  /** What a rule would have done to recorded calls. @throws ToolError as `RuleTests.run` */
+  /** The effect of a rule on recorded calls. @throws ToolError as `RuleTests.run` */
   @Serves('POST /api/v1/rules/test')
   test(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/rules/test'>) {
     const { from, to, ...test } = body;

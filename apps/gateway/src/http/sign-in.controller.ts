@@ -16,7 +16,7 @@ export class SignIn {
     private readonly address: PublicAddress,
   ) {}
 
-  /** What a page needs to offer it. */
+  /** The data with which a page offers it. */
   get offer(): { available: boolean; name: string | null } {
     const { issuer, name } = this.section;
     return { available: issuer !== undefined, name: issuer === undefined ? null : (name ?? new URL(issuer).hostname) };

@@ -105,7 +105,7 @@ function toId(
     });
   }
   if (access === 'write' && caller.toolset?.bound && caller.toolset.name === name) {
-    // It decides what the credential may call. A tenant's own toolset would also replace a shared one of this name.
+    // It decides on the tools of the credential. A tenant's own toolset would also replace a shared one of this name.
     throw new ToolError('PERMISSION_DENIED', { message: `Your key is bound to toolset ${name} and cannot change it` });
   }
   if (visibility === 'fleet') {

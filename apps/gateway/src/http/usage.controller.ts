@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 /** Days of one bill: a quarter. */
 const MAX_BILLED_DAYS = 92;
 
-/** What the caller used; with rights what its tenant or all tenants used. */
+/** Usage of the caller; with rights of its tenant or all tenants. */
 @Controller()
 export class UsageController {
   constructor(

@@ -9,7 +9,7 @@ import type {
 } from '@toolfleet/mcp';
 import type { EventStreams } from '../server/event-streams.js';
 
-/** What the MCP endpoint uses of the gateway. Optional members switch a feature off when they are missing. */
+/** Dependencies of the MCP endpoint. Optional members switch a feature off when they are missing. */
 export interface McpEndpointDeps extends McpServerPorts {
   /** The caller of a request, from its raw headers. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   authenticate(rawHeaders: readonly string[]): Promise<Principal>;

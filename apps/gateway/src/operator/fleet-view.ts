@@ -88,7 +88,7 @@ export class FleetWatch {
 
 const toId = ({ service, instance }: Pick<FleetStatus, 'service' | 'instance'>): string => `${service}/${instance}`;
 
-/** What the gateway relies on; releases add members to the parts. */
+/** The required parts; releases add members to the parts. */
 const STATUS = compileSchema(
   record({ service: text(), instance: text(), ttl_ms: number(), breakers: { type: 'array' } }),
 );
@@ -121,7 +121,7 @@ export class FleetView {
       .flatMap(({ service, instance, slots, age_ms }) => (slots ? [{ service, instance, slots, age_ms }] : []));
   }
 
-  /** What is wrong with configuration and policies of running services, once for all processes of a service. */
+  /** Faults in configuration and policies of running services, once for all processes of a service. */
   faultsNow(): ReportedFault[] {
     const found = new Map<string, ReportedFault>();
     for (const { service, faults } of this.watch.processes()) {
@@ -172,7 +172,7 @@ function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: 
 /** Most buckets read for one answer; further tools are listed without the remaining tokens. */
 const MOST_LOOKED_AT = 200;
 
-/** Rate limits of the tools a caller may use, with what its tenant has left. Reading them takes no tokens. */
+/** Rate limits of the tools a caller may use, with the rest for its tenant. Reading them takes no tokens. */
 export class ToolLimits {
   constructor(
     private readonly list: ToolList,

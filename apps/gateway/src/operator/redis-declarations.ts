@@ -70,7 +70,7 @@ export class RedisDeclarations {
     const text = JSON.stringify(owned);
     const claimed = Object.keys(owned).filter((id) => !Object.hasOwn(known.owned, id));
     const released = Object.keys(known.owned).filter((id) => !Object.hasOwn(owned, id));
-    // A client that ends applying adds notes to what it has claimed; refused, it would lose them.
+    // A client that ends applying adds notes to its claims; refused, it would lose them.
     if (applying || claimed.length > 0) this.#checkSize(text, known);
     const next = [revision + 1, text === '{}' ? '' : text, applying ? LEASE_MS : 0];
     const values = [

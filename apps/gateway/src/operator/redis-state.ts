@@ -8,7 +8,7 @@ const STALE_MS = 3 * REFRESH_MS;
 
 /**
  * Keeps the metrics of Redis: `toolfleet_redis_memory_…`, of the fullest primary, because a full Redis refuses every write
- * (`noeviction`); `toolfleet_redis_replicas` and `…_replica_lag_seconds`, because a failover loses what no replica has.
+ * (`noeviction`); `toolfleet_redis_replicas` and `…_replica_lag_seconds`, because a failover loses unreplicated writes.
  */
 export class RedisState {
   readonly name = 'state of redis';

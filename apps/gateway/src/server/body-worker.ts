@@ -15,7 +15,7 @@ export interface BodyReply {
   reading: JsonReading;
 }
 
-/** What has arrived is counted at this size, and again at four times the size: together less than half as long as the whole body. */
+/** The received bytes are counted at this size, and again at four times the size: together less than half as long as the whole body. */
 const FIRST_COUNT_BYTES = 256 * 1024;
 const COUNT_GROWTH = 4;
 

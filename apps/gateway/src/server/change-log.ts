@@ -1,4 +1,4 @@
-/** The lines of the audit log on what is changed over the HTTP API. */
+/** Lines of the audit log on changes over the HTTP API. */
 import { Injectable, type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import { ROUTES, type Route, type RouteKey } from '@toolfleet/contracts/resources';
@@ -25,7 +25,7 @@ interface ChangeRequest extends GuardedRequest {
 export class ChangeLog {
   constructor(private readonly logger: Pick<Logger, 'info'>) {}
 
-  /** @param answer the body of a success, or what was thrown */
+  /** @param answer the body of a success, or the thrown error */
   finished(key: RouteKey, { principal, params, query, body }: ChangeRequest, answer: { body: unknown } | Error): void {
     const route: Route = ROUTES[key];
     const code = answer instanceof Error ? toRequestError(answer).code : refusalInBand(answer.body);
@@ -98,7 +98,7 @@ function refusalInBand(body: unknown): string | undefined {
   return typeof body['code'] === 'string' ? body['code'] : 'SOURCE_REFUSED';
 }
 
-/** The id of what a request created or changed; new keys and webhooks are next to their secret. */
+/** The id of the created or changed resource; new keys and webhooks are next to their secret. */
 function idIn(body: unknown): string | undefined {
   if (!isJsonObject(body)) return undefined;
   const { id, key, webhook } = body;

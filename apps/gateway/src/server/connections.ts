@@ -78,7 +78,7 @@ function closeWhenStalled(out: ServerResponse): void {
   });
 }
 
-/** Resolves when the client has read what was written, or the connection has ended. A stalled connection is closed. */
+/** Resolves when the client has read all written bytes, or the connection has ended. A stalled connection is closed. */
 export function drained(out: ServerResponse, stalledMs = STALLED_MS): Promise<void> {
   const { socket } = out;
   if (out.destroyed || !socket || !out.writableNeedDrain) return Promise.resolve();

@@ -18,7 +18,7 @@ const ACCESS = Symbol('toolfleet.access');
 /** Who may use a route. `registrar`: the handler authenticates, because the registration token is not an API key. */
 export const Allow = (access: Access): CustomDecorator<symbol> => SetMetadata(ACCESS, access);
 
-/** What the guard uses of a Fastify request and reply. */
+/** The parts of a Fastify request and reply that the guard uses. */
 export interface GuardedRequest {
   /** Node's request; `rawHeaders` keeps duplicates, which the parsed headers drop. */
   raw: { rawHeaders: string[] };
@@ -85,7 +85,7 @@ function readAccess(context: ExecutionContext): Access | undefined {
 }
 
 /**
- * Counts every authenticated HTTP request against the limits of its caller and shows what is left in `X-RateLimit-*`. A guard,
+ * Counts every authenticated HTTP request against the limits of its caller and shows the rest in `X-RateLimit-*`. A guard,
  * not an interceptor: a single interceptor makes Nest wrap every answer in an observable.
  */
 export class KeyLimitGuard implements CanActivate {

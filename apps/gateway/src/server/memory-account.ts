@@ -124,7 +124,7 @@ function countRequests(fastify: FastifyInstance, memory: MemoryAccount, clock: C
     const { bodies } = fastify;
     let held = 0;
     let isEnough = false;
-    /** What has arrived of a body that may be small enough to be read on the event loop. */
+    /** The received chunks of a body that may be small enough to be read on the event loop. */
     const first: Buffer[] = [];
     let arriving: ArrivingBody | undefined;
     reply.raw.once('close', () => {

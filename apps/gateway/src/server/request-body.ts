@@ -93,7 +93,7 @@ export function leaveUnread(body: IncomingMessage, answer: ServerResponse, clock
 }
 
 /**
- * Reads and drops what a client still sends, for at most two seconds: if the connection ended right after an early answer, the
+ * Reads and drops the bytes that a client still sends, for at most two seconds: if the connection ended right after an early answer, the
  * client would see a broken pipe instead of the answer.
  */
 export async function discardBody(request: AuthenticatedRequest, clock: Clock): Promise<void> {

@@ -126,7 +126,7 @@ function readerOf(
   };
 }
 
-/** Whether a schema describes what is in an object or in the objects of a list. */
+/** Whether a schema describes the members of an object or of the objects of a list. */
 function isNested({ type, properties, additionalProperties, items }: JsonObject): boolean {
   if (type === 'array') return isJsonObject(items) && items['type'] !== 'string' && !Array.isArray(items['enum']);
   return type === 'object' && (properties !== undefined || additionalProperties !== undefined);

@@ -31,7 +31,7 @@ export function connectBrokers(settings: GatewayConfig, host: ServiceHost) {
     queues,
     blocking,
     time,
-    /** What has to be connected before the gateway can take calls. */
+    /** Connections without which the gateway cannot take calls. */
     connections,
     components: [
       ...connections,

@@ -77,7 +77,7 @@ export interface GatewayModuleDeps {
 }
 
 /**
- * The Nest side of the gateway: HTTP controllers and NATS endpoints, and what every request passes through. Nest builds these
+ * The Nest side of the gateway: HTTP controllers and NATS endpoints, and the guards and filters of every request. Nest builds these
  * and what only they use; it injects `instances`, which wiring.ts has built, by their classes.
  */
 @Module({})

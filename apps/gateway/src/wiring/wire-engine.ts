@@ -71,7 +71,7 @@ interface EngineDeps {
   bodies: BodySettings;
   /** Number of live gateways, this one included. */
   gateways: () => number;
-  /** What the calls of programs need. */
+  /** Dependencies of the calls of programs. */
   programs: Omit<ProgramPorts, 'clock' | 'shelf' | 'approvals'>;
   results: Results;
 }

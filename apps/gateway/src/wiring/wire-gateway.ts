@@ -201,7 +201,7 @@ interface CallsDeps {
   results: Results;
 }
 
-/** What entry points do with a call request: run it, run a batch, or accept it for later; and the worker for what was accepted. */
+/** Runs a call request or a batch, or accepts it for later; and the worker of accepted calls. */
 function wireCalls(
   settings: GatewayConfig,
   { clock, logger, metrics, draining }: ServiceHost,
@@ -252,7 +252,7 @@ const MODEL_BYTES = 6_000;
 
 type FleetState = ReturnType<typeof wireFleetState>;
 
-/** What the console and operators see besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
+/** Views of the console and of operators besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults, logger }: ServiceHost,
   deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },

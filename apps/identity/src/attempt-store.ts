@@ -13,7 +13,7 @@ interface Attempt {
   user_id: string;
   source: string;
   auth: UserAuth;
-  /** `auth` with what the source named itself. */
+  /** `auth` with the values that the source named. */
   granted: UserAuth;
   redirectUri: string;
   state: string;

@@ -5,7 +5,7 @@ import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Row } from './identity-tables.js';
 
 /**
- * What a credential belongs to: issuer, endpoints, client and scopes of the source. A source that changes one of them gets no credential
+ * The binding of a credential: issuer, endpoints, client and scopes of the source. A source that changes one of them gets no credential
  * that was granted for another.
  */
 export function bindingOf(auth: UserAuth): string {

@@ -80,7 +80,7 @@ export class GrantStore {
   /**
    * Stores a credential in place of the one that the user had. Authorization servers may give no refresh token when a user consents again:
    * the one of the same issuer, client and scopes stays.
-   * @param granted `auth` with what the source named itself
+   * @param granted `auth` with the values that the source named
    * @returns the id of the grant
    */
   async put(
@@ -179,7 +179,7 @@ export class GrantStore {
       .where('source', '=', source);
   }
 
-  /** Replaces what a generation is sealed with. */
+  /** Replaces the sealed values of a generation. */
   async replaceSecrets({ grant_id, generation }: OpenGrant, secrets: GrantSecrets): Promise<void> {
     await this.db
       .updateTable('user_grant')
@@ -309,7 +309,7 @@ export class GrantStore {
     return rows.map(toUserGrant);
   }
 
-  /** Deletes the grants of a user, of one source or of all. @returns what was deleted; without secrets where no configured key opens them */
+  /** Deletes the grants of a user, of one source or of all. @returns the deleted grants; without secrets where no configured key opens them */
   async revoke(tenantId: string, userId: string, source: string | undefined): Promise<OpenGrant[]> {
     const rows = await this.db
       .deleteFrom('user_grant')
@@ -384,5 +384,5 @@ export class GrantStore {
 const isSameClient = (one: UserAuth, other: UserAuth): boolean =>
   one.client_id === other.client_id && (one.issuer ?? one.token_url) === (other.issuer ?? other.token_url);
 
-/** What a credential is sealed for. */
+/** The seal's context of a credential. */
 const place = (grantId: string): string => `grant/${grantId}`;

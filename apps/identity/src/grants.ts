@@ -36,7 +36,7 @@ interface GrantsDeps {
   upstream: Pick<UpstreamRevocation, 'begin'>;
   tokens: SignedTokens;
   clock: Clock;
-  /** Tells gateways and executors what they must forget. */
+  /** Tells gateways and executors to forget grants. */
   announce(changed: GrantsChanged): void;
 }
 
@@ -78,7 +78,7 @@ export class Grants {
     return url;
   }
 
-  /** Ends a sign-in: stores what the authorization server grants. @returns the source */
+  /** Ends a sign-in: stores the answer of the authorization server. @returns the source */
   async finish({ redirect, redirect_uri: cameTo, ...user }: GrantFinish): Promise<string> {
     const { attempts, client, clock, store } = this.deps;
     const parameters = new URLSearchParams(redirect);

@@ -5,7 +5,7 @@ import * as oauth from 'oauth4webapi';
 import { notConfigured, type AuthorizationServers } from './authorization-servers.js';
 import { reasonOf, tokenFailure, toTokens, type Tokens } from './token-response.js';
 
-/** What a user is sent to the authorization server with. The verifier stays here until the code comes back. */
+/** Parameters with which a user is sent to the authorization server. The verifier stays here until the code comes back. */
 interface Authorization {
   /** With the issuer that the source named, if the settings name none. */
   auth: UserAuth;
@@ -73,7 +73,7 @@ export class OAuthClient {
   }
 
   /**
-   * Ends a refresh token and what was issued with it (RFC 7009).
+   * Ends a refresh token and its access tokens (RFC 7009).
    * @returns false when the metadata of the server name no endpoint for it
    * @throws Error when the server refuses or cannot be reached
    */

@@ -4,7 +4,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
 import type { IdentityDb } from './identity-tables.js';
 
-/** Sealed columns: the key of their row, and what a value is sealed for. */
+/** Sealed columns: the key of their row, and the seal's context of a value. */
 const SEALED = [
   ['user_grant', 'grant_id', 'grant'],
   ['connect_attempt', 'digest', 'attempt'],

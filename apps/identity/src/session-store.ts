@@ -19,7 +19,7 @@ export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_
 /** Longest list. */
 const MAX_LISTED = 1_000;
 
-/** What the provider says of a user. */
+/** The claims of the provider about a user. */
 type UserRights = Pick<SignInSession, 'tenant_id' | 'user_id' | 'roles' | 'groups'>;
 
 /** Sign-in sessions. Rows are inserted, get the roles that the provider's answers give, are revoked once, and deleted when they have ended. */

@@ -1,7 +1,7 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import * as oauth from 'oauth4webapi';
 
-/** What an authorization server granted. */
+/** The answer of an authorization server. */
 export interface Tokens {
   access_token: string;
   refresh_token?: string;
@@ -14,7 +14,7 @@ export interface Tokens {
 /** Life of an access token without `expires_in`, which RFC 6749 section 5.1 leaves open. */
 export const DEFAULT_LIFE_S = 300;
 
-/** The authorization server refuses what the user granted; another try would be refused as well. */
+/** The authorization server refuses the user's grant; another try would be refused as well. */
 export class RefreshRefused extends Error {}
 /** Whether the authorization server has replaced the refresh token is not known. */
 export class RefreshUncertain extends Error {}
@@ -48,7 +48,7 @@ export function toTokens({
   };
 }
 
-/** The error code of the protocol; never a text that may quote what was sent. */
+/** The error code of the protocol; never a text that may quote the request. */
 export function reasonOf(error: unknown): string {
   if (error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError) return error.error;
   return error instanceof oauth.OperationProcessingError

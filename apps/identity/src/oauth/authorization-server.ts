@@ -35,7 +35,7 @@ const CONSENT_COOKIE = '__Host-toolfleet-consent-';
 const TOKEN_SECONDS = 600;
 const INTERACTION_SECONDS = 600;
 const DEFAULT_DAYS = 30;
-/** The one scope of the resource: what a client may do is what its user may do over MCP. */
+/** The one scope of the resource: a client may do over MCP the same as its user. */
 const SCOPE = 'tools';
 /** Requests at once to hosts of clients: anyone can name one that answers slowly, and other sign-ins must not wait for it. */
 const MAX_FETCHES = 16;
@@ -99,7 +99,7 @@ export class AuthorizationServer {
     return { session, expires_at: found.exp * 1_000, resource };
   }
 
-  /** Shows what the user is asked, and takes the answer. Without a sign-in for this request, the browser goes to the provider first. */
+  /** Shows the question to the user, and takes the answer. Without a sign-in for this request, the browser goes to the provider first. */
   async #consent(provider: Provider, request: WebRequest): Promise<IdentityHttpReply> {
     let answer: IdentityHttpReply | undefined;
     const answered = await dispatch(request, (incoming, outgoing) => {

@@ -2,7 +2,7 @@ import type { IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import type { SignedInUser } from '../sign-in/user-of-claims.js';
 import { foreignText, page } from '../sign-in/web.js';
 
-/** What a user is asked. */
+/** The question to a user. */
 interface Question {
   client: { clientId: string; clientName?: string | undefined };
   redirectUri: string;
@@ -11,7 +11,7 @@ interface Question {
 }
 
 /**
- * Asks a user whether a client may act for them. The name is what the client says of itself; the address that gets the answer is what
+ * Asks a user whether a client may act for them. The client chooses its name; the address that gets the answer is what
  * counts, so both are shown.
  */
 export function consentPage({ client, redirectUri, resource, user }: Question): IdentityHttpReply {

@@ -66,7 +66,7 @@ export class OAuthRecords {
       .execute();
   }
 
-  /** Deletes what has expired, at once: anyone can cause records. */
+  /** Deletes expired records at once: anyone can cause records. */
   async forgetEnded(): Promise<void> {
     await this.db.deleteFrom('oauth_record').where('expires_at', '<', this.clock.now()).execute();
   }

@@ -11,7 +11,7 @@ import type { SignInAttempt } from './sign-in-attempts.js';
 /** Reaches public hosts, and the origins that the operator allowed. */
 export type GuardedFetch = ReturnType<typeof egressFetch>;
 
-/** What a provider has proved about a user. */
+/** Verified claims of a provider about a user. */
 export interface ProvenUser {
   claims: JsonObject;
   issuer: string;
@@ -66,7 +66,7 @@ export class CompanyProvider {
     private readonly clock: Clock,
   ) {}
 
-  /** The address that a browser goes to, and what its answer is checked against. @throws ToolError SERVICE_UNAVAILABLE */
+  /** The address that a browser goes to, and the values that its answer is checked against. @throws ToolError SERVICE_UNAVAILABLE */
   async begin(
     redirectUri: string,
   ): Promise<{ url: string; checks: Pick<SignInAttempt, 'state' | 'nonce' | 'verifier'> }> {

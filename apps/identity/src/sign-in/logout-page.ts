@@ -14,7 +14,7 @@ export function logoutPage({ action, fields }: LogoutForm, cookies: string[]): I
   const content =
     `<form method="post" action="${escapeHtml(action)}">${inputs.join('')}` +
     `<button class="primary">Sign out at the provider</button></form><script>${SUBMIT}</script>`;
-  // Providers redirect to further hosts, and browsers check those as well. What the form sends is fixed.
+  // Providers redirect to further hosts, and browsers check those as well. The form's fields are fixed.
   const targets = `'self' https: ${new URL(action).origin}`;
   return page(200, 'Signing out', content, targets, cookies, `'sha256-${SUBMIT_HASH}'`);
 }

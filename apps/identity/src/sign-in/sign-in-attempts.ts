@@ -8,7 +8,7 @@ import type { IdentityDb } from '../identity-tables.js';
 const ATTEMPT_SECONDS = 600;
 const PREFIX = '__Host-toolfleet-sign-in-';
 
-/** A sign-in that has begun: what the response of the provider is checked against, and where the browser goes on. */
+/** A sign-in that has begun: the values that the provider's response is checked against, and where the browser goes on. */
 export interface SignInAttempt {
   state: string;
   nonce: string;

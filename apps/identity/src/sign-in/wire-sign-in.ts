@@ -20,7 +20,7 @@ import { errorPage, type WebRequest } from './web.js';
 const FETCH_MS = 10_000;
 const MAX_BYTES = 1_000_000;
 
-/** What the service answers below `/auth/` and `/oauth/`; nothing without the section `sign_in`. */
+/** Answers of the service below `/auth/` and `/oauth/`; nothing without the section `sign_in`. */
 export class SignInPages {
   constructor(
     private readonly console?: ConsoleSignIn,

@@ -1,4 +1,4 @@
-/** Prompts, resources and skills of MCP servers: what they list, and the requests that read and complete them. */
+/** Prompts, resources and skills of MCP servers: their lists, and the requests that read and complete them. */
 import { ProtocolError, ProtocolErrorCode, type Client, type RequestOptions } from '@modelcontextprotocol/client';
 import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
@@ -71,7 +71,7 @@ async function listSkills(skills: SkillsClient, options: RequestOptions): Promis
   return { skills: taken, refused: refused.slice(0, MAX_REFUSED).map((reason) => reason.slice(0, 500)) };
 }
 
-/** Listed items, without what their `_meta` says about the protocol or this fleet. */
+/** Listed items, without members of `_meta` about the protocol or this fleet. */
 function toListed(items: readonly object[]): JsonObject[] {
   return (items as readonly JsonObject[]).map(({ _meta, ...item }) => {
     const meta = ownMeta(_meta);

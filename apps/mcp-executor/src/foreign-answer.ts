@@ -1,6 +1,6 @@
 /**
  * Answers of servers on their way to the SDK. It refuses a whole message of which its schemas refuse one member, and takes no body of an HTTP
- * error for an answer; the request would end without its answer, after a tool may have run. What is read here is what this executor needs.
+ * error for an answer; the request would end without its answer, after a tool may have run. Only the members that this executor needs are read.
  */
 import {
   ReadBuffer,
@@ -26,7 +26,7 @@ export function readAnswer(message: Json, id?: RequestId): Answer | undefined {
     return undefined;
   const head = { jsonrpc: '2.0', id: id ?? (own as RequestId) } as const;
   if (error !== null) return { ...head, error: readError(error) };
-  // What a tool returned without the members of a result is its content.
+  // A value without the members of a result is the content.
   if (!isJsonObject(result)) return { ...head, result: { content: result } };
   const { _meta, ...rest } = result;
   return { ...head, result: _meta === undefined || isJsonObject(_meta) ? result : rest };

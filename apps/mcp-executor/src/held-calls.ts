@@ -29,7 +29,7 @@ export class OpenCall implements Asker {
     this.exchange.asker = this;
   }
 
-  /** Sets what is called for each progress notification of the server from now on. */
+  /** Sets the function that is called for each progress notification of the server from now on. */
   reportTo(onProgress: (progress: Progress) => void): void {
     this.#onProgress = onProgress;
   }
@@ -51,7 +51,7 @@ export class OpenCall implements Asker {
     return Promise.race([this.#outcome!, this.#isAsked.promise]);
   }
 
-  /** What the server asks now, as requests of MCP by key. */
+  /** The server's current questions, as requests of MCP by key. */
   get questions(): Record<string, JsonObject> {
     const asked = [...this.#questions].map(([key, { params }]) => [key, { method: 'elicitation/create', params }]);
     return Object.fromEntries(asked) as Record<string, JsonObject>;

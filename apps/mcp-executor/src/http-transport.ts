@@ -104,11 +104,11 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
 const isRequest = (message: SendArguments[0]): message is JSONRPCRequest =>
   !Array.isArray(message) && 'method' in message && 'id' in message;
 
-/** In 2026 revisions the headers of a request repeat what its envelope says. */
+/** In 2026 revisions the headers of a request repeat its envelope. */
 const isPlainCall = ({ method, params }: JSONRPCRequest): boolean =>
   method === 'tools/call' && params?._meta?.[PROTOCOL_VERSION_META_KEY] === undefined;
 
-/** The answer in the text of a response; undefined for what the SDK should look at. */
+/** The answer in the text of a response; undefined if the SDK should look at it. */
 function readJsonAnswer(text: string, id: JSONRPCRequest['id']): JSONRPCMessage | undefined {
   try {
     return readAnswer(JSON.parse(text) as Json, id);

@@ -7,11 +7,11 @@ import { isJsonObject, ToolError, type PersonInput, type Json, type JsonObject }
 import { addressFault } from '@toolfleet/contracts/person-address';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 
-/** Maximum size of what a server asks for, and of its state, in characters of JSON: both travel to the client and back. */
+/** Maximum size of a server's question and state, in characters of JSON: both travel to the client and back. */
 const MAX_CHARS = 64 * 1024;
 
 /**
- * The parameters of a request to a server of 2026-07-28, with what the caller can be asked for, and its answers.
+ * The parameters of a request to a server of 2026-07-28, with the caller's capabilities and its answers.
  * @param extensions that the fleet itself declares
  */
 export function withInput<T extends object>(
@@ -30,7 +30,7 @@ export function asksForInput(result: unknown): result is InputRequiredResult {
 }
 
 /**
- * What a server asks for, as the outcome of an attempt. A server may only ask for what the caller declared.
+ * A server's question, as the outcome of an attempt. It may use declared capabilities only.
  * @param holder the task of the server that asks, or the executor that holds the call open until the answers
  */
 export function toInputResponse(

@@ -15,7 +15,7 @@ import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { addressFault } from '@toolfleet/contracts/person-address';
 import { redact } from '@toolfleet/telemetry';
 
-/** A failed exchange with a server, and what it means for the session and the breaker. */
+/** A failed exchange with a server, and its meaning for the session and the breaker. */
 export interface McpFault {
   error: ToolError;
   /**
@@ -197,7 +197,7 @@ function insufficientScope({ requiredScope }: InsufficientScopeError, server: st
   };
 }
 
-/** The ToolError in the chain of causes, if any: the SDK wraps what its fetch throws. */
+/** The ToolError in the chain of causes, if any: the SDK wraps errors of its fetch. */
 function findToolError(error: unknown): ToolError | undefined {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
     if (isToolError(at)) return at;

@@ -73,7 +73,7 @@ const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** In the same folder as this file, both in the source and in the build. */
 const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url));
 
-/** Any object: `toExecResponse` and `followTask` read what they need of it. */
+/** Any object: `toExecResponse` and `followTask` read its members. */
 const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
   '~standard': {
     version: 1,
@@ -171,8 +171,8 @@ export class McpSession {
 
   /**
    * Calls a tool. A server with tasks may answer with one (`readTask`).
-   * @param input what the caller can be asked for, and its answers, for servers of 2026-07-28
-   * @returns the result as it arrived, for `toExecResponse`, or what the server asks for
+   * @param input the caller's capabilities, and its answers, for servers of 2026-07-28
+   * @returns the result as it arrived, for `toExecResponse`, or the server's question
    * @throws whatever the SDK, the egress guard or the network throws
    */
   callTool(params: CallToolRequestParams, options: CallToolRequestOptions, input?: PersonInput): Promise<object> {
@@ -320,7 +320,7 @@ function negotiation(revision: McpRevision | undefined): Partial<ClientOptions> 
 
 const isModern = (revision: McpRevision): boolean => revision >= '2026-07-28';
 
-/** A pin overrides what an earlier session found. */
+/** A pin overrides an earlier session's revision. */
 function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
   const kind = prior?.['kind'];
   if (revision !== undefined && kind !== (isModern(revision) ? 'modern' : 'legacy')) return undefined;

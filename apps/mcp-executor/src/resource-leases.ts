@@ -6,7 +6,7 @@ export class ResourceLeases {
   readonly #gateways = new Map<string, { uris: readonly string[]; until: Milliseconds }>();
 
   /**
-   * Replaces what a gateway wants.
+   * Replaces the wishes of a gateway.
    * @param now by the monotonic clock
    */
   renew(gateway: string, uris: readonly string[], now: Milliseconds): void {

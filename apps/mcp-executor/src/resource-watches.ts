@@ -82,7 +82,7 @@ export class ResourceWatches {
     });
   }
 
-  /** Renews the claim of this process, and gives up what no gateway wants any more. */
+  /** Renews the claim of this process, and gives up sources that no gateway wants any more. */
   #follow(id: string, source: Source): void {
     const wanted = source.leases.wanted(this.clock.monotonic());
     if (wanted.size === 0) {

@@ -31,7 +31,7 @@ const MAX_POLL_MS = 10_000;
 const MAX_LOST_POLLS = 5;
 /** Time to cancel a task. */
 const CANCEL_MS = 10_000;
-/** What is left of the time of a call when its task is given up, so that the answer arrives while the caller waits. */
+/** Rest of a call's time when its task is given up, so that the answer arrives while the caller waits. */
 const ANSWER_MS = 250;
 /** Shortest time between two changes that are reported: the number of reports of a call is limited. */
 const CHANGE_MS = 1_000;
@@ -108,7 +108,7 @@ export async function followTask(task: CreatedTask, message: McpMessage, deps: T
  */
 class TaskReports {
   #last: CallProgress = {};
-  /** What was sent last, as JSON. */
+  /** The last report, as JSON. */
   #sent = '{}';
   #reportedAt = Number.NEGATIVE_INFINITY;
   #cancelTimer: CancelTimer;
@@ -117,7 +117,7 @@ class TaskReports {
     this.#cancelTimer = deps.clock.after(TASK_REPORT_MS, this.#repeat);
   }
 
-  /** Takes what the task reports by now. */
+  /** Takes the current report of the task. */
   readonly report = (report: CallProgress): void => {
     const now = this.deps.clock.monotonic();
     const json = JSON.stringify(report);

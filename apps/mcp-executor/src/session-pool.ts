@@ -74,7 +74,7 @@ export class SessionPool {
   /**
    * Runs work on the server's session.
    * @param tenantId of the caller; '' for the fleet itself
-   * @param asked what the caller can be asked for; servers of the 2025 revisions learn it from the session
+   * @param asked the caller's capabilities; servers of the 2025 revisions learn it from the session
    * @throws ToolError QUEUE_FULL, or whatever connecting or the work throws
    */
   async use<T>(
@@ -137,7 +137,7 @@ export class SessionPool {
     );
   }
 
-  /** What the server speaks, as far as it is known. */
+  /** The server's revision, as far as it is known. */
   private priorOf({ key, prior }: McpTarget): JsonObject | undefined {
     return this.priors.has(key) ? this.priors.get(key) : prior;
   }

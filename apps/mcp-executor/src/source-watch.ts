@@ -64,7 +64,7 @@ export class SourceWatch implements UpstreamWatch {
     }
   }
 
-  /** Subscribes on a session to what is wanted. Resolves or rejects when the session is lost; resolves when this is closed. */
+  /** Subscribes on a session to the wanted resources. Resolves or rejects when the session is lost; resolves when this is closed. */
   async #follow(client: Client): Promise<void> {
     let isLost = false;
     const lose = (): void => {

@@ -55,7 +55,7 @@ export async function discoverAuthorizationServer(
   const url = String(found.authorizationServerUrl);
   const issuer = metadata?.issuer ?? url;
   if (oauth.issuer === undefined) {
-    // The MCP server chooses what it names here, and could name a server it controls to receive the secret.
+    // The MCP server chooses these names, and could name a server it controls to receive the secret.
     throw refused(`names the authorization server ${issuer}; set oauth.issuer to that if the credential belongs to it`);
   }
   if (!sameIssuer(expand(oauth.issuer), issuer)) {

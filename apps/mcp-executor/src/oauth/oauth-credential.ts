@@ -21,7 +21,7 @@ import {
 import type { OAuthOptions } from './oauth-options.js';
 import { authenticateClient, toTokenError, toTokenParams } from './token-request.js';
 
-/** What a credential uses of this process. */
+/** Parts of this process that a credential uses. */
 interface CredentialDeps {
   egress: EgressClient;
   clock: Clock;

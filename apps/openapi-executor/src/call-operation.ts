@@ -51,7 +51,7 @@ interface PreparedCall {
 }
 
 /**
- * Builds the request of a call. Nothing has been sent yet, so the caller can correct what is wrong.
+ * Builds the request of a call. Nothing has been sent yet, so the caller can correct the faults.
  * @throws ToolError ARGUMENTS_INVALID, EXECUTION_FAILED (adapter)
  */
 export function prepareCall(

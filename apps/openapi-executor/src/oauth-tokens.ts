@@ -5,7 +5,7 @@ import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import { redact, registerSecret } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
 
-/** What a token is requested with; values may contain `${VAR}` or be sealed. */
+/** Parameters of a token request; values may contain `${VAR}` or be sealed. */
 export interface OAuthGrant {
   tokenUrl: string;
   /** The token URL is from the document, not from the configuration. */

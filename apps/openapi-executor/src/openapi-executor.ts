@@ -83,7 +83,7 @@ export class OpenApiExecutor {
 }
 
 /**
- * What an outcome says about the upstream. Only its own failures count: of the 4xx 408 and 429, no refusal by the fleet, no cancelled call or
+ * The verdict of an outcome on the upstream. Only its own failures count: of the 4xx 408 and 429, no refusal by the fleet, no cancelled call or
  * shortened deadline. A call counts once, so retries are ignored.
  */
 function classify(reply: ExecResponse, { deadlineShortened = false, attempt }: ExecMessage): BreakerJudgement {

@@ -183,7 +183,7 @@ const STEPS: readonly [items: number, characters: number][] = [
 
 /**
  * A value as text for a model, at most 6,000 characters: whole when it fits; else long arrays and strings are shortened
- * evenly, each with a note of what is missing, before the end is cut off.
+ * evenly, each with a note about the rest, before the end is cut off.
  */
 export function summarise(value: Json): string {
   if (typeof value === 'string') return cutText(value, MAX_TEXT);

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '@toolfleet/contracts';
 
 /**
  * Transforms requests and responses of one vendor's API. Hooks run after the arguments were validated and before authentication, so an
- * adapter never sees a secret. A hook returns the new value and must not modify its input; what it throws fails the call, because an
+ * adapter never sees a secret. A hook returns the new value and must not modify its input; an exception fails the call, because an
  * untransformed request could do harm.
  */
 export interface VendorAdapter {

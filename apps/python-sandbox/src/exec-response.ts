@@ -44,7 +44,7 @@ export function endOfRun(reply: RunReply, { reason }: Pick<AbortSignal, 'reason'
   return isLate ? { ...reply, status: 'timeout', error: { ...reply.error!, type: 'Timeout' } } : reply;
 }
 
-/** What the response reports besides the reply of the run. */
+/** Members of the response besides the reply of the run. */
 interface RunContext {
   queueMs: Milliseconds;
   strictness: string;

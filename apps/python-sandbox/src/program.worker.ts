@@ -88,7 +88,7 @@ async function passOn(
   try {
     question = JSON.parse(line);
   } catch {
-    // A program can write to the device what it likes.
+    // A program can write anything to the device.
   }
   const n = isJsonObject(question) ? (question['n'] ?? null) : 0;
   const received = await run.ask(question);

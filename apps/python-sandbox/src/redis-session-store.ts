@@ -44,7 +44,7 @@ export abstract class SessionStore {
 /**
  * Sessions in Redis: the variables under `{s:<tenant>:<user>:<session>}`, the lease under that key with the suffix `:lock`.
  * The names are percent-encoded, so that no tenant or user can construct the key of another. Each use of a session extends
- * its lifetime by `ttlSeconds`. What a tenant keeps is counted under `{s:<tenant>:}`, with hashes of its sessions.
+ * its lifetime by `ttlSeconds`. The size of a tenant's sessions is counted under `{s:<tenant>:}`, with hashes of its sessions.
  */
 export class RedisSessionStore extends SessionStore {
   constructor(

@@ -56,7 +56,7 @@ interface ProcessOptions {
   graceMs: Milliseconds;
   onKilled?: (reason: RunStatus, killMs: Milliseconds) => void;
   onHealth?: (rssMb: number, runs: number) => void;
-  /** What the child wrote to stderr: warnings of the engine, a fatal error. */
+  /** Output of the child on stderr: warnings of the engine, a fatal error. */
   onStderr?: (text: string) => void;
 }
 

@@ -5,7 +5,7 @@ import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunSta
 import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
-/** What a caller of {@link Sandbox.run} learns during a run. `onAsk` gets the means to answer. */
+/** Callbacks of {@link Sandbox.run} during a run. `onAsk` gets the means to answer. */
 interface SandboxListener extends Omit<RunListener, 'onAsk'> {
   /** The run begins, or begins again because its host died. */
   onBegin?: () => void;

@@ -29,7 +29,7 @@ export interface RunRequest {
   program?: ProgramRun;
 }
 
-/** What a program that calls tools gets in addition. A second run of the same call gets the same. */
+/** Additional input of a program that calls tools. A second run of the same call gets the same. */
 export interface ProgramRun {
   /** Seeds its random numbers. */
   seed: string;
@@ -209,7 +209,7 @@ export type MarshalValue = null | boolean | string | readonly MarshalValue[] | {
 
 /**
  * Encodes a value for `marshal.loads`, in a format unchanged since its version 2. The guest reads a request with one C
- * function, in a fifth of the time that JSON takes. Only for host to guest: what the guest sends is untrusted and stays
+ * function, in a fifth of the time that JSON takes. Only for host to guest: data from the guest is untrusted and stays
  * JSON, whose parser is hardened.
  */
 export function marshal(value: MarshalValue): Uint8Array {

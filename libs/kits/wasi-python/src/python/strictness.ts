@@ -2,7 +2,7 @@
 export type Strictness = 'lenient' | 'standard' | 'strict';
 
 /**
- * What a program may import and name at a level of `strictness`.
+ * Modules and names that a program may use at a level of `strictness`.
  *
  * The lists guide model-written code and give clear errors. They are NOT the security boundary: attribute chains such as
  * `json.decoder.scanner.re.enum.sys.modules["os"]` bypass them. The boundary is the WASI host, in which `os` cannot reach

@@ -15,8 +15,8 @@ export class HostStop extends Error {
 }
 
 /**
- * What a guest wrote to stdout and stderr, and the size of its memory. It is in shared memory, so that the thread pool can
- * read it after terminating the thread: a run that timed out keeps what it had printed.
+ * Output of a guest on stdout and stderr, and the size of its memory. It is in shared memory, so that the thread pool can
+ * read it after terminating the thread: a run that timed out keeps its output.
  */
 export class CapturedOutput {
   readonly shared: SharedArrayBuffer;

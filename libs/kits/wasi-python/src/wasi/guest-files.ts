@@ -2,7 +2,7 @@ import type { Stream } from './captured-output.js';
 import { ERRNO, FILETYPE, OFLAG, RIGHT, type GuestMemory } from './guest-memory.js';
 
 /**
- * The complete file system of a guest: nested Maps with bytes as leaves. The guest can reach only what is in the tree, and
+ * The complete file system of a guest: nested Maps with bytes as leaves. The guest can reach only this tree, and
  * cannot change it, because no import of the host writes to it.
  */
 export type Directory = Map<string, TreeNode>;

@@ -140,7 +140,7 @@ export class GuestMemory {
     return ERRNO.SUCCESS;
   }
 
-  /** Writes an `fdstat`: type, no flags, the rights of the descriptor and those inherited by what is opened below it. */
+  /** Writes an `fdstat`: type, no flags, the rights of the descriptor and the rights inherited by files opened below it. */
   putDescriptorStat(at: number, type: number, rights: bigint, inherited: bigint): number {
     const view = this.writableView(at, 24);
     view.setUint16(0, type, true);

@@ -41,7 +41,7 @@ export function namedInterpreter(wasmPath?: string, stdlibPath?: string): Omit<I
   return { wasmPath, stdlibPath: stdlibPath || undefined };
 }
 
-/** Reads and compiles the interpreter. @throws Error that explains what is wrong with the file */
+/** Reads and compiles the interpreter. @throws Error that explains the fault of the file */
 export function loadInterpreter(source: InterpreterSource): Interpreter {
   const wasm = readFileSync(source.wasmPath);
   if (source.sha256 && createHash('sha256').update(wasm).digest('hex') !== source.sha256) {
@@ -63,7 +63,7 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
 
 /**
  * The tree with `<path>/python3.x` as `/usr/local/lib/python3.x`, in shared memory, so that threads do not copy it. It
- * includes the bytecode in `__pycache__`; if that is of the unchecked kind, a run does not compile what it imports.
+ * includes the bytecode in `__pycache__`; if that is of the unchecked kind, a run does not compile its imports.
  * @throws Error if there is no library
  */
 export function libraryTree(path: string): Directory {

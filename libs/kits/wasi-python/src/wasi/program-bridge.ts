@@ -83,7 +83,7 @@ export class ProgramBridge {
   ) {}
 
   /**
-   * Takes what the guest writes; sends each complete line, and blocks while too many are unanswered.
+   * Takes bytes of the guest; sends each complete line, and blocks while too many are unanswered.
    * @throws HostStop for a line that is too long, and for too many
    */
   write(bytes: Uint8Array): void {

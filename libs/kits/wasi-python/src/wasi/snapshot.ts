@@ -17,7 +17,7 @@ import { GuestExit, WasiHost } from './wasi-host.js';
 /** A range of the image that is not zero. */
 type Stretch = readonly [address: number, length: number];
 
-/** What a thread needs to restore an interpreter. All threads share the image, which is never written after creation. */
+/** Everything from which a thread restores an interpreter. All threads share the image, which is never written after creation. */
 export interface Snapshot {
   /** The whole memory. Only the stretches were written, so the rest occupies no physical memory. */
   image: SharedArrayBuffer;

@@ -218,7 +218,7 @@ export class ThreadPool {
     return this.kill(id, 'timeout', { ...failed('timeout', 'Timeout', message), limitMs: timeoutMs });
   }
 
-  /** Terminates the thread of a run, replies with what the guest had printed, and starts a replacement. */
+  /** Terminates the thread of a run, replies with the guest's output, and starts a replacement. */
   private async kill(id: string, reason: RunStatus, outcome: Outcome): Promise<void> {
     const thread = this.busy.get(id);
     const running = thread?.running;

@@ -85,7 +85,7 @@ export class WasiHost {
     this.files.readTools = (most) => program.read(most);
   }
 
-  /** What the guest reads from fd 0. */
+  /** Input of the guest on fd 0. */
   set stdin(bytes: Uint8Array) {
     this.files.stdin = bytes;
   }
@@ -95,7 +95,7 @@ export class WasiHost {
     this.files.fds.mount(path, node);
   }
 
-  /** What the guest wrote to `/dev/result`, untrusted; null if nothing. */
+  /** Content of `/dev/result`, untrusted; null if nothing. */
   result(): Uint8Array | null {
     return this.resultLength === 0 ? null : Buffer.concat(this.resultParts);
   }

@@ -89,7 +89,7 @@ export class ByteWriter {
     this.bytes = new Uint8Array(capacity);
   }
 
-  /** What has been written; valid until the next write. */
+  /** The written bytes; valid until the next write. */
   get written(): Uint8Array<ArrayBuffer> {
     return this.bytes.subarray(0, this.length);
   }

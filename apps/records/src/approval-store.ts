@@ -30,7 +30,7 @@ type Tx = RecordsTx & {
   events: FleetEvent[];
 };
 
-/** What is sealed of a call. */
+/** The sealed members of a call. */
 interface SealedCall {
   arguments: JsonObject;
   request?: JsonObject | undefined;
@@ -140,7 +140,7 @@ export class ApprovalStore {
     }
   }
 
-  /** A program that asks something else does not wait for what it asked before. */
+  /** A program that asks something else does not wait for its earlier questions. */
   async #invalidateOf(tx: Tx, programId: string, now: EpochMs): Promise<void> {
     const open = await tx
       .selectFrom('call_approval')
@@ -319,7 +319,7 @@ export class ApprovalStore {
     });
   }
 
-  /** Expires what is due, and takes the parked calls that have to be woken, so that no other caller gets them for some seconds. */
+  /** Expires due approvals, and takes the parked calls that have to be woken, so that no other caller gets them for some seconds. */
   async due(now: EpochMs, limit: number): Promise<StoredApproval[]> {
     const rows = await this.db
       .selectFrom('call_approval')

@@ -295,7 +295,7 @@ export class CallStore {
     return { rows, keys };
   }
 
-  /** Deletes what was recorded before `at`, of one tenant or of all except some. @returns the number of calls */
+  /** Deletes records from before `at`, of one tenant or of all except some. @returns the number of calls */
   async eraseBefore(at: EpochMs, tenants: Tenants): Promise<number> {
     let erased = 0;
     await this.approvals.eraseBefore(at, tenants);
@@ -387,7 +387,7 @@ function isIndexed(query: Partial<RecordsList>): boolean {
   return status === undefined || !status.includes('success');
 }
 
-/** Whether the database, or the reading of a call, failed because of what the call holds, so that it would fail again. */
+/** Whether the database, or the reading of a call, failed because of the content of the call, so that it would fail again. */
 function isFaultOfData(error: unknown): boolean {
   if (error instanceof TypeError) return true;
   const { code } = error as { code?: unknown };

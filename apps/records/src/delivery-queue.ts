@@ -36,7 +36,7 @@ const CURSOR = /^\d{1,16}$/;
 const STRETCH = 1_000;
 
 /**
- * Deliveries: what waits to be sent, and the log of what was. A claim takes a delivery for some time; one that is not finished by then,
+ * Deliveries: a queue, and the log of ended ones. A claim takes a delivery for some time; one that is not finished by then,
  * because its process was killed, is due again. Several replicas may claim at once on PostgreSQL.
  */
 export class DeliveryQueue {

@@ -19,8 +19,8 @@ export interface StoredEvents {
 type Endpoint = Pick<Row<'webhook_endpoint'>, 'endpoint_id' | 'tenant_id' | 'kinds' | 'tools' | 'toolsets'>;
 
 /**
- * The outbox of events: an event is stored together with its deliveries, in the transaction of what it is about where that is in the same
- * database. What is committed is delivered at least once; `announce`, after the commit, only wakes those who wait.
+ * The outbox of events: an event is stored together with its deliveries, in the transaction of its subject where that is in the same
+ * database. Committed events are delivered at least once; `announce`, after the commit, only wakes those who wait.
  */
 export class EventStore {
   #listener: (stored: StoredEvents) => void = () => undefined;

@@ -48,7 +48,7 @@ export class RecordsEndpoint {
 
   @Endpoint(SUBJECTS.recordsList, { schema: RECORDS_LIST })
   list(query: RecordsList): Promise<RecordsListReply> {
-    // A long search answers with what it has found in half of the time.
+    // A long search answers with the matches of half of the time.
     const isOver = this.#after(this.timeout.ms / 2);
     return orUnavailable(withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query, isOver)));
   }

@@ -1,4 +1,4 @@
-/** Reads `acme=90`: a tenant and the days for which its calls are kept. @throws Error that says what is wrong */
+/** Reads `acme=90`: a tenant and the days for which its calls are kept. @throws Error that names the fault */
 export function readTenantDays(item: string): { tenantId: string; days: number } {
   const [, tenantId, text] = /^(.+)=(\d{1,5})$/.exec(item) ?? [];
   const days = Number(text);

@@ -43,13 +43,13 @@ interface SenderDeps {
 }
 
 /**
- * Posts deliveries to their endpoints. Each endpoint has its own worker, which takes what is due in its order; an endpoint that has not
+ * Posts deliveries to their endpoints. Each endpoint has its own worker, which takes due deliveries in order; an endpoint that has not
  * answered with success gets one request at a time from its own share of connections, so that those that hang delay no other. A delivery
  * is claimed in the store before it is attempted and ends there after, so that a process that is killed repeats it under the same id.
  */
 export class WebhookSender {
   readonly name = 'webhooks';
-  /** What the last attempts say about endpoints; absent: none was made. */
+  /** Outcomes of the last attempts by endpoint; absent: none was made. */
   readonly #health = new Map<string, Health>();
   readonly #lanes = { proven: new Semaphore(PROVEN_ROUNDS), unproven: new Semaphore(UNPROVEN_ROUNDS) };
   /** Of work in the store, whose statements hold the event loop where it is embedded: lists of calls come between two turns. */
@@ -81,7 +81,7 @@ export class WebhookSender {
     await this.#storing;
   }
 
-  /** Sends what is due to these endpoints. */
+  /** Sends due deliveries to these endpoints. */
   wake(endpoints: readonly string[]): void {
     for (const id of endpoints) {
       if (this.#isStopped) return;
@@ -274,7 +274,7 @@ interface Health {
   pausedUntil: Milliseconds;
 }
 
-/** What an endpoint answered. */
+/** The answer of an endpoint. */
 interface Answer {
   /** Absent: there was no answer, and `text` says why. */
   status?: number;

@@ -1,5 +1,5 @@
 /**
- * What an executor may announce: only its own tools, and never with fewer protections than the tool had before. Executors are
+ * An executor may announce only its own tools, and never with fewer protections than the tool had before. Executors are
  * the least trusted senders of definitions; the registry builds all other definitions itself.
  */
 import { ToolError, type Json } from '@toolfleet/contracts';

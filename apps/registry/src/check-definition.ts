@@ -70,7 +70,7 @@ export function checkDefinition(announced: unknown, source: ToolSource, compile:
   }
   const stored: ToolDefinition = { ...definition, source: { kind: source.kind, name: source.name } };
   if (tenant !== undefined) stored.tenant = tenant;
-  // Revisions are hashes of what is stored, and JSON in Redis has no undefined members.
+  // Revisions are hashes of the stored JSON, and JSON in Redis has no undefined members.
   return JSON.parse(JSON.stringify(stored)) as ToolDefinition;
 }
 

@@ -34,7 +34,7 @@ const CHECKED_PER_TURN = 20;
 const MAX_DECISIONS = 10;
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** An announcement with what is stored about its source. */
+/** An announcement with the stored state of its source. */
 interface Announcement {
   message: DefinitionRegister;
   owner: string;
@@ -46,7 +46,7 @@ interface Announcement {
   inEffect: readonly ToolDefinition[];
 }
 
-/** What the checks of an announcement found. */
+/** Findings of the checks of an announcement. */
 interface Checked {
   accepted: Map<string, ToolWrite>;
   refused: RefusedTool[];

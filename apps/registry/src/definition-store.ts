@@ -109,7 +109,7 @@ export interface StoredRegistration<T = unknown> {
   body: T;
 }
 
-/** What the last look at an OpenAPI document or MCP server gave, by any replica. */
+/** Result of the last refresh of an OpenAPI document or MCP server, by any replica. */
 export interface SourceLook {
   state: Extract<SourceState, 'ok' | 'failed' | 'auth_failed'>;
   at: EpochMs;

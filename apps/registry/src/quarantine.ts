@@ -1,10 +1,10 @@
 /**
  * Quarantine of remote tools. An MCP server or an OpenAPI document can change a tool after an administrator approved it, or hide
- * instructions to the model in its texts. The registry pins what was approved: a definition that differs from its pin, or looks
+ * instructions to the model in its texts. The registry pins approved definitions: a definition that differs from its pin, or looks
  * suspicious at first sight, is quarantined. Calls of the tool are refused until an administrator approves the new definition.
  *
  * - `quarantineReason` decides whether a definition needs an approval.
- * - `admitOrQuarantine` applies that to an announcement and what is stored.
+ * - `admitOrQuarantine` applies that to an announcement and the stored definitions.
  * - `QuarantineService` lists, approves and rejects pending definitions.
  */
 import { isJsonObject, ToolError, type EpochMs, type Json, type JsonObject } from '@toolfleet/contracts';
@@ -54,7 +54,7 @@ export function isPinned({ binding: { kind } }: ToolDefinition): boolean {
   return kind === 'mcp' || kind === 'openapi';
 }
 
-/** What is suspicious about the texts of a definition; empty when nothing is. */
+/** Suspicious findings in the texts of a definition; empty without any. */
 export function suspicions(definition: ToolDefinition): string[] {
   const found = new Set<string>();
   const check = (text: string, maxLength: number): void => {
@@ -163,7 +163,7 @@ function* textsIn(value: Json | undefined): Generator<string> {
   }
 }
 
-/** A checked definition and what is stored under its key. */
+/** A checked definition and the one stored under its key. */
 interface AnnouncedDefinition {
   key: string;
   owner: string;
@@ -232,7 +232,7 @@ export function toPendingApproval({ definition, quarantine }: StoredTool): Pendi
 }
 
 /**
- * What the reply to a registration says about its quarantined tools and how they are released; undefined without any.
+ * Text of a reply to a registration about quarantined tools and their release; undefined without any.
  */
 export function approvalNote(pending: readonly PendingApproval[]): string | undefined {
   const [first] = pending;

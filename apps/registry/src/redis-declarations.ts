@@ -6,8 +6,8 @@ import type { Redis } from 'ioredis';
 const LEASE_MS: Milliseconds = 30_000;
 
 /**
- * What the configuration files of all replicas declare. While files differ, as during a rollout, the replica with the new file must
- * not remove what the others still serve, and the last one that declared it has gone before it is removed.
+ * Declarations of the configuration files of all replicas. While files differ, as during a rollout, the replica with the new file must
+ * not remove sources that the others still serve, and the last one that declared it has gone before it is removed.
  */
 export class Declarations {
   private readonly key: string;

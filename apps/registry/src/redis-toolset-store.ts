@@ -26,7 +26,7 @@ export interface StoredVersion {
   restores?: number;
 }
 
-/** What an override was written for: the parts of the definition that it covers. */
+/** The parts of the definition that an override was written for. */
 interface OverridePin {
   revision: string;
   fields: JsonObject;

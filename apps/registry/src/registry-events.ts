@@ -6,7 +6,7 @@ import type { DefinitionStore, Quarantine, StoredLook, StoredTool } from './defi
 import { parseOwner, sourceTenant, toOwner } from './tool-key.js';
 
 /**
- * Reports quarantined tools and failing sources as events. They follow from what the store has, so that they are reported again after a
+ * Reports quarantined tools and failing sources as events. They follow from the stored state, so that they are reported again after a
  * crash, and by every replica: the ids are the same.
  */
 export class RegistryEvents {
@@ -16,7 +16,7 @@ export class RegistryEvents {
     private readonly report: (event: FleetEvent) => void,
   ) {}
 
-  /** Reports everything; what was reported before costs nothing. Rejects when the store is unavailable. */
+  /** Reports everything; repeated reports cost nothing. Rejects when the store is unavailable. */
   async reportAll(): Promise<void> {
     await this.catalog.refresh();
     for (const tool of this.catalog.quarantined()) if (!tool.quarantine.rejected) this.report(quarantined(tool));

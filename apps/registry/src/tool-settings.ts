@@ -1,5 +1,5 @@
 /**
- * What an administrator sets about tools: fields of a source's entry apply to all its tools, `overrides` of the entry to those a
+ * Settings of administrators for tools: fields of a source's entry apply to all its tools, `overrides` of the entry to those a
  * name pattern matches, and the section `tool_settings` of the configuration file to tools of every source.
  */
 import type { JsonObject } from '@toolfleet/contracts';
@@ -61,7 +61,7 @@ export function withEntrySettings(
 }
 
 /**
- * A definition with settings that take precedence over what it declares, except that protections only rise: a tool that declares
+ * A definition with settings that take precedence over its own, except that protections only rise: a tool that declares
  * itself dangerous, or requires a user, stays so.
  */
 export function applySettings(definition: ToolDefinition, settings: ToolSettings): ToolDefinition {

@@ -15,7 +15,7 @@ export function toPinKey(tool: string, override: ToolOverride): string {
 
 /**
  * The parts of a definition that an override covers: the description if it changes a name or a description, which tell a model
- * what the tool does; and of each argument that it presets, hides or gives a default, the schema and whether it is required.
+ * the tool's purpose; and of each argument that it presets, hides or gives a default, the schema and whether it is required.
  */
 export function coveredFields(
   { description, input_schema: schema }: Pick<ToolDefinition, 'description' | 'input_schema'>,

@@ -43,7 +43,7 @@ interface OverrideStates {
 export class ToolsetService {
   readonly name = 'toolsets';
   private declared: ReadonlySet<string> = new Set();
-  /** The file in force has no fault, so what it does not declare may be removed. */
+  /** The file in force has no fault, so undeclared toolsets may be removed. */
   private isComplete = false;
 
   constructor(

@@ -16,7 +16,7 @@ import type { PythonSource } from './python.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
 import { toOwner } from '../tool-key.js';
 
-/** How often the store is compared with what is declared. */
+/** How often the store is compared with the declarations. */
 const ROUND_EVERY_MS: Milliseconds = 5_000;
 /** Rounds between two in which registrations that changed on other replicas are adopted: 30 s. */
 const ROUNDS_PER_FOLLOW = 6;
@@ -45,7 +45,7 @@ interface FleetSourcesDeps {
  * The sources that the registry itself reads: the tool of the sandbox, the entries of the configuration file, and stored
  * registrations, which it follows while other replicas change them.
  *
- * An entry that is invalid keeps what it declared before. A source is removed only when a file without any fault no longer has it,
+ * An invalid entry keeps its earlier declaration. A source is removed only when a file without any fault no longer has it,
  * and no other replica declares it; a source of a registry that was restarted meanwhile has no entry, but its tools stay.
  */
 export class FleetSources {
@@ -53,7 +53,7 @@ export class FleetSources {
   private byOwner: ReadonlyMap<string, Declared> = new Map();
   /** Owners of stored registrations. */
   private registered: ReadonlySet<string> = new Set();
-  /** The file in force has no fault, so what it does not declare may be removed. */
+  /** The file in force has no fault, so undeclared sources may be removed. */
   private isComplete = false;
   private cancelTimer: CancelTimer | undefined;
   private stopped = false;
@@ -163,7 +163,7 @@ export class FleetSources {
   }
 
   /**
-   * Looks at a source now: reads the document, or requests the server's list. What the look gave is recorded, not thrown.
+   * Looks at a source now: reads the document, or requests the server's list. The outcome is recorded, not thrown.
    * @throws ToolError NOT_FOUND; REQUEST_INVALID when there is nothing to look at
    */
   async refresh(source: ToolSource): Promise<void> {
@@ -214,7 +214,7 @@ export class FleetSources {
     return this.mutex.run('', () => this.follow());
   }
 
-  /** Adopts registrations that changed on other replicas, and compares the store with what is declared. */
+  /** Adopts registrations that changed on other replicas, and compares the store with the declarations. */
   private async follow(): Promise<void> {
     const registered = new Set<string>();
     for (const kind of ['openapi', 'mcp'] as const) {
@@ -226,7 +226,7 @@ export class FleetSources {
     await this.reconcile();
   }
 
-  /** Removes what is not declared any more, reports what cannot be removed, and brings back what is lost. */
+  /** Removes undeclared sources, reports those that cannot be removed, and restores lost ones. */
   private async reconcile(): Promise<void> {
     const { declarations, definitions } = this.deps;
     await declarations.declare(this.byOwner.keys());

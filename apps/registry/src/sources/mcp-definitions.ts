@@ -147,7 +147,7 @@ function toToolDefinition(entry: McpEntry, tool: RemoteTool, server: ServerDefin
 }
 
 /**
- * What an administrator should know about the tools of a server: overrides without a tool, schema patterns, icons and `_meta` that were
+ * Notes for administrators about the tools of a server: overrides without a tool, schema patterns, icons and `_meta` that were
  * dropped.
  */
 export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {

@@ -6,8 +6,8 @@ export const MAX_LISTING_CHARS = 16 * 1024;
 const ICON_ADDRESS = /^(?:https?:|data:image\/)/i;
 
 /**
- * The fields with which an MCP server lists something (of a tool: icons and `_meta`), without what is too large or unsafe to show, and the names
- * of what is left out.
+ * The fields with which an MCP server lists something (of a tool: icons and `_meta`), without members that are too large or unsafe to show, and the names
+ * of omitted members.
  */
 export function readListing({ listing = {} }: { listing?: JsonObject }): {
   listing: JsonObject | undefined;

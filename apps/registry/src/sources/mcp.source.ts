@@ -23,7 +23,7 @@ interface McpSourceDeps {
   /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
-  /** Records what a look at a source gave; never rejects. */
+  /** Records the outcome of a refresh; never rejects. */
   keepLook(source: ToolSource, look: SourceLook): Promise<void>;
 }
 
@@ -142,7 +142,7 @@ export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
     this.adding.add(watched);
     try {
       const found = await this.discover(entry);
-      // Not a registration: what was registered under this name before stays.
+      // Not a registration: the earlier registration of this name stays.
       if (toServerDefinitions(entry, found).length === 0) return { outcome: NOTHING_REGISTERED };
       const outcome = await this.mutex.run(mcpSource(entry).name, async () => {
         const reply = await this.deps.register(toAnnouncement(entry, found), footing);

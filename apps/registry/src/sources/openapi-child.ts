@@ -22,7 +22,7 @@ export interface ConvertedEntry {
   warnings: SpecWarning[];
 }
 
-/** What a validation reports about a document that could be converted. */
+/** Report of a validation about a converted document. */
 type DocumentReport = Pick<OpenApiValidateReply, 'valid' | 'operations_count' | 'operations' | 'base_url'> & {
   refused: SpecWarning[];
   warnings: SpecWarning[];

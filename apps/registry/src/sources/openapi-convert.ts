@@ -106,7 +106,7 @@ export class OpenApiConversions {
     throw new ToolError(code, options);
   }
 
-  /** What the limits of a child mean for a document. */
+  /** The error of a document that exceeds the limits of a child. */
   private explain(error: unknown): never {
     if (!isToolError(error)) throw error;
     const hint = 'narrow it with operations or tags, or split it';

@@ -29,7 +29,7 @@ interface OpenApiSourceDeps {
   register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
   egress: EgressClient;
   conversions: OpenApiConversions;
-  /** Records what a look at a source gave; never rejects. */
+  /** Records the outcome of a refresh; never rejects. */
   keepLook(source: ToolSource, look: SourceLook): Promise<void>;
   /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
   sealFor?: SealFor;
@@ -46,7 +46,7 @@ interface WatchedDocument extends Watched<OpenApiEntry> {
   readonly trusted: boolean;
   /** SHA-256 of the document registered last; empty before. */
   sha256: string;
-  /** What the document registered last gave; repeated while the document is unchanged. */
+  /** Result of the document registered last; repeated while the document is unchanged. */
   outcome: Omit<SourceLook, 'at' | 'nextAt'>;
 }
 

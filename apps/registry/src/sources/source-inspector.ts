@@ -18,7 +18,7 @@ const NOTHING: SourceInspection = {
   ...{ faults: [], notes: [], blocked: [] },
 };
 
-/** Finds out what a URL or a document is before it is registered, through the egress guard as a registration would. */
+/** Inspects a URL or a document before it is registered, through the egress guard as a registration would. */
 export class SourceInspector {
   constructor(private readonly deps: SourceInspectorDeps) {}
 
@@ -30,7 +30,7 @@ export class SourceInspector {
     return this.#askServer(url, report.errors);
   }
 
-  /** @param asDocument what is wrong with it as a document */
+  /** @param asDocument its fault as a document */
   async #askServer(url: string, asDocument: readonly string[]): Promise<SourceInspection> {
     try {
       const message = { server: 'inspected', transport: 'streamable-http', url } as const;

@@ -8,12 +8,12 @@ import type { DefinitionStore, StoredLook, StoredTool } from '../definition-stor
 import { toPendingApproval } from '../quarantine.js';
 import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
 
-/** What the configuration file declares about a source. */
+/** The declaration of a source in the configuration file. */
 export interface DeclaredSource {
   source: ToolSource;
   /** The last valid entry; empty when it is not known, because the registry was restarted since. */
   entry: JsonObject;
-  /** What is wrong with the entry, which is ignored then. */
+  /** The fault of the entry, which is ignored then. */
   fault?: string;
 }
 
@@ -22,7 +22,7 @@ export const NOT_DECLARED =
   'no configuration file declares it; its tools stay until a file without faults does not, or until it is removed over the API';
 
 /**
- * What operators and administrators see of all sources: what is declared and registered, what the last look gave, and the tools.
+ * All sources for operators and administrators: declarations, registrations, last refreshes, and the tools.
  * The looks are those of all replicas, so every replica answers the same.
  */
 export class SourceStatuses {
@@ -109,7 +109,7 @@ function describeDetails(tools: readonly StoredTool[], look: StoredLook | undefi
   return { tools: names, refused: look?.refused ?? [], notes: look?.notes ?? [] };
 }
 
-/** What was registered, without its secrets and in place of an inline document its hash: the document may be larger than a message. */
+/** The registration, without its secrets and in place of an inline document its hash: the document may be larger than a message. */
 function toRegistration({ name: _name, tenant: _tenant, spec_inline: document, ...fields }: JsonObject): JsonObject {
   const { shown } = hideSecrets(fields);
   if (document === undefined || document === null) return shown;

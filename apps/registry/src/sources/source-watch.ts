@@ -35,7 +35,7 @@ export abstract class SourceWatch<E, W extends Watched<E>> {
   protected readonly stopped = new AbortController();
 
   constructor(
-    /** Records what a look at a source gave; never rejects. */
+    /** Records the outcome of a refresh; never rejects. */
     protected readonly keepLook: (source: ToolSource, look: SourceLook) => Promise<void>,
     protected readonly clock: Clock,
     protected readonly logger: Logger,
@@ -112,7 +112,7 @@ export abstract class SourceWatch<E, W extends Watched<E>> {
     }
   }
 
-  /** Notes what a look gave, and plans the next one; without `nextMs` there is none. */
+  /** Notes the outcome of a refresh, and plans the next one; without `nextMs` there is none. */
   protected async onLooked(watched: W, seen: Omit<SourceLook, 'at' | 'nextAt'>, nextMs?: Milliseconds): Promise<void> {
     const at = this.clock.now();
     watched.failures = 0;

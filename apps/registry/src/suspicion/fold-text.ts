@@ -1,5 +1,5 @@
 /**
- * Reduces a text to what a model reads in it, so that spelling tricks do not evade the rules about words. Follows the skeletons of
+ * Reduces a text to the words that a model reads in it, so that spelling tricks do not evade the rules about words. Follows the skeletons of
  * Unicode Technical Standard #39 (confusable text) for look-alikes of ASCII letters.
  */
 

@@ -15,7 +15,7 @@ export const ROLES = {
     vorherig* vorangegangen* bisherig* obig* fruher* alle allen précédent* antérieur* anterior* anteriores previ* todas todos
     tod* preceden* precedent* vorige eerdere bovenstaande poprzedni* wcześniejsz* wszystk* предыдущ* прошл* прежни* все всех
     попередн* усі всі önceki tüm bütün sebelumnya semua السابقة السابق جميع كل قبلی पिछले पिछली सभी`,
-  /** Unambiguous words for what a model is given. */
+  /** Unambiguous words for the input of a model. */
   instruction: `instruction* instructed prompt prompts directive* guideline* guardrail* anweisung* instruktion* vorgabe* consigne*
     instruccion* instrucc* indicacion* directric* instruc* instruç* istruzion* direttiv* instructie* opdracht* aanwijzing*
     instrukcj* polecen* wytyczn* инструкц* указани* промпт* інструкц* вказівк* talimat* yönerge* komut* instruksi perintah

@@ -80,7 +80,7 @@ const RUN_TOGETHER =
   /(?:ignore|disregard|forget|override).{0,12}(?:previous|prior|above|earlier|all).{0,12}(?:instruction|prompt|rule)/;
 
 /**
- * What is suspicious about a text that a model reads: invisible characters, look-alike letters, and instructions to the model in
+ * Suspicious findings in a text that a model reads: invisible characters, look-alike letters, and instructions to the model in
  * 16 languages, independent of line breaks, Unicode compatibility forms and spelling. Takes time linear in the text. This is a
  * heuristic: a text that passes is not proven harmless.
  */

@@ -7,7 +7,7 @@
  *   3. at most 200 rows are read, whatever the query would return;
  *   4. an end: PostgreSQL stops a query after DB_QUERY_TIMEOUT_MS (5 s) itself; the child process the query runs in is
  *      killed two seconds later, because SQLite runs inside the process and hears no signal.
- * Give it a database user that may SELECT what the model may see, and nothing else: functions are called with its rights.
+ * Give it a database user that may SELECT the model's tables, and nothing else: functions are called with its rights.
  *
  * DB_QUERY_URL (or DB_QUERY_URL_FILE): sqlite:/data/shop.db or postgres://reader@host/shop. `{project}` in it stands for the
  * project of the call, so that each project reads its own database. PostgreSQL needs the package `pg` (`npm install pg` in
@@ -21,7 +21,7 @@ const MAX_ROWS = 200;
 const TIMEOUT_MS = Number(process.env.DB_QUERY_TIMEOUT_MS ?? 5_000);
 /** The child may run this much longer: a server that works without a caller is worse than a late answer. */
 const CHILD_GRACE_MS = 2_000;
-/** What a child that is connected to its database sends before it runs the query. */
+/** Sent by a child once it is connected to its database, before it runs the query. */
 const CONNECTED = 'connected';
 /** Longest answer in characters of JSON. */
 const MAX_RESULT = 1_000_000;
@@ -76,7 +76,7 @@ export function whyNot(sql) {
   return undefined;
 }
 
-/** The query with every literal, quoted name and comment replaced by blanks: what is left are its words and signs. */
+/** The query with every literal, quoted name and comment replaced by blanks: its words and signs are left. */
 function withoutTextAndComments(sql) {
   return sql.replace(
     /'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\$([A-Za-z_]*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\//g,

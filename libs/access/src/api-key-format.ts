@@ -12,7 +12,7 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /** Prefix of every API key. */
 export const KEY_PREFIX = 'tf_';
 
-/** A well-formed key in parts. `signed` is what the stored HMAC covers: everything but the checksum. */
+/** A well-formed key in parts. `signed` is the part that the stored HMAC covers: everything but the checksum. */
 interface ParsedKey {
   environment: string;
   id: string;

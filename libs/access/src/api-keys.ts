@@ -256,7 +256,7 @@ export class ApiKeys {
       mcpMode: record.mcpMode,
       expiresAt: record.expiresAt,
     };
-    // Operators pass on what they do not hold.
+    // Operators pass on rights that they do not hold.
     const isNarrowed = root.kind === 'creator' && record.parentId !== undefined;
     const parent = isNarrowed ? await this.find(record.parentId!) : null;
     if (!parent) return principal;
@@ -376,7 +376,7 @@ export class ApiKeys {
     return revoked.map(toKeyView);
   }
 
-  /** Deletes keys and what is known of them; they stop working as revoked keys do. Returns how many there were. */
+  /** Deletes keys and their data; they stop working as revoked keys do. Returns how many there were. */
   async erase(ids: readonly string[]): Promise<number> {
     const erased = await Promise.all(ids.map((id) => this.store.erase(id)));
     return erased.filter(Boolean).length;

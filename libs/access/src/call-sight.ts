@@ -13,8 +13,8 @@ import {
 import { hasRight } from './roles.js';
 
 /**
- * What a caller sees of a call. `own`: everything, and it cancels the call and answers its questions. `shared`: state and content, because
- * its source shares results. `recorded`: the same, each reading of content is recorded. `state`: that it was, how it ended and what it cost,
+ * The sight of a caller on a call. `own`: everything, and it cancels the call and answers its questions. `shared`: state and content, because
+ * its source shares results. `recorded`: the same, each reading of content is recorded. `state`: existence, end and cost,
  * without arguments, result, progress and questions. `none`: as if there were no such call. With `recorded` and `state` it cancels the call.
  */
 export type Sight = 'own' | 'shared' | 'recorded' | 'state' | 'none';
@@ -74,7 +74,7 @@ export class CallSight {
 }
 
 function sightOf(caller: Principal, call: SeenCall, tool: RegisteredTool | undefined): Sight {
-  // A tool that calls tools reads what its caller made, of the tools that it may call. It has no rights.
+  // A tool that calls tools reads results of its caller's calls, of the tools that it may call. It has no rights.
   if (ownsCall(caller, call) && (caller.via !== 'delegation' || couldCall(caller, tool, call.tool))) return 'own';
   if (isShared(caller, call, tool)) return 'shared';
   if (!hasRight(caller, 'all_calls', call.tenantId)) return 'none';

@@ -4,7 +4,7 @@ import { hasUnsafeCharacters } from '@toolfleet/contracts/text';
 const MAX_BYTES = 64;
 
 /**
- * What a program calls itself (`claude-code/2.1`), as records of calls name it. Anyone can claim any name.
+ * The name that a program gives itself (`claude-code/2.1`), as records of calls name it. Anyone can claim any name.
  * @returns its first 64 bytes; undefined for an empty name, and for one with control characters
  */
 export function toClientName(text: string): string | undefined {

@@ -51,7 +51,7 @@ export function readRawCredential(rawHeaders: readonly string[]): Credential | u
 }
 
 /**
- * What is wrong with a credential. `invalid` is the one answer for an unknown key and a wrong secret. Only callers that have proved
+ * The fault of a credential. `invalid` is the one answer for an unknown key and a wrong secret. Only callers that have proved
  * the secret learn of `expired` and `revoked`.
  */
 const PROBLEMS = {

@@ -9,7 +9,7 @@ const REPEAT_MS = 2_000;
 const MAX_HELD = 10_000;
 const ID_PATTERN = /^[A-Za-z0-9]{1,64}$/;
 
-/** The part of the NATS client by which gateways tell each other what they hold. */
+/** The part of the NATS client by which gateways exchange held revocations. */
 interface Announcements {
   publish(subject: string, body: JsonObject): void;
   subscribe(subject: string, received: (message: { body?: unknown }) => void): unknown;
@@ -118,7 +118,7 @@ export class HeldRevocations extends KeyStore {
     });
   }
 
-  /** Writes what the store takes. A key that is gone needs no revocation. */
+  /** Writes revocations that the store takes. A key that is gone needs no revocation. */
   async #write(): Promise<void> {
     try {
       for (const [id, at] of this.#held) {

@@ -3,7 +3,7 @@ import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import { coversRole, hasRight } from './roles.js';
 
 /**
- * A key with the rights that its maker's key has now as well. An operator's key passes on what it does not hold. The tier is not a right:
+ * A key with the rights that its maker's key has now as well. An operator's key passes on rights that it does not hold. The tier is not a right:
  * operators set it.
  * @param maker the key with which it was made, as it counts itself
  */

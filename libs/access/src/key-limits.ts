@@ -38,7 +38,7 @@ export function withTiers(configured: FleetFile['rate_limits']['tiers'] = {}): R
   return tiers;
 }
 
-/** What is left of a caller's windows after a request. */
+/** Rest of a caller's windows after a request. */
 export interface KeyAllowance {
   allowed: boolean;
   remainingMinute: number;

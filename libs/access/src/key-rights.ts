@@ -12,7 +12,7 @@ import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import type { KeySpec, KeyView } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
 
-/** What a key can do; the rest of a `KeySpec` says whose it is. */
+/** Abilities of a key; the rest of a `KeySpec` says whose it is. */
 type KeyRights = Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>;
 
 /** A request for a new key. Rights that it does not name are those of its maker. */
@@ -30,7 +30,7 @@ export interface KeyRequest extends KeyRights {
 type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F]) => KeySpec[F];
 
 /**
- * What a key can pass on, field by field. Only operators grant what they do not hold themselves: roles and tiers, and projects unless
+ * Rules for passing on each field of a key. Only operators grant more than they hold: roles and tiers, and projects unless
  * their own are limited.
  */
 const RULES: { readonly [F in keyof KeyRights | 'expiresAt']-?: Rule<F> } = {
@@ -121,7 +121,7 @@ function rootOf(maker: Principal): Person | undefined {
 }
 
 /**
- * By which field of a key each right of a principal is passed on; null for what no key carries. A new field of `Principal` needs an
+ * By which field of a key each right of a principal is passed on; null for rights that no key carries. A new field of `Principal` needs an
  * entry here, and a new field of `KeySpec` a rule above: without them this file does not compile.
  */
 export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySpec | null } = {

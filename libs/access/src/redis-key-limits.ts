@@ -88,7 +88,7 @@ export class RedisKeyLimits extends KeyLimits {
 function toAllowance([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {
   const nextStart = (size: number) => now - (now % size) + size;
   if (index < granted) {
-    // Each request of the tick sees what was left after itself.
+    // Each request of the tick sees the rest after itself.
     const after = granted - 1 - index;
     return {
       allowed: true,

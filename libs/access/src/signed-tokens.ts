@@ -176,7 +176,7 @@ export function issueDelegation(tokens: SignedTokens, grant: DelegationGrant): s
     t: principal.tenantId,
     u: principal.userId,
     r: [...principal.roles],
-    // In a toolset, the tool names what the toolset shows.
+    // In a toolset, names are those that the toolset shows.
     g: toolset ? [...principal.tools] : narrowGlobs(principal.tools, grant.scopes),
     s: toolset && [toolset.name, toolset.version ?? null, narrowGlobs(toolset.tools ?? ['*'], grant.scopes)],
     c: grant.callId,
@@ -226,7 +226,7 @@ export function openDelegation(tokens: SignedTokens, token: string): Principal |
   };
 }
 
-/** What an MCP `requestState` is bound to. From another caller or toolset, for another tool or with other arguments it is refused. */
+/** Binding of an MCP `requestState`. From another caller or toolset, for another tool or with other arguments it is refused. */
 interface StateBinding {
   principal: Principal;
   tool: string;

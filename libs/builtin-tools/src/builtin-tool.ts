@@ -141,7 +141,7 @@ export function ok(
 export interface FailOptions {
   /** A code of the catalogue; default TOOL_ERROR. The code decides whether the call is retried and charged. */
   code?: ErrorCode;
-  /** What the model can do instead; shown after the message and in `metadata.details.hint`. */
+  /** Advice for the model; shown after the message and in `metadata.details.hint`. */
   hint?: string;
   details?: JsonObject;
   /** Partial output, for programs. */

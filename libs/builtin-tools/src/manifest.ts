@@ -48,7 +48,7 @@ export function getToolset(tool: BuiltinTool): Toolset {
   return tool.metadata.toolset ?? 'compute';
 }
 
-/** What an operator may override by tool name: calls per minute, and micro-USD per call. */
+/** Overrides of an operator by tool name: calls per minute, and micro-USD per call. */
 export interface ToolOverrides {
   rateLimits: Readonly<Record<string, number>>;
   costsMicroUsd: Readonly<Record<string, number>>;

@@ -66,7 +66,7 @@ export class ToolRunner {
     }
   }
 
-  /** A plugin may report what its target did. Whether the attempt began decides the charge, so only the fleet's own tools may say it. */
+  /** A plugin may report the state of its target. Whether the attempt began decides the charge, so only the fleet's own tools may say it. */
   private vouched({ binding }: ExecMessage, response: ExecResponse): ExecResponse {
     const facts = response.failure?.facts;
     const tool = binding.kind === 'builtin' ? this.byHandler.get(binding.handler) : undefined;

@@ -46,7 +46,7 @@ export abstract class ToolCaller {
   abstract call(message: CallMessage, grant: CallerGrant): Promise<CallBody>;
 }
 
-/** What a step may cost at most, or has cost. */
+/** Maximum or actual cost of a step. */
 export interface SliceAmount {
   /** Id of the slice, unique within its call. */
   slice: string;

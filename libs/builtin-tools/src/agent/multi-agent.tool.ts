@@ -7,7 +7,7 @@ import { BudgetExhausted, TurnSlices } from './turn-slices.js';
 import type { ToolRun } from '../tool-run.js';
 
 const MAX_TASKS = 10;
-/** Time reserved for the response: what is done by then is returned and charged. */
+/** Time reserved for the response: finished work is returned and charged. */
 const ANSWER_MS = 1_000;
 const ANSWER_SHARE = 0.2;
 const SHOWN = 600;
@@ -105,7 +105,7 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   },
 });
 
-/** The failure of a call that was stopped. All tasks have ended; what they did is returned and charged. */
+/** The failure of a call that was stopped. All tasks have ended; their work is returned and charged. */
 function stoppedBy(reason: unknown): ToolError {
   const code = isToolError(reason) && reason.code === 'DEADLINE_EXCEEDED' ? 'ATTEMPT_TIMED_OUT' : 'CANCELLED';
   const message = code === 'CANCELLED' ? 'Cancelled by the caller; all tasks have stopped' : 'No time left';

@@ -7,7 +7,7 @@ import type { ChatRequest, ChatTurn } from './chat-model.js';
 /** A budget of the caller is exhausted; no task of the call can continue. */
 export class BudgetExhausted extends Error {}
 
-/** What the model has reported of a conversation: the tokens of its first messages, with the definitions of its first tools. */
+/** The model's report about a conversation: the tokens of its first messages, with the definitions of its first tools. */
 export interface KnownTokens {
   tokens: number;
   messages: number;
@@ -20,7 +20,7 @@ const LEAST_ANSWER_TOKENS = 256;
 const RETRY_MS = 100;
 /** Tokens and micro-USD that a turn leaves of a limit that it would fill: with none left, budgets refuse even free calls of tools. */
 const ROOM = 1;
-/** How often a tool call is repeated while only others hold what it needs. */
+/** How often a tool call is repeated while only others hold the needed rest. */
 const MAX_REPEATS = 20;
 const BUDGET_CODES: ReadonlySet<string> = new Set<SliceRefusal['code']>(['BUDGET_EXCEEDED', 'TOKEN_LIMIT_EXCEEDED']);
 /** Errors after which the model has certainly done no work. */
@@ -171,7 +171,7 @@ export class TurnSlices {
     this.#settling.add(settling);
   }
 
-  /** Upper bound of the tokens of a prompt: what the model has reported for its start, and an estimate of the rest by size. */
+  /** Upper bound of the tokens of a prompt: the model's report for its start, and an estimate of the rest by size. */
   #promptTokens({ messages, tools }: ChatRequest, known: KnownTokens): number {
     if (known.tokens > 0) {
       return known.tokens + this.estimate(messages.slice(known.messages)) + this.estimate(tools.slice(known.tools));

@@ -46,7 +46,7 @@ const MAX_HOLDS = 10_000;
 
 /**
  * Lets replicas that share a store enforce one quota without a lock. Each write publishes its size as an empty object next to
- * the workspace, reads all such holds, counts what is stored, writes, and removes its hold. Of two concurrent writes, at
+ * the workspace, reads all such holds, counts the stored files, writes, and removes its hold. Of two concurrent writes, at
  * least one sees the other: its hold or, read later, its file. The drawback is that both may see each other, so that close to
  * the quota both are refused although one would fit.
  */
@@ -56,7 +56,7 @@ export class Holds {
     private readonly clock: Clock,
   ) {}
 
-  /** Publishes a hold. Count what is stored only after this has resolved. */
+  /** Publishes a hold. Count the stored files only after this has resolved. */
   async take(workspace: string, { bytes, entries }: Space): Promise<Hold> {
     const folder = holdsFolder(workspace);
     const name = `${bytes}-${entries}-${randomUUID()}`;

@@ -65,7 +65,7 @@ export class Workspaces {
 
 /**
  * When a project exists. `declared`: always, initially empty. `by_workspace`: when it has a workspace. `by_write`: like
- * `by_workspace`, but writing creates it; calls of gateways older than 0.2.0 do not say what they want.
+ * `by_workspace`, but writing creates it; calls of gateways older than 0.2.0 do not send the field.
  */
 type ExistenceRule = 'declared' | 'by_workspace' | 'by_write';
 

@@ -24,7 +24,7 @@ export type PluginJob =
 
 /** Why a handler ended: a ToolError, or the stack of an unexpected exception. */
 export type PluginFault = { failure: ExecutionFailure } | { stack: string };
-/** What a service answered to a plugin process. */
+/** The answer of a service to a plugin process. */
 export type ServiceAnswer = { value: unknown } | { fault: PluginFault };
 
 /** The services that a plugin may need, from within its process. */
@@ -117,7 +117,7 @@ export class PluginProcesses extends ChildPool<PluginJob> {
   }
 }
 
-/** What a plugin process said of an error, as one. */
+/** An error as a plugin process reported it. */
 export function toError(fault: PluginFault): Error {
   if ('failure' in fault) return new ToolError(fault.failure.code, fault.failure);
   return Object.assign(new Error('A plugin failed'), { stack: fault.stack });

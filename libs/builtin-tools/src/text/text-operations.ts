@@ -162,7 +162,7 @@ const COMMON = new Set(
   ),
 );
 
-/** Sizes of a text. `characters` counts code points, `graphemes` what a reader sees as characters. */
+/** Sizes of a text. `characters` counts code points, `graphemes` user-perceived characters. */
 function countText(text: string): Record<string, Json> {
   return {
     characters: [...text].length,

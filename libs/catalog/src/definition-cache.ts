@@ -53,7 +53,7 @@ class Pending<T> {
   }
 }
 
-/** What the registry answered. */
+/** The answer of the registry. */
 type ReadList = Omit<CatalogList, 'stale'> & { tools: RegisteredTool[] };
 
 /** Tools cached per gateway; the oldest are dropped first. */

@@ -14,7 +14,7 @@ export interface CallersTools {
   search(query: string, limit: number, isWanted?: ToolPredicate): Promise<readonly RegisteredTool[]>;
 }
 
-/** What a caller looks for: a task in words, or tools by category or source, page by page. */
+/** A caller's query: a task in words, or tools by category or source, page by page. */
 interface ToolQuery extends ToolFilter {
   query?: string;
 }

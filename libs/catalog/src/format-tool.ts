@@ -103,7 +103,7 @@ export const SELECTION = 'toolfleet_selection';
 export const HANDLE = 'toolfleet_result';
 /** Keywords at the top of an output schema that would refuse an object with no other member than a selection. */
 const REFUSING = ['required', 'additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties'];
-/** Keywords at the top that may refuse it, depending on what they refer to. */
+/** Keywords at the top that may refuse it, depending on their references. */
 const COMPOSING = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'const', 'enum'];
 const shaped = new WeakMap<JsonObject, JsonObject>();
 
@@ -124,7 +124,7 @@ function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined 
 
 /**
  * The annotations of a tool for MCP clients. Those of an operation follow from its HTTP method; an operation that is not safe may
- * overwrite or delete. `idempotentHint` is what this fleet acts on, so a claim of an untrusted server does not appear in it.
+ * overwrite or delete. This fleet acts on `idempotentHint`, so a claim of an untrusted server does not appear in it.
  */
 export function toolAnnotations({ annotations, binding, idempotent }: RegisteredTool): JsonObject {
   const shown: JsonObject = {};

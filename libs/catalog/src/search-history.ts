@@ -22,7 +22,7 @@ export interface LearnedCall {
   tool: string;
 }
 
-/** Keeps searches and what was learned from them, tenant by tenant. */
+/** Keeps searches and learned tools, tenant by tenant. */
 export abstract class SearchHistoryStore {
   abstract addSearch(tenantId: string, search: SearchRecord): Promise<void>;
   /** The newest searches of a tenant, oldest first. */
@@ -129,7 +129,7 @@ export class SearchHistory {
   }
 }
 
-/** What is learned: the tools that a search found and that its caller called successfully before its next search. */
+/** Learns the tools that a search found and that its caller called successfully before its next search. */
 export function lessonsOf(
   searches: readonly SearchRecord[],
   calls: readonly FinishedCall[],

@@ -12,7 +12,7 @@ import type { ToolList } from './tool-list.js';
 import { hasToolset } from './toolsets.js';
 
 /**
- * Tools with their properties, for operators' views. Callers see what they may call; administrators also see dangerous and
+ * Tools with their properties, for operators' views. Callers see tools that they may call; administrators also see dangerous and
  * quarantined tools, marked with the reason why they cannot be called. Callers with a toolset see its tools.
  */
 export class ToolInventory {

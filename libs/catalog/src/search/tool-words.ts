@@ -13,7 +13,7 @@ const STOP_WORDS = new Set(
   would you your`.split(/\s+/),
 );
 
-/** Literals in a task that show what it is about, and the words that tools use for them. */
+/** Literals in a task that show its subject, and the words that tools use for them. */
 const LITERALS: readonly (readonly [RegExp, string])[] = [
   [/\bhttps?:\/\/\S+/g, 'url web page'],
   [/[\w.+-]{1,64}@[\w-]{1,64}\.\w{2,10}/g, 'email'],

@@ -7,7 +7,7 @@ export type ToolTypes<T> = { [K in keyof T]: { arguments: object; output: unknow
 /** Tools of which nothing is known. */
 export type AnyTools = Record<string, { arguments: JsonObject; output: Json }>;
 
-/** What a call returned: `success` says whether there is an output or an error. */
+/** Result of a call: `success` says whether there is an output or an error. */
 export type CallResult<Output = Json> = Omit<CallBody, 'success' | 'output' | 'error'> &
   ({ success: true; output: Output; error: null } | { success: false; output: Json; error: string });
 

@@ -1,5 +1,5 @@
 /**
- * The account of a tenant: what it may keep in the stores of the fleet, and which slots of a process its calls may hold. Every quota is
+ * The account of a tenant: its quotas in the stores of the fleet, and which slots of a process its calls may hold. Every quota is
  * declared here, and every table and kind of Redis key names the quotas that bound it, or why none has to. `docs/quotas.md` is made from it,
  * and `test/account.spec.ts` finds stores and pools in the code that have no row.
  */
@@ -7,7 +7,7 @@ import { ToolError } from './errors/tool-error.js';
 
 /** One quota. */
 export interface QuotaEntry {
-  /** What is counted, in the plural. */
+  /** The counted things, in the plural. */
   counts: string;
   per: 'tenant' | 'tenant and user' | 'user' | 'user and tool' | 'MCP session';
   /** The quota, or the setting with it. */
@@ -20,7 +20,7 @@ export interface QuotaEntry {
   in: string;
 }
 
-/** Quotas of what is kept. Those with a number are changed by `TENANT_QUOTAS`. */
+/** Quotas of stored things. Those with a number are changed by `TENANT_QUOTAS`. */
 export const QUOTAS = {
   declarations: {
     counts: 'declarations',
@@ -211,7 +211,7 @@ export function quotaExceeded(name: keyof Entries, most: number, cause?: unknown
   return new ToolError('QUOTA_EXCEEDED', { message, details: { quota: name, limit: most }, cause });
 }
 
-/** Quotas that bound a store, or why it needs none: it ends by itself, belongs to what a quota bounds, or only operators write it. */
+/** Quotas that bound a store, or why it needs none: it ends by itself, belongs to bounded entries, or only operators write it. */
 type Bound = readonly (keyof Entries)[] | { ends: string } | { with: string } | { operators: string };
 
 /** SQL tables. */

@@ -30,7 +30,7 @@ export interface ApprovalRule {
 
 /** The calls that people may allow in advance. Where several rules ask, all of them offer it, and the narrowest offer holds. */
 export interface GrantOffer {
-  /** What a grant covers, as people read it: the text of each rule. A call for which the rules have another text is not covered. */
+  /** The scope of a grant in words: the text of each rule. A call for which the rules have another text is not covered. */
   for: readonly string[];
   /** Max life of a grant. */
   max_s: number;
@@ -64,7 +64,7 @@ export interface ShownEffect {
 /** Longest arguments, as characters of JSON, that the person at an MCP client is asked about; people in the fleet see longer ones. */
 export const MAX_FORM_CHARS = 4_000;
 
-/** What a call needs before it runs. */
+/** Requirements of a call before it runs. */
 export interface RequiredApproval extends Approval {
   /**
    * Who goes on with the call: its entry point, which asks its caller's person; the program that made it, which waits; or the fleet, once

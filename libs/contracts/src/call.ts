@@ -58,7 +58,7 @@ export interface CallTarget {
   definition?: RegisteredTool;
 }
 
-/** What the caller sent for the tool. */
+/** The caller's arguments for the tool. */
 export interface CallInput {
   /** As sent, before coercion. */
   rawArguments: JsonObject;
@@ -90,7 +90,7 @@ export interface CallReuse {
   repeats?: string;
 }
 
-/** The maker of a call, and what its connection can do. */
+/** The maker of a call, and the capabilities of its connection. */
 export interface CallCaller {
   principal: Principal;
   origin: Origin;
@@ -107,7 +107,7 @@ export interface CallCaller {
   signal: AbortSignal;
   /** How the caller can read the parts of a kept result; by default with the tool `read_result`. */
   resultReading?: ResultReading;
-  /** Who is asked where the policy wants an approval, and what a person approved. */
+  /** Who is asked where the policy wants an approval, and the questions that a person approved. */
   approval?: {
     /**
      * The entry point asks the person of its client and makes the call again with the answer. APPROVAL_REQUIRED is then not the end of
@@ -118,7 +118,7 @@ export interface CallCaller {
     parks?: boolean;
     given?: Approval;
   };
-  /** What a program took with it when it waited for people. */
+  /** State that a program kept while it waited for people. */
   program?: ProgramState;
   /** A program plans its effects, or keeps to a plan. */
   effects?: EffectGate;
@@ -153,17 +153,17 @@ export interface EffectGate {
   meet(effect: PlannedEffect, isEffect: boolean): Promise<Approval | undefined>;
 }
 
-/** What a caller can tell a server that asks a person for input. */
+/** Capabilities of a caller for servers that ask a person for input. */
 export interface PersonInput {
   /** Client capabilities of MCP that the caller declared for this (`elicitation`). */
   capabilities: JsonObject;
   /**
    * Where the server of a tool answers with a task: `take` hands it to the caller, which makes the call again to follow it; `follow`
-   * reports what it asks for as progress; `answer` only sends it the given answers. Absent: the call waits for the end of the task, and
+   * reports its questions as progress; `answer` only sends it the given answers. Absent: the call waits for the end of the task, and
    * asks its caller like any other.
    */
   tasks?: 'take' | 'follow' | 'answer';
-  /** The answers to what the tool asked for when it was called before. Valid only for the revision of the tool that asked. */
+  /** Answers to the tool's questions from the call before. Valid only for the revision of the tool that asked. */
   given?: {
     responses: JsonObject;
     state?: string;
@@ -182,7 +182,7 @@ export interface ServerTask {
   server: string;
   /** Revision of the tool that began it. */
   revision: string;
-  /** What it asks a person for, by key; empty while it asks for nothing. */
+  /** Its questions to a person, by key; empty while it asks for nothing. */
   requests: JsonObject;
 }
 
@@ -228,14 +228,14 @@ export interface ExecutionFailure {
 /** Content blocks of MCP that are not text, kept as received (image, audio, resource, resource_link). */
 export type ContentBlock = JsonObject;
 
-/** What every outcome has. */
+/** Members of every outcome. */
 interface Outcome {
   /** JSON value of the tool; null when there is none. */
   output: Json;
   /** Human-readable summary for the model, at most 6,000 characters. */
   text: string;
   usage: Usage;
-  /** Shown to callers, never read to decide anything. What the engine adds has names that tools cannot use, see `ENGINE_METADATA`. */
+  /** Shown to callers, never read to decide anything. Members of the engine have names that tools cannot use, see `ENGINE_METADATA`. */
   metadata: JsonObject;
   /** Rich content for MCP clients. */
   content?: ContentBlock[];
@@ -318,7 +318,7 @@ export function failedWith(failure: ExecutionFailure, fields: Partial<Omit<Faile
   return { ok: false, failure, output: null, text: '', provenance: 'live', metadata: {}, ...costNothing(), ...fields };
 }
 
-/** The part of a result that says what it took, for an answer that ran nothing. A new object each time. */
+/** The usage part of a result, for an answer that ran nothing. A new object each time. */
 export function costNothing(): Pick<CallResult, 'usage' | 'timing' | 'attempts'> {
   return { usage: { tokens: 0, microUsd: 0 }, timing: { queue_ms: 0, wait_ms: 0, execute_ms: 0 }, attempts: 0 };
 }
@@ -334,7 +334,7 @@ export function disclaimerOf({ metadata }: { metadata: JsonObject }): JsonObject
   return disclaimer === undefined ? {} : { disclaimer };
 }
 
-/** Whether a body shows what its tool itself returned: no substitute, no explanation of a failure, no selection. */
+/** Whether a body shows its tool's own result: no substitute, no explanation of a failure, no selection. */
 export function isOwnOutcome({ success, metadata }: { success: boolean; metadata: JsonObject }): boolean {
   return success && metadata['fallback'] === undefined && metadata['select'] === undefined;
 }

@@ -126,7 +126,7 @@ export function personOf({ via, keyId, root, tenantId, userId }: Principal): Per
 }
 
 /**
- * Whether a credential acts for its user with what is personal: accounts at sources, and approvals given in advance. True for a sign-in, for
+ * Whether a credential acts for its user in personal matters: accounts at sources, and approvals given in advance. True for a sign-in, for
  * keys that the user or an operator made, and for service accounts. A key that anyone else made names the user only.
  */
 export function actsInPerson(caller: Principal): boolean {

@@ -29,7 +29,7 @@ export interface KeptAnswer {
   n: number;
   path: QuestionPath;
   answer: JsonObject;
-  /** As the result of the program lists the call; absent for what was not a call. */
+  /** As the result of the program lists the call; absent for other questions. */
   made?: JsonObject | undefined;
 }
 
@@ -62,7 +62,7 @@ export interface ProgramPlan {
   given: readonly (readonly [at: number, Approval])[];
 }
 
-/** What a program takes with it while it waits for people; nothing of it stays in a process. JSON. */
+/** State of a program that waits for people; nothing of it stays in a process. JSON. */
 export interface ProgramState {
   /** When its first run began; its own clock starts here. */
   startedAt: EpochMs;

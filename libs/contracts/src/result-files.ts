@@ -9,7 +9,7 @@ export interface ResultFile {
   bytes: Uint8Array;
 }
 
-/** What the files of a result are made of. */
+/** Sources of the files of a result. */
 type FileSource = Pick<CallBody, 'output' | 'text' | 'metadata' | 'content'>;
 
 /**

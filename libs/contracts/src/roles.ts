@@ -3,7 +3,7 @@
  * its configuration file. Code asks for rights, never for roles (`hasRight` of `@toolfleet/access`).
  */
 
-/** What a role can permit, for the credential's own tenant. */
+/** Rights of roles, for the credential's own tenant. */
 export const RIGHTS = {
   all_calls: 'see and cancel every call of the tenant, with sums and budgets',
   read_bodies: 'read the arguments and results of the calls that it sees; each reading is recorded',

@@ -25,7 +25,7 @@ const LABELS: ReadonlySet<string> = new Set('key keys auth sig signature session
 /** `secret`: the value is one, whatever it looks like. `label`: it is one if it looks random. */
 export type SecretName = 'secret' | 'label' | undefined;
 
-/** What every name with an answer contains; to look for it is far faster than to split the name. */
+/** Contained in every name with an answer; to look for it is far faster than to split the name. */
 const HINT =
   /pass|pwd|secret|token|key|credential|auth|cookie|jwt|bearer|pin|otp|cv[vc]|csc|ssn|code|sig|session|sid|hmac|seed|connection/i;
 
@@ -35,7 +35,7 @@ const MAX_KNOWN = 2_000;
 const MAX_NAME = 128;
 const known = new Map<string, SecretName>();
 
-/** What a name says about its value, without regard to case, `_`, `-`, `.`, spaces and camelCase. */
+/** The kind of value that a name announces, without regard to case, `_`, `-`, `.`, spaces and camelCase. */
 export function secretName(name: string): SecretName {
   if (!HINT.test(name)) return undefined;
   if (known.has(name)) return known.get(name);

@@ -1,6 +1,6 @@
 /**
  * Skills of MCP servers (SEP-2640): folders of files for models. A server lists each skill with its front matter and the digest of every
- * file, so that hosts can check what they read. Files are read as resources.
+ * file, so that hosts can check files. Files are read as resources.
  */
 import { hash } from 'node:crypto';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
@@ -21,7 +21,7 @@ export function toFleetSkill(skill: JsonObject, authority: string | undefined): 
   };
 }
 
-/** What the addresses of all files of a skill begin with, by its address (of its main file). */
+/** Prefix of the addresses of a skill's files, by its address (of its main file). */
 export function skillFolder(uri: string): string {
   return uri.replace(MANIFEST, '');
 }

@@ -231,7 +231,7 @@ const TOOL_FIELDS = {
   /** MCP annotations and title, passed through unchanged. */
   annotations: maybe(object()),
   /**
-   * What an MCP server lists: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates, subscribe}` with
+   * Listed members of an MCP server: of a tool `icons` and `_meta`, of a prompt everything, of resources `{resources, resourceTemplates, subscribe}` with
    * the server's own addresses.
    */
   listing: maybe(object()),

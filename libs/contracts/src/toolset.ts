@@ -40,7 +40,7 @@ export interface ToolView {
   toolset: { name: string; version: number };
   /** Name of the tool in the toolset. */
   shownName: string;
-  /** What the toolset changes about the arguments; absent: nothing. */
+  /** The toolset's changes of the arguments; absent: none. */
   arguments?: ShownArguments;
 }
 

@@ -24,11 +24,11 @@ export interface ErrorEntry {
   class: ErrorClass;
   retryable: boolean;
   /**
-   * What a call that failed with this code costs: `nothing` where the fleet refused it or could not deliver it; its `cost` (as
+   * Charge of a call that failed with this code: `nothing` where the fleet refused it or could not deliver it; its `cost` (as
    * reported by the tool, else its price) where the executor worked on it; the whole `reservation` where the cost is unknown.
    */
   charge: 'nothing' | 'cost' | 'reservation';
-  /** What the caller (a person or a model) can do. */
+  /** Advice for the caller (a person or a model). */
   hint: string;
   /** Who failed: the caller, the tool or its upstream, the executor, or another part of the fleet. The last two use up the error budget. */
   blame: 'caller' | 'tool' | 'executor' | 'fleet';
@@ -39,7 +39,7 @@ export interface ErrorEntry {
    * `never`: the outcome would be the same, or the effect could happen twice.
    */
   retry: 'by_rule' | 'redeliver' | 'never';
-  /** What it says about the tool to its circuit breaker. `if_retryable`: a failure if the executor marked it as retryable, else an answer of the tool. */
+  /** Its meaning for the circuit breaker of the tool. `if_retryable`: a failure if the executor marked it as retryable, else an answer of the tool. */
   breaker: 'success' | 'failure' | 'ignored' | 'if_retryable';
   /** The tool could not be reached, so a stale result or stub data may replace the failure. An answer of the tool is never replaced. */
   replaceable: boolean | 'if_retryable';

@@ -4,7 +4,7 @@ import type { RequiredApproval } from '../approval.js';
 import { CATALOGUE, type ErrorCode } from './catalogue.js';
 
 /**
- * What the fleet knows about one failure beyond its code. Decides what the call is charged, whether it is sent again and what
+ * Facts about one failure beyond its code. Decides what the call is charged, whether it is sent again and what
  * breakers count, so only the fleet's own code sets it: nothing that a tool or an upstream reports can. An absent fact is as the
  * catalogue says of the code.
  */
@@ -26,9 +26,9 @@ export interface FailureFacts {
   status?: number;
   /** JSON-RPC code of the error that an MCP server answered with. */
   rpcCode?: number;
-  /** What the fleet tells apart within one code. */
+  /** Distinctions within one code. */
   reason?: FailureReason;
-  /** APPROVAL_REQUIRED: what a person has to approve, and for which revision of the tool. */
+  /** APPROVAL_REQUIRED: the questions for a person, and for which revision of the tool. */
   approval?: RequiredApproval;
   /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
   input?: RequiredInput;
@@ -36,7 +36,7 @@ export interface FailureFacts {
   connect?: { source: string; url: string };
 }
 
-/** What a tool asks for before it runs. Its entry point asks, and makes the same call again with the answers. */
+/** A tool's questions before it runs. Its entry point asks, and makes the same call again with the answers. */
 export interface RequiredInput {
   /** The server that asks. */
   server: string;

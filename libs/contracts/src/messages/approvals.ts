@@ -31,7 +31,7 @@ export function isSamePerson(one: ApprovalPerson, other: ApprovalPerson): boolea
   return a.tenant_id === b.tenant_id && a.user_id === b.user_id;
 }
 
-/** What a decider allows besides the call, within the offer of the rule. */
+/** The grant of a decider, within the offer of the rule. */
 const VOTED_GRANT = record({
   until: integer(undefined, { minimum: 0 }),
   /** Arguments that may differ. */
@@ -86,7 +86,7 @@ export interface ApprovalAskReply {
 export interface ApprovalVote extends ApprovalPerson {
   decision: 'approve' | 'reject';
   note?: string;
-  /** What it allows besides the call. */
+  /** Its grant. */
   grant?: VotedGrant;
   at: EpochMs;
 }

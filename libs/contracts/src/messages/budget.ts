@@ -34,7 +34,7 @@ export interface ReserveRequest {
   /** Of a shared lease: `lease:<uuid>`. */
   call_id: string;
   scopes: BudgetScopes;
-  /** What the call may cost; of a shared lease, the most that is wanted. */
+  /** Maximum cost of the call; of a shared lease, the wanted maximum. */
   micro_usd: MicroUsd;
   /** Reserved tokens; 0 unless the tool declares a cap. */
   tokens: number;
@@ -55,7 +55,7 @@ export interface ReserveRequest {
   may_report?: boolean;
   /** The call is made by a run whose caller named no request, so the limit of its request needs no estimate. */
   unnamed_request?: boolean;
-  /** Asks for a shared lease: as much of the amounts as a hundredth of what is left of every limit allows, refused below `least_micro_usd`. */
+  /** Asks for a shared lease: as much of the amounts as a hundredth of every limit's rest allows, refused below `least_micro_usd`. */
   shared?: {
     least_micro_usd: MicroUsd;
     /** The lease is for the calls of `user_id`, of `key_id`, or of both; absent: of all. */
@@ -66,7 +66,7 @@ export interface ReserveRequest {
 /** By what shared leases are apart where users or keys have budgets. */
 export type SeparateBy = 'user' | 'key';
 
-/** What a shared lease holds, and the limits that its gateway checks for each call. */
+/** The amounts of a shared lease, and the limits that its gateway checks for each call. */
 export interface SharedLease {
   micro_usd: MicroUsd;
   tokens: number;
@@ -76,7 +76,7 @@ export interface SharedLease {
   limits_tokens: boolean;
   /** The most that a call may cost that is its own request; null = no limit. */
   call_limit_micro_usd: MicroUsd | null;
-  /** In what a limit is named: calls of tools that may report it need an estimate, which only the service knows. */
+  /** Limited currencies: calls of tools that may report it need an estimate, which only the service knows. */
   estimates?: { micro_usd: boolean; tokens: boolean };
 }
 
@@ -96,11 +96,11 @@ export type ReserveAnswer =
       call_id: string;
       /** The tenant's settings let a call cost more than it reserved, where its tool reports more. */
       may_overrun?: true;
-      /** True: the call holds an estimate. False: it would, but its tool reports nothing. Absent: what it may report is not limited. */
+      /** True: the call holds an estimate. False: it would, but its tool reports nothing. Absent: its reports are not limited. */
       estimated?: boolean;
       /** Of a shared lease. */
       lease?: SharedLease;
-      /** Of a shared lease: by what the leases of its tenant must be apart. */
+      /** Of a shared lease: members that separate the leases of its tenant. */
       separate_by?: readonly SeparateBy[];
     }
   | {
@@ -150,7 +150,7 @@ export interface UsageRow {
 }
 
 /**
- * Settles a reservation at its actual usage, at most what was reserved, or records usage without a reservation. With the id of a
+ * Settles a reservation at its actual usage, at most the reservation, or records usage without a reservation. With the id of a
  * shared lease as `call_id`, it ends that lease: its share is the unused rest.
  */
 export interface SettleRequest {
@@ -261,7 +261,7 @@ export interface BudgetRemoveReply {
 
 /**
  * `tool.spend`, with the delegation token of a call: a tool that spends while it runs reserves the most that its next step may
- * cost, then settles what the step did cost. The tool includes these amounts in the usage that it finally reports, marked as
+ * cost, then settles the actual cost. The tool includes these amounts in the usage that it finally reports, marked as
  * `settled`.
  */
 export interface SpendMessage {

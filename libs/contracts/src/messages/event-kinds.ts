@@ -16,7 +16,7 @@ const CALL = { call_id: text(), tool: text('The name that the call gave'), user_
 const APPROVAL = { approval_id: text('`GET /api/v1/approvals/{id}`'), ...CALL };
 const SOURCE = text('Kind and name: `mcp/github`, `openapi/shop@acme`');
 
-/** Services that report events. `records` makes those about calls and approvals itself, from what it stores. */
+/** Services that report events. `records` makes those about calls and approvals itself, from its rows. */
 type EventSource = 'gateway' | 'registry' | 'budget' | 'mcp-executor' | 'openapi-executor';
 
 /**

@@ -109,7 +109,7 @@ export const EXEC_MESSAGE = record({
 });
 
 /**
- * What a tool may know about its caller, limited by its definition. The fields below belong to a single call; tools that
+ * Context of a caller for its tool, limited by its definition. The fields below belong to a single call; tools that
  * receive the token never share results with another call (`callsTools`).
  */
 export interface ExecContext extends ToolContext {
@@ -153,7 +153,7 @@ export type ExecResponse = Pick<Succeeded, 'output' | 'text' | 'metadata'> &
     waits?: JsonObject[];
   };
 
-/** A job of `python-runs`, `program-runs` or `agent-runs`: an attempt and what its queue needs. */
+/** A job of `python-runs`, `program-runs` or `agent-runs`: an attempt with its queue options. */
 export interface ExecJob extends ExecMessage {
   /** Redis channel on which the gateway waits. The job record keeps the reply as well, in case the message is lost. */
   reply_channel: string;
@@ -280,7 +280,7 @@ export function toFailure(error: ToolError): ExecutionFailure {
 
 /**
  * An error as the response of an executor.
- * @param text what a model reads in addition to the failure
+ * @param text for a model, in addition to the failure
  */
 export function failedResponse(error: ToolError, text = ''): ExecResponse {
   return {

@@ -64,7 +64,7 @@ export interface SessionRevokeReply {
 }
 
 const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });
-/** The settings, and what the registry adds. */
+/** The settings, and additions of the registry. */
 const USER_AUTH = {
   ...USER_AUTH_SCHEMA,
   properties: {
@@ -174,7 +174,7 @@ export interface GrantTokenReply {
   lives_ms: Milliseconds;
 }
 
-/** `identity.grant.changed`: published when users connected again, or grants were revoked; others must forget what they keep of them. */
+/** `identity.grant.changed`: published when users connected again, or grants were revoked; others must forget them. */
 export interface GrantsChanged {
   grants: { tenant_id: string; user_id: string; source: string; grant_id: string }[];
 }
@@ -186,7 +186,7 @@ export interface UserChanged {
   roles: string[];
 }
 
-/** `identity.reseal`: seals what is stored with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
+/** `identity.reseal`: seals stored values with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
 export const IDENTITY_RESEAL = record({});
 export interface ResealReply {
   resealed: number;

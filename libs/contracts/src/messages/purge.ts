@@ -3,7 +3,7 @@ import { flag, list, maybe, record, text, type Value } from '../json-schema.js';
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 
 /**
- * `registry.purge`, `workspace.purge`, `budget.purge`, `records.purge`, `identity.purge`: a service removes what it stores about a tenant or one of its users. A service
+ * `registry.purge`, `workspace.purge`, `budget.purge`, `records.purge`, `identity.purge`: a service removes the data of a tenant or one of its users. A service
  * works for some seconds per request; the caller repeats the request while `more` is true. Repeating it is always safe.
  */
 export const PURGE = record({
@@ -22,7 +22,7 @@ export const PURGE = record({
 export type PurgeMessage = Value<typeof PURGE>;
 
 export interface PurgeReply {
-  /** What was removed or rewritten by this request, or what a dry run found, by kind. */
+  /** Rows that this request removed or rewrote, or a dry run found, by kind. */
   counts: Record<string, number>;
   more: boolean;
   /** Where the next request goes on, for a service that does not find that out itself. */

@@ -80,7 +80,7 @@ const STATUSES = ['success', 'tool_error', 'refused', 'cancelled', 'system_error
 
 /**
  * `records.list`: calls that match all members, oldest first: those after `after`, else the last ones, or the last before `before`. A
- * search takes a bounded time; what it did not reach then, the next request finds from `next` on.
+ * search takes a bounded time; the next request goes on from `next`.
  */
 export const RECORDS_LIST = record({
   limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
@@ -98,7 +98,7 @@ export const RECORDS_LIST = record({
   source: maybe(ID),
   user_id: maybe(ID),
   key_id: maybe(ID),
-  /** Calls of this user, and those by this key: what their caller owns. */
+  /** Calls of this user, and those by this key: the caller's own. */
   owner: maybe(record({ user_id: maybe(ID), key_id: maybe(ID) })),
   agent_id: maybe(ID),
   status: maybe(list(choice(STATUSES))),

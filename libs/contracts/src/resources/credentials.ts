@@ -112,7 +112,7 @@ const KEY = {
 export const API_KEY = named('ApiKey', record(KEY, 'An API key without its secret'));
 /** An API key without its secret. */
 export type ApiKey = Value<typeof API_KEY>;
-/** What a key may do. */
+/** Abilities of a key. */
 const KEY_RIGHTS = {
   roles: maybe(list(text())),
   tools: maybe(list(text(), 'Globs')),

@@ -15,7 +15,7 @@ import {
 import type { Right } from '../roles.js';
 import { answer, routes } from './route.js';
 
-/** What a declaration can own, by the first part of its id, with the right that changes it. */
+/** Kinds of resources that a declaration can own, by the first part of its id, with the right that changes it. */
 export const DECLARED_KINDS = {
   mcp: 'manage_sources',
   openapi: 'manage_sources',
@@ -50,7 +50,7 @@ const DECLARATION = named(
     'What the files of one declaration own. The resources themselves are read and changed over their own routes',
   ),
 );
-/** What the files of one declaration own. */
+/** Resources that the files of one declaration own. */
 export type FleetDeclaration = Value<typeof DECLARATION>;
 
 export const DECLARATION_ROUTES = routes({ tag: 'declarations' })({

@@ -64,14 +64,14 @@ type PathNames<P> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | P
 type PathOf<K> = [PathNames<K>] extends [never] ? object : { path: Record<PathNames<K>, string> };
 type Part<K extends RouteKey, Name extends string> = Table[K] extends { [N in Name]: Schema<infer T> } ? T : undefined;
 
-/** What a client sends: the members of the path, the query and the body. */
+/** The request of a client: the members of the path, the query and the body. */
 export type RouteRequest<K extends RouteKey> = Flat<
   PathOf<K> &
     (Part<K, 'query'> extends undefined ? object : { query?: Part<K, 'query'> }) &
     (Part<K, 'body'> extends undefined ? object : { body: Part<K, 'body'> })
 >;
 
-/** What a handler of the gateway reads: the checked query and body. A body that the handler reads itself is unknown. */
+/** Input of a handler of the gateway: the checked query and body. A body that the handler reads itself is unknown. */
 export interface RouteInput<K extends RouteKey> {
   path: Record<PathNames<K>, string>;
   query: Part<K, 'query'>;

@@ -112,7 +112,7 @@ const RULE_TEST_RESULT = named(
     'What a rule would have done to recorded calls',
   ),
 );
-/** What a rule would have done to recorded calls. */
+/** The effect of a rule on recorded calls. */
 export type RuleTestResult = Value<typeof RULE_TEST_RESULT>;
 
 export const RULE_ROUTES = {

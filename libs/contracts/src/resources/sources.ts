@@ -244,7 +244,7 @@ const SOURCE_INSPECTION = named(
     'What a URL or document would give as a source',
   ),
 );
-/** What a URL or document would give as a source. */
+/** Findings about a URL or document as a source. */
 export type SourceInspection = Value<typeof SOURCE_INSPECTION>;
 
 const REFUSALS = [

@@ -15,7 +15,7 @@ import {
 import { TENANT_ID_PATTERN } from '../principal.js';
 import { answer, empty, routes } from './route.js';
 
-/** What a budget can be of that is set over the API. */
+/** Subjects of budgets that are set over the API. */
 export const BUDGET_SUBJECTS = ['tenant', 'user', 'key'] as const;
 /** The UTC day or month in which a budget is spent; `total`: ever. */
 export const BUDGET_PERIODS = ['day', 'month', 'total'] as const;
@@ -40,7 +40,7 @@ export const BUDGET = named(
     'A limit with what is spent and held. One that was set over the API has subject and period',
   ),
 );
-/** A limit with what is spent and held. */
+/** A limit with spending and reservations. */
 export type Budget = Value<typeof BUDGET>;
 const USAGE_ROW = record(
   {

@@ -63,11 +63,11 @@ const WEBHOOK_DELIVERY = named(
     payload: object('The body that is posted'),
   }),
 );
-/** An event on its way to an endpoint, or what has become of it. */
+/** An event on its way to an endpoint, or its outcome. */
 export type WebhookDelivery = Value<typeof WEBHOOK_DELIVERY>;
 
 const NEW_WEBHOOK = closed({ ...SENT, ...FILTER });
-/** What an endpoint is made of. */
+/** Members of an endpoint. */
 export type NewWebhook = Value<typeof NEW_WEBHOOK>;
 
 const SECRET = text('Signs the events; only in this answer');

@@ -8,7 +8,7 @@ import type { EgressBody } from './response-body.js';
 import type { ResponseHead } from './response-receiver.js';
 import type { OriginSet } from './url-guard.js';
 
-/** Configures what an egress client may reach, and its limits. Comments name the defaults. */
+/** Configures the reach of an egress client, and its limits. Comments name the defaults. */
 export interface EgressOptions {
   /** `host`, `*.host`, `host:port`, `http://host`; `*` only with `allowAnyHost`. If empty, only `allowedEndpoints` can be reached. */
   allowlist: readonly string[];
@@ -36,7 +36,7 @@ export interface EgressOptions {
   userAgent?: string;
 }
 
-/** Limits of a client: what a hostile upstream can consume. */
+/** Limits of a client against hostile upstreams. */
 export interface EgressLimits extends EgressTimeouts {
   /** Decompressed bytes of a response: 3 MiB. */
   maxBytes: number;

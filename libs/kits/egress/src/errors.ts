@@ -42,7 +42,7 @@ export function adviseRefusals(text: string): void {
 }
 
 /**
- * EGRESS_REFUSED, with what the metric of refusals counts. It names the host, which the operator needs to allow it, but never path
+ * EGRESS_REFUSED, with labels of the metric of refusals. It names the host, which the operator needs to allow it, but never path
  * or query, which may contain secrets.
  */
 export class EgressRefusal extends CodedError {

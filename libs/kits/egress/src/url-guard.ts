@@ -12,7 +12,7 @@ interface AllowEntry {
   port?: number;
 }
 
-/** What the entries that match a host allow. */
+/** Permissions of the entries that match a host. */
 interface AllowedHost {
   plainHttp: boolean;
   /** Ports listed for this host, in addition to the general ones. */
@@ -58,7 +58,7 @@ export class Allowlist {
     }
   }
 
-  /** What is allowed for a host (lower case, no trailing dot); undefined if no entry matches. */
+  /** Permissions of a host (lower case, no trailing dot); undefined if no entry matches. */
   find(host: string): AllowedHost | undefined {
     const found = this.entries.filter(
       (entry) =>
@@ -136,7 +136,7 @@ export function endpointOrigin(raw: string): string {
 
 /**
  * Checks a URL given by a caller or an upstream before any DNS query: characters, syntax, user info, scheme, port, IP
- * literals, allowlist and internal names. The address guard checks what the name resolves to (connector.ts).
+ * literals, allowlist and internal names. The address guard checks the addresses of the name (connector.ts).
  * @param layer where the URL came from, for the refusal
  * @throws CodedError EGRESS_REFUSED
  */

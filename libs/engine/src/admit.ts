@@ -64,7 +64,7 @@ async function refuse(error: unknown): Promise<never> {
   throw await error;
 }
 
-/** Checks what the definition declares about callers. @throws ToolError as `authorize` */
+/** Checks the definition's requirements on callers. @throws ToolError as `authorize` */
 export function permission(): Step<ResolvedCall> {
   return step('authorize', (call, next) => {
     const { principal, origin } = call.active.request;
@@ -190,7 +190,7 @@ export function admitted(ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'br
 }
 
 /**
- * Checks what the definition declares about callers. Rules about arguments belong to the policy.
+ * Checks the definition's requirements on callers. Rules about arguments belong to the policy.
  * @throws ToolError TOOL_QUARANTINED, TOOL_DANGEROUS, PERMISSION_DENIED
  */
 export function authorize(principal: Principal, origin: Origin, tool: RegisteredTool): void {
@@ -313,7 +313,7 @@ function describePrice({ microUsd, reserveMicroUsd }: Call['plan']): string {
 
 /**
  * Answers an admitted call without running or counting anything: the arguments as the tool would receive them, the price and
- * what is left of the limits.
+ * the rest of the limits.
  */
 async function answerDryRun(
   ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'breakers'>,

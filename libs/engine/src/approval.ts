@@ -70,14 +70,14 @@ function whoGoesOn(
   asks: boolean,
   approvals: ApprovalPort | undefined,
 ): 'entry' | 'program' | undefined {
-  // A form of a client cannot show long arguments, and a person must not approve what it leaves out.
+  // A form of a client cannot show long arguments, and a person must not approve hidden parts.
   const isShown = !approvals || JSON.stringify(args).length <= MAX_FORM_CHARS;
   if (asks && isShown && mayAskCaller(rule)) return 'entry';
   const waits = request.entryPoint === 'program' && (request.approval?.parks === true || rule?.parks === true);
   return waits && approvals ? 'program' : undefined;
 }
 
-/** What the maker of a call can do that people are not asked about. */
+/** Abilities of a call's maker without a question to people. */
 function adviceFor({ request: { entryPoint, principal } }: Call): string {
   if (entryPoint === 'program')
     return '. Send the program with mode async or Prefer: respond-async, and it waits for people';

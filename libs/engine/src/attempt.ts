@@ -15,7 +15,7 @@ import { deadlineExceeded, toCancellation } from './deadline.js';
 import type { EnginePorts } from './ports.js';
 import { failed } from './result.js';
 
-/** After a cancellation an executor has this long to report what was used up to then. After a deadline it has no time. */
+/** After a cancellation an executor has this long to report its usage up to then. After a deadline it has no time. */
 const CANCEL_GRACE_MS = 1_000;
 /** After a deadline a queue has this long to report that the attempt never began; the answer leaves within 250 ms. */
 const QUEUE_GRACE_MS = 150;

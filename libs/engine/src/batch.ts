@@ -248,7 +248,7 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
  * Renders the answers of a batch in their order: all in `format` if there is one, else a call in the shape of a provider in the shape
  * that provider takes back, and all others by `render`.
  * The rich content of all answers together has at most `SIZES.toolResult` bytes, because they share one message; that of an answer
- * that exceeds what is left is noted as `metadata.content_omitted`.
+ * that exceeds the rest is noted as `metadata.content_omitted`.
  */
 export function renderAnswers<T>(
   answers: readonly BatchAnswer[],

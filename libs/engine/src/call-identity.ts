@@ -56,7 +56,7 @@ export function actingUserId(request: CallRequest): string {
 const MAX_KEY_CHARS = 512;
 
 /**
- * The identity of a call decides which other calls may share its result. All keys derive from what the tool can observe; each is
+ * The identity of a call decides which other calls may share its result. All keys derive from the tool's observable input; each is
  * computed when it is first used, once for all attempts. Cache, session dedupe, single flight and idempotency keys use it.
  */
 export class CallIdentity {
@@ -75,7 +75,7 @@ export class CallIdentity {
 
   /**
    * The identity text of tenant, tool, revision, arguments and the context that the tool receives; the SHA-256 of a long one. It
-   * contains what the caller sent: hash it before it leaves the process.
+   * contains the caller's arguments: hash it before it leaves the process.
    */
   get resultKey(): string {
     if (this.#resultKey === undefined) {
@@ -104,7 +104,7 @@ export class CallIdentity {
     return JSON.stringify(entryPoint === 'program' ? [...owner, entryPoint] : owner);
   }
 
-  /** What a repeated idempotency key has to match. Excludes the revision, so that a redeploy does not turn replays into mismatches. */
+  /** Digest that a repeated idempotency key has to match. Excludes the revision, so that a redeploy does not turn replays into mismatches. */
   get fingerprint(): string {
     const { revision: _revision, ...input } = this.input;
     return (this.#fingerprint ??= fingerprint(input as unknown as Json));

@@ -35,7 +35,7 @@ export interface ActiveCall {
   tool?: RegisteredTool;
   /** Arguments after coercion, with defaults; absent until they are valid. */
   arguments?: JsonObject;
-  /** What the policy decided, and where its rules are that denied or asked; absent for a call that ended before. */
+  /** The policy's decision, and the places of the rules that denied or asked; absent for a call that ended before. */
   policy?: PolicyVerdict;
   /** Present: the policy allows the call if people approve it. */
   asked?: Allowed | undefined;
@@ -87,7 +87,7 @@ export function newActiveCall(request: CallRequest, startedAt: Milliseconds, mak
   };
 }
 
-/** What a call was charged. A replay shows the charge of the first call and costs nothing. */
+/** The charge of a call. A replay shows the charge of the first call and costs nothing. */
 export function chargedMicroUsd({ usage, replayOf }: CallResult): MicroUsd {
   return replayOf === undefined ? usage.microUsd : 0;
 }
@@ -104,7 +104,7 @@ export interface TimedCall {
 /** A call whose tool is known. */
 export interface ResolvedCall extends TimedCall {
   readonly tool: RegisteredTool;
-  /** What the engine derived from the definition, once per revision. */
+  /** The plan derived from the definition, once per revision. */
   readonly plan: ToolPlan;
 }
 

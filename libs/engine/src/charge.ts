@@ -10,15 +10,15 @@ import type { Call } from './call.js';
 
 /** Amounts in micro-USD of one call. */
 interface Price {
-  /** What the call is charged, slices included. */
+  /** The charge, slices included. */
   microUsd: MicroUsd;
-  /** What it would be charged without the limit of its reservation. */
+  /** The charge without the limit of its reservation. */
   wantedMicroUsd: MicroUsd;
 }
 
 /**
  * Replaces the usage that a tool reported by the charge of its call, the one amount that the answer, the metrics and the ledger
- * show. A charge that differs from what the tool reported, or exceeds the reservation, is explained in the metadata. Charging a
+ * show. A charge that differs from the tool's report, or exceeds the reservation, is explained in the metadata. Charging a
  * result again does not change it, so a result may be stored with its charge.
  */
 export function withCharge(call: Call, result: CallResult): CallResult {
@@ -35,8 +35,8 @@ export function withCharge(call: Call, result: CallResult): CallResult {
 }
 
 /**
- * What a call costs: what the tool reports (in its usage or `metadata.cost_usd`), else the price of its definition, and at
- * most what was reserved. Slices that the tool settled while it ran have their own reservations. The catalogue says which
+ * Cost of a call: the tool's report (in its usage or `metadata.cost_usd`), else the price of its definition, and at
+ * most the reservation. Slices that the tool settled while it ran have their own reservations. The catalogue says which
  * failures cost nothing; usage that a tool reports with one of them still counts.
  */
 function priceOf({ plan, maxMicroUsd }: Call, result: CallResult): Price {

@@ -30,7 +30,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
   const latencies = new ToolLatencies();
   return (
     Steps.of<ActiveCall>()
-      // What the caller sends and sees:
+      // Request and response of the caller:
       .add(checkIds())
       .add(shownNames())
       .add(gracefulErrors(ports))
@@ -50,7 +50,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(userGrant(ports))
       .add(admitted(ports))
       .add(finish())
-      // What this caller gets of the result; all steps inside have the whole one:
+      // This caller's part of the result; all steps inside have the whole one:
       .add(keepAside(ports))
       .add(selectPart(ports))
       .add(replayInterceptors(ports))

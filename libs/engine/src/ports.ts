@@ -140,7 +140,7 @@ export interface ApprovalRequest {
 /** Approvals by people other than the one at the client of the caller. They are stored, and outlive the request. */
 export abstract class ApprovalPort {
   /**
-   * Asks, or finds what was decided since the same call asked.
+   * Asks, or finds the decision since the same call asked.
    * @returns the idempotency key under which the approved call runs, so that one approval runs one call
    * @throws ToolError APPROVAL_REQUIRED: the question is stored (`facts.approval`); APPROVAL_DECLINED; SERVICE_UNAVAILABLE when it
    *   cannot be stored
@@ -154,7 +154,7 @@ export abstract class ApprovalPort {
   abstract useGrant(request: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined>;
 
   /**
-   * Asks about calls of a program, or finds what was decided since the same run of it asked.
+   * Asks about calls of a program, or finds the decision since the same run of it asked.
    * @returns the approval under which all of them run
    * @throws ToolError as `ask`
    */
@@ -165,11 +165,11 @@ export abstract class ApprovalPort {
 export interface ProgramQuestion {
   /** The call of the program. */
   call: Call;
-  /** What they are shown. */
+  /** The shown arguments. */
   shown: JsonObject;
   /** Their questions, named. */
   questions: readonly string[];
-  /** With what is asked, as `waits`. */
+  /** With the questions, as `waits`. */
   state: ProgramState;
   /** The same question has the same one. */
   digest: string;
@@ -197,7 +197,7 @@ export abstract class BudgetPort {
   abstract settle(request: SettleRequest, isAwaited?: boolean): MaybePromise<void>;
   /** Gives a reservation back; like `settle`, never throws. */
   abstract release(callId: string, scopes: BudgetScopes): void;
-  /** What is left of the limits of these scopes and budgets. */
+  /** Rest of the limits of these scopes and budgets. */
   abstract limits(asked: BudgetLimits, signal: AbortSignal): MaybePromise<BudgetLimitsReply>;
 }
 
@@ -271,7 +271,7 @@ export abstract class CostlyArguments {
   abstract read(job: ArgumentJob, bounds: { tenantId: string; signal: AbortSignal }): Promise<ReadArguments>;
 }
 
-/** What an expression selects. */
+/** The selection of an expression. */
 export interface Selected {
   value: Json;
   /** Shape of the document in words; present where the expression matches nothing. */
@@ -351,7 +351,7 @@ export abstract class Audit {
 
 /** Records calls as spans. */
 export abstract class Tracer {
-  /** Runs a call, inside a span if it is recorded. `active` holds what is known of the call when `work` has settled. */
+  /** Runs a call, inside a span if it is recorded. `active` holds the facts of the call when `work` has settled. */
   abstract trace(active: ActiveCall, work: () => Promise<CallResult>): Promise<CallResult>;
 }
 

@@ -36,7 +36,7 @@ export function redactedError(record: AuditRecord): string | undefined {
 }
 
 /**
- * Masks what the caller wrote in a message about its call: arguments, names of arguments that the tool does not have, and the
+ * Masks the caller's words in a message about its call: arguments, names of arguments that the tool does not have, and the
  * name of a tool that does not exist. Tools and upstreams quote them in their errors, and people who read logs may not be allowed
  * to read calls. Masks whole strings and every run of 16 characters of one of them. Message and strings are cut before they are
  * compared, so the time is bounded for any input.

@@ -21,7 +21,7 @@ const SHOWN_CHARS = 2_000;
 /** URI of a kept result as an MCP resource. */
 export const RESULT_URI = 'toolfleet://results/';
 
-/** A text for a model; in front of it the note that what it shows is not a live result. */
+/** A text for a model; in front of it the note that it shows no live result. */
 export function withDisclaimer({ disclaimer }: JsonObject, text: string): string {
   return typeof disclaimer === 'string' ? `${disclaimer} ${text}` : text;
 }
@@ -50,11 +50,11 @@ function isLonger(text: string, maxBytes: number): boolean {
   return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
 }
 
-/** What a caller of the tools API has: the tool that reads kept results, by its name. */
+/** For callers of the tools API: the tool that reads kept results, by its name. */
 const BY_TOOL: ResultReading = { by: 'tool', tool: 'read_result' };
 
 /**
- * What a caller gets in place of a kept result: size, shape and beginning, and how to read on. Pictures and files
+ * The substitute for a kept result: size, shape and beginning, and how to read on. Pictures and files
  * of the result stay.
  */
 export function withHandle<T extends Payload>(

@@ -118,7 +118,7 @@ function toMetadata(result: CallResult): JsonObject {
   return failure ? { ...metadata, ...failureMetadata(failure) } : metadata;
 }
 
-/** What the tool reported about a result, and what the engine knows about its origin. */
+/** The tool's report about a result, and the engine's facts about its origin. */
 export function shownMetadata({ metadata, replaced, replayOf }: CallResult): JsonObject {
   if (!replaced && replayOf === undefined) return metadata;
   return {
@@ -166,7 +166,7 @@ async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>)
 
 /**
  * Explains a failure to a model: `text` becomes JSON with the class of the error, the tool, the message and the hint of its code. The
- * message also has what the tool itself wrote, such as a traceback.
+ * message also has the tool's own text, such as a traceback.
  */
 export function explainFailure<R extends CallResult>(tool: string, result: R): R {
   const { failure, text } = result;

@@ -14,7 +14,7 @@ export interface RetryRule {
 
 const NETWORK_ERRORS: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['timeout', 'network_error', 'upstream_error']);
 
-/** What a class of a policy stands for besides itself. */
+/** Further classes that a class of a policy covers. */
 const INCLUDED: Partial<Record<ErrorClass, ErrorClass>> = {
   network_error: 'upstream_error',
   internal_error: 'execution_error',

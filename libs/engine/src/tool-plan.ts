@@ -20,7 +20,7 @@ import { LRUCache } from 'lru-cache';
 import type { EngineSettings } from './settings.js';
 import { deriveRetryRule, type RetryRule } from './retry-rule.js';
 
-/** What the engine derives from a definition and its settings, once per revision. */
+/** The plan derived from a definition and its settings, once per revision. */
 export interface ToolPlan {
   readonly reader: ArgumentReader;
   /** The declared output schema of an MCP tool; undefined for other tools, whose own tests check their output. */
@@ -28,7 +28,7 @@ export interface ToolPlan {
   readonly idempotent: boolean;
   /** True: the tool calls other tools, with a delegation token of its own call. */
   readonly callsTools: boolean;
-  /** True: the tool may report what a call used. Python reports nothing, and tools that call tools settle while they run. */
+  /** True: the tool may report usage. Python reports nothing, and tools that call tools settle while they run. */
   readonly mayReport: boolean;
   /** Set: calls act upstream with the credential of the calling user. */
   readonly userAuth: UserAuth | undefined;
@@ -115,7 +115,7 @@ export function argumentReader({ name, input_schema: schema, idempotent, binding
   });
 }
 
-/** What is reserved before a call of a tool. */
+/** Reservation before a call of a tool. */
 export function reservedMicroUsd({
   cost_cap_micro_usd: cap = 0,
   cost_per_use_micro_usd: price = 0,
@@ -184,8 +184,8 @@ export function rateKey(tenantId: string, toolName: string): string {
 }
 
 /**
- * A definition with the limits that its calls have in this fleet, so that every list shows what is enforced. Applied where definitions are
- * read, so that a limit has one source: what the tool declares, else the default of its name, kind or strictness.
+ * A definition with the limits that its calls have in this fleet, so that every list shows the enforced limits. Applied where definitions are
+ * read, so that a limit has one source: the tool's own, else the default of its name, kind or strictness.
  */
 export function withLimits(tool: RegisteredTool, settings: EngineSettings): RegisteredTool {
   const { binding, rate_limit: perMinute = DEFAULT_RATE_LIMIT, timeout_seconds: declared = Infinity } = tool;
@@ -232,7 +232,7 @@ export function attemptTimeoutMs(
 
 /**
  * The run limit of a sandbox call: `timeout_seconds` of its arguments, else that of the tool, else by strictness; at most the maximum.
- * What the tool declares is the time of its default strictness.
+ * The declared time is that of the default strictness.
  */
 function pythonTimeoutMs(tool: RegisteredTool, args: JsonObject, settings: EngineSettings): Milliseconds {
   const maxMs = maxPythonMs(tool, settings);

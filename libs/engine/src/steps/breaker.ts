@@ -47,8 +47,8 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
 }
 
 /**
- * Judges what the outcome of a call says about its tool. Counted as failures: the tool could not be reached, did not answer in
- * time, or answered 5xx, 408 or 429. What a tool reports about its input (4xx, an error in the code it ran) proves that it works.
+ * Judges a tool by the outcome of a call. Counted as failures: the tool could not be reached, did not answer in
+ * time, or answered 5xx, 408 or 429. A report about its input (4xx, an error in the code it ran) proves that it works.
  * Ignored: a time-out of an attempt that had less time than its tool may take (`deadlineShortened`); a target that the caller
  * chose, such as the address of a page; and an executor that is not running, because the broker reports that at
  * once and an open breaker would refuse calls for half a minute after the executor is back.

@@ -11,7 +11,7 @@ import { onAbort } from '@toolfleet/resilience';
 const DAY_MS = 86_400_000;
 
 /**
- * Reserves the most that a call may cost, runs it, and settles what it did cost or releases the reservation. An exception inside
+ * Reserves the most that a call may cost, runs it, and settles its cost or releases the reservation. An exception inside
  * releases it; a process that dies in between leaves a lease that is charged in full when it expires. Where a limit is named on what the
  * tool reports, the answer waits until it is charged. Usage that a tool settled
  * in slices while it ran (`tool.spend`) is reported in its result and not charged again.

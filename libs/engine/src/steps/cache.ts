@@ -39,7 +39,7 @@ const pairKey = ({ tool, request }: Call): string => `${tool.name} ${tool.revisi
 
 /**
  * Answers idempotent calls from the cache, without using quota or budget, and stores successful live results. A call with effects
- * drops what its tenant has cached of its source. Calls with an idempotency key bypass the cache: the journal has their first
+ * drops its tenant's cached results of its source. Calls with an idempotency key bypass the cache: the journal has their first
  * outcome, and that one must be replayed.
  */
 export function cache(

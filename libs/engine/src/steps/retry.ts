@@ -80,7 +80,7 @@ export function retryBackoff(
   const { retry: rule, idempotent } = plan;
   const { retry: repeats } = CATALOGUE[failure.code];
   if (request.limits.noRetry || repeats === 'never') return undefined;
-  // What a service of the fleet cannot do now, another executor cannot do either.
+  // If a service of the fleet fails, another executor fails as well.
   const neverBegan = failure.facts?.begun === 'no' && failure.code !== 'SERVICE_UNAVAILABLE';
   if (repeats === 'redeliver' || neverBegan) {
     const isLast = attempt >= Math.max(rule.maxAttempts, REDELIVERY_ATTEMPTS);

@@ -75,7 +75,7 @@ export function showValue(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Text blocks repeat what was not selected; pictures, files and links stay. */
+/** Text blocks repeat unselected parts; pictures, files and links stay. */
 function withOutput(result: CallResult, output: Json, shown: string, select: CallResult['metadata']): CallResult {
   const text = withDisclaimer(result.metadata, shown);
   const rest = result.content?.filter(({ type }) => type !== 'text') ?? [];

@@ -42,7 +42,7 @@ function keepsState({ tool, request, arguments: args }: Call): boolean {
 
 function endedByFirstCaller(result: CallResult): boolean {
   const code = result.failure?.code;
-  // What a server asks one caller for is not for another.
+  // A server's question to one caller is not for another.
   return (
     code === 'INPUT_REQUIRED' || code === 'ATTEMPT_TIMED_OUT' || code === 'DEADLINE_EXCEEDED' || code === 'CANCELLED'
   );

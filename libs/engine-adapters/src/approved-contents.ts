@@ -10,7 +10,7 @@ import { hasRequiredRole, mayUse } from '@toolfleet/engine/access';
 export type ListDefinitions = (tenantId: string) => Promise<readonly (readonly RegisteredTool[])[]>;
 
 /**
- * What was approved of a resource that a call reads, on whatever entry point: a page of an MCP App is pinned with the tools that show it, and
+ * The approved content of a resource that a call reads, on any entry point: a page of an MCP App is pinned with the tools that show it, and
  * a file of a skill with the skill. mcp-executor refuses other contents.
  * @returns undefined for calls of other kinds, and for resources that are not pinned
  */
@@ -27,7 +27,7 @@ export async function approvedContents(
   const ofServer = all.filter((one) => one.source.kind === source.kind && one.source.name === source.name);
   const isApproved = (one: RegisteredTool): boolean =>
     !one.quarantine && mayUse(principal.tools, one) && hasRequiredRole(principal, one);
-  // The resources of a server name what is pinned, whether its tools and skills are in quarantine or not.
+  // The resources of a server name pinned contents, whether its tools and skills are in quarantine or not.
   const pinned = (kind: 'pages' | 'skills'): string[] => {
     const named = tool.listing?.[kind];
     return Array.isArray(named) ? named.map(String) : [];

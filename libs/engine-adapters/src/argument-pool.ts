@@ -14,7 +14,7 @@ const RETRY_MS = 1_000;
 
 /**
  * Reads costly arguments in child processes. The steps of a check decide whether arguments are too costly at all, so that equal
- * arguments get the same answer on every machine; the time limit ends only what is slower than its steps, and can be retried.
+ * arguments get the same answer on every machine; the time limit ends only slow steps, and can be retried.
  */
 export class ArgumentPool extends CostlyArguments {
   readonly name = 'costly arguments';

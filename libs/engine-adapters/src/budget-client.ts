@@ -100,7 +100,7 @@ export class BudgetClient extends BudgetPort {
     return this.nats.ask(SUBJECTS.budgetLimits, asked, { timeoutMs: RESERVE_TIMEOUT_MS });
   }
 
-  /** Sends what is buffered and waits for confirmations, at most `graceMs`. */
+  /** Sends buffered messages and waits for confirmations, at most `graceMs`. */
   async drain(graceMs: number): Promise<void> {
     void this.flushSettlements();
     this.flushReleases();

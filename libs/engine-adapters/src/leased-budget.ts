@@ -18,7 +18,7 @@ import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
 import { LRUCache } from 'lru-cache';
 import { WaitingCalls } from './waiting-calls.js';
 
-/** A lease is as large as what was spent in so much time: the most that a gateway that dies is charged for nothing. */
+/** A lease is as large as the spending in this time: the maximum unjustified charge of a gateway that dies. */
 const SPEND_WINDOW_MS = 100;
 /** Calls in one window from which on a lease pays; fewer are asked for one by one. */
 const BUSY_CALLS = 4;
@@ -56,7 +56,7 @@ class OpenLease {
     this.microUsd = grant.micro_usd;
   }
 
-  /** Whether what the call reserves is all that it may spend of what is limited. */
+  /** Whether the reservation covers everything limited that the call may spend. */
   bounds({ may_report, micro_usd }: ReserveRequest): boolean {
     const { estimates } = this.grant;
     if (!may_report || !estimates) return true;
@@ -92,7 +92,7 @@ class OpenLease {
     return taken > 0 ? { id: this.id, micro_usd: taken, tokens: 0 } : undefined;
   }
 
-  /** What a lease held when it was granted; one that holds nothing is known to this process only. */
+  /** The granted amounts of a lease; an empty one is known to this process only. */
   get isStored(): boolean {
     return this.grant.micro_usd > 0 || this.grant.tokens > 0;
   }
@@ -101,7 +101,7 @@ class OpenLease {
 /** An admitted call that is settled out of a lease, or whose usage is limited. */
 interface Admitted {
   readonly lease?: OpenLease | undefined;
-  /** What it reserved. */
+  /** Its reservation. */
   readonly microUsd: MicroUsd;
   /** Of its scope. */
   readonly reportsUsage: Map<string, boolean>;
@@ -117,7 +117,7 @@ interface Run {
   /** Key of that scope, and of its tenant and tool. */
   readonly key: string;
   readonly kind: string;
-  /** What its calls reserved in the time that a lease admits. */
+  /** Reservations of its calls in the time that a lease admits. */
   readonly early: Spend;
 }
 
@@ -129,7 +129,7 @@ class ScopeSpending {
   notBefore: Milliseconds = 0;
   /** No further call spends here. */
   isOver = false;
-  /** Tools that may report what is limited here, and whether they do. */
+  /** Tools that may report limited amounts, and whether they do. */
   readonly reportsUsage = new Map<string, boolean>();
   private windowAt: Milliseconds = 0;
   private current: Spend = noSpend();

@@ -45,7 +45,7 @@ export class PythonModules {
     };
   }
 
-  /** Both sources, and what the interpreter has. @throws ToolError SERVICE_UNAVAILABLE */
+  /** Both sources, and the interpreter's modules. @throws ToolError SERVICE_UNAVAILABLE */
   async list(): Promise<{ configured: ModuleLists; added: ModuleLists; available: string[] | null }> {
     const [added, available] = await Promise.all([this.added(), this.readAvailable()]);
     return { configured: this.configured.extra_allowed_modules, added, available: available ? [...available] : null };

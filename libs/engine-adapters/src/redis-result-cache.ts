@@ -31,7 +31,7 @@ const VERSION_TTL_MS = 25 * 3_600_000;
 const VERSION_LEFT_MS = VERSION_TTL_MS - 1_800_000;
 /** How long calls with effects rely on what Redis said: that a scope has no results. */
 const UNREAD_MS = 1_000;
-/** How long `version` remembers what it read. */
+/** How long `version` remembers a version. */
 const VERSION_MEMO_MS = 1_000;
 /** Longest wait of a result that only replaces failures, for others of its scope that are written with it. */
 const GROUP_MS = 25;
@@ -267,7 +267,7 @@ function scopePrefix({ tenantId, source }: CacheScope): string {
   return `rc:{${encodeURIComponent(tenantId)}:${encodeURIComponent(source)}}`;
 }
 
-/** Hashed, because a key may contain what the caller sent. */
+/** Hashed, because a key may contain the caller's arguments. */
 function entryKey(scope: CacheScope, key: string): string {
   return `${scopePrefix(scope)}:${sha256Hex(key)}`;
 }

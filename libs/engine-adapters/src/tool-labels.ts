@@ -3,7 +3,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { BoundedLabel, OTHER_LABEL } from '@toolfleet/telemetry';
 import { LRUCache } from 'lru-cache';
 
-/** What the label `tool_name` of calls holds: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
+/** Values of the label `tool_name` of calls: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
 export type ToolLabelling = 'tool' | 'source' | 'executor';
 
 /** Tools whose breakers and labels are remembered. */

@@ -8,7 +8,7 @@ import { SensitiveText } from '@toolfleet/telemetry';
  * line ends, overrides of the writing direction, and Unicode tags. Joiners stay, because scripts and emoji need them.
  */
 const UNSEEN =
-  // oxlint-disable-next-line no-control-regex -- they are what is removed
+  // oxlint-disable-next-line no-control-regex -- they are removed
   /\u001b\[[0-9;?]{0,16}[A-Za-z]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 
 /** Smaller numbers are counts, whatever their name. */

@@ -3,7 +3,7 @@ import { mcpMethod, type RegisteredTool } from '@toolfleet/contracts/tool-defini
 import { RegoPolicy, UnknownFact, type PolicyDecision, type PolicyFile, type PolicyInput } from '@toolfleet/policy';
 import type { Clock } from '@toolfleet/resilience';
 
-/** What is known of a call of the past, by names that `UnknownFact` has. Absent members are not known. */
+/** Known facts of a past call, by names that `UnknownFact` has. Absent members are not known. */
 export interface PastCall {
   tool: string;
   'user.tenant'?: string | undefined;

@@ -17,7 +17,7 @@ export interface DeclaredSource {
   fields: JsonObject;
 }
 
-/** What the files of one declared fleet say. Each entry is valid by itself. */
+/** Content of the files of one declared fleet. Each entry is valid by itself. */
 export interface FleetFiles {
   /** Owner of everything below. */
   declaration: string;

@@ -39,7 +39,7 @@ export type SourceSection = 'openapi_tools' | 'mcp_servers' | 'mcp_tools';
 /**
  * Checks an entry, and removes keys without a value.
  * @param path place of the entry in messages; empty for a registration
- * @returns the fields, or what is wrong
+ * @returns the fields, or the faults
  */
 export function readFields(section: keyof typeof ENTRY_SECTIONS, body: Json, path: string): JsonObject | Fault[] {
   const { schema } = ENTRY_SECTIONS[section];
@@ -88,7 +88,7 @@ function findSharingFaults({ auth, results, overrides }: JsonObject, path: strin
   });
 }
 
-/** What the schema of a toolset cannot say: names that are used twice, or by the gateway, and arguments that an override decides twice. */
+/** Rules beyond the schema of a toolset: names that are used twice, or by the gateway, and arguments that an override decides twice. */
 export function findToolsetFaults(spec: ToolsetSpec, path = ''): Fault[] {
   const names = new Map<string, string>(GATEWAY_TOOLS.map((name) => [name, 'a tool of the gateway']));
   return Object.entries(spec.overrides ?? {}).flatMap(([tool, { name, preset = {}, defaults = {}, hide = [] }]) => {

@@ -3,7 +3,7 @@ import { suggestion } from '@toolfleet/contracts/text';
 import { compileSchema, type CompiledSchema } from '@toolfleet/bounded-schema';
 import { readSelect } from '@toolfleet/bounded-schema/select';
 
-/** What is wrong in a configuration file or a registration. */
+/** Faults in a configuration file or a registration. */
 export interface Fault {
   /** Place in the file, such as `mcp_servers.crm.url`; empty for the whole. */
   path: string;

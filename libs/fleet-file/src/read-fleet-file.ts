@@ -78,7 +78,7 @@ interface Sections {
   sub_agent: { max_iterations?: number; max_concurrency?: number };
 }
 
-/** An entry that is invalid. It is ignored, and what it declared before stays in force. */
+/** An entry that is invalid. It is ignored, and its earlier declaration stays in force. */
 interface RefusedEntry {
   section: SourceSection | 'toolsets';
   name: string;
@@ -89,7 +89,7 @@ interface RefusedEntry {
 
 /** The content of the configuration files of a fleet. */
 export interface FleetFile extends Sections {
-  /** False when no file is configured: nothing is known about what the fleet declares. */
+  /** False when no file is configured: the fleet's declarations are unknown. */
   isConfigured: boolean;
   /** Valid entries with `enabled: true`. */
   openapi: OpenApiEntry[];

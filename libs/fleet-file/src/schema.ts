@@ -304,7 +304,7 @@ interface SectionDoc {
   restart?: readonly ('registry' | 'gateway' | 'builtin-executor' | 'identity')[];
 }
 
-/** Every section, for docs/configuration.md and for what a service reports when the file changes. */
+/** Every section, for docs/configuration.md and for reports of services about changes. */
 export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof typeof SECTIONS, SectionDoc>> = {
   openapi_tools: { help: 'sources of tools: [OpenAPI documents](openapi.md)' },
   mcp_servers: { help: 'sources of tools: [MCP servers](mcp-servers.md#add-an-mcp-server)' },

@@ -38,7 +38,7 @@ export interface SignInSettings {
 
 const RESERVED = ['operator', 'local'];
 
-/** What the schema of `sign_in` cannot say: which fields go together. */
+/** Rules beyond the schema of `sign_in`: which fields go together. */
 export function findSignInFaults(section: SignInSettings): Fault[] {
   const path = 'sign_in';
   if (Object.keys(section).length === 0) return [];

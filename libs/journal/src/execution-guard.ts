@@ -149,7 +149,7 @@ interface HeldResponse {
 }
 
 /**
- * Stores outcomes that the gateway could not. Normally the gateway stores the outcome of a call, with what it adds to it. In case it
+ * Stores outcomes that the gateway could not. Normally the gateway stores the outcome of a call, with its additions. In case it
  * died or stopped waiting, the executor looks a little later which of its calls have no outcome yet, or an unknown one, and stores
  * its own responses of those under its own fence. While the journal is unavailable it tries again: an outage of the store may be what kept
  * the gateway from storing them, and what takes the call up again waits for its outcome.

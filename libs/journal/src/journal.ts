@@ -82,11 +82,11 @@ export interface JournalRequest {
   moves?: boolean;
   /** Unique within the tenant. */
   idempotencyKey?: string;
-  /** SHA-256 of what the tool can observe of the call; present with a key. */
+  /** SHA-256 of the tool's observable input; present with a key. */
   fingerprint?: string;
 }
 
-/** What the first move of a call stores that `accept` has not entered. Such a call has no key and is not repeatable. */
+/** Entry of a call that `accept` has not entered, stored by its first move. Such a call has no key and is not repeatable. */
 export interface JournalEntry {
   tenantId: string;
   /** As in `JournalRequest`. */
@@ -109,7 +109,7 @@ export type Acceptance =
   | { kind: 'claimed'; state: CallState }
   | Exclude<KeyedCall, { kind: 'unknown' }>;
 
-/** What the journal knows about an idempotency key. */
+/** State of an idempotency key in the journal. */
 export type KeyedCall =
   | { kind: 'unknown' }
   /** The first call with this key has ended; its outcome is replayed. */
@@ -184,7 +184,7 @@ export interface KeyHolders {
 }
 
 /**
- * Decides what an idempotency key means, from its entry and the record of its call. A call that was withdrawn leaves its key free,
+ * Decides on an idempotency key, from its entry and the record of its call. A call that was withdrawn leaves its key free,
  * and so does one whose process is gone, unless its effect may have begun and must not begin again.
  * A process that died between taking the key and entering the call leaves the key `running` until deadline + grace, and then with
  * an unknown outcome, so that the call is never silently run again.

@@ -76,7 +76,7 @@ export function omitPayload<T extends Payload>({ content: _content, ...rest }: T
 
 /**
  * The outcome as it was before `put`. If its object is lost, its text reports that: how the call ended is known, its result is not.
- * @param stored what the record has in place of the outcome
+ * @param stored the record's substitute for the outcome
  * @throws ToolError SERVICE_UNAVAILABLE when the result store cannot be reached
  */
 export async function readLargeResult<T extends Payload>(

@@ -169,7 +169,7 @@ export class RedisJournal extends Journal {
     return entry ? entryArguments(entry, this.retention.otherMs) : [];
   }
 
-  /** Takes an idempotency key for this call. Resolves to undefined on success, else to what the key means to a duplicate. */
+  /** Takes an idempotency key for this call. Resolves to undefined on success, else to the state of the key for a duplicate. */
   async #takeKey(
     key: string,
     request: JournalRequest,

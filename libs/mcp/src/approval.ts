@@ -17,7 +17,7 @@ import type { CallBinding, WaitingState, WaitingStates } from './waiting-call.js
 
 const KEY = 'approval';
 
-/** What the policy wants a person to approve. */
+/** The policy's questions to a person. */
 interface AskedApproval {
   /** For which questions and which revision. */
   approval: Approval;
@@ -25,7 +25,7 @@ interface AskedApproval {
   call?: ShownEffect | undefined;
 }
 
-/** What the policy wants a person to approve; undefined when the call was refused for another reason. */
+/** The policy's questions to a person; undefined when the call was refused for another reason. */
 export function readRequiredApproval(refusal: unknown): AskedApproval | undefined {
   const asked = isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
   if (asked?.by !== 'entry') return undefined;

@@ -66,7 +66,7 @@ function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
   };
 }
 
-/** What a client of a large catalog sees instead of the list: a few hundred tokens, however many tools there are. */
+/** Replaces the list for a client of a large catalog: a few hundred tokens, however many tools there are. */
 export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   {
     ...base,
@@ -86,7 +86,7 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
   searchDefinition('full', `Call a tool with ${CALL_TOOL}.`),
 ];
 
-/** What a client in code mode sees in addition to `run_program`. */
+/** Tools of a client in code mode in addition to `run_program`. */
 export const CODE_SURFACE: readonly RegisteredTool[] = [
   {
     ...reads,

@@ -7,7 +7,7 @@ const APPS_EXTENSION = 'io.modelcontextprotocol/ui';
 /** Key of the extension of clients and servers with tasks. */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
-/** What a client can do besides calling tools, as it declared. */
+/** Declared capabilities of a client besides calling tools. */
 export interface ClientFeatures {
   /** Shows forms to its user (`elicitation.form`). */
   forms: boolean;

@@ -1,6 +1,6 @@
 /**
  * Input of a person for tools of MCP servers: relayed to the caller's own client, and back. Nothing is stored between two requests of a
- * 2026 client: what the call needs travels in the sealed `requestState`, with the server's own state inside.
+ * 2026 client: the state of the call travels in the sealed `requestState`, with the server's own state inside.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -161,7 +161,7 @@ export async function runAsking<T>(
 }
 
 /**
- * What the person of a call may be asked for, and whether the call may become a task. A 2025 client is asked on a stream whose answers any
+ * Capabilities for questions to the person of a call, and whether the call may become a task. A 2025 client is asked on a stream whose answers any
  * replica may get, so it needs a relay.
  * @param takesTasks of a client that declares them
  */
@@ -180,7 +180,7 @@ export function toAsking(
   return { approval: { asks: forms, parks: takes }, personInput };
 }
 
-/** What the server of a tool asks for; undefined when the call was refused for another reason, or when the caller cannot be asked. */
+/** The question of a tool's server; undefined when the call was refused for another reason, or when the caller cannot be asked. */
 function readRequiredInput(refusal: unknown): RequiredInput | undefined {
   return isToolError(refusal) && refusal.code === 'INPUT_REQUIRED' ? refusal.facts?.input : undefined;
 }
@@ -247,7 +247,7 @@ async function elicitInput(
       message: `The question of ${required.server} was not answered in time`,
     });
     const { params } = withAsker(asked, required.server);
-    // 2025-11-25 identifies what a URL is for.
+    // 2025-11-25 identifies the purpose of a URL.
     const shown = params['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params;
     responses[key] = (await askClient(shown, principal, late, request)) ?? { action: 'cancel' };
   }

@@ -11,7 +11,7 @@ import { clientCallRequest } from './tool-call.js';
 type Listener = Parameters<ServerEventBus['subscribe']>[0];
 
 /**
- * The bus of the SDK's streams. What is published on it goes to all of them. Updates of resources do not: two clients may know different
+ * The bus of the SDK's streams. Its messages go to all of them. Updates of resources do not: two clients may know different
  * resources by one address, so each stream gets those of its own subscriptions.
  */
 export class ListenBus extends InMemoryServerEventBus {

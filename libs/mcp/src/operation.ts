@@ -41,7 +41,7 @@ const STATELESS = '2026-07-28';
 
 /**
  * One request or notification of a client, as the OpenTelemetry conventions of MCP see it: a server span `{method} {tool}` and an
- * observation of `mcp.server.operation.duration`. The parts of the endpoint that answer it report what they know.
+ * observation of `mcp.server.operation.duration`. The parts of the endpoint that answer it report their facts.
  */
 export class Operation {
   /** The tool of a `tools/call` as the caller sees it, set once the tool is known to be visible to the caller. */

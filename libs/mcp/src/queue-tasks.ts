@@ -69,7 +69,7 @@ export class QueueTasks implements TaskStore {
     return true;
   }
 
-  /** Only the caller of a task answers for it. What it was not asked, or has answered, is acknowledged and dropped. */
+  /** Only the caller of a task answers for it. Other or repeated answers are acknowledged and dropped. */
   async update(principal: Principal, taskId: string, responses: JsonObject): Promise<boolean> {
     const call = await this.find(principal, taskId);
     if (call?.sight !== 'own') return false;

@@ -10,7 +10,7 @@ export interface McpSession {
   id: string;
 }
 
-/** Bounds of what a tenant can store: clients choose their addresses, and may claim any number of sessions. */
+/** Bounds of a tenant's subscriptions: clients choose their addresses, and may claim any number of sessions. */
 const MAX_ADDRESS_CHARS = 1_000;
 const MAX_RESOURCES = 100;
 const MAX_SESSIONS = 500;

@@ -4,7 +4,7 @@ import type { ClientFeatures } from './client-features.js';
 import type { Operation } from './operation.js';
 import type { Exchange } from './session.js';
 
-/** What a request brings along besides its message. It travels through the SDK as its auth info; the token itself does not. */
+/** Context of a request besides its message. It travels through the SDK as its auth info; the token itself does not. */
 export class RequestContext {
   constructor(
     readonly principal: Principal,

@@ -31,7 +31,7 @@ interface Subscription {
   close(): void;
 }
 
-/** What is wanted of each source, and the clients of each address there. */
+/** Wanted resources of each source, and the clients of each address there. */
 type Wanted = Map<string, { lease: ResourceLease; clients: Map<string, (() => void)[]> }>;
 
 /** Most resources of one stream. */
@@ -43,7 +43,7 @@ const COLLECT_MS = 20;
 
 /**
  * Subscriptions of the MCP clients of this gateway to resources of MCP servers. mcp-executor subscribes at the servers, as long as leases
- * ask for it; a lease names everything that the gateway wants of a source. What each client may see is looked up at every renewal.
+ * ask for it; a lease names everything that the gateway wants of a source. Each client's sight is looked up at every renewal.
  */
 export class ResourceSubscriptions {
   readonly #gateway = randomUUID();

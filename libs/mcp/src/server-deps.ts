@@ -11,7 +11,7 @@ import type { SessionStreams } from './session-streams.js';
 import type { TaskStore } from './tasks.js';
 import type { WaitingStates } from './waiting-call.js';
 
-/** What the MCP server of a fleet works on. Optional members switch a feature off when they are missing. */
+/** Dependencies of the MCP server of a fleet. Optional members switch a feature off when they are missing. */
 export interface McpServerPorts {
   /** Instructions of the caller's toolset; undefined when it has none. */
   toolsetInstructions?(principal: Principal): Promise<string | undefined>;
@@ -45,7 +45,7 @@ export interface McpServerPorts {
   subscriptions?: ResourceSubscriptions;
   /** Streams of 2025 clients; without it they hear of no changes. */
   sessions?: SessionStreams;
-  /** Seals what a call needs that waits for its caller. */
+  /** Seals the state of a call that waits for its caller. */
   requestState: WaitingStates;
   /** Why the caller's credential is void by now; undefined while it is valid. */
   refusalOf?(principal: Principal): Promise<ToolError | undefined>;
@@ -67,7 +67,7 @@ export interface McpServerOptions {
   inlineBytes?: number;
 }
 
-/** What the handlers of all requests share. */
+/** Shared by the handlers of all requests. */
 export interface McpServerDeps extends McpServerPorts {
   options: McpServerOptions;
   renderer: CatalogRenderer;

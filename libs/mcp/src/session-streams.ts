@@ -19,7 +19,7 @@ const RETRY_MS = 3_000;
 const FIRST_EVENT = Buffer.from(`id: 0\nretry: ${RETRY_MS}\ndata: \n\n`);
 const LISTS = ['tools', 'prompts', 'resources'] as const;
 
-/** What a stream needs besides its session. */
+/** Dependencies of a stream besides its session. */
 interface StreamContext {
   /** Ends the stream: the client disconnected, or its credential was revoked. */
   signal: AbortSignal;

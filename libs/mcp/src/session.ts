@@ -13,7 +13,7 @@ import { readUserAgent, toClientName, type ProjectContext } from '@toolfleet/acc
 import { readClientCapabilities, readFeatures, type ClientFeatures } from './client-features.js';
 
 /**
- * Prefix of the session ids of 2025 clients. No replica stores a session: after the prefix an id has what the client declared at
+ * Prefix of the session ids of 2025 clients. No replica stores a session: after the prefix an id has the client's capabilities from
  * `initialize` (`session-forms-apps-client.<name in hex>-<uuid>`), so that any replica knows it later. An id grants nothing, so it is
  * not signed.
  */
@@ -21,7 +21,7 @@ const PREFIX = 'session-';
 const MODERN = '2026-07-28';
 const CLIENT = 'client.';
 
-/** What the HTTP exchange of a call adds to its context. */
+/** Additions of the HTTP exchange to the context of a call. */
 export interface Exchange {
   session?: ExchangeSession;
   project: ProjectContext;
@@ -75,7 +75,7 @@ function describeClient(info: unknown): string | undefined {
   return toClientName(typeof version === 'string' && version !== '' ? `${name}/${version}` : name);
 }
 
-/** What the client of a request declared: in the envelope of the request, or in 2025 revisions at `initialize`. */
+/** Declared capabilities of a request's client: in the envelope of the request, or in 2025 revisions at `initialize`. */
 export function requestFeatures(headers: IncomingHttpHeaders, body: Json | undefined): ClientFeatures {
   const params = isJsonObject(body) ? body['params'] : undefined;
   const capabilities = isJsonObject(params) ? readClientCapabilities(params['_meta']) : undefined;

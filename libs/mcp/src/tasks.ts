@@ -37,7 +37,7 @@ export interface Task {
   result?: JsonObject;
   /** JSON-RPC error of a failed task. */
   error?: { code: number; message: string; data?: JsonObject };
-  /** What a task in `input_required` asks for, by key. */
+  /** Questions of a task in `input_required`, by key. */
   inputRequests?: JsonObject;
 }
 

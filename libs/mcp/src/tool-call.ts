@@ -39,7 +39,7 @@ export interface NamedCall {
   arguments: JsonObject;
 }
 
-/** What the handler of one `tools/call` knows besides the call. */
+/** Context of the handler of one `tools/call`. */
 interface ToolCallContext extends AskedClient {
   principal: Principal;
   exchange: Exchange | undefined;

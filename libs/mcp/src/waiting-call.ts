@@ -1,17 +1,17 @@
-/** What a call of a 2026 client needs when its client repeats it. Nothing is stored meanwhile: it travels sealed in `requestState`. */
+/** State of a call that a 2026 client repeats. Nothing is stored meanwhile: it travels sealed in `requestState`. */
 import { openRequestState, sealRequestState, type SignedTokens } from '@toolfleet/access';
 import type { Approval, CallRequest, CallReuse, JsonObject, Principal, RequiredInput } from '@toolfleet/contracts';
 import { ANSWER_MS } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 
-/** A call that keeps its id, its idempotency key and what a person has approved. */
+/** A call that keeps its id, its idempotency key and approved questions. */
 interface WaitingCall {
   call: string;
   key?: string | undefined;
   approved?: Approval | undefined;
 }
 
-/** What a call waits for: an approval, an account of its user, or input for the server of its tool. */
+/** The reason for which a call waits: an approval, an account of its user, or input for the server of its tool. */
 export type WaitingState =
   | { asked: readonly string[]; revision: string; id: string }
   | { connect: WaitingCall & { source: string } }

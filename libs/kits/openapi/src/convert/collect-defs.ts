@@ -7,7 +7,7 @@ import type { SchemaConverter } from './convert-schema.js';
 interface Group {
   members: string[];
   next: Set<Group>;
-  /** What a tool that needs all of this and nothing else gets; shared between such tools. */
+  /** Definitions of a tool that needs exactly these; shared between such tools. */
   definitions?: JsonObject;
 }
 
@@ -15,7 +15,7 @@ interface Group {
 const MAX_SHARED = 500_000;
 
 /**
- * The `$defs` of tools: the transitive closure of what their schemas refer to, and nothing else.
+ * The `$defs` of tools: the transitive closure of references in their schemas.
  * In large documents thousands of schemas reach each other, so the walk goes over strongly connected groups; the converted
  * schemas are shared by all tools, a `$defs` object by those that need the same.
  */
@@ -65,7 +65,7 @@ export class DefsCollector {
   private findGroup(target: string): Group {
     const known = this.groups.get(target);
     if (known) return known;
-    // Components come with those they lead to first, so what a member refers to outside has its group already.
+    // Components come with those they lead to first, so outside references of a member have their group already.
     for (const { members } of strongComponents([target], (node) => this.readTargets(node), this.seen)) {
       const group: Group = { members, next: new Set() };
       for (const member of members) this.groups.set(member, group);
@@ -79,7 +79,7 @@ export class DefsCollector {
     return this.groups.get(target) as Group;
   }
 
-  /** Cycles are broken before a definition is looked at: breaking them may add variants to what it refers to. */
+  /** Cycles are broken before a definition is looked at: breaking them may add variants to its references. */
   private readTargets(target: string): string[] {
     this.cycles.breakFrom(target);
     return [...this.converter.definition(target).targets];

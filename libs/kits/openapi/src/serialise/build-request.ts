@@ -150,7 +150,7 @@ function headerName(parameter: ParameterPlan): string {
 
 /** Control characters would end the header; characters beyond Latin-1 go as their UTF-8 bytes. */
 export function headerText(argument: string, text: string): string {
-  // oxlint-disable-next-line no-control-regex -- these characters are what is refused
+  // oxlint-disable-next-line no-control-regex -- these characters are refused
   if (/[\u0000-\u0008\u000A-\u001F\u007F]/.test(text)) {
     throw new CodedError('ARGUMENTS_INVALID', {
       message: `'${argument}' has a control character, which a header cannot carry`,

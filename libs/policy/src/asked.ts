@@ -87,7 +87,7 @@ function readQuestion(member: Fields): AskedQuestion {
   };
 }
 
-/** What is wrong with the member `grant`; false if nothing is. */
+/** The fault of the member `grant`; false without one. */
 function grantFault(grant: unknown): string | false {
   if (typeof grant !== 'object' || grant === null || Array.isArray(grant)) return 'grant must be an object';
   const { max_hours: hours, fields, for: covered, max_uses: uses } = grant as Fields;

@@ -3,7 +3,7 @@ import type { ApprovalRule, JsonObject } from '@toolfleet/contracts';
 /** The `input` document of policy rules. `arguments` are coerced. docs/policy.md describes the fields. */
 export interface PolicyInput {
   tool: string;
-  /** What the call does, as a method of MCP. Calls of tools of every kind are `tools/call`. */
+  /** The method of MCP of the call. Calls of tools of every kind are `tools/call`. */
   action?: string;
   user: { id: string; tenant: string; roles: readonly string[]; via: string };
   arguments: JsonObject;

@@ -34,7 +34,7 @@ export class PlanDraft implements EffectMeeting {
 
   settled(): void {}
 
-  /** The effects in the order of the program, bound to what it was called with. */
+  /** The effects in the order of the program, bound to its arguments. */
   end(call: Pick<Call, 'arguments'>): ProgramPlan {
     const effects = [...this.#effects].toSorted(([one], [other]) => one - other).map(([, effect]) => effect);
     const { code, inputs = null, tools = null } = call.arguments;
@@ -93,7 +93,7 @@ export class PlanCheck implements EffectMeeting {
     for (const { begin } of due) begin();
   }
 
-  /** The plan with what was reached of it. */
+  /** The plan, as far as it was reached. */
   get state(): ProgramPlan {
     return { ...this.plan, reached: [...this.#reached], given: [...this.#given] };
   }

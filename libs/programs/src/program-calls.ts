@@ -31,7 +31,7 @@ import { toolSignature, toolStubs } from './tool-signature.js';
 
 const MIB = 1024 * 1024;
 
-/** What a program may do at most; its call can lower the first two. */
+/** Limits of a program; its call can lower the first two. */
 export const PROGRAM_LIMITS = {
   /** Calls of tools, and at the same time. */
   calls: 50,
@@ -53,10 +53,10 @@ export const PROGRAM_LIMITS = {
   queryLength: 4_000,
 } as const;
 
-/** What the calls of programs need of the gateway. */
+/** Dependencies of the calls of programs. */
 export interface ProgramPorts {
   clock: Clock;
-  /** Keeps a result that exceeds what the program may receive. */
+  /** Keeps a result that exceeds the limit of the program. */
   shelf: Pick<ResultShelf, 'keep'>;
   /** Asks people about calls; absent: none can be asked. */
   approvals?: Pick<ApprovalPort, 'askForProgram'> | undefined;
@@ -140,7 +140,7 @@ export class ProgramCalls {
 
   /**
    * @param token the delegation token of the run; it stays in this process
-   * @param state what it took with it when it waited for people
+   * @param state kept while it waited for people
    * @param plan meets its effects; absent: it may have any
    */
   constructor(
@@ -246,7 +246,7 @@ export class ProgramCalls {
     return undefined;
   }
 
-  /** Stops what still runs, and adds to the response of the sandbox what the program called. */
+  /** Stops running calls, and adds the program's calls to the response of the sandbox. */
   end(response: ExecResponse): ExecResponse {
     this.stop.abort(new ToolError('CANCELLED', { message: 'The program has ended' }));
     // The engine knows how a call ends that is stopped now; its key tells.
@@ -408,8 +408,8 @@ export class ProgramCalls {
   }
 
   /**
-   * Holds what a call may cost while it runs, so that calls at the same time cannot spend the same rest. A tool without a price
-   * may cost what it cost before in this program. @throws ToolError PROGRAM_LIMIT
+   * Holds the maximum cost of a call while it runs, so that calls at the same time cannot spend the same rest. A tool without a price
+   * counts by its earlier cost in this program. @throws ToolError PROGRAM_LIMIT
    */
   private async hold(principal: Principal, name: string): Promise<MicroUsd> {
     if (this.maxMicroUsd === Number.POSITIVE_INFINITY) return 0;

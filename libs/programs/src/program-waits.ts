@@ -37,7 +37,7 @@ interface WaitsDeps {
   plan: PlanCheck | undefined;
 }
 
-/** The calls of one program that wait for people, and what they approved. */
+/** The calls of one program that wait for people, and approved ones. */
 export class ProgramWaits {
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #given: Map<number, Approval>;

@@ -65,7 +65,7 @@ export class PythonTypes {
 
   /**
    * The annotation of a schema inside the document `root`.
-   * @param hint what its class is named after
+   * @param hint for the name of its class
    */
   typeOf(root: JsonObject, schema: Json | undefined, hint: string): string {
     this.nodes += 1;
@@ -206,7 +206,7 @@ export function docstring(text: string): string {
   const lines = text
     .toWellFormed()
     .replaceAll(/\r\n?/g, '\n')
-    // oxlint-disable-next-line no-control-regex -- these characters are what is removed
+    // oxlint-disable-next-line no-control-regex -- these characters are removed
     .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, ' ')
     .replaceAll('\\', '\\\\')
     .replaceAll(/"(?="|$)/g, '\\"');

@@ -1,4 +1,4 @@
-/** What the texts about tools for programmers, in Python and TypeScript, read of their schemas. */
+/** Reads schemas for the texts about tools in Python and TypeScript. */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { referenceTarget } from '@toolfleet/bounded-schema';

@@ -138,7 +138,7 @@ class TypescriptTypes {
 const described = (schema: Json | undefined): string =>
   isJsonObject(schema) && typeof schema.description === 'string' ? schema.description : '';
 
-/** A comment of any text on a line before what it explains; empty for none. */
+/** A comment of any text on a line before its subject; empty for none. */
 function comment(text: string): string {
   const line = plainText(text).replaceAll('*/', '* /');
   return line === '' ? '' : `/** ${line} */\n`;

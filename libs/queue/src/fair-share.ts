@@ -30,7 +30,7 @@ const COMMAND = 'addAtPlace';
 /** Number of keys of BullMQ's script; ours follow them. */
 const BULLMQ_KEYS = 9;
 
-/** What the place of a job depends on; the script reads it from the job option `place`. */
+/** Inputs of the place of a job; the script reads it from the job option `place`. */
 interface PlaceRequest {
   share: string;
   /** Jobs this process is adding, including this one. */

@@ -151,7 +151,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     }
   }
 
-  /** Removes what the fair order knows of a share; its next job is placed as the first of a new one. */
+  /** Removes a share from the fair order; its next job is placed as the first of a new one. */
   async forgetShare(share: string): Promise<void> {
     await Promise.all((await this.#served()).map((shard) => shard.forgetShare(share)));
   }

@@ -21,7 +21,7 @@ interface QueueShardOptions {
   retentionCount: number;
 }
 
-/** What is known of an id in one shard. */
+/** State of an id in one shard. */
 export interface ShardRecord<R> extends JobRecord<R> {
   /** The shard in which the job is instead. */
   movedTo?: number;
@@ -121,7 +121,7 @@ export class QueueShard<R> {
 
   /**
    * Reserves the id of a job that is in another shard, for as long as the job waits and its record stays.
-   * @returns what has the id already: this shard, or the shard of an earlier reservation
+   * @returns the holder of the id: this shard, or the shard of an earlier reservation
    */
   async reserve(jobId: string, shard: number, ms: Milliseconds): Promise<'here' | number | undefined> {
     const known = await this.#reserve(jobKey(this.options.queue, jobId, this.index), shard, ms);
@@ -151,7 +151,7 @@ export class QueueShard<R> {
     return (await this.#queue.remove(jobId)) === 1;
   }
 
-  /** Removes what the fair order knows of a share. */
+  /** Removes a share from the fair order. */
   async forgetShare(share: string): Promise<void> {
     const { redis } = this.options;
     await Promise.all([

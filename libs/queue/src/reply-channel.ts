@@ -138,7 +138,7 @@ export class ReplyChannel {
 
   /**
    * Adds a job and waits for its reply.
-   * @throws ToolError what the handler threw; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
+   * @throws ToolError of the handler; QUEUE_FULL; SERVICE_UNAVAILABLE while Redis is unavailable; DEADLINE_EXCEEDED; CANCELLED when
    *   the signal fires, both with the fact `begun: 'no'` if no worker had taken the job, and
    *   `blame: 'executor'` if none is alive; WORKER_LOST when the workers of the job died or Redis lost it
    */

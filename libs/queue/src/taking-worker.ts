@@ -45,7 +45,7 @@ interface TakingWorkerOptions extends WorkerOptions {
   runRetryDelay: number;
 }
 
-/** What the takers of a worker share. */
+/** Shared by the takers of a worker. */
 interface WorkerState {
   clock: Pick<Clock, 'now' | 'monotonic' | 'sleep'>;
   slots: ShardSlots;

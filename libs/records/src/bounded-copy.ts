@@ -22,7 +22,7 @@ const SHAPES = new SensitiveText({ find: ['secrets'], shown: () => REDACTED });
  * before it, or one that is kept, repeats it; both take linear time.
  */
 export class BoundedCopy {
-  /** What the last `copy` did: left something out, or replaced something. */
+  /** Effects of the last `copy`: left something out, or replaced something. */
   isCut = false;
   isRedacted = false;
   #left: number;
@@ -60,7 +60,7 @@ export class BoundedCopy {
     return this.maxBytes - Math.max(0, this.#left);
   }
 
-  /** @param maxBytes of this copy, within what is left */
+  /** @param maxBytes of this copy, within the rest */
   copy(value: Json, maxBytes = Infinity): Json {
     this.isCut = false;
     this.isRedacted = false;

@@ -43,7 +43,7 @@ export class CallBodies {
     return keep !== 'off' || rules.some((rule) => rule.keep !== 'off');
   }
 
-  /** What is kept of an ended call; undefined for nothing. */
+  /** The kept parts of an ended call; undefined for none. */
   of(record: AuditRecord): SizedBody | undefined {
     const { request, tool } = record.call;
     const mode = this.#mode(request.principal.tenantId, recordedTool(record.call));
@@ -100,7 +100,7 @@ function toErrors({ code, error, result }: AuditRecord): Json | undefined {
   return error === undefined ? undefined : [{ ...(code !== undefined && { code }), message: error }];
 }
 
-/** What the server behind a remote tool answered to a call that failed. */
+/** The answer of a remote tool's server to a failed call. */
 function toUpstream({ result, call: { tool } }: AuditRecord): JsonObject | undefined {
   const failure = result?.failure ?? result?.replaced;
   if (!failure || (tool?.binding.kind !== 'openapi' && tool?.binding.kind !== 'mcp')) return undefined;

@@ -16,10 +16,10 @@ const PAGE = 500;
 /** Calls of a program that are shown with it. */
 const MAX_MADE = 500;
 
-/** What a stream yields: new calls, or `quiet` if there were none. */
+/** Items of a stream: new calls, or `quiet` if there were none. */
 type FeedNews = StoredCall[] | 'quiet';
 
-/** What a caller asks for. */
+/** The request of a caller. */
 type CallQuery = Omit<RecordsList, 'limit'> & { limit: number };
 
 /** Finished calls that a caller sees (`CallSight`), of its tenant or for operators of the fleet. */

@@ -27,7 +27,7 @@ const BATCH_WINDOW_MS = 250;
 /** Time between two deliveries of a batch that the service did not confirm. */
 const RESEND_MS = 1_000;
 const MAX_ERROR_CHARS = 300;
-/** Arguments and results in one message, within what a NATS server takes by default (1 MB). */
+/** Arguments and results in one message, within the default of a NATS server (1 MB). */
 const MAX_BATCH_BODY_BYTES = 400_000;
 /** Arguments and results that wait for the service; of further calls only the row is recorded. */
 const MAX_SPOOLED_BODY_BYTES = 32 * 1024 * 1024;
@@ -55,9 +55,9 @@ interface RecorderDeps {
 }
 
 /**
- * Sends finished calls, without dry runs, to the service `records`, with what is kept of their arguments and results. A call only appends to a list; a timer turns the list into rows and
+ * Sends finished calls, without dry runs, to the service `records`, with their kept arguments and results. A call only appends to a list; a timer turns the list into rows and
  * sends them. While the service is unavailable, rows wait in memory up to a bound and are sent again, each batch under the same id, so that it is
- * stored once. A batch that is refused for what it holds is sent in smaller ones, until the one call that causes it is dropped. Calls
+ * stored once. A batch that is refused for its content is sent in smaller ones, until the one call that causes it is dropped. Calls
  * never wait.
  */
 export class CallRecorder extends Audit {
@@ -107,7 +107,7 @@ export class CallRecorder extends Audit {
     this.#timer ??= this.deps.clock.after(delayMs, () => void this.flush());
   }
 
-  /** Sends what is there until the service has it or a delivery fails, and then leaves the rest to a timer. Never rejects. */
+  /** Sends all calls until the service has them or a delivery fails, and then leaves the rest to a timer. Never rejects. */
   flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
@@ -180,7 +180,7 @@ export class CallRecorder extends Audit {
     return oldest === undefined ? 0 : Math.max(0, this.deps.clock.now() - oldest);
   }
 
-  /** Sends what is left before the process ends, for at most this time; what the service does not take by then is lost. */
+  /** Sends the rest before the process ends, for at most this time; then it is lost. */
   async drain(timeoutMs: Milliseconds): Promise<void> {
     const { clock, onDropped } = this.deps;
     const until = clock.monotonic() + timeoutMs;

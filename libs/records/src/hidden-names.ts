@@ -32,7 +32,7 @@ export class HiddenNames {
 
 /**
  * The members that a tool's schemas (`writeOnly`, `format: password`), the configured paths and names of secrets (`secretName`) hide. A
- * member that is hidden at one place of a schema is hidden by its name everywhere: what a caller sent need not have the shape of the schema.
+ * member that is hidden at one place of a schema is hidden by its name everywhere: arguments need not have the shape of the schema.
  */
 export function hiddenNames(
   tool: Pick<RegisteredTool, 'input_schema' | 'output_schema'> | undefined,

@@ -18,7 +18,7 @@ interface PurgeScope {
   userId?: string;
 }
 
-/** What a caller asks for. */
+/** The request of a caller. */
 interface PurgeRequest extends PurgeScope {
   /** Only counts. */
   dryRun: boolean;
@@ -39,9 +39,9 @@ export interface PurgeRecord extends PurgeScope {
   state: 'running' | 'done';
   /** Names of the finished steps. */
   done: string[];
-  /** What was removed, or would be, by kind. */
+  /** Removed rows, or those of a dry run, by kind. */
   counts: PurgeCounts;
-  /** What was there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
+  /** Rows that were there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
   remaining: PurgeCounts;
   /** API keys of the scope, which name their calls. Collected before they are deleted. */
   keyIds: string[];
@@ -50,12 +50,12 @@ export interface PurgeRecord extends PurgeScope {
   finishedAt?: EpochMs;
 }
 
-/** What a step works with. */
+/** Dependencies of a step. */
 export interface PurgeTask extends PurgeScope {
   dryRun: boolean;
   pseudonym: string;
   keyIds: readonly string[];
-  /** Counts what was removed, or would be. Await it after each batch: a purge that is killed loses the count of one batch only. */
+  /** Counts removed rows, or those of a dry run. Await it after each batch: a purge that is killed loses the count of one batch only. */
   count(kind: string, amount: number): Promise<void>;
 }
 
@@ -283,7 +283,7 @@ function reasonFor(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).slice(0, 500);
 }
 
-/** What a caller repeats to confirm a purge: `acme`, or `acme/ann` for a user. */
+/** Confirmation of a purge: `acme`, or `acme/ann` for a user. */
 function confirmation({ tenantId, userId }: PurgeScope): string {
   return userId === undefined ? tenantId : `${tenantId}/${userId}`;
 }

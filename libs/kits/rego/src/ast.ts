@@ -1,7 +1,7 @@
 import type { Place } from './rego-error.js';
 import type { Value } from './value.js';
 
-/** What the parser makes of a module: names are not resolved yet. */
+/** Output of the parser: names are not resolved yet. */
 export type Term =
   | { kind: 'scalar'; value: Value; place: Place }
   | { kind: 'var'; name: string; place: Place }
@@ -42,7 +42,7 @@ export interface Rule {
   path: Term[];
   /** Present for functions. */
   args?: Term[];
-  /** Present for partial sets: what they contain. */
+  /** Present for partial sets: their members. */
   member?: Term;
   isDefault: boolean;
   branches: Branch[];

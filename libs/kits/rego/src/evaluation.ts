@@ -4,7 +4,7 @@ import type { Callee } from './resolved.js';
 import type { Node } from './rule-tree.js';
 import { getField, isObject, objectKeys, lookup, type PlainObject, RegoObject, type Value } from './value.js';
 
-/** Slots of one run of a rule. Slot 0 holds what the rule collects. */
+/** Slots of one run of a rule. Slot 0 holds the rule's collection. */
 export type Frame = (Value | undefined)[];
 /** Evaluates a term whose variables are all bound; undefined if it has no value. */
 export type Det = (evaluation: Evaluation, frame: Frame) => Value | undefined;

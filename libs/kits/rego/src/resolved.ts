@@ -9,7 +9,7 @@ export interface Variable {
   slot: number;
 }
 
-/** What a call calls. */
+/** The callee of a call. */
 export type Callee = { kind: 'builtin'; name: string; builtin: Builtin } | { kind: 'function'; node: Node };
 
 /** A term whose names are resolved. */

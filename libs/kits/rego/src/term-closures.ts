@@ -13,7 +13,7 @@ export function comparison(left: Det, right: Det, wanted: boolean, callee: Calle
   };
 }
 
-/** What a comprehension gathers. */
+/** Members of a comprehension. */
 export type Collector = Value[] | RegoSet | RegoObject;
 
 /** Adds one solution. @throws RegoError conflict for an object whose key has another value */

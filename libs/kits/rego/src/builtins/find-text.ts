@@ -66,7 +66,7 @@ export function splitText(text: string, separator: string): string[] {
 
 /**
  * Joins texts.
- * @throws RegoError limit when the result is larger than what is left of the evaluation allows
+ * @throws RegoError limit when the result is larger than the rest of the evaluation allows
  */
 export function joinTexts(parts: readonly string[], separator: string, context: BuiltinContext): string {
   let chars = separator.length * Math.max(0, parts.length - 1);

@@ -47,7 +47,7 @@ export interface CallCounts {
   failures: number;
 }
 
-/** What a breaker reports to its owner. */
+/** Reports of a breaker to its owner. */
 interface BreakerListener {
   /** @param openUntilAt 0 unless open */
   transition?(state: BreakerState, openUntilAt: EpochMs): void;
@@ -133,7 +133,7 @@ export class Breaker {
   }
 
   /**
-   * Opens because a peer saw the target fail; never shortens or extends what this breaker decided itself. An instant in the past makes
+   * Opens because a peer saw the target fail; never shortens or extends this breaker's own decision. An instant in the past makes
    * it half-open: the next call is a probe.
    */
   openUntil(untilAt: EpochMs): void {

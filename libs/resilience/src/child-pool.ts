@@ -45,7 +45,7 @@ export interface JobBounds {
   signal: AbortSignal;
   /** Tenants take turns. */
   tenant: string;
-  /** Answers what the job asks its parent for; a refusal is the error of the question. */
+  /** Answers questions of the job to its parent; a refusal is the error of the question. */
   answer?: (name: string, args: unknown[]) => unknown;
 }
 

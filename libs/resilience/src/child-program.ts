@@ -17,7 +17,7 @@ const NICENESS = 5;
 const MAX_NICENESS = 19;
 
 /**
- * Lets other threads of this machine run before the calling one. For threads that work on what a caller sent: on a machine without a
+ * Lets other threads of this machine run before the calling one. For threads that work on callers' data: on a machine without a
  * free core, the event loop that answers all callers would get no more time than they do. Does nothing outside Linux, where the
  * priority belongs to the process.
  */
@@ -30,7 +30,7 @@ export function yieldCpu(): void {
   }
 }
 
-/** What a job has of its parent. */
+/** The parent of a job. */
 export interface JobContext {
   /** Aborted when the caller of the job is gone. */
   signal: AbortSignal;

@@ -13,7 +13,7 @@ export interface ScopeLimit {
   tokens: number | null;
 }
 
-/** What a scope has spent, and what is held for running calls. */
+/** Spending of a scope, and amounts held for running calls. */
 export interface Counters {
   spentMicroUsd: MicroUsd;
   heldMicroUsd: MicroUsd;

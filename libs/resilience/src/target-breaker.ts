@@ -40,7 +40,7 @@ export class TenantView {
     private readonly windowMs: Milliseconds,
   ) {}
 
-  /** Ends the breaker; what it counted is forgotten. */
+  /** Ends the breaker; its counts are forgotten. */
   drop(): void {
     this.breaker?.dispose();
     this.breaker = undefined;

@@ -30,7 +30,7 @@ export interface SeenApproval {
   arguments?: JsonObject;
 }
 
-/** What a decider asks to allow besides the call. */
+/** The grant that a decider asks for. */
 interface WantedGrant {
   hours: number;
   /** Arguments that may differ; absent: none. */
@@ -221,7 +221,7 @@ function findRefusal(caller: Principal, approval: StoredApproval, since: EpochMs
 }
 
 /**
- * What a decider allows besides the call.
+ * The grant of a decider.
  * @throws ToolError REQUEST_INVALID when the policy does not offer it
  */
 function readVotedGrant({ rule }: StoredApproval, wanted: WantedGrant, now: EpochMs): VotedGrant {

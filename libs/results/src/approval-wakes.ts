@@ -34,7 +34,7 @@ export class ApprovalWakes {
     void this.#sweeps.stop();
   }
 
-  /** Wakes what is due. A call that cannot be woken is due again some seconds later. */
+  /** Wakes due calls. A call that cannot be woken is due again some seconds later. */
   async sweep(): Promise<void> {
     if (!this.deps.isServed()) return;
     const { approvals } = await this.deps.records.due({ limit: MAX_WOKEN });

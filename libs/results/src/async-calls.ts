@@ -300,7 +300,7 @@ export class AsyncCalls {
   }
 
   /**
-   * Whether a caller that follows a call gets its events without what they carry. Reading that of another is recorded first.
+   * Whether a caller that follows a call gets its events without their content. Reading that of another is recorded first.
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async isWithheld(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<boolean> {
@@ -387,7 +387,7 @@ export function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject 
   return queued as unknown as JsonObject;
 }
 
-/** The request of a job. @param now what the job itself decides */
+/** The request of a job. @param now decisions of the job itself */
 export function fromQueued(
   queued: QueuedRequest,
   now: Pick<CallRequest, 'signal' | 'onProgress' | 'mode'> &

@@ -1,7 +1,7 @@
 import type { Sight } from '@toolfleet/access';
 import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
-/** What is known of an asynchronous call. */
+/** State of an asynchronous call. */
 export interface StoredCall {
   callId: string;
   tenantId: string;
@@ -10,7 +10,7 @@ export interface StoredCall {
   userId?: string;
   /** `toMaker` of its caller. */
   maker?: string;
-  /** What its reader sees of it; absent in the store. */
+  /** The reader's sight; absent in the store. */
   sight?: Sight;
   /** Its reader gets it without arguments and result. */
   isWithheld?: boolean;
@@ -63,7 +63,7 @@ export abstract class CallStore {
    */
   abstract begin(callId: string): Promise<boolean>;
   abstract append(callId: string, event: NewCallEvent): Promise<void>;
-  /** Stores what is found out while a call runs. A question that a task no longer asks may be asked, and answered, again. */
+  /** Stores facts that appear while a call runs. A question that a task no longer asks may be asked, and answered, again. */
   abstract note(callId: string, found: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void>;
   /** Notes that questions of the task of a call were answered, by their keys. */
   abstract noteAnswers(callId: string, keys: readonly string[]): Promise<void>;

@@ -76,7 +76,7 @@ export class LostCalls {
     if (entered === 'succeeded' || entered === 'failed' || entered === 'outcome_unknown')
       return (await journal.read(callId))?.outcome ?? unknownOutcome(callId, tool);
     if (failure && failure.code !== 'DEADLINE_EXCEEDED') return failed(failure);
-    // What is not in the journal may run twice, so it may have begun.
+    // A call outside the journal may run twice, so it may have begun.
     if (entered === undefined && state === 'claimed') {
       const message = `The gateway that ran '${tool}' was lost, and the time of the call is over`;
       return failed(new ToolError('ATTEMPT_TIMED_OUT', { message }));

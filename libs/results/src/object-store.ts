@@ -1,6 +1,6 @@
 /**
  * Where large results are stored: a shared directory or a bucket. Keys are `<hour>/<tenant>/<name>`; the hour (UTC, as
- * `2026-11-22T05`) is the one in which the object expires, so that a sweep finds what has expired without reading the rest.
+ * `2026-11-22T05`) is the one in which the object expires, so that a sweep finds expired objects without reading the rest.
  */
 export abstract class ObjectStore {
   /** Stores an object whole or not at all. */

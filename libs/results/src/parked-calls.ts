@@ -209,7 +209,7 @@ export class ParkedCalls extends ApprovalPort {
     await this.deps.store.enter(parkedCall(approval), Math.max(ttl, this.deps.keptSeconds)).catch(() => false);
   }
 
-  /** @param repeat what the caller does once it is approved, where the call is not parked */
+  /** @param repeat advice for the caller after the approval, where the call is not parked */
   #waiting(approval: StoredApproval, required: RequiredApproval, repeat: string): ToolError {
     const { call_id: id, program_id: program, until, parked, questions } = approval;
     const decision = toDecision(approval, this.deps.gatewayUrl);
@@ -276,7 +276,7 @@ export const toApprovalPerson = (caller: Principal): ApprovalPerson => ({
 export const toStoredPerson = (person: Person | undefined): ApprovalPerson['person'] =>
   person && { tenant_id: person.tenantId, user_id: person.userId, kind: person.kind };
 
-/** What every question says of the call that asks. */
+/** Facts of the call in every question. */
 function askedBy({ request, tool }: Call) {
   return {
     requester: toApprovalPerson(request.principal),
@@ -296,7 +296,7 @@ function requireShort(shown: JsonObject): void {
   });
 }
 
-/** What a program takes along once people have decided; the refusal itself where nothing of it may run: its plan was declined. */
+/** State of a program after people have decided; the refusal itself where nothing of it may run: its plan was declined. */
 function decided(state: ProgramState, id: string, refusal: ToolError | undefined): ProgramState | ToolError {
   const { waits, plan } = state;
   const ofPlan = waits.filter(({ at }) => at !== undefined);
@@ -348,7 +348,7 @@ const isOfTool = ({ principal }: CallRequest): boolean => principal.via === 'del
 /** Whether the call is made again with the same key. Each run of a tool that calls tools has other keys. */
 const keepsItsKey = (request: CallRequest): boolean => request.reuse.idempotencyKey !== undefined && !isOfTool(request);
 
-/** What the maker of a call does when it is approved, where the call is not parked. */
+/** Advice for the maker of a call after its approval, where the call is not parked. */
 function repeatOf(request: CallRequest): string {
   if (isOfTool(request)) return 'Call the tool that made it again';
   return `Make the same call ${keepsItsKey(request) ? 'with the same idempotency key ' : ''}again`;

@@ -41,7 +41,7 @@ export class RedisCallStore extends CallStore {
     private readonly redis: Redis,
     private readonly ttlSeconds: number,
     private readonly now: () => number,
-    /** Counts what is kept; without one nothing is counted. */
+    /** Counts kept results; without one nothing is counted. */
     private readonly results?: Pick<KeptResults, 'keep'>,
     /** Keeps large results; without one all are kept in Redis. */
     private readonly large?: LargeResults,
@@ -300,7 +300,7 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
   };
 }
 
-/** What a record gets of a body: its JSON, and the reference of a result that is in the result store. */
+/** Parts of a body in a record: its JSON, and the reference of a result that is in the result store. */
 interface StoredResult {
   text: string;
   movesOutcome: boolean;

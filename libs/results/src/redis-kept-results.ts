@@ -19,7 +19,7 @@ export const BODY_REF = '#body';
 /**
  * Counts the bytes that each tenant keeps in Redis: results of asynchronous calls, outcomes in the journal and shared cache
  * entries. One script checks and counts, so that concurrent results cannot exceed the quota together. The gateway that needed
- * the room deletes the evicted results right after; what it misses ends with its TTL.
+ * the room deletes the evicted results right after; missed ones end with their TTL.
  */
 export class RedisKeptResults extends KeptResults {
   readonly #scripts: Record<'keep' | 'admit' | 'drop', Script>;
@@ -57,7 +57,7 @@ export class RedisKeptResults extends KeptResults {
     if (this.quotaBytes > 0) await this.#scripts.drop(...quotaKeys(tenantId), ref);
   }
 
-  /** Forgets what a tenant keeps, once its results are deleted, or only looks. Returns the number of keys. */
+  /** Forgets a tenant's kept results, once its results are deleted, or only looks. Returns the number of keys. */
   erase(tenantId: string, dryRun: boolean): Promise<number> {
     const keys = quotaKeys(tenantId);
     return dryRun ? this.redis.exists(...keys) : this.redis.unlink(...keys);

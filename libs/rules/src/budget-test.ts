@@ -31,9 +31,9 @@ type Facts = PastFacts<(typeof FACTS)[number]>;
 
 interface OpenCall {
   facts: Facts;
-  /** What is reserved for it by today's definition; undefined for a tool that is gone. */
+  /** Its reservation by today's definition; undefined for a tool that is gone. */
   reserved: MicroUsd | undefined;
-  /** What is held while it runs; undefined when it was refused. */
+  /** Its held amount; undefined when it was refused. */
   held?: MicroUsd;
 }
 
@@ -45,7 +45,7 @@ interface Moment {
 }
 
 /**
- * What a budget would have done: each call reserves at its start what its tool may cost, and is charged at its end what it did cost. A
+ * The effect of a budget: each call reserves its maximum cost at its start, and is charged its cost at its end. A
  * call that is refused costs nothing.
  * @param reading calls since the start of the period in which `from` is
  * @param from decisions on earlier calls are not counted
@@ -85,13 +85,13 @@ export async function testBudget(
   return tally;
 }
 
-/** Decides by the rule of the budget service, and holds what is reserved. */
+/** Decides by the rule of the budget service, and holds the reservation. */
 function reserve(limit: ScopeLimit, counters: Counters, call: OpenCall): Verdict {
   const { facts, reserved } = call;
   const amount = { microUsd: reserved ?? facts.micro_usd, tokens: 0 };
   const refusal = checkLimit(limit, counters, amount);
   if (refusal) return { is: 'refused', reasons: [describe(refusal)] };
-  // What a call costs that was refused then is not known; nothing is counted for it.
+  // The cost of a call that was refused then is unknown; nothing is counted for it.
   call.held = isBudgetCode(facts.code) ? 0 : amount.microUsd;
   counters.heldMicroUsd += call.held;
   return reserved === undefined && limit.microUsd !== null

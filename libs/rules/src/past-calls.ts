@@ -4,14 +4,14 @@ import type { CallFact, RecordsFacts } from '@toolfleet/contracts/records';
 import type { CallRecords } from '@toolfleet/records';
 import type { Clock } from '@toolfleet/resilience';
 
-/** A test ends after this time with what it has read. */
+/** A test ends after this time with the calls read so far. */
 const MAX_TEST_MS = 60_000;
 /** Work between two turns of the event loop, which serves calls meanwhile. */
 const TURN_MS = 5;
 /** Positions of calls are microseconds. */
 const PER_MS = 1_000;
 
-/** The types of facts; what is not recorded of a call is null. */
+/** The types of facts; unrecorded facts are null. */
 interface FactTypes {
   tenant_id: string;
   user_id: string;

@@ -48,7 +48,7 @@ class FactNeeded extends Error {
 }
 
 /**
- * What a policy would have decided on recorded calls. It begins with few facts, and anew with those that a rule asks for: calls with the
+ * Decisions of a policy on recorded calls. It begins with few facts, and anew with those that a rule asks for: calls with the
  * same facts are decided once, which are few unless a rule asks for the time, the arguments or the parent of a call.
  * @param begin begins to read the calls
  */
@@ -87,7 +87,7 @@ async function decideAll(test: PolicyTest, reading: PastReading, wanted: Readonl
   return { reading, tally };
 }
 
-/** @throws FactNeeded unless the reading has what a fact comes from */
+/** @throws FactNeeded unless the reading has the source of a fact */
 function needs(fact: string, wanted: ReadonlySet<CallFact>, each: boolean): void {
   const source = SOURCES[fact];
   if (source && (source.facts.some((one) => !wanted.has(one)) || (source.isOfOne === true && !each)))

@@ -12,7 +12,7 @@ const FACTS = ['tenant_id', 'user_id', 'tool', 'code', 'transport', 'ended_at', 
 type Facts = PastFacts<(typeof FACTS)[number]>;
 
 /**
- * What a rate limit of a tool would have done: each call takes a token of its tenant's bucket at the time at which it came to the limit.
+ * The effect of a rate limit of a tool: each call takes a token of its tenant's bucket at the time at which it came to the limit.
  * The buckets are full at the start.
  */
 export async function testRateLimit(

@@ -1,6 +1,6 @@
 import type { RuleTestResult } from '@toolfleet/contracts/resources';
 
-/** What a rule says about a call of the past. */
+/** Verdict of a rule on a past call. */
 export type Verdict =
   | { is: 'passed' }
   /** `asked`: it would wait for a person. */

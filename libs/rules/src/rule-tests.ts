@@ -164,7 +164,7 @@ export class RuleTests {
     if ((subject === 'tenant') !== (id === undefined))
       throw invalid(subject === 'tenant' ? 'A budget of a tenant has no id' : `Send the id of the ${subject}`, ['id']);
     const ofSubject = subject === 'user' ? { user_id: id } : subject === 'key' ? { key_id: id } : {};
-    // What was spent in the period before counts.
+    // Earlier spending in the period counts.
     const reading = this.#read({ ...query, ...ofSubject, from: periodStart(period, query.from) });
     const limit = { microUsd: usd === undefined ? null : Math.round(usd * 1_000_000), tokens: tokens ?? null };
     const tally = await testBudget({ limit, period, from: query.from }, definitions, reading);
@@ -181,7 +181,7 @@ export class RuleTests {
   }
 }
 
-/** Why calls are not decidable for want of a fact, and what the sender can do; undefined where the fact says it. */
+/** Why calls are not decidable for want of a fact, and advice for the sender; undefined where the fact says it. */
 function whyMissing(fact: string, isRead: boolean): string | undefined {
   switch (fact) {
     case 'arguments':

@@ -9,7 +9,7 @@ interface Rule {
   /** Part that every match contains, found far faster; texts without it are not searched. Bounded, so that it is linear as well. */
   hint: RegExp;
   pattern: LinearPattern;
-  /** Whether a match is what it looks like, such as by its check digit. */
+  /** Confirms a match, such as by its check digit. */
   confirm?: (match: string) => boolean;
   /** The part of a match that stays; by default nothing. */
   keep?: (match: string) => string;
@@ -107,8 +107,8 @@ export class SensitiveText {
   }
 
   /**
-   * The text without what was found, whose kinds are added to `found`; the same text when there is nothing. Looks into URL encoding and
-   * base64, and encodes again what it changed there.
+   * The text without the matches, whose kinds are added to `found`; the same text when there is nothing. Looks into URL encoding and
+   * base64, and encodes changed parts again.
    */
   mask(text: string, found: Set<string>): string {
     return this.#mask(text, found, MAX_ENCODINGS);

@@ -3,7 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { jsonType } from './coerce-scalar.js';
 import { schemaAt } from './subschemas.js';
 
-/** What is wrong with an argument. */
+/** The fault of an argument. */
 type FaultKind =
   | 'missing'
   | 'null_or_empty'

@@ -18,7 +18,7 @@ type Position = 'schema' | 'names' | 'data';
 /**
  * The schema without references and definitions, for model providers that refuse `$defs`. Every reference inside the document
  * (`#/…`) is replaced by its target down to `depth`; below that, and beyond 20,000 values, it becomes an open schema whose
- * description names what was cut. Keywords next to a reference take precedence over those of its target.
+ * description names the cut part. Keywords next to a reference take precedence over those of its target.
  */
 export function inlineDefinitions(schema: JsonObject, depth = DEFAULT_DEPTH): JsonObject {
   let nodes = 0;

@@ -194,7 +194,7 @@ export class ArgumentReader {
     else if (dropped.length < MAX_DROPPED) dropped.push(shorten(name));
   }
 
-  /** Removes what the caller sent for hidden arguments, and adds the values of the view. */
+  /** Removes values for hidden arguments, and adds the values of the view. */
   #setByView(
     sent: JsonObject,
     { hidden, preset, defaults }: NonNullable<ArgumentView['arguments']>,

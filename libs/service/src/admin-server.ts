@@ -10,13 +10,13 @@ interface HealthSource {
   started(): boolean;
   /** Whether the service can take work, and each component by name. */
   ready(): Promise<{ ready: boolean; parts: Record<string, boolean> }>;
-  /** What is wrong with configuration and policies; does not make the service unready. */
+  /** Faults in configuration and policies; does not make the service unready. */
   faults(): ServiceFault[];
 }
 
 /**
  * The operations port of a service. `/health/startup`: all components have started. `/health/ready`: brokers connected and
- * not draining, with what is wrong with configuration and policies.
+ * not draining, with faults in configuration and policies.
  * `/health/live`: the event loop runs; it checks no dependency, because that would turn an outage into a restart storm. `/metrics`:
  * Prometheus text format.
  */

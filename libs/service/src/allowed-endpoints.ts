@@ -75,7 +75,7 @@ export class AllowedEndpoints implements LifecycleComponent {
     return canonical;
   }
 
-  /** A file that cannot be read, or a line that is not an origin, is a fault and keeps what was allowed before. A missing file is an empty one. */
+  /** A file that cannot be read, or a line that is not an origin, is a fault and keeps the earlier origins. A missing file is an empty one. */
   private async read(file: string): Promise<void> {
     try {
       const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {

@@ -52,7 +52,7 @@ type ApplyFleetFile = (file: FleetFile) => Promise<readonly string[]> | void;
 
 /**
  * A component that reads the configuration files again every second and passes changed ones to `apply`. Files that cannot be read
- * or parsed, or have an unknown key, are reported as a fault, and what was in force stays. Changed files must read the same twice
+ * or parsed, or have an unknown key, are reported as a fault, and the file in force stays. Changed files must read the same twice
  * in a row, because they may still be being written. Polling follows files that are replaced through symlinks, as Kubernetes does it.
  * A change of a section that the service reads at its start is a fault until the service is restarted or the change undone.
  *

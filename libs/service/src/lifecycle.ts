@@ -23,7 +23,7 @@ export interface LifecycleComponent {
   ready?(): boolean | Promise<boolean>;
   /** When the certificate or key that it depends on expires; undefined if it uses none, or one without an end. */
   expiresAt?(): Date | undefined;
-  /** Stops taking work and finishes what is in flight. All components together have `DRAIN_TIMEOUT_MS`. */
+  /** Stops taking work and finishes work in flight. All components together have `DRAIN_TIMEOUT_MS`. */
   drain?(): Promise<void>;
   /** Closes everything. */
   stop?(): Promise<void>;
@@ -35,13 +35,13 @@ export class FatalStartupError extends Error {
   readonly startRefused = true;
 }
 
-/** What the process gives to the components of a service. */
+/** Services of the process for components. */
 export interface ServiceHost {
   readonly service: string;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** What is wrong with configuration and policies while the service runs. */
+  /** Faults in configuration and policies while the service runs. */
   readonly faults: ServiceFaults;
   /** Set when the process runs several services: hand it to each NATS connection. */
   readonly exchange?: LocalExchange | undefined;

@@ -2,7 +2,7 @@ import type { DynamicModule, LoggerService, Type } from '@nestjs/common';
 import type { Logger } from '@toolfleet/telemetry';
 import type { LifecycleComponent } from './lifecycle.js';
 
-/** What every Nest application has. */
+/** Common parts of Nest applications. */
 interface NestApplication {
   init?(): Promise<unknown>;
   close(): Promise<unknown>;

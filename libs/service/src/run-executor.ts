@@ -1,5 +1,5 @@
 /**
- * `@toolfleet/service/executor`: what every executor over NATS has in common. A separate entry, so that other services do not
+ * `@toolfleet/service/executor`: the common parts of executors over NATS. A separate entry, so that other services do not
  * load the NATS client and the journal with it.
  */
 import { Controller, Module, type Type } from '@nestjs/common';
@@ -41,7 +41,7 @@ type ExecutorSettings = SettingsOf<typeof NATS_KEYS> &
   SettingsOf<typeof EGRESS_KEYS> &
   Partial<SettingsOf<typeof REDIS_KEYS>>;
 
-/** What an executor app declares: its configuration, and how its own parts are built from it. */
+/** Declaration of an executor app: its configuration, and how its own parts are built from it. */
 export interface ExecutorDefinition<T extends ConfigTable> {
   config: ServiceConfig<T>;
   /** Most calls in flight; more are refused as QUEUE_FULL. */
@@ -53,7 +53,7 @@ export interface ExecutorDefinition<T extends ConfigTable> {
 
 type Handle = (body: never, context: EndpointContext) => Promise<unknown>;
 
-/** What is an app's own. */
+/** The app-specific part of an executor. */
 interface Executor {
   /** Subjects of the exec hop that this process serves. */
   subjects: readonly string[];
@@ -73,13 +73,13 @@ interface Executor {
   before?: readonly LifecycleComponent[];
   /** Started after the endpoints and drained before them. */
   after?: readonly LifecycleComponent[];
-  /** Releases what the app holds, once the endpoints are drained. */
+  /** Releases resources of the app, once the endpoints are drained. */
   close?(): Promise<void> | void;
 }
 
 type Redis = ReturnType<typeof import('@toolfleet/queue/redis').connectRedis>;
 
-/** The components of an executor, in the order they start: brokers, what the app needs, the endpoints, the heartbeat. */
+/** The components of an executor, in the order they start: brokers, the app's components, the endpoints, the heartbeat. */
 export async function buildExecutor<T extends ConfigTable>(
   definition: ExecutorDefinition<T>,
   settings: SettingsOf<T>,

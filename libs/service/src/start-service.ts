@@ -138,7 +138,7 @@ const MS_PER_DAY = 86_400_000;
 /** A message that already names a variable needs no hint at the file. */
 const NAMES_A_KEY = /\b[A-Z]+_[A-Z_]+\b/;
 
-/** State of a running process. The first of its services has the settings of what they share. */
+/** State of a running process. The first of its services has the settings of shared parts. */
 class ServiceRun {
   readonly #draining = new AbortController();
   readonly #startedComponents: LifecycleComponent[] = [];

@@ -20,7 +20,7 @@ export type ConfigTable = Readonly<Record<string, Field<unknown>>>;
 /** Values of a table, by environment key. */
 export type SettingsOf<T extends ConfigTable> = { readonly [K in keyof T]: T[K] extends Field<infer V> ? V : never };
 
-/** What is wrong with one key. */
+/** The fault of one key. */
 export interface ConfigFault {
   key: string;
   /** The violated rule, as the rest of a sentence that begins with the key. */

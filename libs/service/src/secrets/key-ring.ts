@@ -72,7 +72,7 @@ function readKeys(text: string): { id: string; key: string }[] {
   return entries;
 }
 
-/** What is wrong with a setting that holds the keys of a ring. */
+/** The fault of a setting that holds the keys of a ring. */
 export function keyRingFaults(key: string, text: string): ConfigFault[] {
   try {
     readKeys(text);

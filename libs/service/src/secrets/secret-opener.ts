@@ -10,7 +10,7 @@ import { isSealed, secretContext, SecretBox } from './secret-box.js';
  */
 export type OpenSecret = (value: string, registration: string | undefined) => string;
 
-/** What an executor opens secrets with. */
+/** The keys with which an executor opens secrets. */
 interface SecretOpenerOptions {
   /** Kind of the registrations whose secrets it opens. */
   kind: 'mcp' | 'openapi';

@@ -1,7 +1,7 @@
 /**
- * The OpenTelemetry conventions that this fleet's spans and metrics follow: names, types and requirement levels of what it sends. The
+ * The OpenTelemetry conventions that this fleet's spans and metrics follow: names, types and requirement levels. The
  * conventions are in development and have no release yet, so each model file is pinned to a commit. `npm run check:conventions` compares
- * this table with a checkout; `docs/operations/traces.md` lists what is sent.
+ * this table with a checkout; `docs/operations/traces.md` lists the sent names.
  */
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 

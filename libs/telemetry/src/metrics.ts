@@ -27,7 +27,7 @@ interface BuildInfo {
 }
 
 /**
- * Creates the metrics of a process. A metric is registered at its first use, so that `/metrics` of a service shows only what that service
+ * Creates the metrics of a process. A metric is registered at its first use, so that `/metrics` of a service shows only metrics that this service
  * measures. `defaults` adds the process and event-loop metrics of Node.
  */
 export function createMetrics(build: BuildInfo, options: { defaults?: boolean } = {}): Metrics {

@@ -156,7 +156,7 @@ export function holdsSecret(text: string): boolean {
   return registered.redact(text) !== undefined;
 }
 
-/** What the log of settings says in place of a secret. */
+/** Substitute for a secret in the log of settings. */
 const ORIGIN = /^\(secret from [\w ]+\)$/;
 
 /** Levels that are searched: the record, its values, their values (`error.headers.authorization`), and lists in them. */

@@ -25,7 +25,7 @@ export async function bundleForTest(source: string): Promise<TestProgram> {
     entryPoints: { [name]: source },
     outdir: folder,
     outExtension: { '.js': '.mjs' },
-    // What is imported late is loaded late, as in the built service: a mistake in a setting ends it before.
+    // Late imports load late, as in the built service: a mistake in a setting ends it before.
     splitting: true,
     chunkNames: `${name}-[hash]`,
     metafile: true,

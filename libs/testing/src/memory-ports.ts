@@ -102,7 +102,7 @@ export class AllowAll extends PolicyPort {
   }
 }
 
-/** One limit for everything, in memory: what is spent and held is readable for tests. */
+/** One limit for everything, in memory: spending and reservations are readable for tests. */
 export class MemoryBudget extends BudgetPort {
   readonly settled: SettleRequest[] = [];
   readonly released: string[] = [];
@@ -219,7 +219,7 @@ export class MapJournal implements Pick<Journal, 'find' | 'accept' | 'bump' | 'a
     return Promise.resolve(entry.state);
   }
 
-  /** What an executor does right before the effect. */
+  /** Runs in an executor right before the effect. */
   claim({ callId, fence, entry: first }: Pick<Call, 'callId' | 'fence' | 'entry'>): boolean {
     const entry = this.entry(callId, first);
     if (entry.state !== 'accepted' || entry.fence !== fence) return false;

@@ -24,7 +24,7 @@ export interface RedisSentinel {
   failOver(): Promise<void>;
   /** Waits until every Sentinel knows the primary, its replica and the other Sentinels, and the replica follows. */
   untilWatched(): Promise<void>;
-  /** Waits until the replica has what was written so far. */
+  /** Waits until the replica has all writes so far. */
   replicated(): Promise<void>;
   /** A connection to whatever is the primary, closed by `stop`. */
   client(): Redis;

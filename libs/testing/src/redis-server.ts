@@ -18,9 +18,9 @@ export interface RedisServer extends BrokerProcess {
   client(): Redis;
   /** Removes every key. */
   flush(): Promise<void>;
-  /** Waits until what was written so far survives `kill`. */
+  /** Waits until all writes so far survive `kill`. */
   persisted(): Promise<void>;
-  /** Waits until a replica follows and has what was written so far. WAIT does not: it counts from the last write of its own connection. */
+  /** Waits until a replica follows and has all writes so far. WAIT does not: it counts from the last write of its own connection. */
   replicated(): Promise<void>;
 }
 

@@ -20,7 +20,7 @@ export interface ServiceProcessOptions {
 /** A service running as a user would run it. */
 export interface ServiceProcess {
   readonly pid: number;
-  /** What the service announced: `admin_port`, its public `port`… */
+  /** The announcement of the service: `admin_port`, its public `port`… */
   readonly facts: Readonly<Record<string, unknown>>;
   /** Standard output so far, one JSON object per line. */
   readonly log: () => string;

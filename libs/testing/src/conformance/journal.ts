@@ -3,7 +3,7 @@ import { failedWith, succeeded, type ErrorCode, type ExecutionFailure, type Succ
 import type { Journal, JournalRequest } from '@toolfleet/journal';
 import { describe, expect, test } from 'vitest';
 
-/** What every journal must do, whatever it is kept in. */
+/** Contract of every journal. */
 export interface JournalUnderTest {
   journal: Journal;
   /** Wall time of the gateway, for deadlines. */
@@ -22,7 +22,7 @@ const toFailure = (code: ErrorCode): ExecutionFailure => {
 const UNKNOWN = failedWith(toFailure('OUTCOME_UNKNOWN'), { attempts: 1 });
 const FAILED = failedWith(toFailure('TOOL_ERROR'), { attempts: 1 });
 
-/** What every adapter of the journal has to do: claims, fences, idempotency keys, late outcomes. */
+/** Contract of every adapter of the journal: claims, fences, idempotency keys, late outcomes. */
 export function journalConformance(name: string, make: () => Promise<JournalUnderTest>): void {
   const ask = (subject: JournalUnderTest, parts: Partial<JournalRequest> = {}): JournalRequest => ({
     callId: randomUUID(),

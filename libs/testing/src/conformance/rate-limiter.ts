@@ -3,7 +3,7 @@ import type { RateLimiter } from '@toolfleet/engine';
 import type { Rate } from '@toolfleet/resilience';
 import { describe, expect, test } from 'vitest';
 
-/** What every rate limiter must do. `make` gives limiters that share their buckets, as replicas do. */
+/** Contract of every rate limiter. `make` gives limiters that share their buckets, as replicas do. */
 export function rateLimiterConformance(name: string, make: (count: number) => Promise<RateLimiter[]>): void {
   // By the hour: nothing worth a token refills while a test runs, however busy the machine is.
   const perHour = (calls: number): Rate => ({ perPeriod: calls, periodMs: 3_600_000 });

@@ -22,7 +22,7 @@ export async function store(
 
 const LONG = { freshMs: 60_000, staleMs: 120_000 };
 
-/** What every result cache must do. */
+/** Contract of every result cache. */
 export function resultCacheConformance(name: string, make: () => Promise<ResultCache>): void {
   describe.each(['near', 'fleet'] as const)(`result cache: ${name}, %s`, (reach) => {
     const find = async (cache: ResultCache, key: string, scope: CacheScope): Promise<CacheLookup['cached']> =>

@@ -197,7 +197,7 @@ export class AckedRequest implements PendingRequest {
     if (this.#state.acked && !before.acked) this.options.onAck?.();
   }
 
-  /** Begins to wait for what the state expects next. */
+  /** Begins to wait for the next expected event. */
   #wait(): void {
     const { kind } = this.#state;
     const waitMs = kind === 'sent' ? this.#ackTimeoutMs : kind === 'held' ? this.options.silentMs : undefined;

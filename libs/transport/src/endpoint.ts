@@ -29,7 +29,7 @@ export interface EndpointOptions<T = unknown> {
 
 /** Serves a message whose schema says its type; of a plain JSON Schema the method knows the type. */
 type EndpointMethod<T, A> = (body: unknown extends T ? never : T, context: EndpointContext) => A;
-/** What the method answers: the reply of `Requests`, where the subject has a row. */
+/** The answer of the method: the reply of `Requests`, where the subject has a row. */
 type AnswerOf<S extends string> = S extends Requested ? ReplyOf<S> | Promise<ReplyOf<S>> : unknown;
 
 /** Metadata key under which Nest keeps the argument layout of a handler. */
@@ -74,7 +74,7 @@ const MAX_CALL_ID_CHARS = 200;
 /** Longest deadline that is accepted. */
 const MAX_REMAINING_MS = 24 * 3_600_000;
 
-/** What a handler knows about the message it serves, apart from the body. */
+/** Facts about the message of a handler, apart from the body. */
 export class EndpointContext {
   /** The concrete subject, also when subscribed with a wildcard. */
   readonly subject: string;

@@ -16,14 +16,14 @@ const EVERY_MS = 5_000;
 /** After three missed messages the process counts as gone. */
 const TTL_MS = 3 * EVERY_MS;
 
-/** What a process reports about itself; read at each beat. */
+/** The report of a process about itself; read at each beat. */
 interface HeartbeatSource {
   service: string;
   /** Default: random. */
   instance?: string;
   slots?: () => SlotStatus;
   breakers?: () => BreakerStatus[];
-  /** What is wrong with configuration and policies; a change is published at once. */
+  /** Faults in configuration and policies; a change is published at once. */
   faults: { list(): ServiceFault[]; onChange(listener: () => void): void };
 }
 

@@ -14,7 +14,7 @@ interface Member {
 /**
  * Carries messages between the services of one process without a broker: give the same exchange to the NATS connections of the
  * services that share the process. A message stays in the process only if NATS could have delivered it there, and no other process
- * has to see it: a request to a queue group that the process serves, and what is sent to a private address (replies, progress). Everything
+ * has to see it: a request to a queue group that the process serves, and messages to a private address (replies, progress). Everything
  * else, such as announcements and cancellations, goes to the server, so that several such processes work as one fleet.
  */
 export class LocalExchange {

@@ -128,7 +128,7 @@ export class NatsClient {
     this.link.publish(subject, encode(body), { headers });
   }
 
-  /** Runs `step`, which must not throw, at the end of this event-loop tick; what it sends leaves with this tick. */
+  /** Runs `step`, which must not throw, at the end of this event-loop tick; its messages leave with this tick. */
   onTickEnd(step: () => void): void {
     this.link.onTickEnd(step);
   }
@@ -157,7 +157,7 @@ export class NatsClient {
     while (this.#pending.size > 0 && this.#clock.monotonic() < until) await this.#clock.sleep(10);
   }
 
-  /** Fails pending requests and closes the connection after sending what is queued. */
+  /** Fails pending requests and closes the connection after sending queued messages. */
   async close(): Promise<void> {
     for (const call of this.#pending.all())
       call.fail(new ToolError('SERVICE_UNAVAILABLE', { message: 'This service is stopping' }));

@@ -1,5 +1,5 @@
 /**
- * The only file, with nats-receive-buffer.ts, that uses the `nats` package. It adds what the package lacks for many small messages: everything published within one
+ * The only file, with nats-receive-buffer.ts, that uses the `nats` package. It adds to the package for many small messages: everything published within one
  * event-loop tick leaves in one write (the package writes per microtask, and each write costs every process on the way a read), and
  * headers are encoded once.
  */
@@ -165,7 +165,7 @@ export class NatsLink {
     });
   }
 
-  /** Runs `step`, which must not throw, at the end of this event-loop tick; what it publishes leaves with this tick. */
+  /** Runs `step`, which must not throw, at the end of this event-loop tick; its messages leave with this tick. */
   onTickEnd(step: () => void): void {
     this.#tick.push(step);
     if (this.#tick.length === 1) setImmediate(this.#flushTick);
@@ -223,7 +223,7 @@ export class NatsLink {
     if (this.#connected) await this.#connection?.flush();
   }
 
-  /** Sends what is queued and closes. */
+  /** Sends queued messages and closes. */
   async close(): Promise<void> {
     const connection = this.#connection;
     if (!connection || this.#closing) return;

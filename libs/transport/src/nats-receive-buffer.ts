@@ -6,7 +6,7 @@ import { freeMemory } from './free-memory.js';
 interface ParserState {
   /** The message that is being received. */
   ma: { size: number };
-  /** What has arrived of it, when it did not arrive in one chunk. */
+  /** Its received bytes, when it did not arrive in one chunk. */
   msgBuf?: DenoBuffer & { _buf: Uint8Array };
 }
 
@@ -34,7 +34,7 @@ export function receiveIntoOneBuffer(): void {
     const whole = new Uint8Array(state.ma.size);
     whole.set(received);
     const buffer = new DenoBuffer() as NonNullable<ParserState['msgBuf']>;
-    // A view of what has arrived: the rest of its memory is what the buffer grows into.
+    // A view of the received bytes: the buffer grows into the rest of its memory.
     buffer._buf = whole.subarray(0, received.length);
     state.msgBuf = buffer;
   };

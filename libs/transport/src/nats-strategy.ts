@@ -289,7 +289,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     });
   }
 
-  /** Sends a result. Returns what was sent, or undefined when it could not be. @throws ToolError RESULT_TOO_LARGE */
+  /** Sends a result. Returns the sent bytes, or undefined when it could not be. @throws ToolError RESULT_TOO_LARGE */
   #reply(reply: string, result: unknown, context: EndpointContext, { exec }: ServedSubject): SentReply | undefined {
     if (reply === '' || !this.#link.connected) return undefined;
     const bytes = encode(result ?? null);
@@ -316,7 +316,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   #holdReply(context: EndpointContext, bytes: number): void {
     const release = this.options.large?.hold(context, bytes, 'reply');
     if (!release) return;
-    // A connection that breaks drops what was not sent.
+    // A connection that breaks drops unsent messages.
     void this.#link.flush().then(release, release);
   }
 

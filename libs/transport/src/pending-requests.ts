@@ -18,7 +18,7 @@ export interface PendingRequest {
   fail(error: ToolError): void;
 }
 
-/** What the kinds of requests use of the client. */
+/** Parts of the client that kinds of requests use. */
 export interface ClientInternals {
   readonly link: NatsLink;
   readonly clock: Clock;

@@ -1,5 +1,5 @@
 /**
- * `node tools/build-console.mjs`: the web console as static files in `apps/console/dist/web`, what the gateway serves at
+ * `node tools/build-console.mjs`: the web console as static files in `apps/console/dist/web`, served by the gateway at
  * `/console`. Does nothing when sources and packages are those of the last build.
  */
 import { createHash } from 'node:crypto';

@@ -1,9 +1,9 @@
 /**
  * `node tools/bundle.mjs [app …]`: makes `build/<app>/` from what `tsc -b` wrote: the whole service in one file, next to
  * it the programs it runs as child process or thread, and the few packages that cannot be in a file (native code, the
- * Python interpreter). The folder needs nothing else; it is what an image holds. Prints sizes by part.
+ * Python interpreter). The folder needs nothing else; an image holds it. Prints sizes by part.
  *
- * `bundleFleet(outdir)` puts all services in one folder, with what they share loaded from the same files. Test fleets run them: a
+ * `bundleFleet(outdir)` puts all services in one folder, with shared code loaded from the same files. Test fleets run them: a
  * service starts with two thirds of the CPU.
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ const OWN_ENTRIES = {
   },
   'mcp-executor': { 'stdio-guard': 'apps/mcp-executor/dist/stdio-guard.js' },
 };
-/** Packages that are copied, with what they depend on at run time. */
+/** Packages that are copied, with their run-time dependencies. */
 const COPIED = {
   budget: ['better-sqlite3'],
   identity: ['better-sqlite3'],

@@ -1,6 +1,6 @@
 /**
  * `npm run pictures`: the pictures of the README, from the fleet that `npm start` runs here: makes calls, then takes the console with
- * the machine's Chromium (`CHROMIUM_PATH` or the usual places) and writes commands with what they printed into `docs/pictures`.
+ * the machine's Chromium (`CHROMIUM_PATH` or the usual places) and writes commands with their output into `docs/pictures`.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ const CALLS = [
   ['parcels_getParcel', { parcel_id: 'P-9' }],
   ['calculator', { expression: '1 / 0' }],
 ];
-/** What the picture of a terminal shows. */
+/** Content of the picture of a terminal. */
 const SESSION = [
   `tool calculator '{"expression": "2 * (3 + 4)"}' | jq .output`,
   `npx fleetctl tools search "where is my parcel" --limit 2`,

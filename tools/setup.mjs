@@ -106,7 +106,7 @@ function handOver(nodePath) {
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
 }
 
-/** Runs a program of the set-up; what it printed is shown when it fails. */
+/** Runs a program of the set-up; its output is shown when it fails. */
 async function run(command, commandArgs, whatFailed) {
   const { ok, output } = await runProgram(command, commandArgs, { cwd: ROOT });
   if (!ok) throw new Error(`${lastLines(output, SHOWN_LINES)}\ntoolfleet: ${whatFailed}`);

@@ -20,7 +20,7 @@ import { compile } from './compile.mjs';
 import { copyLibrary, copyTests } from './library.mjs';
 import { checkTools, fetchSources } from './packages.mjs';
 
-/** SHA-256 of what the versions of packages.mjs and the flags of compile.mjs make. */
+/** SHA-256 of the interpreter by the versions of packages.mjs and the flags of compile.mjs. */
 const DIGEST = 'a41ab382ab48fa6a0ac0483835abd302bd7fe5dc56df52a54515162759d783dd';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));

@@ -20,7 +20,7 @@ const LIBRARIES = [
   { source: 'bzip2', archive: 'libbz2.a', files: 'blocksort bzlib compress crctable decompress huffman randtable' },
 ];
 
-/** Modules that need what is not there, though configure would find it or guess so. */
+/** Modules with missing requirements, though configure would find it or guess so. */
 const LEFT_OUT = ['_lzma', '_uuid', '_crypt'];
 
 /**
@@ -34,7 +34,7 @@ export function compile({ sources, work, wasm }) {
     console.log(`source ${basename(folder)}`);
     return folder;
   };
-  // Always the same names in the same places: paths are written into what is built.
+  // Always the same names in the same places: paths are written into the interpreter.
   const python = found('python3.11');
   symlinkSync(python, join(work, 'python'));
   for (const { source } of LIBRARIES) symlinkSync(found(source), join(work, source));

@@ -1,4 +1,4 @@
-/** What the build is made of: Debian 12's compilers and sources, with the versions that give the known digest. */
+/** Inputs of the build: Debian 12's compilers and sources, with the versions that give the known digest. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,11 +13,11 @@ const TOOLS = {
   'wasi-libc': '0.0~git20220510.9886d3d-2',
   binaryen: '108-1',
 };
-/** Any version will do: what they make of the same input does not depend on it. */
+/** Any version will do: their output does not depend on it. */
 const HELPERS = ['python3.11', 'make', 'dpkg-dev'];
 const SOURCES = { 'python3.11': '3.11.2-6+deb12u8', zlib: '1:1.2.13.dfsg-1', bzip2: '1.0.8-5' };
 
-/** Ends with the command that installs what is missing. */
+/** Ends with the command that installs the missing packages. */
 export function checkTools({ anyVersion }) {
   const wanted = [...Object.entries(TOOLS), ...HELPERS.map((name) => [name])];
   const missing = wanted.filter(([name, version]) => {

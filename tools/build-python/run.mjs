@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 /** Runs CPython's own generators: it has to be of the version that is built. */
 export const PYTHON = '/usr/bin/python3.11';
 
-/** Runs a program to its end; its output. Throws an Error with the last lines of what it said when it fails. */
+/** Runs a program to its end; its output. Throws an Error with its last lines of output when it fails. */
 export function run(command, args, { cwd, env = {} } = {}) {
   const options = { cwd, env: { ...process.env, ...env }, encoding: 'utf8', maxBuffer: 1 << 30 };
   const { status, stdout, stderr, error } = spawnSync(command, args, options);

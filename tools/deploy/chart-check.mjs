@@ -17,7 +17,7 @@ const DIGEST = `sha256:${'1'.repeat(64)}`;
 /** Classes that no autoscaler sizes. */
 const FIXED = ['budget', 'identity', 'records', 'registry'];
 
-/** Values that must be refused, with what the message has to name. */
+/** Values that must be refused, with the words that the message has to name. */
 const REFUSED = [
   [(values) => (values.hosts = 'a'), 'hosts'],
   [(values) => (values.features.gvisors = true), 'gvisors'],
@@ -131,7 +131,7 @@ export function chartFaults(out) {
   return [...differing, ...REFUSED.flatMap(([change, named]) => acceptance(chart, change, named))];
 }
 
-/** A line if the chart accepts these values, or refuses them without naming what is wrong. */
+/** A line if the chart accepts these values, or refuses them without naming the fault. */
 function acceptance(chart, change, named) {
   const values = productionValues();
   change(values);

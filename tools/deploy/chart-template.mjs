@@ -31,7 +31,7 @@ function asClass(name, lines, scaled) {
 
 let markers = 0;
 
-/** Puts markers around what is conditional, as keys or items of their own: js-yaml writes each on one line. */
+/** Puts markers around conditional parts, as keys or items of their own: js-yaml writes each on one line. */
 function withMarkers(node, pointer, marks) {
   if (Array.isArray(node)) {
     const list = LIST.exec(node[0])?.[1];

@@ -20,7 +20,7 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const OWN_FILES = join(ROOT, 'tools/deploy/chart');
 export const CHART = join(ROOT, 'build/chart/toolfleet');
 const AUTOSCALERS = ['keda', 'hpa', 'keda-redis'];
-/** Components besides the autoscalers, in the order of the overlay: what they add to lists is in this order. */
+/** Components besides the autoscalers, in the order of the overlay: their additions to lists are in this order. */
 const COMPONENTS = [
   'settings',
   'network-policy',
@@ -88,7 +88,7 @@ export function productionValues() {
   return valuesOf({ components: names, images, spec: readSettings(PRODUCTION) });
 }
 
-/** Schema of the values: the settings without what the release knows, and what the overlay expresses by its lists. */
+/** Schema of the values: the settings without those of the release and of the overlay's lists. */
 export function valuesSchema() {
   const settings = settingsSchema();
   delete settings.properties.name;
@@ -97,7 +97,7 @@ export function valuesSchema() {
   const { default: _, ...classes } = settings.properties.classes.properties;
   for (const [name, of] of Object.entries(classes)) {
     const app = name in keys ? name : 'builtin-executor';
-    // Only what its service knows, so that a misspelt setting is refused; secrets are files.
+    // Only settings of its service, so that a misspelt setting is refused; secrets are files.
     const known = [...keys[app].keys()].filter((key) => !keys[app].has(`${key}_FILE`)).toSorted();
     const properties = Object.fromEntries(known.map((key) => [key, { type: 'string' }]));
     const fields = settings.definitions[of.$ref.split('/').at(-1)].properties;

@@ -35,7 +35,7 @@ export function classComponent(classes, names) {
   };
 }
 
-/** A strategic merge: lists with names are merged by them, and what the class sets comes first. */
+/** A strategic merge: lists with names are merged by them, and the class's items come first. */
 function deploymentPatch(name, { env = {}, resources, replicas, podAnnotations, toolSecrets = [], ...fields }) {
   const variables = [
     ...Object.keys(env)

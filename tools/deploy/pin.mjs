@@ -1,7 +1,7 @@
 /**
  * `npm run deploy:pin [-- --tag <version>] [-- --images <prefix>] [-- <kustomization.yaml> …]`: asks the registries for the digests of the
  * images in the production overlay and writes them there, so that a cluster runs these bytes and no others. The tag is the version of
- * package.json unless given. `--images` also writes the names as `<prefix>/<service>`. `--check` writes nothing, lists what is not pinned,
+ * package.json unless given. `--images` also writes the names as `<prefix>/<service>`. `--check` writes nothing, lists unpinned images,
  * and ends with 1 when there is anything. `--base <Dockerfile>` writes nothing either: it prints the base image of our images
  * (`ARG NODE_IMAGE`) with its digest, from which a release builds all of them. `--plain-http` is for registries on loopback. REGISTRY_USER and
  * REGISTRY_PASSWORD log in where a registry asks for it.
@@ -63,7 +63,7 @@ export function withDigests(text, digests) {
 /**
  * Digest of `<host>/<repository>:<tag>`.
  * @param {{plainHttp?: boolean, user?: string, password?: string}} options
- * @throws Error with what the registry said
+ * @throws Error with the registry's answer
  */
 export async function digestOf(image, tag, options = {}) {
   const { host, repository } = addressOf(image);

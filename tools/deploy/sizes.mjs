@@ -1,5 +1,5 @@
 /**
- * `node tools/deploy/sizes.mjs <rendered.yaml>`: what the pods of a rendering request at least and at most, as the table of
+ * `node tools/deploy/sizes.mjs <rendered.yaml>`: the minimum and maximum requests of a rendering's pods, as the table of
  * docs/operations/kubernetes.md. A test keeps the table equal to the production overlay.
  */
 import { readFileSync } from 'node:fs';

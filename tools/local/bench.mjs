@@ -78,7 +78,7 @@ function lastSaved(folder) {
   return newest ? JSON.parse(readFileSync(join(folder, newest), 'utf8')).results : [];
 }
 
-/** A bench that is a separate program: what it printed, line by line, and whether its goals were met (docs/openapi.md). */
+/** A bench that is a separate program: its output, line by line, and whether its goals were met (docs/openapi.md). */
 function printed(name, path) {
   const { status, stdout } = spawnSync(process.execPath, [join(ROOT, path)], {
     cwd: ROOT,

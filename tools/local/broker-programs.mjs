@@ -10,7 +10,7 @@ import { UnpackError, unpackDebianPackages } from './debian-packages.mjs';
 import { lastLines, runProgram } from './run-program.mjs';
 
 const WANTED = { nats: ['nats-server'], redis: ['redis-server', 'valkey-server'] };
-/** What the backup jobs of deploy/k8s/backup run. */
+/** Programs of the backup jobs of deploy/k8s/backup. */
 const REDIS_TOOLS = ['redis-cli', 'redis-check-rdb'];
 /** Debian packages with the programs: that of redis-server is in redis-tools. */
 const PACKAGES = ['nats-server', 'redis-server', 'redis-tools'];
@@ -27,7 +27,7 @@ const OWN_BROKERS =
  * @param {string} root folder of the clone; programs are unpacked below its `.toolfleet`
  * @param {(line: string) => void} say
  * @returns {Promise<{nats: string, redis: string, path: string}>} both programs, and a PATH on which they come first
- * @throws {Error} with what is missing, the words of the program that failed, and the command that helps
+ * @throws {Error} with the missing program, the words of the program that failed, and the command that helps
  */
 export async function brokerPrograms(root, say) {
   const unpacked = join(root, '.toolfleet', 'broker-programs');
@@ -72,7 +72,7 @@ export async function redisTools(root) {
   return [join(target, 'bin'), path].join(delimiter);
 }
 
-/** What the program says about itself when it does not run; undefined when it runs. */
+/** The program's error when it does not run; undefined when it runs. */
 async function verify(program) {
   const { ok, output } = await runProgram(program, ['--version'], { timeoutMs: VERSION_WITHIN_MS });
   return ok ? undefined : lastLines(output, 2) || 'it ended with an error';

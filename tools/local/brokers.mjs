@@ -48,7 +48,7 @@ export async function startBrokers({ root, stateDir, logDir, say, supervise, onM
   return { natsUrl, redisUrl, brokers };
 }
 
-/** Arguments of a Redis on a loopback port that keeps what it acknowledged. */
+/** Arguments of a Redis on a loopback port that keeps acknowledged writes. */
 export function redisArgs(port, dataDir) {
   return [
     ...['--bind', '127.0.0.1', '--port', String(port), '--dir', dataDir],

@@ -1,6 +1,6 @@
 /**
  * `npm run test:cluster`: the fleet on a NATS cluster, on Redis with Sentinel, on Redis Cluster and on PostgreSQL, parts of which
- * are killed under load. What the machine lacks is skipped by name; a skip is never a pass.
+ * are killed under load. Missing programs are skipped by name; a skip is never a pass.
  */
 import { existsSync, globSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';

@@ -50,7 +50,7 @@ export function configurationFiles({ root, stateDir, samples }) {
 }
 
 /**
- * Checks the files as the services will, so that what they all refuse is printed once.
+ * Checks the files as the services will, so that common faults are printed once.
  * @throws Error with exit code 78
  */
 export async function checkConfiguration(files) {
@@ -79,7 +79,7 @@ export class FaultPrinter {
     return this.#present().filter(isOfSource);
   }
 
-  /** Receives what a service announced last. */
+  /** Receives the last announcement of a service. */
   show(service, faults) {
     if (!Array.isArray(faults)) return;
     const known = this.#lasting();

@@ -1,5 +1,5 @@
 /**
- * Programs from Debian packages, unpacked into a folder with the libraries they need. What the system has installed, its lists
+ * Programs from Debian packages, unpacked into a folder with the libraries they need. Installed packages, lists
  * and its cache of archives decide nothing but where the lists come from, so that every machine gets the same result.
  * Runs on Node >= 20 and uses nothing that has to be installed first.
  */

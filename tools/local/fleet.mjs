@@ -24,7 +24,7 @@ const SERVICE_GRACE_MS = 3_500;
 const BROKER_GRACE_MS = 1_000;
 
 /**
- * Starts everything and resolves when each service reports ready, however long that takes; `step` shows what is missing. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
+ * Starts everything and resolves when each service reports ready, however long that takes; `step` shows the missing ones. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
  * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
  * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
  * process behind.

@@ -6,7 +6,7 @@ import { step } from './steps.mjs';
 
 /**
  * Installs the packages of `folder` as locked, unless they are there. Scripts of packages do not run.
- * @param {string} title what the user reads meanwhile
+ * @param {string} title shown meanwhile
  */
 export async function installLocked(folder, title) {
   const [locked, installed] = [join(folder, 'package-lock.json'), join(folder, 'node_modules/.package-lock.json')];

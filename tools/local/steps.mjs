@@ -1,5 +1,5 @@
 /**
- * Progress of `npm start` and `npm test`: each step prints what it does and how long it took. A step of more than two seconds
+ * Progress of `npm start` and `npm test`: each step prints its name and its time. A step of more than two seconds
  * shows that it lives: a spinner on a terminal, a line now and then in a log.
  */
 const SHOWN_AFTER_MS = 2_000;
@@ -7,7 +7,7 @@ const LOG_EVERY_MS = 10_000;
 const FRAME_MS = 100;
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/** Steps under way: start and what they wait for, by title. */
+/** Steps under way: start and missing part, by title. */
 const running = new Map();
 let frame = 0;
 let spinner;
@@ -25,8 +25,8 @@ export function complain(line) {
 /**
  * Runs a step. Steps may run side by side.
  * @template T
- * @param {string} title what the step does: "building"
- * @param {(onMissing: OnMissing) => Promise<T>} work says with `onMissing` what it waits for, which is shown as long as it lasts
+ * @param {string} title such as "building"
+ * @param {(onMissing: OnMissing) => Promise<T>} work names with `onMissing` the missing part, which is shown as long as it lasts
  * @returns {Promise<T>} the result of `work`; its error is thrown on
  */
 export async function step(title, work) {
@@ -48,12 +48,12 @@ export async function step(title, work) {
 
 /**
  * Repeats `look` until nothing is missing. It ends on a failure and never on a clock: a busy machine is slow, not broken.
- * @callback OnMissing receives what a part still lacks, or undefined once it lacks nothing
+ * @callback OnMissing receives the missing thing of a part, or undefined once it lacks nothing
  * @param {string} part
  * @param {string} [what]
  *
- * @param {string} part shown with what is missing
- * @param {() => Promise<string | undefined>} look says what is missing
+ * @param {string} part shown with the missing thing
+ * @param {() => Promise<string | undefined>} look names the missing thing
  * @param {{failure: () => Error | undefined, onMissing?: OnMissing, everyMs?: number}} options `failure`: why it will be missing for good
  * @throws the failure
  */

@@ -8,7 +8,7 @@ const WITHIN_MS = 60_000;
 const EX_CONFIG = 78;
 const SHOWN_CHARS = 300;
 
-/** A process that was given up. `exitCode` is what the runner ends with. */
+/** A process that was given up. `exitCode` is the runner's exit code. */
 export class GivenUpError extends Error {
   constructor(message, exitCode) {
     super(message);

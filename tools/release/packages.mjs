@@ -17,7 +17,7 @@ const OWN = { client: 'libs/client', contracts: 'libs/contracts', base: 'libs/ki
 const typesOf = (...names) => Object.fromEntries(names.map((name) => [name, `${OWN[name]}/dist`]));
 
 /**
- * What is published. `types`: folders of declarations by their place below `dist`; the first is the package's own.
+ * The published packages. `types`: folders of declarations by their place below `dist`; the first is the package's own.
  * `peers`: packages that stay imports and are needed for one entry point only.
  */
 const PACKAGES = {
@@ -137,7 +137,7 @@ function copyTypes(made, dist) {
     return join(to, relative(from, source));
   };
   const sources = new Set(Object.keys(made.entries).map((entry) => join(ROOT, made.types['.'], `${entry}.d.ts`)));
-  // A set gives what is added to it meanwhile as well.
+  // A set also yields members that are added meanwhile.
   for (const source of sources) {
     const target = copyOf(source);
     const text = readFileSync(source, 'utf8').replaceAll(

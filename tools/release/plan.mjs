@@ -1,8 +1,8 @@
-/** What a release changes, as pure functions of the files. */
+/** Changes of a release, as pure functions of the files. */
 
 const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z.-]+)?$/;
 
-/** Files that keep old versions on purpose: records of what was released or measured. */
+/** Files that keep old versions on purpose: records of releases or measurements. */
 const KEPT =
   /^(CHANGELOG\.md$|package-lock\.json$|test\/skew\/|test\/cluster\/version-skew|test\/load\/results\/|test\/release\.spec\.ts$|docs\/decisions\/)/;
 
@@ -11,7 +11,7 @@ const KEPT =
  * @param {{ version: string, current: string, today: string, tags: string[], files: Map<string, string> }} facts
  *   `files`: the text of every tracked file that may hold a version, by path
  * @returns {{ tag: string, notes: string, edits: Map<string, string> }} new texts by path, and the section of the changelog
- * @throws Error that says what is missing
+ * @throws Error that names the missing part
  */
 export function planRelease({ version, current, today, tags, files }) {
   if (!VERSION.test(version)) throw new Error(`"${version}" is not a version such as 1.2.3`);

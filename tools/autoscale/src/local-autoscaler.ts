@@ -4,11 +4,11 @@ import { PodCount, type QueueLook, type ScalingRule } from './scaling-rule.js';
 export interface Worker {
   /** Resolves when it takes jobs, rejects when it ends before. */
   ready(): Promise<void>;
-  /** Asks it to finish what it has and end (SIGTERM); resolves with its exit code. */
+  /** Asks it to finish its work and end (SIGTERM); resolves with its exit code. */
   end(): Promise<number | null>;
 }
 
-/** What a local autoscaler needs. */
+/** Dependencies of a local autoscaler. */
 export interface LocalAutoscalerOptions {
   rule: ScalingRule;
   look(): Promise<QueueLook>;

@@ -5,7 +5,7 @@ import { QueueClient } from './queue-client.js';
 import type { RunRecord, Sample } from './run-record.js';
 import type { ScalingRule } from './scaling-rule.js';
 
-/** A real run: its record, and what a simulation of it has to be fed with. */
+/** A real run: its record, and the input of its simulation. */
 export interface LocalRun extends RunRecord {
   /** Time each worker took from start to ready, in the order of starting. */
   startMs: number[];
@@ -15,7 +15,7 @@ export interface LocalRun extends RunRecord {
   failed: number;
 }
 
-/** What a real run needs. */
+/** Dependencies of a real run. */
 export interface LocalRunOptions {
   jobs: readonly PlannedJob[];
   rule: ScalingRule;

@@ -1,5 +1,5 @@
 /**
- * `npm run autoscale`: what a burst does to a queue class. `simulate` answers at once, `table` compares policies, `run` sends
+ * `npm run autoscale`: the effect of a burst on a queue class. `simulate` answers at once, `table` compares policies, `run` sends
  * the burst to real workers on this machine and says how well the simulation would have foretold it.
  */
 import { writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { figuresOf, type RunFigures } from './run-record.js';
 import { PRODUCTION_RULE, type ScalingRule } from './scaling-rule.js';
 import { simulate } from './simulate.js';
 
-/** What the machine has to offer for a real run. */
+/** The machine's part in a real run. */
 export interface Machine {
   /** A Redis for this run alone. */
   startRedis(): Promise<string>;

@@ -9,7 +9,7 @@ export interface JobTimes {
   serviceMs: number;
 }
 
-/** Jobs wait as long as they must: their queue is what is measured. */
+/** Jobs wait as long as they must: their queue is measured. */
 const DEADLINE_MS = 3_600_000;
 
 /** Both sides of a queue as callers see it: submit, look, and read what became of a job. */

@@ -1,4 +1,4 @@
-/** What a run looked like, simulated or real: the same figures of both, so that they can be compared. */
+/** Figures of a run, simulated or real: the same figures of both, so that they can be compared. */
 
 /** One look at the queue and its workers. */
 export interface Sample {

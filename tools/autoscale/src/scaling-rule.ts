@@ -43,7 +43,7 @@ export const PRODUCTION_RULE: ScalingRule = {
   syncMs: 15_000,
 };
 
-/** What the autoscaler sees of a queue. */
+/** The autoscaler's view of a queue. */
 export interface QueueLook {
   waiting: number;
   running: number;
@@ -53,7 +53,7 @@ export interface QueueLook {
 /** Kubernetes leaves the pods alone while the number is within 10 % of its target. */
 const TOLERANCE = 0.1;
 
-/** Decides the number of pods at each sync; remembers what the stabilisation window and the speed limits need. */
+/** Decides the number of pods at each sync; remembers the history that the stabilisation window and the speed limits need. */
 export class PodCount {
   #wishes: { at: number; pods: number }[] = [];
   #changes: { at: number; by: number }[] = [];

@@ -10,7 +10,7 @@ export interface World {
   slots: number;
   /** From the wish for a pod to its first job: one time for all, or one for each pod in the order of starting. */
   startMs: number | readonly number[];
-  /** Age of what the autoscaler sees: scraping and polling. Less than a sync. */
+  /** Age of the autoscaler's figures: scraping and polling. Less than a sync. */
   lagMs?: number;
   /** Step of the samples. Default 250. */
   sampleMs?: number;

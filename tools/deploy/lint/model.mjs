@@ -1,4 +1,4 @@
-/** What the lint rules look at: the objects of one rendering, and the reference pages of the repository. */
+/** Input of the lint rules: the objects of one rendering, and the reference pages of the repository. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import yaml from 'js-yaml';
@@ -39,7 +39,7 @@ export function configurationDefaults(root) {
   );
 }
 
-/** Names of the catalogue (docs/metrics.md) with what a histogram is exposed as. */
+/** Names of the catalogue (docs/metrics.md) with the series of a histogram. */
 export function metricNames(root) {
   const rows = readFileSync(join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \|/gm);
   return new Set(

@@ -1,4 +1,4 @@
-/** L01 to L16 and L52: what a pod may, and what it takes. */
+/** L01 to L16 and L52: privileges and resources of pods. */
 import { bytes } from './model.mjs';
 
 /** Memory of python-sandbox in addition to its guests: the service, the host process and the interpreter's shared parts. */

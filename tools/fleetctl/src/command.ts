@@ -3,7 +3,7 @@ import type { Gateway } from './gateway.js';
 import type { CommandLine } from './command-line.js';
 import type { Terminal } from './terminal.js';
 
-/** What a command runs with. */
+/** Dependencies of a command. */
 export interface CommandContext {
   line: CommandLine;
   /** Positional arguments after the name of the command. */

@@ -1,4 +1,4 @@
-/** The CLI in a spec: run as a user would run it, against a stand-in of the gateway that records what it is asked. */
+/** The CLI in a spec: run as a user would run it, against a stand-in of the gateway that records its requests. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +21,7 @@ let server: Server;
 /** Address of the stand-in, and a folder of the spec's own. */
 export let url: string;
 export let folder: string;
-/** What it was asked since the test began, and how it answers: `METHOD /path`. */
+/** Its requests since the test began, and how it answers: `METHOD /path`. */
 export const seen: Seen[] = [];
 export const routes = new Map<string, Route>();
 export const CALCULATOR = {

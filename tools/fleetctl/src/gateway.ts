@@ -49,7 +49,7 @@ export class Gateway {
     return this.#client.request(route, ...([options] as unknown as RequestArguments<K>)).catch(throwCause);
   }
 
-  /** Events of a call until it has ended, without what they carry where the call is another's. @throws Error when the response is not a stream */
+  /** Events of a call until it has ended, without their content where the call is another's. @throws Error when the response is not a stream */
   callEvents(id: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
     return this.#client.events('GET /api/v1/calls/{id}/events', { path: { id }, query: { content: 'own' }, signal });
   }

@@ -1,4 +1,4 @@
-/** What an MCP server says about itself when it is asked from this machine. Imported on demand, because the SDK is large. */
+/** Inspects an MCP server from this machine. Imported on demand, because the SDK is large. */
 import { Client, SdkHttpError, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import type { Transport } from '@modelcontextprotocol/client';
@@ -40,7 +40,7 @@ export async function inspectUrl(url: string, headers: Readonly<Record<string, s
 
 /**
  * Starts a local server, asks it for its tools, and ends it. As in the fleet, it gets the variables of its entry and a few common ones.
- * @throws Error with what the server wrote to standard error, when it does not speak MCP
+ * @throws Error with the server's standard error, when it does not speak MCP
  */
 export async function inspectCommand({ command, args, env, cwd }: ServerCommand): Promise<InspectedServer> {
   const environment = { ...getDefaultEnvironment(), ...env };

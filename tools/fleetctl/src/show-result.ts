@@ -84,7 +84,7 @@ function readableBlocks({ content = [] }: CallBody): string[] {
   });
 }
 
-/** The error with what the tool itself reported: the streams and the traceback of a program, or the text of the tool. */
+/** The error with the tool's own report: the streams and the traceback of a program, or the text of the tool. */
 function showFailure(terminal: Terminal, body: CallBody): void {
   const { output, metadata, error } = body;
   const reason = error ?? 'unknown error';

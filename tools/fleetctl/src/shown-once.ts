@@ -3,7 +3,7 @@ import { jsonText } from './terminal.js';
 
 /**
  * Prints a secret that only this answer has. Standard output is the secret alone, for `$(…)` and files, or with `--json` the whole answer;
- * standard error says what the secret belongs to, also where it is not a terminal: its id is needed later.
+ * standard error names the owner of the secret, also where it is not a terminal: its id is needed later.
  */
 export function showOnce(
   { json, terminal }: Pick<CommandContext, 'json' | 'terminal'>,

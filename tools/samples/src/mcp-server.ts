@@ -23,7 +23,7 @@ const DOT = { uri: 'sample://dot', mimeType: 'image/png' };
 const DOT_TEXT = { uri: 'sample://dot.txt', mimeType: 'text/plain', text: 'a red dot' };
 const NOTES = 'sample://notes';
 const STYLES = ['painter', 'pirate', 'poet'];
-/** A skill: what a model reads before it describes a dot. */
+/** A skill that a model reads before it describes a dot. */
 const skills = await SkillsExtension.load(
   memorySkillFiles({
     'dot-description/SKILL.md': `---

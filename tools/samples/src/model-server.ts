@@ -60,7 +60,7 @@ function readScript(text: string): Script {
   return script;
 }
 
-/** What an unscripted message may want. */
+/** Possible wishes of an unscripted message. */
 function guess(text: string): { name: string; args: string }[] {
   const sum = /\b(?:calculate|compute|what is)\s+([\d(][\d\s().+*/^%-]*)/i.exec(text)?.[1]?.trim();
   if (sum) return [{ name: 'calculator', args: JSON.stringify({ expression: sum }) }];
@@ -74,7 +74,7 @@ function nextTurn(body: ChatBody, script: Script): { content: string | null; too
   const made = body.messages.filter((message) => message.role === 'assistant' && message.tool_calls).length;
   const offered = new Set((body.tools ?? []).map((tool) => tool.function.name));
   const wanted = script.loop ? [script.loop] : (script.rounds[made] ?? []);
-  // A model that is offered no tools has to answer, and one that guesses asks only for what it is offered.
+  // A model that is offered no tools has to answer, and one that guesses asks only for offered tools.
   const mayCall =
     offered.size > 0 &&
     (script.loop !== undefined ||

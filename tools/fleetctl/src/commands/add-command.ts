@@ -73,7 +73,7 @@ export async function addCommand(
   return source;
 }
 
-/** What a server calls itself, without its version. */
+/** The name of a server, without its version. */
 export const serverName = ({ server }: InspectedServer): string => server.replace(/ \S*$/, '');
 
 /** What inspection found out about a server, to follow "is". */

@@ -20,7 +20,7 @@ const MAX_PREFIX = 40;
 const ALLOWED_WITHIN_MS = 10_000;
 const RETRY_EVERY_MS = 250;
 
-/** A source to add: what it is, its name, and the URL or file. */
+/** A source to add: its kind, its name, and the URL or file. */
 interface Wanted {
   kind: 'mcp' | 'openapi';
   name: string;
@@ -69,7 +69,7 @@ function commandOf(words: readonly string[], rest: readonly string[]): readonly 
   return isCommand ? where.trim().split(/\s+/) : undefined;
 }
 
-/** Prints what was added, and a first call of one of its tools. */
+/** Prints the added source, and a first call of one of its tools. */
 async function showAdded(
   { gateway, json, terminal, signal }: CommandContext,
   made: Registered & { name: string },
@@ -93,7 +93,7 @@ function readWanted([kind, name, where]: readonly string[]): Wanted {
   return { kind, name: name!, where: where!, origins: originsOf(where!) };
 }
 
-/** Finds out what a URL or file is, and prints it. The reader is imported on demand, because the converter is large. */
+/** Detects the kind of a URL or file, and prints it. The reader is imported on demand, because the converter is large. */
 async function discover(
   { line, terminal }: CommandContext,
   where: string,
@@ -115,7 +115,7 @@ async function discover(
 
 const originsOf = (where: string): string[] => (/^https?:/i.test(where) ? [new URL(where).origin] : []);
 
-/** Names of files and programs that say nothing about what is in them. */
+/** Names of files and programs that say nothing about their content. */
 const GENERIC = /^(openapi|swagger|api|spec|schema|index|main|server|app|mcp|stdio)$/i;
 
 const telling = (name: string, title: string): string => (GENERIC.test(name) && title !== '' ? title : name);

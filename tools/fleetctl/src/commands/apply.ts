@@ -19,7 +19,7 @@ const SIGNS = {
   keep: ['dim', '='],
 } as const;
 
-/** `fleetctl apply`: makes the fleet what a folder of files says. */
+/** `fleetctl apply`: applies a folder of files to the fleet. */
 export const apply: Command = {
   usage: 'apply -f <folder|file> [--diff] [--prune]',
   summary: 'Make sources, toolsets, rights of keys, budgets and webhooks what files say; check policies',
@@ -62,7 +62,7 @@ export const apply: Command = {
 };
 
 /**
- * Reserves the declaration with everything that it may own from now on, changes resources, and releases it with what it does own. When this
+ * Reserves the declaration with everything that it may own from now on, changes resources, and releases it with its actual resources. When this
  * process dies in between, the next apply still knows what there may be.
  * @returns what failed; other steps were done
  */
@@ -103,7 +103,7 @@ async function applySteps(
       } catch (error) {
         if (!(error instanceof CliError) || error.exitCode === EXIT.connection || error.exitCode === INTERRUPTED)
           throw error;
-        // What was refused was not made; after any other failure it may be there.
+        // A refused resource was not made; after any other failure it may be there.
         if (step.action === 'add' && error instanceof Refused && error.status < 500) delete claimed[step.id];
         failures.push(`${step.path}: ${error.message}`);
       }

@@ -68,7 +68,7 @@ async function remove({ gateway, terminal, json }: CommandContext, name: Name): 
   return EXIT.ok;
 }
 
-/** Limits with what is spent and held of them. */
+/** Limits with spending and reservations. */
 export function budgetTable(rows: readonly Budget[], width: number | undefined): string {
   const cells = rows.map((one) => [
     one.scope,

@@ -79,7 +79,7 @@ function credentialOf({ via, key_id: key, user_id: user, person }: CallApproval[
   return `, key ${key}${(person?.user_id ?? user) === user ? '' : ` of ${user}`}`;
 }
 
-/** What a yes can allow besides the call. */
+/** Grants that a yes can give. */
 function offered(grant: CallApproval['decision']['grant']): [string, string][] {
   if (!grant) return [];
   const { for: covered, max_hours: hours, fields, max_uses: uses } = grant;

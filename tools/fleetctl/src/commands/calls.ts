@@ -184,7 +184,7 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   return EXIT.ok;
 }
 
-/** An answer, or the refusal of what is not there, or of a record that cannot be read now. */
+/** An answer, or the refusal of a missing record, or of a record that cannot be read now. */
 function orAbsent<T>(answer: Promise<T>): Promise<T | Refused> {
   return answer.catch((error: unknown) => {
     if (error instanceof Refused && (error.status === 404 || error.status === 503)) return error;

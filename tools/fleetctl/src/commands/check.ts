@@ -3,7 +3,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { jsonText } from '../terminal.js';
 
-/** `fleetctl check`: what the services of a fleet would say about a configuration file. */
+/** `fleetctl check`: the faults that the services of a fleet would report about a configuration file. */
 export const check: Command = {
   usage: 'check <file> …',
   summary: 'Check a configuration file as the services do; needs no fleet',

@@ -7,7 +7,7 @@ import { isPlainWord } from '../terminal.js';
 /**
  * Candidates are untrusted text and must never be evaluated. `compgen -W` expands its words, and readline inserts a candidate
  * without quotes, so that Enter would run it. The bash script therefore compares text and accepts plain words only. zsh and
- * fish quote what they insert.
+ * fish quote insertions.
  */
 const BASH = `_fleetctl() {
   local word="\${COMP_WORDS[COMP_CWORD]}" found

@@ -11,7 +11,7 @@ import { jsonText } from '../terminal.js';
 
 /** Calls of one request. */
 const PAGE = 500;
-/** Rows of a row group, which is what an export to Parquet holds in memory: about 20 MB. */
+/** Rows of a row group, held in memory by an export to Parquet: about 20 MB. */
 const ROW_GROUP = 10_000;
 
 type Calls = AsyncIterable<FinishedCall>;
@@ -75,7 +75,7 @@ async function writeParquet(calls: Calls, sink: ExportSink): Promise<void> {
   });
 }
 
-/** Passes what was written on after each row group. */
+/** Passes written bytes on after each row group. */
 class SinkWriter extends ByteWriter {
   constructor(private readonly sink: ExportSink) {
     super();

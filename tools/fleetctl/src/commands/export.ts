@@ -6,7 +6,7 @@ import { optionValue } from '../command-line.js';
 import { isPersonal, isValid, toFilters, toLimits, toRights } from '../declared/kinds.js';
 import { jsonText } from '../terminal.js';
 
-/** `fleetctl export`: what the HTTP API has made, as files that `apply` reads. */
+/** `fleetctl export`: resources made over the HTTP API, as files that `apply` reads. */
 export const exportFleet: Command = {
   usage: 'export [--declaration <name>] [--visibility <fleet>]',
   summary: 'Print sources, toolsets, rights of keys, budgets and webhooks as YAML for apply, without secrets',

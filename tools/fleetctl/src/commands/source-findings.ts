@@ -1,7 +1,7 @@
 import type { SourceStatus } from '@toolfleet/client';
 import { plain, type Terminal } from '../terminal.js';
 
-/** What a registration left to do: tools that await approval, those refused, and notes. */
+/** Open tasks after a registration: tools that await approval, those refused, and notes. */
 export function showFindings(
   terminal: Terminal,
   source: Partial<Pick<SourceStatus, 'quarantined' | 'refused' | 'notes'>>,

@@ -17,7 +17,7 @@ export interface Target {
   files: FleetFiles;
   /** Nothing is sent, so secrets need not be known. */
   isDiff: boolean;
-  /** Takes what a person has to do after a change. */
+  /** Takes the task of a person after a change. */
   remark(text: string): void;
   /** Notes by id, of this declaration. */
   owned: Readonly<Record<string, string>>;
@@ -167,7 +167,7 @@ async function webhooks(target: Target): Promise<Kind> {
   return { wanted, current: byId(current) };
 }
 
-/** What an endpoint receives; without its URL where that is a secret. */
+/** Members of an endpoint; without its URL where that is a secret. */
 export const toFilters = (
   { url, description, kinds, tools = [], toolsets: names = [] }: NewWebhook,
   isSecret: boolean,
@@ -285,7 +285,7 @@ export function toRights(key: KeyRights | ApiKey): JsonObject {
   };
 }
 
-/** What the fleet has, unless neither the files nor the declaration have any of it: the caller may not have the right to list it. */
+/** Resources of the fleet, unless neither the files nor the declaration have any of it: the caller may not have the right to list it. */
 async function listFor<T>(
   { owned }: Target,
   prefixes: readonly string[],

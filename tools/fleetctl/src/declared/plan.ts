@@ -18,7 +18,7 @@ export interface Step {
 /**
  * Compares files with the fleet: resources that are declared in the order of their kinds, then those that this declaration owned before,
  * in the reverse order.
- * @param owned what this declaration owned before
+ * @param owned earlier resources of this declaration
  * @param others declarations that may own a resource instead
  */
 export async function makePlan(

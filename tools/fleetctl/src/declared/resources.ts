@@ -6,7 +6,7 @@ export interface Wanted {
   id: string;
   /** Place in the files, such as `toolsets.support`. */
   path: string;
-  /** What is compared with the fleet; secrets are `${kept}`. */
+  /** The form compared with the fleet; secrets are `${kept}`. */
   value: JsonObject;
   /** Whether a part differs that cannot be read back, by the note of the last apply. Absent: there is none. */
   hiddenChange?(note: string | undefined): Promise<string | undefined>;
@@ -20,7 +20,7 @@ export interface Wanted {
 export interface Current {
   id: string;
   read(): Promise<JsonObject>;
-  /** What the declaration has to note when it takes this over unchanged. */
+  /** The note of the declaration when it takes this over unchanged. */
   note?: string;
   /** Absent: applying never removes it. */
   remove?(): Promise<unknown>;

@@ -7,9 +7,9 @@ import { CliError, EXIT } from '../cli-error.js';
 
 /** A declared source with its variables expanded. */
 export interface ExpandedSource {
-  /** What is sent. */
+  /** The sent form. */
   fields: JsonObject;
-  /** What is compared: secrets are `${kept}`, a document is its hash. */
+  /** The compared form: secrets are `${kept}`, a document is its hash. */
   value: JsonObject;
   secrets: string[];
   /** Variables in secrets that are not set. */

@@ -4,7 +4,7 @@ import { CliError, EXIT } from '../cli-error.js';
 import { inspectUrl, type InspectedServer } from '../inspect-server.js';
 import { fetchFailure, readSpec, readSpecBody } from './read-spec.js';
 
-/** What a file or an address is, as this machine sees it. */
+/** The kind of a file or an address, as this machine sees it. */
 export type Look =
   | ({ kind: 'mcp' } & InspectedServer)
   | {
@@ -41,7 +41,7 @@ export async function lookAt(where: string, headers: Readonly<Record<string, str
   }
 }
 
-/** @param asDocument what is wrong with it as a document @throws CliError with both faults when it does not speak MCP either */
+/** @param asDocument its fault as a document @throws CliError with both faults when it does not speak MCP either */
 async function lookAtServer(
   where: string,
   headers: Readonly<Record<string, string>>,

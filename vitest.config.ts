@@ -7,13 +7,13 @@ import { LONG_SPECS } from './test/long-specs.js';
 
 const SOURCE = '@toolfleet/source';
 
-/** What a shell says about a fleet or brokers of its user: specs start their own, and never write into those. */
+/** Variables of a shell about a fleet or brokers of its user: specs start their own, and never write into those. */
 const OF_A_FLEET = /^(TOOLFLEET_\w+|(NATS|REDIS|DATABASE)_URL|GATEWAY_PORT)$/;
 for (const name of Object.keys(process.env)) if (OF_A_FLEET.test(name)) delete process.env[name];
 
 /**
  * Specs of a project share the modules of their worker (`isolate: false`): loading them for each file again took a third of the time.
- * What a spec changes for its process it restores, and it needs nothing that another one left: `npm run test:isolated` runs each file with
+ * A spec restores its changes of the process, and it needs nothing that another one left: `npm run test:isolated` runs each file with
  * modules of its own.
  *
  * Specs import our own packages from source (by an export condition that no other package has), so that no build is needed to run them.

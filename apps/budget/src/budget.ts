@@ -131,7 +131,7 @@ export class Budget {
   }
 
   /**
-   * Checks the request limit of a single call, which needs no counter, because a call without a request id spends there once; and that a
+   * Checks the request limit of a single call without a counter, because a call without a request id spends there once; and that a
    * shared lease spends from the budgets of one user or key where there are such budgets.
    */
   private refuseAlone(request: ReserveRequest): ReserveAnswer | undefined {
@@ -233,7 +233,7 @@ export class Budget {
     reserving.then(forget, forget);
   }
 
-  /** Releases after the reservations that are under way, which may be about to grant these leases. */
+  /** Releases after the reservations that are under way and may be about to grant these leases. */
   private async releaseIn(tenantId: string, callIds: readonly string[]): Promise<number> {
     await Promise.allSettled(this.reserving.get(tenantId) ?? []);
     return this.store.release(tenantId, callIds);

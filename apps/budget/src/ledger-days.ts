@@ -4,7 +4,7 @@ import type { LedgerDb } from './ledger-tables.js';
 
 /**
  * Where the rows of old days go: their sums to `usage_daily`, and the rows away. In PostgreSQL `token_usage` has a partition per UTC
- * day of the charge, which is dropped whole; the embedded SQLite has no partitions and deletes rows in small steps.
+ * day of the charge, dropped whole; the embedded SQLite has no partitions and deletes rows in small steps.
  */
 export abstract class LedgerDays {
   /** Makes room for the rows of these days; must be called before they are inserted. */

@@ -13,7 +13,7 @@ export interface TenantLimits extends Record<ScopeKind, ScopeLimit> {
   costOverrun: boolean;
 }
 
-/** Configured limits: the defaults, and those of tenants with their own limits. */
+/** Configured limits: the defaults, and the limits of tenants. */
 export interface LimitTable {
   defaults: TenantLimits;
   tenants: ReadonlyMap<string, TenantLimits>;
@@ -80,7 +80,7 @@ function toLimit(name: string, currency: keyof ScopeLimit, value: number): numbe
 }
 
 /**
- * The limits of the section `budget` of the configuration file, which override those of the environment:
+ * The limits of the section `budget` of the configuration file; they override the environment:
  * ```yaml
  * budget:
  *   defaults: { max_cost_per_day: 50 }          # USD, or integer tokens; null removes a limit
@@ -97,7 +97,7 @@ export function limitTable(
   return { defaults: base, tenants: new Map(own) };
 }
 
-/** The counters of a budget that was set over the API, which has its own limit. */
+/** The counters of a budget that was set over the API, with its own limit. */
 export interface SetScope {
   kind: 'budget';
   /** `user/2026-11:ada` */
@@ -114,7 +114,7 @@ export type NamedScope =
     }
   | SetScope;
 
-/** The limit of a scope: that of its kind, or its own. */
+/** The limit of a scope: by kind, or its own. */
 export function limitOf(limits: TenantLimits, scope: NamedScope): ScopeLimit {
   return scope.kind === 'budget' ? scope.limit : limits[scope.kind];
 }
@@ -136,7 +136,7 @@ export function countedScopes(scopes: BudgetScopes, callId: string, sharesReques
 
 /**
  * The units in which a call needs an estimate: a limit applies that somebody named, and only its tool reports the cost.
- * A call that is its own request spends there once, which needs none.
+ * A call that is its own request spends there once and needs none.
  * @param limits of the tenant
  * @param scopes in which the call spends, besides tenant and day
  */

@@ -23,7 +23,7 @@ const NAMED = [
   { kind: 'agent', name: 'agent:g1' },
 ] as const;
 
-/** Steps of a run. A caller that crashes is one whose later steps never come. */
+/** Steps of a run. After a crash the later steps of a caller never come. */
 type Step =
   | { do: 'reserve'; call: number; cost: number; leaseMs: number }
   | { do: 'settle'; call: number; cost: number }

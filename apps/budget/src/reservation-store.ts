@@ -17,7 +17,7 @@ export interface ReservationRequest extends Amount {
   toolName?: string;
   source?: string;
   parentCallId?: string;
-  /** Other calls spend in the request whose id is this call's id, so it needs a counter. */
+  /** Other calls spend in the request with this call's id, so it needs a counter. */
   sharesRequest?: boolean;
   /** Asks for a shared lease of at most the given amounts, and at most a hundredth of the rest of every limit. */
   shared?: { leastMicroUsd: MicroUsd };

@@ -33,7 +33,7 @@ const LIMITS = withSettings(unlimited(), {
 const AGENTS = [undefined, 'g0'];
 /** Users by the price of their calls: one has a budget. */
 const USERS = ['ann', 'bob', 'ann'];
-/** Of calls that share a request, as those of one program do. */
+/** Of calls that share a request, such as calls of one program. */
 const REQUESTS = [undefined, 'r0'];
 const NAMED = [
   { kind: 'agent', name: 'agent:g0' },
@@ -185,15 +185,15 @@ class Scene {
   private gateways: { line: LossyBudget; leased: LeasedBudget; running: RunningCall[] }[] = [];
   private messages = 0;
   private calls = 0;
-  /** What calls cost that have ended, or whose gateway died. */
+  /** What calls cost that have ended, or lost their gateway. */
   ended = 0;
   /** Calls admitted without a message. */
   admittedAtOnce = 0;
-  /** Those of them that share a request. */
+  /** The ones that share a request. */
   admittedInRequest = 0;
-  /** Those of them that a program made. */
+  /** The ones that a program made. */
   admittedInProgram = 0;
-  /** Ids of programs, which are the requests of their calls. */
+  /** Ids of programs: the requests of their calls. */
   private readonly programs: string[] = [];
 
   constructor(private readonly fates: string[]) {}

@@ -28,9 +28,9 @@ const MAX_PAUSE_MS = 10_000;
 export class Upkeep {
   readonly name = 'upkeep';
   private readonly active = new Set<string>();
-  /** Tenants whose counters were compared with the ledger since the last connect to Redis. */
+  /** Tenants with counters that were compared with the ledger since the last connect to Redis. */
   private readonly compared = new Set<string>();
-  /** Tenants whose reached limits were reported since the start. */
+  /** Tenants with reached limits that were reported since the start. */
   private readonly reported = new Set<string>();
   private readonly held = new Map<string, { microUsd: number; outboxRows: number }>();
   private cancelTimer: CancelTimer | undefined;

@@ -89,7 +89,7 @@ export class UsageLedger {
     await this.db.transaction().execute((tx) => this.inserts.run(tx, rows.map(toRow)));
   }
 
-  /** Replaces the rows of the days before that of `at` by sums of each day. Returns the number of rows replaced. */
+  /** Replaces the rows of the days before the day of `at` by sums of each day. Returns the number of rows replaced. */
   rollUpBefore(at: EpochMs): Promise<number> {
     return this.days.rollUpBefore(epochDay(at));
   }
@@ -141,7 +141,7 @@ export class UsageLedger {
   }
 
   /**
-   * Sums per group, ordered by group. Tokens are those that tools reported, as budgets count them. Days are UTC days of the charge. A day whose rows are gone is in a report from the instant it
+   * Sums per group, ordered by group. Tokens are reported ones, as budgets count them. Days are UTC days of the charge. A day whose rows are gone is in a report from the instant it
    * started, as a whole.
    */
   async sums(query: UsageQuery): Promise<UsageSum[]> {

@@ -9,7 +9,7 @@ import { agentJobHandler } from './agent-queue.js';
 
 const clock = new SystemClock();
 
-/** A worker whose tool counts its effects. */
+/** A worker with a tool that counts its effects. */
 function worker() {
   const journal = new MemoryJournal(clock);
   let effects = 0;

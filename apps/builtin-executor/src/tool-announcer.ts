@@ -36,7 +36,7 @@ export class ToolAnnouncer {
   ) {}
 
   async start(): Promise<void> {
-    // The subscription ends with the connection, which outlives this component.
+    // The subscription ends with the connection after this component.
     this.nats.subscribe(SUBJECTS.definitionAnnounce, () => this.announceSoon());
     this.loop = this.run();
   }

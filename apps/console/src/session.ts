@@ -27,7 +27,7 @@ export function storeKey(key: string | undefined): void {
   }
 }
 
-/** Where the console was left for the sign-in at the provider, which comes back to its start. */
+/** Where the console was left for the sign-in at the provider, from which it returns. */
 const PLACE = 'toolfleet.place';
 
 /** Goes to the company's OpenID provider; the browser comes back signed in, to the same view. */

@@ -42,7 +42,7 @@ export class ConsoleApi {
       ...(key === undefined ? {} : { apiKey: key }),
       fetch: async (input, init) => {
         const headers = new Headers(init?.headers);
-        // The gateway takes a session cookie only with this header, which no other site can send.
+        // The gateway takes a session cookie only with this header; no other site can send it.
         if (key === undefined) headers.set('x-toolfleet-session', '1');
         const response = await fetch(input, { ...init, headers, cache: 'no-store', credentials, redirect: 'error' });
         this.#noteAllowance(response.headers);
@@ -99,7 +99,7 @@ export class ConsoleApi {
   roles = (signal?: AbortSignal) => this.#client.request('GET /api/v1/roles', { signal });
   sessions = (signal?: AbortSignal) => this.#client.request('GET /api/v1/sessions', { signal });
   endSession = (id: string) => this.#client.request('DELETE /api/v1/sessions/{id}', { path: { id } });
-  /** Accounts of the caller, or of another user of the tenant, at sources whose tools act as their users. */
+  /** Accounts of the caller, or of another user of the tenant, at sources with tools that act as their users. */
   connections = (user_id?: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/connections', { query: { user_id }, signal });
   putConnection = (id: string, api_key: string, link?: string) =>
@@ -139,7 +139,7 @@ export class ConsoleApi {
   /** Calls that wait for a decision, the newest first. */
   waitingCalls = async (signal?: AbortSignal) =>
     (await this.#client.request('GET /api/v1/approvals', { query: { state: 'pending' }, signal })).approvals;
-  /** One of them with its arguments. A look at those of another caller is logged. */
+  /** One of them with its arguments. Reading another caller's is logged. */
   waitingCall = (id: string, signal?: AbortSignal) =>
     this.#client.request('GET /api/v1/approvals/{id}', { path: { id }, signal });
   decideCall = (id: string, decision: 'approve' | 'reject', { note, grant }: { note: string; grant?: WantedGrant }) =>
@@ -170,7 +170,7 @@ export class ConsoleApi {
   usage = async (from: string, to: string, signal?: AbortSignal) =>
     (await this.#client.request('GET /api/v1/usage', { query: { group_by: 'day,tool', from, to }, signal })).rows;
 
-  /** Runs a tool. Aborting closes the request, which cancels the call. */
+  /** Runs a tool. Aborting closes the request and cancels the call. */
   call = (name: string, body: RouteRequest<'POST /api/v1/tools/{name}/execute'>['body'], signal?: AbortSignal) =>
     this.#client.request('POST /api/v1/tools/{name}/execute', {
       path: { name },
@@ -178,7 +178,7 @@ export class ConsoleApi {
       signal,
       timeoutMs: CALL_TIMEOUT_MS,
     });
-  /** A call that the fleet keeps. @param isRead also with the result of another caller's, whose reading is recorded */
+  /** A call that the fleet keeps. @param isRead also with the result of another caller's; the reading is recorded */
   asyncCall = (id: string, signal?: AbortSignal, isRead = false) =>
     this.#client.request('GET /api/v1/calls/{id}', {
       path: { id },

@@ -69,7 +69,7 @@ export function Empty({ children }: { children: ReactNode }) {
 /**
  * The head of a table.
  * @param figures names of the columns of figures
- * @param actions adds a column of buttons, which only screen readers name
+ * @param actions adds a column of buttons that only screen readers name
  */
 export function Columns({
   names,

@@ -9,13 +9,13 @@ import { useQuery, type Query } from '../use-query.js';
 export interface Body extends Pick<Query<KeptBody | undefined>, 'data' | 'error'> {
   /** Undefined until the record of the call is there. */
   access: FinishedCallDetail['body'] | undefined;
-  /** Reads the body of another caller's call, which is recorded; absent where it was read, or cannot be. */
+  /** Reads the body of another caller's call (recorded); absent where it was read, or cannot be. */
   show: (() => void) | undefined;
 }
 
 type Part = 'arguments' | 'result' | 'upstream' | 'errors';
 
-/** The arguments and result of a call. Those of another caller are read on request only, because the reading is recorded. */
+/** The arguments and result of a call. Another caller's are read on request only, because the reading is recorded. */
 export function useBody(id: string, access: Body['access']): Body {
   const { api } = useSigned();
   const [isAsked, setAsked] = useState(false);

@@ -25,7 +25,7 @@ export function withNewCalls(known: CallPages, news: readonly FinishedCall[]): C
   return { calls: calls.slice(0, MAX_KEPT), next: calls[MAX_KEPT - 1]!.cursor };
 }
 
-/** Adds a page of older calls, which is oldest first. */
+/** Adds a page of older calls, oldest first. */
 export function withOlderCalls(
   known: CallPages,
   page: { calls: readonly FinishedCall[]; next?: string | undefined },

@@ -8,7 +8,7 @@ import { useAction } from '../use-action.js';
 import { useQuery } from '../use-query.js';
 
 /**
- * Accounts of the user at sources whose tools act as the calling user. Links in errors lead to `#/connections/<source>?link=<mark>`; the
+ * Accounts of the user at sources with tools that act as the calling user. Links in errors lead to `#/connections/<source>?link=<mark>`; the
  * gateway refuses a mark that was made for another user.
  */
 export function ConnectionsView({ item }: { item: string | undefined }) {

@@ -18,7 +18,7 @@ interface FollowedCall {
   /** Its last progress reports. */
   progress: readonly string[];
   error: ToolCallError | undefined;
-  /** Reads the result of another caller's call, which is recorded; absent where there is none to read. */
+  /** Reads the result of another caller's call (recorded); absent where there is none to read. */
   show?: () => void;
 }
 

@@ -8,7 +8,7 @@ import { NewKeyForm } from './new-key-form.js';
 import { Roles } from './roles.js';
 import { Sessions } from './sessions.js';
 
-/** Who has access: the caller's keys and sign-ins; with rights, those of its tenant with its roles; for operators, keys of every tenant. */
+/** Who has access: the caller's keys and sign-ins; with rights, the tenant's with its roles; for operators, keys of every tenant. */
 export function KeysView() {
   const { api, me } = useSigned();
   const query = useQuery('keys', api.keys);

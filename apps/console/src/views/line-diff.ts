@@ -41,7 +41,7 @@ export function lineDiff(before: string, after: string): DiffLine[] {
   return lines;
 }
 
-/** Default-ignorable characters and bidirectional controls, which a model reads but a reviewer cannot see. */
+/** Default-ignorable characters and bidirectional controls that a model reads but a reviewer cannot see. */
 const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
 
 /** Replaces invisible characters by their code points: `‹U+200B›`. */

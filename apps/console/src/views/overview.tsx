@@ -42,7 +42,7 @@ export function OverviewView() {
 /** Part of a limit from which the overview shows the budget of a user or key. */
 const NEARLY_SPENT = 0.8;
 
-/** Budgets of the whole tenant, and those of users and keys that are nearly spent. */
+/** Budgets of the whole tenant, and nearly spent ones of users and keys. */
 function isNotable({ subject, limit_usd: usd, spent_usd: spent, limit_tokens: tokens, spent_tokens: used }: Budget) {
   if (subject !== 'user' && subject !== 'key') return true;
   return (usd !== null && spent >= usd * NEARLY_SPENT) || (tokens !== null && used >= tokens * NEARLY_SPENT);

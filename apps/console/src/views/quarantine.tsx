@@ -12,7 +12,7 @@ const EVERY_MS = 10_000;
 
 const Approvals = createContext<Query<QuarantinedTool[]> | undefined>(undefined);
 
-/** Loads the tools that await a decision once for the view and the number in the navigation, which therefore never differ. */
+/** Loads the tools that await a decision once for the view and the number in the navigation, so these never differ. */
 export function ApprovalsProvider({ children }: { children: ReactNode }) {
   const { api } = useSigned();
   return <Approvals value={useQuery('quarantine', api.quarantine, EVERY_MS)}>{children}</Approvals>;

@@ -17,7 +17,7 @@ export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
   openapi: 'OpenAPI',
 };
 
-/** Matching tools, first those whose name starts with the search, then those whose name contains it. */
+/** Matching tools, first by the start of the name, then by the rest of it. */
 export function filterTools(tools: readonly CatalogTool[], { text, kind, category, only }: ToolFilter): CatalogTool[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = tools.filter(

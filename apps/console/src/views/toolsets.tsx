@@ -229,7 +229,7 @@ function SpecForm({
 }: {
   initial: object;
   label: string;
-  /** The toolset with whose recorded calls the spec can be tested. */
+  /** The toolset with recorded calls for tests of the spec. */
   tested?: { name: string; tenant_id: string | undefined };
   save: (spec: JsonObject) => Promise<void>;
   disabled?: boolean;

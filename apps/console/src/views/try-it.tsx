@@ -36,7 +36,7 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
   const [faults, setFaults] = useState<Record<string, string>>({});
   const { state, run, cancel } = useCall(tool.name);
   const kept = useFollowedCall(call);
-  // Of a call that waited for its result only the arguments are known, which the form shows.
+  // Of a call that waited for its result only the arguments are known; the form shows them.
   const followed = kept.error?.code === 'NOT_FOUND' ? ({ phase: 'idle' } as const) : toCallState(kept);
   const shown = state.phase === 'idle' ? followed : state;
   const busy = shown.phase === 'running';
@@ -84,7 +84,7 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
   };
   const stop = () => {
     if (state.phase === 'running' || call === undefined) cancel();
-    // A cancelled background call still ends with an outcome, which is then shown.
+    // A cancelled background call still ends with an outcome to show.
     else void api.cancelCall(call).catch(() => undefined);
   };
   const refusal =

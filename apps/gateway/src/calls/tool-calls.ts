@@ -72,7 +72,7 @@ export class ToolCalls {
     } catch (refusal) {
       return toWaiting(refusal);
     }
-    // The record of the call names the original tool, which decides who may see it.
+    // The record of the call names the original tool; it decides on sight.
     await this.async.accept(await this.toolsets.resolve(request));
     return { call_id: request.callId, status: 'accepted' };
   }
@@ -92,7 +92,7 @@ export interface BatchSender {
   showAllowance?: ShowAllowance;
 }
 
-/** Builds the request of one item. `fields` are those of the item over those of the batch; `source` is the item as received. */
+/** Builds the request of one item. `fields` are the item's over the batch's; `source` is the item as received. */
 type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source: JsonObject) => CallRequest;
 
 /** Runs the batches of HTTP and NATS: at most `parallelism` calls at once, answers in order; a failure does not affect other items. */
@@ -159,7 +159,7 @@ export class BatchCalls {
   }
 }
 
-/** An item without its own idempotency key gets that of the batch with its position, so that a repeated batch is replayed. */
+/** An item without its own idempotency key gets the batch's with its position, so that a repeated batch is replayed. */
 function fieldsOfItem(shared: CallFields, { fields }: BatchItem, index: number): CallFields {
   const ofPosition = shared.idempotency_key === undefined ? undefined : `${shared.idempotency_key}#${index}`;
   return { ...shared, ...fields, idempotency_key: fields.idempotency_key ?? ofPosition };

@@ -14,7 +14,7 @@ const ERROR = named(
     retry_after_ms: maybe(integer()),
   }),
 );
-/** Every code of a refused request, which a call can meet at one of its steps. */
+/** Every code of a refused request that a call can meet at one of its steps. */
 const CALL_ERRORS = (Object.keys(CATALOGUE) as ErrorCode[]).filter((code) => CATALOGUE[code].origin === 'request');
 const AUTHENTICATED: readonly ErrorCode[] = [
   'UNAUTHENTICATED',

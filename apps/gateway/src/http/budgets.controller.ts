@@ -22,7 +22,7 @@ import { monthOf } from './forecast.js';
 
 const DAY_MS = 86_400_000;
 
-/** Limits with spending and reservations: those of the configuration, and those that administrators set for users and keys. */
+/** Limits with spending and reservations: from the configuration, and set by administrators for users and keys. */
 @Controller()
 export class BudgetsController {
   constructor(
@@ -32,8 +32,8 @@ export class BudgetsController {
   ) {}
 
   /**
-   * Of the named request, agent and task, and budgets that were set: with the right to all calls those of the tenant, its users and keys,
-   * else those of the caller.
+   * Of the named request, agent and task, and budgets that were set: with the right to all calls the tenant's, its users and keys,
+   * else the caller's.
    */
   @Serves('GET /api/v1/budgets')
   async list(@Caller() caller: Principal, @Input() { query }: RouteInput<'GET /api/v1/budgets'>) {

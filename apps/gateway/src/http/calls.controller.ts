@@ -16,7 +16,7 @@ import { sendFile } from '../server/send-file.js';
 const POLL_MS = 200;
 /** Interval in which it checks whether a call without new events has ended. */
 const CHECK_MS = 1_000;
-/** Interval of comments, which keep idle connections through proxies alive. */
+/** Interval of comments that keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 /** Longest stream; clients resume with `Last-Event-ID`. */
 const MAX_STREAM_MS = 3_600_000;
@@ -132,7 +132,7 @@ export class CallsController {
       }
       if (events.at(-1)?.type === 'done') break;
       if (events.length === 0 && this.clock.monotonic() - lookedAt > CHECK_MS) {
-        // `get` ends a call whose worker was lost. A call that did not go through the queue has only this event.
+        // `get` ends a call with a lost worker. A call that did not go through the queue has only this event.
         const now = await this.calls.get(caller, id, { ownOnly: isWithheld }).catch(() => undefined);
         if (now && isFinal(now.state) && (await this.calls.events(id, after).catch(() => [])).length === 0) {
           await stream.send(toFrame(toDoneEvent(now)));

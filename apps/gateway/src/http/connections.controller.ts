@@ -29,7 +29,7 @@ export class ConnectionSettings {
 }
 
 /**
- * Accounts of users at sources whose tools act as the calling user. The user is that of the credential. Credentials pass through to
+ * Accounts of users at sources with tools that act as the calling user. The user comes from the credential. Credentials pass through to
  * `identity`; the gateway keeps and logs none.
  */
 @Controller()
@@ -92,7 +92,7 @@ export class ConnectionsController {
     return this.#ask(SUBJECTS.grantAuthorize, begun, SIGN_IN_MS);
   }
 
-  /** The code passes through to `identity`, which alone has the verifier. */
+  /** The code passes through to `identity`; only it has the verifier. */
   @Serves('POST /api/v1/connections/finish')
   finish(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/connections/finish'>) {
     return this.#ask(SUBJECTS.grantFinish, { ...ofUser(caller), ...body }, SIGN_IN_MS);
@@ -166,7 +166,7 @@ function asRefusal(error: ToolError): ToolError {
 const ofUser = (caller: Principal) => ({ tenant_id: caller.tenantId, user_id: userOf(caller) });
 
 /**
- * The user whose accounts are meant.
+ * The owner of the accounts.
  * @throws ToolError PERMISSION_DENIED for another one without the right, a key that someone else made for the user, no user, or a call
  */
 function userOf(caller: Principal, named?: string): string {

@@ -9,7 +9,7 @@ import type { Mounted } from '../server/gateway-server.js';
 import { sendError } from '../server/error.filter.js';
 
 /**
- * Serves the files of the web console (half a megabyte), which are read into memory when the gateway starts. A request is
+ * Serves the files of the web console (half a megabyte), read into memory when the gateway starts. A request is
  * looked up by its exact path, so that no path of a client reaches the file system.
  */
 

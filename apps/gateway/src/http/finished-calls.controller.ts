@@ -15,10 +15,10 @@ import { Readiness } from './health.controller.js';
 
 const DEFAULT_LIMIT = 100;
 const CURSOR = /^\d{1,16}$/;
-/** Interval of comments, which keep idle connections through proxies alive. */
+/** Interval of comments that keep idle connections through proxies alive. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** Finished calls that the caller sees (`CallSight`), and with rights over the fleet those of all tenants. */
+/** Finished calls that the caller sees (`CallSight`), and with rights over the fleet all tenants'. */
 @Controller()
 export class FinishedCallsController {
   constructor(
@@ -46,7 +46,7 @@ export class FinishedCallsController {
       call: shown(call),
       body: await this.bodies.access(caller, call),
       made: made.map(shown),
-      // The logs are those of the whole fleet.
+      // The logs belong to the whole fleet.
       logs: hasRight(caller, 'operate_fleet') ? this.links.find(call) : undefined,
     };
   }

@@ -41,7 +41,7 @@ import { Input, Serves } from '../server/routes.js';
 const STORE = 'The store of keys';
 
 /**
- * API keys: everyone makes, lists and revokes its own, an administrator those of its tenant, an operator those of all tenants. The token of a
+ * API keys: everyone makes, lists and revokes its own, an administrator its tenant's, an operator all tenants'. The token of a
  * key is shown once, when it is created.
  */
 @Controller()
@@ -156,7 +156,7 @@ export class KeysController {
 
 const noKey = (id: string): ToolError => new ToolError('NOT_FOUND', { message: `You manage no valid key '${id}'` });
 
-/** The tenant whose keys the caller sees; undefined for all tenants. */
+/** The tenant of the keys that the caller sees; undefined for all tenants. */
 const tenantScope = (caller: Principal): string | undefined =>
   hasRight(caller, 'manage_keys', EVERY_TENANT) ? undefined : caller.tenantId;
 

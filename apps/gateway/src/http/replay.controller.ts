@@ -55,7 +55,7 @@ export class ReplayController {
     private readonly nats: NatsClient,
   ) {}
 
-  /** @throws ToolError NOT_FOUND, PERMISSION_DENIED as for reading its body; REQUEST_INVALID with a reason; those of a call */
+  /** @throws ToolError NOT_FOUND, PERMISSION_DENIED as for reading its body; REQUEST_INVALID with a reason; as for a call */
   @Serves('POST /api/v1/calls/{id}/replay')
   replay(
     @Caller() caller: Principal,
@@ -67,7 +67,7 @@ export class ReplayController {
   }
 
   /**
-   * Tries a definition that awaits an approval with the last calls of its tool: those that succeeded, without effects, whose arguments and
+   * Tries a definition that awaits an approval with the last calls of its tool: successful ones, without effects, with arguments and
    * results the caller may read.
    * @throws ToolError NOT_FOUND
    */
@@ -206,7 +206,7 @@ export class ReplayController {
   }
 
   /**
-   * A call of a tool with effects never runs dry, and not again if its effect happened. An idempotency key, which is of a user, proves that it was
+   * A call of a tool with effects never runs dry, and not again if its effect happened. An idempotency key of a user proves that it was
    * not repeated before.
    * @throws ToolError REQUEST_INVALID
    */

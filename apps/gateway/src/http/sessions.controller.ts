@@ -9,7 +9,7 @@ import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
 import { SignIn } from './sign-in.controller.js';
 
-/** Sign-ins of people: everyone sees and ends their own, who manages keys those of the tenant. */
+/** Sign-ins of people: everyone sees and ends their own, callers that manage keys the tenant's. */
 @Controller()
 export class SessionsController {
   constructor(

@@ -116,7 +116,7 @@ function readSession(context: Json | undefined): CallFields {
   return { session_id: id };
 }
 
-/** Shannon's form of a result, and the rich content, which Shannon does not have. */
+/** Shannon's form of a result, and the rich content that Shannon lacks. */
 function shannonBody({ success, output, text, error, metadata, execution_time_ms, content }: CallBody) {
   return { success, output, text, error, metadata, execution_time_ms, content };
 }

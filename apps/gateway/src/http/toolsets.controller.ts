@@ -35,7 +35,7 @@ export class ToolsetsController {
     return this.withTools(caller, await askService(this.nats, SUBJECTS.toolsetShow, { id, version: query.version }));
   }
 
-  /** Makes a new version of a toolset, which need not exist. */
+  /** Makes a new version of a toolset that need not exist. */
   @Serves('PUT /api/v1/toolsets/{name}')
   async put(@Caller() caller: Principal, @Input() { path, query, body }: RouteInput<'PUT /api/v1/toolsets/{name}'>) {
     const spec: ToolsetSpec = bodyObject(body);
@@ -54,7 +54,7 @@ export class ToolsetsController {
     return this.withTools(caller, await askService(this.nats, SUBJECTS.toolsetPut, restored));
   }
 
-  /** Approves an override whose tool changed, for exactly the revision that was shown. */
+  /** Approves an override of a changed tool, for exactly the revision that was shown. */
   @Serves('POST /api/v1/toolsets/{name}/approve')
   async approve(
     @Caller() caller: Principal,
@@ -77,7 +77,7 @@ export class ToolsetsController {
   private async withTools(caller: Principal, detail: ToolsetDetail): Promise<ShownToolset> {
     const tenantId = detail.tenant ?? caller.tenantId;
     const toolset = { name: detail.name, version: detail.version };
-    // A tenant's own toolset takes precedence over a shared one of the same name, whose tools are then unknown here.
+    // A tenant's own toolset takes precedence over a shared one of the same name and hides its tools here.
     const { tools } = await this.tools
       .all({ tenantId, userId: caller.userId, roles: [], tools: ['*'], via: caller.via, toolset })
       .catch(() => ({ tools: undefined }));

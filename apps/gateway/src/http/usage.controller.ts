@@ -88,7 +88,7 @@ export class UsageController {
     return { from: toDay(from), to: toDay(to), micro_usd: total, cost_usd: exactUsd(total), rows };
   }
 
-  /** Sums by groups: of the caller's own calls, and with the right to all calls those of the tenant. */
+  /** Sums by groups: of the caller's own calls, and with the right to all calls the tenant's. */
   async #sums(
     caller: Principal,
     groups: readonly UsageGroup[],

@@ -32,7 +32,7 @@ async function relay(): Promise<ElicitationRelay> {
 
 const FORMS = { elicitation: {} };
 
-/** A client whose user answers with `answer`; `shown` collects the messages the user saw. */
+/** A client with a user who answers with `answer`; `shown` collects the messages the user saw. */
 async function client(url: string, mode: 'auto' | 'legacy', answer: () => unknown) {
   const made = await connect(url, { mode, capabilities: FORMS });
   const shown: string[] = [];

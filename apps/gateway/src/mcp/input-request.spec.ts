@@ -8,11 +8,11 @@ afterEach(closeAll);
 const NAME = { method: 'elicitation/create', params: { message: 'Who?', requestedSchema: { type: 'object' } } };
 const six = { inputResponses: { name: { action: 'accept', content: { name: 'Ann' } } } };
 
-/** An endpoint whose tools ask for a name, and requests to it. `given` are the answers that reached the engine. */
+/** An endpoint with tools that ask for a name, and requests to it. `given` are the answers that reached the engine. */
 async function asking() {
   const seen: CallRequest[] = [];
   const { url } = await serveEndpoint({
-    // Every key is that of a user with its name.
+    // Every key belongs to a user with its name.
     authenticate: async (headers) => {
       const key = headers[headers.findIndex((name) => name.toLowerCase() === 'authorization') + 1]!;
       return { tenantId: 'acme', userId: key.replace('Bearer ', ''), roles: [], tools: ['*'], via: 'api_key' };

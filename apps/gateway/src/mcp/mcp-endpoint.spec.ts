@@ -355,7 +355,7 @@ describe('a client that disconnects', () => {
 });
 
 describe('the fast path', () => {
-  /** The same request twice: plain, and with a progress token, which only the SDK serves. */
+  /** The same request twice: plain, and with a progress token, served by the SDK only. */
   async function twice(url: string, modern: boolean, method: string, params: JsonObject): Promise<unknown[]> {
     const envelope: JsonObject = modern
       ? { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} }

@@ -278,7 +278,7 @@ export class McpEndpoint implements Mounted {
     out.once('close', () => {
       if (!out.writableFinished) disconnected.abort();
     });
-    // A stream whose credential was revoked ends with a final chunk, unless its client stopped reading.
+    // A stream with a revoked credential ends with a final chunk, unless its client stopped reading.
     disconnected.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
     if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
@@ -306,7 +306,7 @@ export class McpEndpoint implements Mounted {
     }
   }
 
-  /** Answers a checked request by the fast path or the SDK. A request whose client cancelled it ends without a response. */
+  /** Answers a checked request by the fast path or the SDK. A request that its client cancelled ends without a response. */
   private async answer(
     request: AdmittedRequest,
     out: ServerResponse,
@@ -403,7 +403,7 @@ function opensStream({ method }: IncomingMessage, body: Json | undefined): boole
   return method === 'GET' || (isJsonObject(body) && body['method'] === 'subscriptions/listen');
 }
 
-/** Whether a body is a JSON-RPC response, which a client sends only when the server asked it something. */
+/** Whether a body is a JSON-RPC response; a client sends one only when the server asked it something. */
 function isResponse(body: Json | undefined): body is JsonObject {
   return isJsonObject(body) && body['method'] === undefined && ('result' in body || 'error' in body);
 }

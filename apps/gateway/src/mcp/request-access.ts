@@ -10,7 +10,7 @@ import { hostName, LOOPBACK_NAMES, originName } from '@toolfleet/access';
 import type { McpEndpointOptions } from './endpoint-deps.js';
 
 export const MCP_PATH = '/mcp';
-/** Paths of MCP: with all tools, and with those of a toolset. */
+/** Paths of MCP: with all tools, and with a toolset's. */
 export const MCP_ROUTES = [MCP_PATH, `${MCP_PATH}/`, `${MCP_PATH}/t/:toolset`, `${MCP_PATH}/t/:toolset/`];
 /** Where the metadata is served: RFC 9728 section 3.1 inserts the well-known path before the resource's own. */
 export const METADATA_PATHS = [
@@ -59,7 +59,7 @@ function toolsetPath(toolset: string | undefined): string {
 /** Where the metadata of the fleet's own authorization server is, if it has one (RFC 8414 section 3, OpenID Connect Discovery). */
 export const OWN_SERVER_PATHS = ['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration'];
 
-/** The issuers whose tokens this resource takes: the fleet's own first. */
+/** The issuers of accepted tokens: the fleet's own first. */
 export function issuersOf(request: IncomingMessage, options: McpEndpointOptions): string[] {
   const own = options.signIn ? publicBase(request, options) : undefined;
   return [own, options.issuer].filter((issuer) => issuer !== undefined);
@@ -82,7 +82,7 @@ export const AUTHORIZATION_SERVER_PATHS = [
 ];
 
 /**
- * Answers a client that looks for OAuth with the error of this API, which is also an OAuth error (RFC 6749 section 5.2), so that
+ * Answers a client that looks for OAuth with the error of this API (also an OAuth error (RFC 6749 section 5.2), so that
  * clients show its description instead of "invalid response".
  */
 export function noOAuthBody({ issuer, signIn }: Pick<McpEndpointOptions, 'issuer' | 'signIn'>): JsonObject {

@@ -74,7 +74,7 @@ async function replica() {
   return { url, voids, change: () => change() };
 }
 
-/** A 2025 client whose stream is at one replica and whose requests reach another one. */
+/** A 2025 client with its stream at one replica and its requests at another one. */
 async function connect(streamAt: string, requestsAt: string) {
   const client = new Client({ name: 'spec', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
   const heard: string[] = [];

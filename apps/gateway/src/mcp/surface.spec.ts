@@ -25,7 +25,7 @@ describe.each(['auto', 'legacy'] as const)('an MCP client in code mode (%s)', (m
     const { url, seen } = await serveEndpoint(deps);
     return { seen, client: await connect(url + query, { mode, who }) };
   };
-  /** The same call on the fast path, and through the SDK, which serves calls that ask for progress. */
+  /** The same call on the fast path, and through the SDK, for calls that ask for progress. */
   const both = async (name: string, args = {}) => {
     const { client } = await open();
     const [fast, full] = [

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../server/connections.js';
 
-/** Headers that describe the connection, and credentials, which have served their purpose before the SDK runs. */
+/** Headers that describe the connection, and credentials that have served their purpose before the SDK runs. */
 const DROPPED = new Set([
   'connection',
   'keep-alive',

@@ -20,7 +20,7 @@ import { SpendSlices } from '@toolfleet/engine-adapters';
 
 /**
  * `tool.*` for callers in any language: plain JSON, a key in `Authorization`, or the tenant's own
- * subject `tool.<verb>.<tenant>`, which the NATS server lets only that tenant publish.
+ * subject `tool.<verb>.<tenant>`; the NATS server lets only that tenant publish it.
  */
 @Controller()
 export class CallEndpoint {

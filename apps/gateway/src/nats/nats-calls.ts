@@ -121,7 +121,7 @@ const TENANT_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
  * Identifies the sender of a NATS message. NATS does not tell a responder who published, so it is the key in the header, else the
- * subject `tool.call.<tenant>`, which the server lets only that tenant's user publish.
+ * subject `tool.call.<tenant>`; the server lets only that tenant's user publish it.
  * @throws ToolError UNAUTHENTICATED, also for a key of one tenant on the subject of another
  */
 export async function natsPrincipal(caller: NatsCaller, trust: Omit<NatsTrust, 'selectToolset'>): Promise<Principal> {

@@ -68,7 +68,7 @@ export function purgeSteps({
       },
     },
     {
-      // Those of a user go with the records that refer to them.
+      // A user's go with the records that refer to them.
       name: 'stored_results',
       async run({ tenantId, userId, dryRun, count }) {
         if (userId !== undefined) return;

@@ -14,7 +14,7 @@ const LOST: JsonFault = { fault: 'nodes', message: 'The body takes too much memo
 
 /**
  * Reads the JSON bodies of requests so that large ones do not delay the calls of others: they arrive in chunks, one per turn of the event
- * loop; the largest go to a thread chunk by chunk, which parses one at a time and refuses what exceeds the limits before the rest has
+ * loop; the largest go to a thread chunk by chunk that parses one at a time and refuses what exceeds the limits before the rest has
  * arrived; and the event loop rests after each. Tenants take turns.
  */
 export class BodyReader {
@@ -99,7 +99,7 @@ export class ArrivingBody {
     return this.#isOver;
   }
 
-  /** Takes the next chunk, which must not be used afterwards. Resolves when there is time for one more. */
+  /** Takes the next chunk; do not use it afterwards. Resolves when there is time for one more. */
   async take(chunk: Uint8Array): Promise<void> {
     await this.turn();
     if (!this.#isOver) this.thread.send({ id: this.#id, chunk });

@@ -1,4 +1,4 @@
-/** Reads large bodies on a thread, which receives them in chunks and sends a `JsonReading` of each. */
+/** Reads large bodies on a thread that receives them in chunks and sends a `JsonReading` of each. */
 import { parentPort } from 'node:worker_threads';
 import { excessOfPrefix, readJson, type JsonReading } from '@toolfleet/contracts/json-text';
 import { yieldCpu } from '@toolfleet/resilience/child-program';

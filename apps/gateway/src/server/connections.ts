@@ -125,7 +125,7 @@ export function serveInOrder(fastify: FastifyInstance): void {
 const FAULT = JSON.stringify(errorBody(new ToolError('INTERNAL')));
 
 /**
- * Takes a reply over from Fastify, which ends Fastify's error handling for it. If `work` throws, the reply ends with 500 if
+ * Takes a reply over from Fastify, with its error handling. If `work` throws, the reply ends with 500 if
  * nothing was sent yet, else by closing the connection, so that no client mistakes half an answer for a complete one. No
  * other code may call `hijack()`.
  */

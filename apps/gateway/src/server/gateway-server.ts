@@ -38,7 +38,7 @@ interface ListenAddress {
 export interface Mounted {
   /** Before the server listens. */
   mount(fastify: FastifyInstance): Promise<void>;
-  /** Called while the server closes: finishes calls, then ends streams, which would keep the server open. */
+  /** Called while the server closes: finishes calls, then ends streams that would keep the server open. */
   drain(): Promise<void>;
 }
 

@@ -20,7 +20,7 @@ export const Allow = (access: Access): CustomDecorator<symbol> => SetMetadata(AC
 
 /** The parts of a Fastify request and reply that the guard uses. */
 export interface GuardedRequest {
-  /** Node's request; `rawHeaders` keeps duplicates, which the parsed headers drop. */
+  /** Node's request; `rawHeaders` keeps duplicates that the parsed headers drop. */
   raw: { rawHeaders: string[] };
   query?: unknown;
   headers?: IncomingHttpHeaders;
@@ -77,7 +77,7 @@ function admits(access: Access | undefined, principal: Principal): true {
   return true;
 }
 
-/** The decorator of the handler takes precedence over that of its controller. */
+/** The decorator of the handler takes precedence over its controller's. */
 function readAccess(context: ExecutionContext): Access | undefined {
   return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
     | Access
@@ -109,7 +109,7 @@ export class ToolsetGuard implements CanActivate {
   constructor(private readonly toolsets: Pick<Toolsets, 'select'>) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (context.getType() !== 'http') return true; // NatsCalls selects those of messages
+    if (context.getType() !== 'http') return true; // NatsCalls selects messages' guards
     const request = context.switchToHttp().getRequest<GuardedRequest>();
     const { principal, query, headers } = request;
     if (!principal) return true; // public routes

@@ -34,7 +34,7 @@ export class IdentityPages implements Mounted {
     private readonly address: PublicAddress,
     /** Paths in addition to those below `/auth/` and `/oauth/`. */
     private readonly morePaths: readonly string[],
-    /** Absent: all requests come from a proxy, which limits addresses. */
+    /** Absent: all requests come from a proxy that limits addresses. */
     private readonly limits: KeyLimits | undefined,
     private readonly onLimited: () => void,
   ) {}

@@ -112,7 +112,7 @@ export function limitMemory(fastify: FastifyInstance, memory: MemoryAccount, clo
 function countRequests(fastify: FastifyInstance, memory: MemoryAccount, clock: Clock): void {
   fastify.addHook('preParsing', (request: AuthenticatedRequest, reply, payload, done) => {
     const { raw } = request;
-    // Fastify refuses a body whose declared length is too large before it reads any of it.
+    // Fastify refuses a body with too large a declared length before it reads any of it.
     const limit = request.routeOptions.bodyLimit;
     const isRefused = Number(raw.headers['content-length'] ?? 0) > limit;
     if (isRefused || !carriesBody(raw)) return done(null, payload);

@@ -12,7 +12,7 @@ export interface PublicAddress {
 
 /**
  * The address of this gateway without a trailing slash, for links that are made without a request; undefined if it is not known. In
- * development it is that of this machine.
+ * development it is this machine's.
  */
 export function knownBase(settings: {
   GATEWAY_PUBLIC_URL?: string | undefined;

@@ -106,7 +106,7 @@ function readerOf(
   return (sent) => {
     const source = bodyObject(sent);
     const names = Object.keys(source);
-    // Most calls send arguments and nothing else. The library would compare the class with those of all routes.
+    // Most calls send arguments and nothing else. The library would compare the class with all routes' classes.
     const isPlain = names.every((name) => objects.has(name) && isJsonObject(source[name]));
     if (isPlain && required.every((name) => Object.hasOwn(source, name))) return { ...source };
     const unknown = names.filter((name) => !Object.hasOwn(properties, name));

@@ -78,7 +78,7 @@ export interface GatewayModuleDeps {
 
 /**
  * The Nest side of the gateway: HTTP controllers and NATS endpoints, and the guards and filters of every request. Nest builds these
- * and what only they use; it injects `instances`, which wiring.ts has built, by their classes.
+ * and what only they use; it injects the `instances` of wiring.ts by their classes.
  */
 @Module({})
 export class GatewayModule {

@@ -55,7 +55,7 @@ export function jwtComponent(
 
 /**
  * Builds the verifier of the configured issuer; undefined if none is configured.
- * @param getKeys the guarded client's `fetch`, which may reach only the host of `JWT_JWKS_URL`
+ * @param getKeys the guarded client's `fetch` for the host only of `JWT_JWKS_URL`
  * @param onRead called after every read of the keys, with its error if it failed
  * @throws RangeError when the settings contradict each other
  */

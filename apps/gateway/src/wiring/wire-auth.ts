@@ -81,7 +81,7 @@ export function wireAuth(
   const components = [store.asComponent(), people?.asComponent(), jwt?.component].filter((part) => part !== undefined);
   return {
     authenticate,
-    /** The same for `/mcp`, which OAuth clients may use. */
+    /** The same for `/mcp` and OAuth clients. */
     authenticateMcp: rejections.counted(verify),
     /** Counts the requests that are rejected before they become calls. */
     rejections,

@@ -209,7 +209,7 @@ function wireExecutors(
     [QUEUES.agentRuns]: newQueue(QUEUES.agentRuns),
   };
   const raiseFence = async ({ callId, entry, request, deadline }: Call) => {
-    // The effect is the task, which goes on; to follow it has none.
+    // The effect is the task itself; to follow it has none.
     if (followsTask(request)) await results.journal.awaitInput(callId, deadline.remainingMs());
     const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;

@@ -1,6 +1,6 @@
 /**
  * A real authorization server inside the test process (oidc-provider): refresh tokens rotate, and one that is used again ends its family.
- * Every sign-in is that of `user`, and consents. Tokens are exchanged (RFC 8693, on-behalf-of), and users asserted to other servers (id-jag).
+ * Every sign-in is by `user`, who consents. Tokens are exchanged (RFC 8693, on-behalf-of), and users asserted to other servers (id-jag).
  */
 import { createServer } from 'node:http';
 import { createRemoteJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';

@@ -48,7 +48,7 @@ export class AuthorizationServers {
   constructor(private readonly deps: ServersDeps) {}
 
   /**
-   * The server and client of a source. Without `client_id` and URLs, and with no other issuer, they are those of `sign_in`.
+   * The server and client of a source. Without `client_id` and URLs, and with no other issuer, they come from `sign_in`.
    * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
    */
   async of(source: string, settings: ServerSettings): Promise<ServerAccess> {
@@ -122,7 +122,7 @@ export class AuthorizationServers {
     return access(as, signIn.clientId, signIn.secret(), signIn.fetch);
   }
 
-  /** Configured endpoints, else those of the metadata of the issuer (RFC 8414, then OpenID Connect Discovery). */
+  /** Configured endpoints, else from the metadata of the issuer (RFC 8414, then OpenID Connect Discovery). */
   async #metadata(
     source: string,
     issuer: string | undefined,

@@ -5,7 +5,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { GrantStore, OpenGrant } from './grant-store.js';
 import { DEFAULT_LIFE_S, RefreshRefused, RefreshUncertain, type Tokens } from './token-response.js';
 
-/** Longer than a token request may take, so that a holder whose right has ended no longer waits for its answer. */
+/** Longer than a token request may take, so that a holder without its right no longer waits for its answer. */
 const LEASE_MS: Milliseconds = 20_000;
 /** How often a replica looks whether another one has refreshed. */
 const LOOK_MS: Milliseconds = 50;
@@ -26,7 +26,7 @@ interface RefreshDeps {
  * credential.
  *
  * A process may end between the answer of the authorization server and its commit. The refresh token has then been used, and servers that
- * detect reuse (RFC 9700 section 4.14.2) revoke every token of a user who presents it again. So a refresh token whose outcome is unknown is
+ * detect reuse (RFC 9700 section 4.14.2) revoke every token of a user who presents it again. So a refresh token with an unknown outcome is
  * sent again only where that is known to be harmless: the server keeps refresh tokens, or takes the previous one for a while
  * (`refresh_grace_seconds`), or nothing was used up (exchanges). Elsewhere the access token is used until it ends, and the user connects
  * again. A holder that was only slow still stores its answer.

@@ -32,7 +32,7 @@ export const SIGN_IN = 'sign_in';
 /** Pattern of SQL for them. */
 const SIGN_INS = `${SIGN_IN}%`;
 
-/** Whose grant, and for which source. */
+/** The user of a grant, and its source. */
 export interface GrantOwner {
   tenant_id: string;
   user_id: string;
@@ -113,8 +113,8 @@ export class GrantStore {
   }
 
   /**
-   * Begins a grant whose tokens are exchanged when they are needed, in place of one that is refused or bound to other settings.
-   * @returns its id, or that of the grant which another replica has begun meanwhile
+   * Begins a grant with tokens that are exchanged on demand, in place of one that is refused or bound to other settings.
+   * @returns its id, or the id of the grant which another replica has begun meanwhile
    */
   async begin(owner: GrantOwner, auth: UserAuth, credential: Credential, now: EpochMs): Promise<string> {
     const before = await this.#ofOwner(owner).select(['grant_id', 'generation']).executeTakeFirst();
@@ -204,7 +204,7 @@ export class GrantStore {
   }
 
   /**
-   * Takes the right to refresh a generation. One whose holder has gone can be taken only where the authorization server keeps refresh
+   * Takes the right to refresh a generation. A lost holder's can be taken only where the authorization server keeps refresh
    * tokens, or within `graceMs` after the first holder took it.
    * @returns false when another one has it, or has had it
    */
@@ -329,7 +329,7 @@ export class GrantStore {
     });
   }
 
-  /** Whether the user has another grant of the same client at the same authorization server, which may share its tokens' family. */
+  /** Whether the user has another grant of the same client at the same authorization server that may share its tokens' family. */
   async hasOther({ tenant_id, user_id, grant_id, auth }: OpenGrant): Promise<boolean> {
     const rows = await this.db
       .selectFrom('user_grant')
@@ -350,7 +350,7 @@ export class GrantStore {
     return this.db.deleteFrom('user_grant').where(isOwned).returning(columns).execute();
   }
 
-  /** Deletes the tokens of sign-ins whose session ended before an instant, or was never opened. */
+  /** Deletes the tokens of sign-ins with a session that ended before an instant, or was never opened. */
   async forgetSignedOut(before: EpochMs): Promise<void> {
     await this.db
       .deleteFrom('user_grant')

@@ -83,7 +83,7 @@ export class Grants {
     const { attempts, client, clock, store } = this.deps;
     const parameters = new URLSearchParams(redirect);
     const attempt = await attempts.take(parameters.get('state') ?? '', user, clock.now());
-    // The code comes from the server with this registered address, which is the only difference between servers without `iss` (RFC 9207).
+    // The code comes from the server with this registered address, the only difference between servers without `iss` (RFC 9207).
     if (attempt.redirectUri !== cameTo)
       throw new ToolError('REQUEST_INVALID', {
         message: `The answer belongs to another source than ${attempt.source}; connect again`,

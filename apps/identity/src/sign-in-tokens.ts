@@ -9,7 +9,7 @@ import type { SignedInUser } from './sign-in/user-of-claims.js';
 import { DEFAULT_LIFE_S, type Tokens } from './token-response.js';
 
 /**
- * A second use of a refresh token ends at worst a connection that the lost answer has ended already, so one whose outcome is unknown is sent
+ * A second use of a refresh token ends at worst a connection that the lost answer has ended already, so one with an unknown outcome is sent
  * again, however late.
  */
 const GRACE_SECONDS = 365 * 86_400;

@@ -11,7 +11,7 @@ export interface Tokens {
   scopes?: string[];
 }
 
-/** Life of an access token without `expires_in`, which RFC 6749 section 5.1 leaves open. */
+/** Life of an access token without `expires_in` (left open by RFC 6749 section 5.1). */
 export const DEFAULT_LIFE_S = 300;
 
 /** The authorization server refuses the user's grant; another try would be refused as well. */

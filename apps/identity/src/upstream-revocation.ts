@@ -29,7 +29,7 @@ export class UpstreamRevocation {
   begin(grants: readonly OpenGrant[]): void {
     for (const grant of grants) {
       const { mode, auth, secrets } = grant;
-      // Without a client of its own, a source uses the one of the sign-in, whose tokens must stay.
+      // Without a client of its own, a source uses the one of the sign-in; its tokens must stay.
       if (mode !== 'connect' || secrets.refresh_token === undefined || auth.client_id === undefined) continue;
       if (this.#running >= MAX_RUNNING) this.#note(grant, 'too many are under way');
       else {

@@ -118,7 +118,7 @@ export class CompanyProvider {
 
   /**
    * The claims of a user who signed in earlier, as they are now.
-   * @param idToken of the response to a refresh, which the caller has validated
+   * @param idToken of the response to a refresh, validated by the caller
    * @throws ToolError UNAUTHENTICATED when it no longer knows the access token or the user; other errors when it does not answer
    */
   async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<Answer> {

@@ -19,7 +19,7 @@ export interface WebRequest {
   body: string;
 }
 
-/** Reads a request. Of two cookies with the same name the first counts, which has the longer path (RFC 6265 section 5.4). */
+/** Reads a request. Of two cookies with the same name the first, with the longer path, counts (RFC 6265 section 5.4). */
 export function readWebRequest({ origin, method, url, headers, body = '' }: IdentityHttp): WebRequest {
   const byName = new Map(headers.map(([name = '', value = '']) => [name.toLowerCase(), value]));
   const cookies = new Map<string, string>();

@@ -1,4 +1,4 @@
-/** A local MCP server whose tool asks for a name. It counts its calls, so that tests see which process ran one. */
+/** A local MCP server with a tool that asks for a name. It counts its calls, so that tests see which process ran one. */
 import { McpServer } from '@modelcontextprotocol/server';
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';

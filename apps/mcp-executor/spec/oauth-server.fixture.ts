@@ -164,7 +164,7 @@ export function createCaller(
 export const bearerToken = (request: Pick<IncomingMessage, 'headers'>): string =>
   String(request.headers.authorization).replace(/^\w+ /, '');
 
-/** Header and claims of a JWT whose signature is right for the key (ES256). @throws Error when it is not */
+/** Header and claims of a JWT with a signature that is right for the key (ES256). @throws Error when it is not */
 export function verified(
   jwt: string,
   jwk?: JsonWebKey,

@@ -24,7 +24,7 @@ export interface FunctionDeps {
 const MAX_UPSTREAM_TEXT = 200;
 
 /**
- * One attempt at a plain function endpoint: `POST url {"function": <name>, "args": {...}}`, which answers any JSON. Never throws:
+ * One attempt at a plain function endpoint: `POST url {"function": <name>, "args": {...}}` with any JSON as answer. Never throws:
  * every failure is in the response.
  */
 export async function callFunction(
@@ -82,7 +82,7 @@ function forwardedHeaders(message: ExecMessage, { traceparent }: AttemptLimits):
   return headers;
 }
 
-/** A tool without declared parameters takes one object `args`, which is then all of the function's arguments. */
+/** A tool without declared parameters takes one object `args` with all of the function's arguments. */
 function toArgs(message: ExecMessage & { binding: McpBinding }): Json {
   if (message.binding.options?.['whole_args'] !== true) return message.arguments;
   return message.arguments['args'] ?? {};

@@ -133,7 +133,7 @@ async function finishTask(
   }
 }
 
-/** The definition may name another server by now, which does not know the task. */
+/** The definition may name another server by now, without the task. */
 function changedTool(server: string): ToolError {
   const message = `The definition of the tool changed while the MCP server ${server} ran its task`;
   return new ToolError('OUTCOME_UNKNOWN', { message, details: { server } });
@@ -179,7 +179,7 @@ async function attemptOnce(
             await limits.beforeEffect?.();
             const options = {
               signal: exchange.signal,
-              // Later than the limits of the exchange, whose errors name the reason.
+              // Later than the limits of the exchange; their errors name the reason.
               timeout: limits.remainingMs + MAX_OPEN_MS,
               onprogress:
                 limits.onProgress || target.livesOnProgress ? (one: Progress) => call.progressed(one) : undefined,
@@ -202,7 +202,7 @@ async function attemptOnce(
   }
 }
 
-/** Holds a call whose server asks, and returns the questions. @throws ToolError QUEUE_FULL */
+/** Holds a call with a question of its server, and returns the questions. @throws ToolError QUEUE_FULL */
 function holdOpen(call: OpenCall, message: McpMessage, { server }: McpTarget, held: HeldCalls): ExecResponse {
   const response = toInputResponse({ inputRequests: call.questions as never }, message, server, {
     executor: held.executor,
@@ -268,7 +268,7 @@ function toMeta(message: ExecMessage): JsonObject | undefined {
 }
 
 /**
- * The SDK finds parameters that travel as `Mcp-Param-*` headers in the tool's schema, which the registry adds to the options of
+ * The SDK finds parameters that travel as `Mcp-Param-*` headers in the tool's schema; the registry adds it to the options of
  * such tools only.
  */
 function headerToolDefinition(message: McpMessage) {

@@ -24,7 +24,7 @@ export class Exchange {
   asker: Asker | undefined;
   /** The server asked the caller, and nothing could pass the question on. */
   isAskedInVain = false;
-  /** The server answered with 404 on a session, which it does not have any more. */
+  /** The server answered with 404 on a lost session. */
   isSessionLost = false;
 
   /** @param isList the exchange lists tools: its response may be longer than a result */
@@ -66,7 +66,7 @@ export class Exchange {
     if (!this.controller.signal.aborted) this.controller.abort(reason);
   }
 
-  /** Counts a request, such as that of one page of a list. @returns its number */
+  /** Counts a request, such as for one page of a list. @returns its number */
   beginRequest(): number {
     this.requests += 1;
     return this.requests;
@@ -103,7 +103,7 @@ interface ExchangeLimits {
 
 /**
  * Runs one exchange within its limits. A limit or the caller's signal aborts the request itself, not only the wait for it.
- * @param work gets a function to call on progress, which restarts the idle limit
+ * @param work gets a function to call on progress; it restarts the idle limit
  * @throws ToolError ATTEMPT_TIMED_OUT, the reason of `limits.signal` or CANCELLED; otherwise whatever `work` throws
  */
 export async function runWithLimits<T>(

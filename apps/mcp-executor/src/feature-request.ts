@@ -115,7 +115,7 @@ export async function requestFeature(
   return requireApprovedContents(result as unknown as JsonObject, message);
 }
 
-/** A result whose part is as it was approved; questions to the caller have no such part. @throws ToolError TOOL_QUARANTINED */
+/** A result with an approved part; questions to the caller have no such part. @throws ToolError TOOL_QUARANTINED */
 function requireApproved(
   result: JsonObject,
   part: string,
@@ -182,7 +182,7 @@ async function readDirectory(client: Client, uri: string, options: RequestOption
   return { resources: toListed(resources) };
 }
 
-/** The address at the server. Callers may send the one of the fleet or that of the server. */
+/** The address at the server. Callers may send the fleet's or the server's. */
 function serverUri({ authority }: McpBinding, args: JsonObject): string {
   const address = String(args['uri']);
   const read = readFleetAddress(address);

@@ -26,7 +26,7 @@ afterEach(async () => {
 const FORM = { type: 'object' as const, properties: { name: { type: 'string' as const } } };
 const [FORMS, URLS, BOTH] = [{ form: {} }, { url: {} }, { form: {}, url: {} }];
 
-/** A server whose tools ask with the low-level SDK, and what its clients declared. */
+/** A server with tools that ask with the low-level SDK, and what its clients declared. */
 async function startServer() {
   const declared = new Set<string>();
   const aborted: string[] = [];

@@ -13,7 +13,7 @@ interface Question {
 }
 
 /**
- * A call at a server of the 2025 revisions, which may ask the caller while it runs (`elicitation/create`) and keeps the call open until it
+ * A call at a server of the 2025 revisions that may ask the caller while it runs (`elicitation/create`) and keeps the call open until it
  * has the answer. For the fleet each question ends an attempt, and the attempt with the answer goes on with the open call.
  */
 export class OpenCall implements Asker {
@@ -68,7 +68,7 @@ export class OpenCall implements Asker {
     if (this.#questions.size > 0) this.#isAsked.resolve(undefined);
   }
 
-  /** Asks the caller, which ends the attempt. Resolves with the answer of a later attempt. */
+  /** Asks the caller and ends the attempt. Resolves with the answer of a later attempt. */
   ask({ _meta, ...params }: JsonObject, signal: AbortSignal): Promise<ElicitResult> {
     const { promise, resolve } = Promise.withResolvers<ElicitResult>();
     const key = `question-${(this.#asked += 1)}`;
@@ -83,7 +83,7 @@ export class OpenCall implements Asker {
 const HELD_MS: Milliseconds = 10.5 * 60_000;
 /** Maximum numbers of calls that are held: each occupies a connection to its server. */
 const MAX_HELD = { perTenant: 25, perServer: 50, total: 200 };
-/** Connections of sessions whose calls may be held. Other sessions have others, and answers and further calls find free ones. */
+/** Connections of sessions with calls that may be held. Other sessions have others, and answers and further calls find free ones. */
 export const HELD_CONNECTIONS = { connectionsPerHost: 64, totalConnections: 300 };
 
 interface HeldCall {
@@ -93,7 +93,7 @@ interface HeldCall {
   release: () => void;
 }
 
-/** Open calls whose callers are asked. Their answers come to this process: the connection of a call cannot move. */
+/** Open calls with questions to callers. Their answers come to this process: the connection of a call cannot move. */
 export class HeldCalls {
   /** Names this process in questions (`RequiredInput.executor`). */
   readonly executor = randomUUID();

@@ -163,7 +163,7 @@ function toSdkFault(error: SdkError, server: string): McpFault {
   }
 }
 
-/** Whether the SDK cannot read the result of a request, which has ended. */
+/** Whether the SDK cannot read the result of an ended request. */
 export function isUnreadable(error: unknown): error is SdkError {
   return (
     error instanceof SdkError &&
@@ -183,7 +183,7 @@ function unauthorized(server: string, status: number): McpFault {
   };
 }
 
-/** The credential is valid but lacks a scope, which only the operator can request (`oauth.scope`). */
+/** The credential is valid but lacks a scope that only the operator can request (`oauth.scope`). */
 function insufficientScope({ requiredScope }: InsufficientScopeError, server: string): McpFault {
   const wanted = requiredScope === undefined ? '' : `: it requires the scope ${cut(requiredScope)}`;
   return {

@@ -30,7 +30,7 @@ interface McpExecutorOptions {
 export class McpExecutor {
   /** Parsed targets by tool and revision: options are read once per definition. */
   private readonly targets = new Map<string, McpTarget>();
-  /** Calls whose callers are asked. */
+  /** Calls with questions to callers. */
   readonly held: HeldCalls;
 
   constructor(
@@ -39,7 +39,7 @@ export class McpExecutor {
     private readonly functions: FunctionDeps,
     private readonly clock: Clock,
     private readonly options: McpExecutorOptions,
-    /** For sources whose calls act as users. */
+    /** For sources with calls that act as users. */
     private readonly users?: UserCredentials,
   ) {
     this.held = new HeldCalls(clock);

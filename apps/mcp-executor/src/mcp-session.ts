@@ -39,7 +39,7 @@ import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 /** What sessions use of this process. */
 export interface SessionDeps {
   egress: EgressClient;
-  /** For sessions whose calls may be held open; default: `egress`. */
+  /** For sessions with calls that may be held open; default: `egress`. */
   heldEgress?: EgressClient;
   /** For the notification streams of sessions (`STREAM_CONNECTIONS`); default: `egress`. */
   streamEgress?: EgressClient;
@@ -49,7 +49,7 @@ export interface SessionDeps {
   /** Credentials outlive sessions. */
   credentials: CredentialStore;
   traffic: Traffic;
-  /** For sources whose calls act as users. */
+  /** For sources with calls that act as users. */
   users?: UserCredentials;
   /** Most bytes of one response when the registration sets no limit. */
   maxResponseBytes: number;
@@ -62,10 +62,10 @@ export interface SessionDeps {
 const MAX_STREAM_BYTES = 64 * 1024 * 1024;
 /**
  * Connections of notification streams. A session keeps one as long as it is open, and one more while resources are subscribed to. They
- * are separate from those of requests, because the streams of a few sources with one origin would occupy all of these.
+ * are separate from requests', because the streams of a few sources with one origin would occupy all of these.
  */
 export const STREAM_CONNECTIONS = { connectionsPerHost: 500, totalConnections: 500 };
-/** Safety net behind the limits of each exchange, which end earlier. */
+/** Safety net behind the limits of each exchange that end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
 const CONNECT_TIMEOUT_MS = 15_000;
 /** A list may be longer than one result. */
@@ -82,7 +82,7 @@ const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
       isJsonObject(value as Json) ? { value: value as JsonObject } : { issues: [{ message: 'must be an object' }] },
   },
 };
-/** Prefix of methods on their way through the SDK, which applies its schemas and rules by method. */
+/** Prefix of methods on their way through the SDK, because it applies its schemas and rules by method. */
 const UNGATED = 'toolfleet/';
 
 /** One connection to one server with one credential. */
@@ -144,7 +144,7 @@ export class McpSession {
   }
 
   /**
-   * Runs a call. Meanwhile, questions on the stream of a local process are taken for those of the call, if the process runs no other
+   * Runs a call. Meanwhile, questions on the stream of a local process are taken for the call's, if the process runs no other
    * (`McpTarget.lane`).
    */
   async serve<T>(exchange: Exchange, call: () => Promise<T>): Promise<T> {
@@ -179,7 +179,7 @@ export class McpSession {
     if (this.client.getProtocolEra() !== 'modern')
       return this.client.request({ method: 'tools/call', params }, ANY_RESULT, options);
     const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
-    // With a definition, the SDK neither applies the listed output schema nor repeats a call whose headers the server refused.
+    // With a definition, the SDK neither applies the listed output schema nor repeats a call with headers that the server refused.
     const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
     if (!input && !extensions) return this.toolClient.callTool(params, { ...options, toolDefinition });
     const asking = withInput(params, input ?? { capabilities: {} }, extensions);
@@ -285,7 +285,7 @@ function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransp
 }
 
 /**
- * The command line of a local server under the guard process (`stdio-guard.ts`), which ends the server's whole process group
+ * The command line of a local server under the guard process (`stdio-guard.ts`); it ends the server's whole process group
  * when this process ends in any way, and when the server uses too much memory. The server sees only the variables it was given.
  */
 function guardedCommand(options: StdioOptions, expand: (value: string) => string): StdioServerParameters {
@@ -329,8 +329,8 @@ function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
 }
 
 /**
- * Passes questions of servers of the 2025 revisions on to the call on whose stream they arrive: the SDK handles a message in the context
- * of the request whose response carries it. A question on the stream of the session belongs to no call, and is refused, unless the
+ * Passes questions of servers of the 2025 revisions on to the call of their stream: the SDK handles a message in the context
+ * of the request of its response. A question on the stream of the session belongs to no call, and is refused, unless the
  * session has only one.
  */
 function relayQuestions(
@@ -371,7 +371,7 @@ function fillOmitted(transport: Transport, client: Client): void {
   });
 }
 
-/** Sends the methods of tasks, which the SDK refuses to send in 2026-07-28 because 2025-11-25 has methods with their names. */
+/** Sends the methods of tasks; the SDK refuses to send them in 2026-07-28 because 2025-11-25 has methods with their names. */
 function sendUngated(transport: Transport): void {
   const send = transport.send.bind(transport);
   transport.send = (message, options) =>

@@ -43,12 +43,12 @@ export interface McpTarget {
   /** The protocol revision found by an earlier discovery (`McpSession.prior`): no round trip before the first call. */
   prior?: JsonObject;
   /**
-   * Capabilities to declare to servers of the 2025 revisions, for calls whose callers can be asked: these are declared once per session, so
+   * Capabilities to declare to servers of the 2025 revisions, for calls with callers that can be asked: these are declared once per session, so
    * calls with different ones have different sessions.
    */
   declared?: JsonObject;
   /**
-   * Number of the process of a local server of the 2025 revisions, for calls whose callers can be asked: it runs one call at a time, whose
+   * Number of the process of a local server of the 2025 revisions, for calls with callers that can be asked: it runs one call at a time, whose
    * questions its questions are.
    */
   lane?: number;
@@ -83,7 +83,7 @@ export function toBaseUrl(target: Pick<McpTarget, 'transport' | 'url' | 'server'
 
 /**
  * Reads the connection options of a binding or a discovery. Unknown keys are ignored: some are read by the registry only.
- * @throws ToolError AUTH_NOT_CONFIGURED for options of the wrong shape, which only the operator can correct
+ * @throws ToolError AUTH_NOT_CONFIGURED for options of the wrong shape, for the operator to correct
  */
 export function readTarget(
   server: string,

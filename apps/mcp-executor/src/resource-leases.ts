@@ -1,7 +1,7 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 import { LEASE_MS } from '@toolfleet/contracts/execution';
 
-/** The resources of one source whose updates gateways want. The lease of a gateway that stopped renewing it is over. */
+/** The resources of one source with updates that gateways want. The lease of a gateway that stopped renewing it is over. */
 export class ResourceLeases {
   readonly #gateways = new Map<string, { uris: readonly string[]; until: Milliseconds }>();
 

@@ -1,5 +1,5 @@
 /**
- * Tasks of servers of 2026-07-28 (extension `io.modelcontextprotocol/tasks`): a server may answer a call with a task, which is polled to
+ * Tasks of servers of 2026-07-28 (extension `io.modelcontextprotocol/tasks`): a server may answer a call with a task, polled to
  * its end.
  */
 import { ProtocolError } from '@modelcontextprotocol/client';

@@ -16,7 +16,7 @@ export interface PoolLimits {
   maxInFlight: number;
 }
 
-/** Processes of a local server for calls whose callers can be asked. Further calls at the same time cannot ask. */
+/** Processes of a local server for calls with callers that can be asked. Further calls at the same time cannot ask. */
 const ASKING_PROCESSES = 4;
 
 export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 1_000, maxInFlight: 100 };
@@ -147,7 +147,7 @@ export class SessionPool {
     return this.priorOf(target)?.['kind'] !== 'modern';
   }
 
-  /** A local process has one stream, which does not tell whose call asks: it gets one call at a time, while there are processes. */
+  /** A local process has one stream that does not tell the asking call: it gets one call at a time, while there are processes. */
   private askingTarget(server: McpTarget, declared: JsonObject): McpTarget {
     if (server.transport !== 'stdio') return { ...server, declared };
     for (let lane = 0; lane < ASKING_PROCESSES; lane += 1) {

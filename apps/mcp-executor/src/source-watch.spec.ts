@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-/** A server whose resources can change. */
+/** A server with resources that can change. */
 interface Upstream {
   handle: Parameters<typeof createServer>[1];
   update(uri: string): void;

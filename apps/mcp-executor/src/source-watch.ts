@@ -116,7 +116,7 @@ class ListenStream {
     private readonly lose: () => void,
   ) {}
 
-  /** @returns addresses whose subscription begins */
+  /** @returns addresses of new subscriptions */
   async follow(wanted: ReadonlySet<string>): Promise<string[]> {
     const begun = missingIn(this.#known, wanted);
     if (begun.length === 0 && this.#known.size === wanted.size) return [];
@@ -144,7 +144,7 @@ class SubscribeRequests {
     client.onerror = lose;
   }
 
-  /** @returns addresses whose subscription begins */
+  /** @returns addresses of new subscriptions */
   async follow(wanted: ReadonlySet<string>): Promise<string[]> {
     const begun = missingIn(this.#known, wanted);
     if (begun.length === 0) await this.client.ping();

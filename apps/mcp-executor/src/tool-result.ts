@@ -68,7 +68,7 @@ export function toExecResponse(result: JsonObject, authority?: string): ExecResp
   return response;
 }
 
-/** The failure of a tool that ran, of whose result nothing can be read. It must not invite to a repetition. */
+/** The failure of a tool that ran, without a readable result. It must not invite to a repetition. */
 export function unreadableResult(what: string): ToolError {
   return new ToolError('RESULT_UNREADABLE', { message: `The tool ran; its result cannot be read: ${what}` });
 }
@@ -105,7 +105,7 @@ function readBlock(block: JsonObject): ContentBlock | string {
 const isPlainText = (block: JsonObject): boolean =>
   block['type'] === 'text' && typeof block['text'] === 'string' && Object.keys(block).length === 2;
 
-/** An object without members that are null, except those of its metadata, which are the server's own. */
+/** An object without members that are null, except in its metadata, the server's own. */
 function withoutNulls(value: JsonObject): JsonObject {
   const given = Object.entries(value).filter(([, member]) => member !== null);
   return Object.fromEntries(

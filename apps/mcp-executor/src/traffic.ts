@@ -41,7 +41,7 @@ interface Peer {
 export interface WatchedConnection {
   /** Reports the revision that was negotiated. */
   negotiated(version: string | undefined): void;
-  /** Reports the end of a session, which servers of 2026-07-28 do not have. */
+  /** Reports the end of a session (servers of 2026-07-28 have none). */
   sessionEnded(): void;
 }
 

@@ -18,7 +18,7 @@ export interface AuthorizationServer {
   scope?: string;
 }
 
-/** A 401 of the MCP server, which names its authorization server. */
+/** A 401 of the MCP server with its authorization server. */
 export interface Challenge {
   response: Response;
   serverUrl: URL;

@@ -19,7 +19,7 @@ export interface OAuthOptions {
   privateKey?: string;
   /** JWS algorithm of `privateKey`. */
   signingAlgorithm: string;
-  /** Token endpoint. Without it the endpoint is discovered from the server's resource metadata, which requires `issuer`. */
+  /** Token endpoint. Without it the endpoint is discovered from the server's resource metadata (requires `issuer`). */
   tokenUrl?: string;
   /** The authorization server that the credentials belong to. A discovered server with another issuer does not receive them. */
   issuer?: string;

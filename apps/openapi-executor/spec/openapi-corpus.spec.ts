@@ -13,7 +13,7 @@ import { OAuthTokens } from '../src/oauth-tokens.js';
 import { OpenApiExecutor } from '../src/openapi-executor.js';
 import { VendorAdapters } from '../src/vendor-adapters/find-adapter.js';
 
-/** A folder of OpenAPI documents, which `npm run check:openapi-corpus` gets; the variable is set by it. */
+/** A folder of OpenAPI documents by `npm run check:openapi-corpus`; the variable is set by it. */
 const FOLDER = process.env.OPENAPI_CORPUS ?? '';
 /** One of so many documents is tried, evenly over the names; 1 is all of them. */
 const EVERY = Number(process.env.OPENAPI_CORPUS_EVERY ?? 1);
@@ -67,7 +67,7 @@ describe('documents of the corpus', () => {
     120_000,
   );
 
-  /** Generates a minimal instance, executes it, and looks at what arrived; some are read as the gateway does, which is slow. */
+  /** Generates a minimal instance, executes it, and looks at what arrived; some are read as the gateway does (slow). */
   async function tryTool(tool: OpenApiTool, validated: boolean): Promise<string | undefined> {
     const schema = tool.inputSchema();
     const instance = minimal(schema, schema, 0) as JsonObject;

@@ -19,14 +19,14 @@ import { readResponse } from './read-response.js';
 import { outgoing, sendRequest, type OutgoingRequest } from './send-request.js';
 import type { VendorAdapter } from './vendor-adapters/vendor-adapter.js';
 
-/** A message whose binding is an operation. */
+/** A message with an operation as its binding. */
 export type OperationMessage = ExecMessage & { binding: OpenApiBinding };
 
 /** What attempts are made with. */
 export interface OperationDeps {
   egress: EgressClient;
   credentials: Credentials;
-  /** For sources whose calls act as users. */
+  /** For sources with calls that act as users. */
   users?: UserCredentials;
   clock: Clock;
   /** Called with every request before it gets its credentials. */

@@ -28,7 +28,7 @@ export class Credentials {
       body: Json | undefined;
       signal: AbortSignal;
       freshToken?: boolean | undefined;
-      /** The credential of the user; absent: those of the source. */
+      /** The credential of the user; absent: the source's. */
       user?: (Pick<UserCredential, 'kind' | 'value'> & { header: string | undefined }) | undefined;
     },
   ): Promise<{ usedToken: boolean }> {

@@ -28,7 +28,7 @@ interface Token {
 
 /** A token is renewed this long before it expires. */
 const EARLY_MS = 60_000;
-/** Lifetime of a token without `expires_in`, which RFC 6749 section 5.1 only recommends. */
+/** Lifetime of a token without `expires_in` (only recommended by RFC 6749 section 5.1). */
 const DEFAULT_LIFETIME_SECONDS = 300;
 const MAX_RESPONSE_BYTES = 64 * 1024;
 

@@ -61,7 +61,7 @@ function toOutput(bytes: Buffer, contentType: string, truncated: boolean): Json 
   if (json || type === '' || isText(type)) {
     const text = decoded(bytes, contentType, type === '');
     if (text !== undefined) {
-      // The response may echo credentials, which must not reach the model.
+      // The response may echo credentials that must not reach the model.
       const clean = redact(text);
       return (json || type === '') && !truncated ? (parsed(clean) ?? clean) : clean;
     }

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { VendorAdapter } from './vendor-adapter.js';
 
-/** Metric names of users, mapped to those of the vendor. */
+/** Metric names of users, mapped to the vendor's. */
 const METRIC_ALIASES: ReadonlyMap<string, string> = new Map([
   ['users', 'di:unique_users'],
   ['sessions', 'di:total_sessions'],

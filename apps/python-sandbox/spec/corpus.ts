@@ -12,7 +12,7 @@ export interface CorpusRow {
   must_not: string[];
 }
 
-/** The row whose source is repeated until it exceeds the limit for code. */
+/** The row with a source that is repeated until it exceeds the limit for code. */
 const REPEATED = 'hp-118';
 const REPEATED_BYTES = 10 * 1024 * 1024;
 

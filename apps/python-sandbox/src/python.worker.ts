@@ -24,7 +24,7 @@ const SESSION_RETRY_MS = { least: 40, spread: 120 };
 
 /**
  * Handles the jobs of the queue `python-runs`. A run has no effects besides its reply, so a job that is delivered twice
- * simply runs again. A job whose session is busy goes back to the queue instead of occupying a thread.
+ * simply runs again. A job with a busy session goes back to the queue instead of occupying a thread.
  */
 @Injectable()
 export class PythonWorker {
@@ -58,8 +58,8 @@ export class PythonWorker {
   }
 
   /**
-   * Runs small programs on each of `threads` threads, so that the first calls do not wait for code that V8 has not compiled yet: that of
-   * this process, of the sandbox host and of every thread, which each have their own.
+   * Runs small programs on each of `threads` threads, so that the first calls do not wait for code that V8 has not compiled yet: the code of
+   * this process, of the sandbox host and of every thread.
    */
   async warmUp(threads: number): Promise<void> {
     const until = this.clock.monotonic() + WARM_UP_MS;

@@ -37,7 +37,7 @@ interface PlannedRun {
   sessionId: string | null;
 }
 
-/** Plans the run of a job. @throws ToolError ARGUMENTS_INVALID, which names the argument and its limit */
+/** Plans the run of a job. @throws ToolError ARGUMENTS_INVALID with the argument and its limit */
 export function planRun(
   job: Pick<ExecJob, 'arguments' | 'context' | 'python' | 'timeout_ms'>,
   limits: RunLimits,
@@ -100,7 +100,7 @@ function tooLarge(argument: string, bytes: number, most: number): ToolError {
   return invalid(argument, `${bytes} bytes, at most ${most} are allowed`, { bytes, limit_bytes: most });
 }
 
-/** The limit of the tool's definition, at most that of this service. */
+/** The limit of the tool's definition, at most this service's. */
 function memoryLimit({ python }: Pick<ExecJob, 'python'>, { memoryLimitMb: most }: RunLimits): number {
   return Math.max(MIN_MEMORY_MB, Math.min(python?.memory_limit_mb ?? most, most));
 }

@@ -44,7 +44,7 @@ export interface SpecGuest {
   run: (code: string, fields?: Partial<RunRequest>) => Ran;
 }
 
-/** Boots once; takes about a second. `marksWrites: false` simulates an interpreter whose writes cannot be tracked. */
+/** Boots once; takes about a second. `marksWrites: false` simulates an interpreter without tracked writes. */
 export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const clock = new SystemClock();
   const interpreter = loadInterpreter(INTERPRETER);

@@ -18,7 +18,7 @@ import { takeSnapshot } from './wasi/snapshot.js';
 import { ThreadPool } from './wasi/thread-pool.js';
 import { warmUp as warmUpInterpreter } from './wasi/warm-up.js';
 
-/** Heap reserved at boot, in addition to 4 MiB in small blocks: a typical run then does not grow its memory, which can be reused. */
+/** Heap reserved at boot, in addition to 4 MiB in small blocks: a typical run then does not grow its memory, so it can be reused. */
 const HEAP_BYTES = 3 * 1024 * 1024;
 const HEALTH_EVERY_RUNS = 100;
 /** A warm-up program blocks the deadline timers for some milliseconds; this pause lets them run. */

@@ -8,7 +8,7 @@ import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunSta
 import type { InterpreterSource } from './wasi/interpreter.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
-/** The settings of a child, whose environment is empty. */
+/** The settings of a child with an empty environment. */
 export interface HostSettings {
   interpreter: InterpreterSource;
   /** Path of the compiled sandbox-thread. */

@@ -138,7 +138,7 @@ export function failed(status: RunStatus, type: string, message: string): Outcom
   return { status, value: null, error: { type, message, line: null, traceback: '' } };
 }
 
-/** The reply of a run whose output and usage are unknown, except for the wall time. */
+/** The reply of a run with unknown output and usage, except for the wall time. */
 export function replyWithoutOutput(outcome: Outcome, wallMs = 0): RunReply {
   return {
     ...outcome,
@@ -210,7 +210,7 @@ export type MarshalValue = null | boolean | string | readonly MarshalValue[] | {
 /**
  * Encodes a value for `marshal.loads`, in a format unchanged since its version 2. The guest reads a request with one C
  * function, in a fifth of the time that JSON takes. Only for host to guest: data from the guest is untrusted and stays
- * JSON, whose parser is hardened.
+ * JSON, with a hardened parser.
  */
 export function marshal(value: MarshalValue): Uint8Array {
   const parts: Uint8Array[] = [];

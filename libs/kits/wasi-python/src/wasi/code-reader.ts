@@ -53,7 +53,7 @@ export class CodeReader {
   immediate = 0;
   /** True for branches and blocks, after which the operand stack is unknown. */
   isControl = false;
-  /** Operands popped and pushed; for calls without those of the callee's signature. */
+  /** Operands popped and pushed; for calls without the callee's operands. */
   pops = 0;
   pushes = 0;
 

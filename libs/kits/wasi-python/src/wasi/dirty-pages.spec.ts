@@ -130,7 +130,7 @@ describe('markDirtyPages', () => {
     const { call, bytes, marks } = tracked(body);
     call(8, 1);
     expect(marks().length > 0).toBe(isMarked);
-    // Unmarked writes are in the stack, which is copied as a whole.
+    // Unmarked writes are in the stack (copied as a whole).
     if (!isMarked) expect(bytes.subarray(STACK_TOP).every((byte) => byte === 0)).toBe(true);
   });
 

@@ -1,10 +1,10 @@
 /**
  * Instruments a module so that it records which parts of its memory it writes. The next run then restores only those parts:
- * about a hundred units of 4 KiB instead of five thousand. Every store first sets a byte in a second memory, which no other
+ * about a hundred units of 4 KiB instead of five thousand. Every store first sets a byte in a second memory that no other
  * instruction of the guest can access, so a guest cannot hide a write.
  *
  * Stores into a frame of the shadow stack are not instrumented, because there are very many; the stack is restored as a
- * whole. Such a store goes through a local whose only value is `stack pointer - N`, at an offset below N. Each new value of
+ * whole. Such a store goes through a local with the only value `stack pointer - N`, at an offset below N. Each new value of
  * the stack pointer is checked to be at most the top of the stack. So a frame is either in the stack or, below zero, at the
  * end of the address space, where there is no memory (it ends at 2 GiB) and the store traps.
  *
@@ -62,7 +62,7 @@ interface CodeGlobals {
 }
 
 /**
- * Returns the instrumented code section, or null if the module uses an instruction whose writes are unknown. An instrumented module
+ * Returns the instrumented code section, or null if the module uses an instruction with unknown writes. An instrumented module
  * imports a second memory with one byte per unit of the first, and has the global `maxPages`.
  */
 export function markDirtyPages(sections: readonly Section[], globals: CodeGlobals): Uint8Array | null {
@@ -146,7 +146,7 @@ class BodyTracker {
     }
     const reader = new CodeReader(this.code, this.codeStart, this.end);
     let copied = this.codeStart;
-    /** Progress through `global.get 0`, `i32.const N`, `i32.sub`, which computes the address of a frame. */
+    /** Progress through `global.get 0`, `i32.const N`, `i32.sub` that computes the address of a frame. */
     let step = 0;
     let size = OTHER;
     while (reader.next()) {

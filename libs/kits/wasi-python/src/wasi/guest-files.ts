@@ -60,7 +60,7 @@ const MAX_DESCRIPTORS = 64;
 /** Reserved for the result device, so that a run that exhausted its descriptors can still reply. */
 const RESULT_DESCRIPTORS = 8;
 
-/** The guest's own table of file descriptors, unrelated to those of the host. */
+/** The guest's own table of file descriptors, unrelated to the host's. */
 export class DescriptorTable {
   private readonly table: Map<number, Descriptor>;
   private readonly firstFree: number;
@@ -287,7 +287,7 @@ export class GuestFiles {
     return this.guest.putStat(at, fileType(node), node instanceof Uint8Array ? node.length : 0);
   }
 
-  /** `fd_fdstat_get`: type and rights, which never include writing to files. */
+  /** `fd_fdstat_get`: type and rights, never writing to files. */
   descriptorStat(fd: number, at: number): number {
     const found = this.fds.get(fd);
     if (!found) return ERRNO.BADF;

@@ -45,7 +45,7 @@ const IOVEC_BYTES = 8;
 
 /**
  * The host's access to the guest's linear memory. Pointers and lengths come from the guest and are untrusted: an access out
- * of bounds throws a RangeError, which ends the run as crashed. All writes of the host go through this class, because they
+ * of bounds throws a RangeError and ends the run as crashed. All writes of the host go through this class, because they
  * have to be marked like the guest's own writes (dirty-pages.ts).
  */
 export class GuestMemory {

@@ -1,12 +1,12 @@
 /**
  * Instruments a WASI CPython "command" module so that the host can keep its memory and call its functions. It needs no
  * toolchain: sections are copied unchanged, except for
- * - custom sections (debug info, half of the file), which are dropped;
- * - the memory, which is imported as `env.memory` instead, because the host chooses its maximum for each run. The import
+ * - custom sections (debug info, half of the file) are dropped;
+ * - the memory is imported as `env.memory` instead, because the host chooses its maximum for each run. The import
  *   comes after the function imports, so that no function index changes;
- * - the exports, which gain `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer);
- * - data, dropped in the code module, whose memory comes from the snapshot;
- * - code, which in the code module records its writes in `env.written` and grows its memory only up to the added global
+ * - the exports gain `__table` (table 0) and `__sp` (global 0, the shadow-stack pointer);
+ * - data, dropped in the code module, with memory from the snapshot;
+ * - code in the code module records its writes in `env.written` and grows its memory only up to the added global
  *   `__max_pages` (dirty-pages.ts).
  */
 import { OP } from './code-reader.js';
@@ -46,7 +46,7 @@ function readLimits(data: Uint8Array, at: number): Limits {
   return hasMax ? { min, max: readLeb(data, next)[0] } : { min };
 }
 
-/** @throws Error for a module whose shape does not suit the snapshot technique */
+/** @throws Error for a module with a shape that does not suit the snapshot technique */
 function checkShape(sections: readonly Section[], tableLimit: number): ModuleShape {
   const find = (id: number) => sections.find((section) => section.id === id)?.data;
   if (find(SECTION.START)) throw new Error('a start section is not allowed: its code would run at instantiation');

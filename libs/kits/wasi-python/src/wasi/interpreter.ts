@@ -1,5 +1,5 @@
 /**
- * Locates, checks, instruments and compiles the interpreter. The default is the packaged one, whose digest is pinned. For
+ * Locates, checks, instruments and compiles the interpreter. The default is the packaged one, pinned by digest. For
  * another file, the shape checks of instrument-module.ts decide. An interpreter that does not embed its standard library
  * needs the folder that contains it.
  */
@@ -20,7 +20,7 @@ export interface InterpreterSource {
   wasmPath: string;
   /** Required SHA-256; unset for a file that the operator names, for which only the shape checks apply. */
   sha256?: string;
-  /** Folder that contains `python3.x`, which the guest sees below `/usr/local/lib`; unset if the library is embedded. */
+  /** Folder that contains `python3.x`, below `/usr/local/lib`; unset if the library is embedded. */
   stdlibPath?: string;
   /** Most elements of the function table. */
   tableLimit: number;

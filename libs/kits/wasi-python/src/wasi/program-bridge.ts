@@ -38,7 +38,7 @@ export const SIGNAL = {
  */
 const BRIEF_WAIT_MS: Milliseconds = 20;
 
-/** An answer on its way to a program; those of earlier runs of the thread are dropped. */
+/** An answer on its way to a program; earlier runs' are dropped. */
 export interface ProgramAnswer {
   run: number;
   /** One line of JSON, without the line break. */

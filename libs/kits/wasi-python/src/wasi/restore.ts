@@ -77,7 +77,7 @@ export class Guest {
   bound(maxPages: number): boolean {
     const { __max_pages: limit } = this.exports;
     if (!limit || maxPages > this.options.maxPages) return maxPages === this.options.maxPages;
-    // Below the size of the memory, the remaining growth would be negative, which is a large unsigned number.
+    // Below the size of the memory, the remaining growth would be negative: a large unsigned number.
     limit.value = Math.max(maxPages, this.memory.buffer.byteLength / PAGE_BYTES);
     return true;
   }

@@ -1,6 +1,6 @@
 /**
  * A worker thread with one interpreter at a time; it restores the next one while idle. The pool enforces the timeout by
- * terminating the thread, which needs no cooperation here.
+ * terminating the thread without cooperation here.
  */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Milliseconds } from '@toolfleet/base';
@@ -68,7 +68,7 @@ export interface ThreadData {
   code: WebAssembly.Module;
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
-  /** Memory of `CapturedOutput`, which the pool reads after it terminated the thread. */
+  /** Memory of `CapturedOutput`, read by the pool after it terminated the thread. */
   output: SharedArrayBuffer;
   outputCap: number;
   /** Receives the answers to the calls of programs (`ProgramAnswer`). */
@@ -91,11 +91,11 @@ const data = workerData as ThreadData;
 const port = parentPort!;
 const clock = new SystemClock();
 const output = new CapturedOutput(data.outputCap, data.output);
-/** The interpreter for the next run, or that of the previous one. */
+/** The interpreter for the next run, or the previous one's. */
 let guest: Guest | null = null;
 let isReady = false;
 let restoreMs = 0;
-/** Number of this run, which marks late answers to an earlier one. */
+/** Number of this run, to mark late answers to an earlier one. */
 let runs = 0;
 
 function prepareGuest(maxPages: number): Guest {

@@ -17,13 +17,13 @@ import { GuestExit, WasiHost } from './wasi-host.js';
 /** A range of the image that is not zero. */
 type Stretch = readonly [address: number, length: number];
 
-/** Everything from which a thread restores an interpreter. All threads share the image, which is never written after creation. */
+/** Everything from which a thread restores an interpreter. All threads share the image, never written after creation. */
 export interface Snapshot {
   /** The whole memory. Only the stretches were written, so the rest occupies no physical memory. */
   image: SharedArrayBuffer;
   stretches: readonly Stretch[];
   pages: number;
-  /** Top of the shadow stack, which grows down to 0. */
+  /** Top of the shadow stack (it grows down to 0). */
   stackTop: number;
   /** The shadow-stack pointer at the snapshot; the area of the discarded frames stays reserved. */
   stackPointer: number;
@@ -90,7 +90,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     return ERRNO.SUCCESS;
   };
   const readClock = imports.clock_time_get;
-  // The guest calls `time.time()` here, which keeps the GIL and has no state to unwind; a read would release the GIL.
+  // The guest calls `time.time()` here; this keeps the GIL and has no state to unwind; a read would release the GIL.
   imports.clock_time_get = (id, precision, at) => {
     if (addresses) throw new QuiescentPoint();
     return readClock(id, precision, at);

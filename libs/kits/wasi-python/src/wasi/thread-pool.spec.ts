@@ -38,7 +38,7 @@ afterAll(async () => {
   scripts?.remove();
 });
 
-/** Runs a program whose call takes `ms`. */
+/** Runs a program with a call that takes `ms`. */
 function program(id: string, ms: number): Promise<unknown> {
   const fields = { memoryLimitMb: 128, program: { seed: id, startedAt: 0, inputs: null, wallMs: 10_000 } };
   const onAsk = (line: string) => {

@@ -156,7 +156,7 @@ export class ThreadPool {
     run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => this.onTime(id, run));
   }
 
-  /** Ends a run whose time is up; brief waits of a program for its calls, which did not stop the timer, do not count. */
+  /** Ends a run after its time; brief waits of a program for its calls that did not stop the timer do not count. */
   private onTime(id: string, run: ActiveRun): void {
     const signal = this.busy.get(id)?.signal;
     run.leftMs = signal === undefined ? 0 : Atomics.exchange(signal, SIGNAL.waitedUs, 0) / 1_000;

@@ -43,7 +43,7 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 /**
  * Implements `wasi_snapshot_preview1` over a read-only in-memory tree and its own descriptor table. A guest can do
  * exactly what these imports do; anything outside the given tree is unreachable. This file and the files it uses import
- * neither fs nor net nor child_process, which a spec verifies.
+ * neither fs nor net nor child_process, as a spec verifies.
  */
 export class WasiHost {
   private readonly args: Uint8Array[];

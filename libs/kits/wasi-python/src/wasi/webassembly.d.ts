@@ -1,6 +1,6 @@
 /**
- * The used part of the WebAssembly API. TypeScript ships these types only in its DOM library, which would also declare
- * `document` and `fetch`, which this code must not use.
+ * The used part of the WebAssembly API. TypeScript ships these types only in its DOM library; this would also declare
+ * `document` and `fetch`, forbidden for this code.
  */
 declare namespace WebAssembly {
   /** A compiled module; structured clone shares its code between threads. */

@@ -46,7 +46,7 @@ export class WebhookReceiver {
     return this.received.filter((one) => one.path === path);
   }
 
-  /** The event of a request. @throws Error when the signature is not that of the secret */
+  /** The event of a request. @throws Error when the signature does not fit the secret */
   verified({ body, headers }: Received, secret: string): unknown {
     return new Webhook(secret).verify(body, headers as Record<string, string>);
   }

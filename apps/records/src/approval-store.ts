@@ -45,7 +45,7 @@ const REPLAYED_MS = 86_400_000 - 60_000;
 
 /**
  * Questions to people about calls, in the database of the calls. The state of each moves as `APPROVAL_TRANSITIONS` says, in a transaction
- * that holds its row, so that of several requests that race one wins. Database failures reject.
+ * that holds its row, so one of several racing requests wins. Database failures reject.
  */
 export class ApprovalStore {
   constructor(

@@ -151,7 +151,7 @@ export class BodyStore {
         .execute();
   }
 
-  /** Deletes readings of calls before a position, which were dropped with their partition. */
+  /** Deletes readings of calls before a position, dropped with their partition. */
   async forgetReadings(before: number): Promise<void> {
     await this.db.deleteFrom('body_reading').where('position', '<', before).execute();
   }

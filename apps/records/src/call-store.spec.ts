@@ -263,7 +263,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
         4_000,
         undefined,
       ]);
-      // A turn goes through 5,000 calls of the tenant at least, which has 8,000.
+      // A turn goes through 5,000 calls of the tenant's 8,000 at least.
       const bob = { tenantId: 'globex', userId: 'bob' };
       const first = await store.erase(bob, { dryRun: false, isOver: () => true });
       expect(first).toEqual({ rows: 1, keys: 0, next: expect.any(String) });

@@ -307,7 +307,7 @@ export class CallStore {
     return erased;
   }
 
-  /** Drops the partitions of days before that of `at`, whatever they hold. PostgreSQL only. */
+  /** Drops the partitions of days before the day of `at`, with any content. PostgreSQL only. */
   async dropBefore(at: EpochMs): Promise<number> {
     const [calls = 0] = await Promise.all(this.#partitions.map((partitions) => partitions.dropBefore(epochDay(at))));
     await this.bodies.forgetReadings(epochDay(at) * DAY_MS * PER_MS);
@@ -371,7 +371,7 @@ function ofIndex({ tenant_id, user_id, tool, status }: Partial<RecordsList>): Pa
   return { tenant_id, tool };
 }
 
-/** Whether a call came through a toolset, which is recorded as `name` or `name@version`. */
+/** Whether a call came through a toolset, recorded as `name` or `name@version`. */
 const isToolset = (name: string) =>
   sql<boolean>`(toolset = ${name} or substr(toolset, 1, ${sql.lit(name.length + 1)}) = ${`${name}@`})`;
 

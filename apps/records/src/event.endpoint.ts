@@ -26,7 +26,7 @@ export class RefusedEvents {
 
 /**
  * `records.event.<service>`: events of other services. The broker lets only that service publish there, so a compromised one can report
- * neither the events of calls and approvals nor those of another service.
+ * neither the events of calls and approvals nor another service's.
  */
 @Controller()
 export class EventEndpoint {

@@ -21,7 +21,7 @@ import type { RecordsDb, RecordsTx, Row } from './tables.js';
 
 type GrantRow = Row<'approval_grant'>;
 
-/** The call whose approval gives a grant. */
+/** The call with the approval that gives a grant. */
 type GrantedCall = Pick<
   Row<'call_approval'>,
   'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'asker' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
@@ -85,7 +85,7 @@ export class GrantStore {
     return grant_id;
   }
 
-  /** The grant that covers a call, which counts it. */
+  /** The grant that covers a call; it is counted. */
   async use(asked: GrantUse, now: EpochMs): Promise<GrantUseReply> {
     const { requester, acting_user_id, tool, revision } = asked;
     const { tenant_id, user_id } = requester;
@@ -147,7 +147,7 @@ export class GrantStore {
     });
   }
 
-  /** Grants of one user for one revision of a tool that are in force, those that last longest first; also used up ones, whose calls may ask again. */
+  /** Grants of one user for one revision of a tool that are in force, longest first; also used up ones, because their calls may ask again. */
   #active(
     db: RecordsDb,
     owner: Pick<GrantRow, 'tenant_id' | 'user_id' | 'key_id' | 'acting_user_id' | 'tool' | 'revision'>,

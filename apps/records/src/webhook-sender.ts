@@ -17,7 +17,7 @@ const POLL_MS = 1_000;
 const UPKEEP_MS = 60_000;
 /** Requests to one endpoint at a time, once it has answered with success. */
 const PARALLEL = 4;
-/** Rounds of requests at a time: to endpoints whose last attempt succeeded, and to all others, which may hang. */
+/** Rounds of requests at a time: to endpoints after a success, and to all others that may hang. */
 const PROVEN_ROUNDS = 128;
 const UNPROVEN_ROUNDS = 128;
 /** A claim lasts this much longer than an attempt may. */
@@ -43,7 +43,7 @@ interface SenderDeps {
 }
 
 /**
- * Posts deliveries to their endpoints. Each endpoint has its own worker, which takes due deliveries in order; an endpoint that has not
+ * Posts deliveries to their endpoints. Each endpoint has its own worker for due deliveries in order; an endpoint that has not
  * answered with success gets one request at a time from its own share of connections, so that those that hang delay no other. A delivery
  * is claimed in the store before it is attempted and ends there after, so that a process that is killed repeats it under the same id.
  */
@@ -52,7 +52,7 @@ export class WebhookSender {
   /** Outcomes of the last attempts by endpoint; absent: none was made. */
   readonly #health = new Map<string, Health>();
   readonly #lanes = { proven: new Semaphore(PROVEN_ROUNDS), unproven: new Semaphore(UNPROVEN_ROUNDS) };
-  /** Of work in the store, whose statements hold the event loop where it is embedded: lists of calls come between two turns. */
+  /** Of work in the store, because its statements hold the event loop where it is embedded: lists of calls come between two turns. */
   readonly #turns = new CostlyTurns(new SystemClock());
   /** Workers by endpoint. */
   readonly #working = new Map<string, Promise<void>>();
@@ -249,7 +249,7 @@ export class WebhookSender {
       await endpoints.noteHealth(id, { error: last.error, since: clock.now() });
   }
 
-  /** Stores results of attempts, those of several endpoints in one transaction. What cannot be stored is sent again after its claim. */
+  /** Stores results of attempts, several endpoints' in one transaction. What cannot be stored is sent again after its claim. */
   #store(results: readonly AttemptResult[]): Promise<void> {
     if (results.length === 0) return Promise.resolve();
     this.#results.push(...results);

@@ -13,7 +13,7 @@ const MAX_PER_PAGE = 1_000;
 const MAX_PAGE_CHARS = 4 * 1024 * 1024;
 /** A store that takes longer counts as unavailable. Callers wait at most 5 s for their answer. */
 const STORE_TIMEOUT_MS = 1_500;
-/** Tenants whose view is cached. */
+/** Tenants with a cached view. */
 const MAX_VIEWS = 200;
 
 /** A tool as readers receive it, and its size in characters of JSON. */
@@ -194,7 +194,7 @@ export class Catalog {
     }
     const ordered = [...all.values()].toSorted((a, b) => compare(a.tool.name, b.tool.name));
     for (const { tool } of ordered) byName.set(tool.name, tool);
-    // Names take precedence over aliases. An alias of several tools means the first by name, which is the same on every replica.
+    // Names take precedence over aliases. An alias of several tools means the first by name, on every replica.
     for (const { tool } of ordered) {
       for (const alias of tool.aliases ?? []) if (!byName.has(alias)) byName.set(alias, tool);
     }
@@ -225,7 +225,7 @@ export class Catalog {
   }
 }
 
-/** Keys by tenant; those of no tenant under ''. */
+/** Keys by tenant; without a tenant under ''. */
 function keysByTenant(tools: Iterable<StoredTool>): Map<string, Set<string>> {
   const tenants = new Map<string, Set<string>>();
   for (const tool of tools) {

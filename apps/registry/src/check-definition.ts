@@ -30,7 +30,7 @@ const checkShape = validateMessage<ToolDefinition>(TOOL_DEFINITION, 'SPEC_INVALI
 /**
  * Checks one announced definition and returns it in the form in which it is stored: with source and tenant, without undefined
  * fields.
- * @param compile also compile the schemas; off for definitions whose schemas are known to compile
+ * @param compile also compile the schemas; off for definitions with schemas that are known to compile
  * @throws ToolError SPEC_INVALID naming the violation; TOOL_NAME_CONFLICT for the name of a tool of the gateway
  */
 export function checkDefinition(announced: unknown, source: ToolSource, compile: boolean): ToolDefinition {
@@ -87,7 +87,7 @@ function checkBinding(binding: Binding, { kind, name }: ToolSource): void {
   }
 }
 
-/** The registration whose sealed secrets a binding may open. */
+/** The registration with the sealed secrets that a binding may open. */
 function sealingRegistration(binding: Binding): string | undefined {
   const named = binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.options?.['registration'] : undefined;
   return named === undefined ? undefined : String(named);

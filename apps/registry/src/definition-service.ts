@@ -24,7 +24,7 @@ import { supersededError } from './source-store.js';
 import { keyName, parseOwner, sourceTenant, toolKey, toOwner } from './tool-key.js';
 import type { ToolOverrides } from './tool-overrides.js';
 
-/** Largest announcement whose schemas are compiled one by one; those of larger ones are compiled at first use. */
+/** Largest announcement with schemas that are compiled one by one; larger ones' are compiled at first use. */
 const MAX_COMPILED = 300;
 
 /** Definitions checked in one turn of the event loop, so that a large document does not block other messages. */
@@ -50,7 +50,7 @@ interface Announcement {
 interface Checked {
   accepted: Map<string, ToolWrite>;
   refused: RefusedTool[];
-  /** Keys the source lists, including those of refused definitions. */
+  /** Keys the source lists, including refused definitions. */
   listed: Set<string>;
 }
 
@@ -102,7 +102,7 @@ export class DefinitionService {
       const error = new ToolError('SERVICE_UNAVAILABLE', { message: 'Concurrent changes of this tool; retry later' });
       refused.push(toRefusal(keyName(key), error));
     }
-    // After the tools: until then the document counts as changed, which holds more definitions than necessary, never fewer.
+    // After the tools: until then the document counts as changed; this holds more definitions than necessary, never fewer.
     if (sha256 !== storedSha256) await this.store.keepDocumentHash(owner, sha256);
     // An invalid definition keeps its last valid version; only tools that are no longer listed are removed.
     if (message.replace && !isAnnounced(source)) await this.keepPinsOfUnlisted(owner, listed);

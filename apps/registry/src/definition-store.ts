@@ -9,7 +9,7 @@ import { keyName } from './tool-key.js';
 export interface StoredTool {
   /** Name, prefixed with the tenant if it belongs to one: `acme/crm_search`. Unique in the fleet. */
   key: string;
-  /** `kind/name` of its source, which alone may change it. */
+  /** `kind/name` of its source, its only writer. */
   owner: string;
   definition: ToolDefinition;
   revision: string;
@@ -173,7 +173,7 @@ export abstract class DefinitionStore {
   abstract forget(owner: string): Promise<StoreChange & { wasKept: boolean }>;
   /** Removes all tools of an owner that has no stored registration. */
   abstract removeOrphans(owner: string): Promise<StoreChange>;
-  /** Marks owners whose lease ended as unavailable. If several replicas call it, only one receives the change of an owner. */
+  /** Marks owners after their lease as unavailable. If several replicas call it, only one receives the change of an owner. */
   abstract expire(): Promise<{ owner: string; change: StoreChange }[]>;
 
   abstract registrations(): Promise<StoredRegistration[]>;

@@ -49,7 +49,7 @@ export function toPin(definition: ToolDefinition): string {
   return sha256Hex(canonicalJson(pinnedFields(definition)));
 }
 
-/** Whether definitions with this binding are pinned: those of MCP servers and OpenAPI documents. */
+/** Whether definitions with this binding are pinned: MCP servers and OpenAPI documents. */
 export function isPinned({ binding: { kind } }: ToolDefinition): boolean {
   return kind === 'mcp' || kind === 'openapi';
 }
@@ -129,7 +129,7 @@ function pinnedFields(definition: ToolDefinition): Partial<Record<(typeof PINNED
     input_schema: definition.input_schema,
     output_schema: definition.output_schema ?? null,
     annotations: definition.annotations ?? null,
-    // Without the options, which the operator configures.
+    // Without the operator's options.
     request:
       binding.kind === 'openapi'
         ? { method: binding.method, baseUrl: binding.baseUrl, path: binding.path, plan: binding.plan }

@@ -12,7 +12,7 @@ const VARIABLE = /\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*/;
 const NAME = /^[A-Za-z0-9_.-]{1,100}$/;
 
 /**
- * OpenAPI and MCP sources: those declared in the configuration file, and registrations made at run time, which are stored and
+ * OpenAPI and MCP sources: declared in the configuration file, or registered at run time, stored and
  * survive restarts. A declared source takes precedence over a registration with the same name.
  */
 export class SourceStore {

@@ -14,7 +14,7 @@ export function toPinKey(tool: string, override: ToolOverride): string {
 }
 
 /**
- * The parts of a definition that an override covers: the description if it changes a name or a description, which tell a model
+ * The parts of a definition that an override covers: the description if it changes a name or a description: they tell a model
  * the tool's purpose; and of each argument that it presets, hides or gives a default, the schema and whether it is required.
  */
 export function coveredFields(

@@ -208,7 +208,7 @@ describe('an override', () => {
       expect(await approving).toMatchObject({ version: 1, quarantined: [] });
     }
     expect((await service.get('acme', 'own'))?.approved).toEqual({ note: toRevision(changed) });
-    // The definition is back to the previous one, which is not the approved one.
+    // The definition is back to the previous, unapproved one.
     await announce(definition('note'));
     expect((await service.get('acme', 'own'))?.quarantined).toHaveLength(1);
   });

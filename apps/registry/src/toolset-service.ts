@@ -200,7 +200,7 @@ export class ToolsetService {
     return this.show(id);
   }
 
-  /** Removes all toolsets of a tenant except those of the configuration file, or counts them. */
+  /** Removes all toolsets of a tenant except the configuration file's, or counts them. */
   async purgeTenant(tenant: string, dryRun: boolean): Promise<number> {
     const ids = [...(await this.store.heads()).keys()].filter(
       (id) => tenantOf(id) === tenant && !this.declared.has(id),

@@ -266,7 +266,7 @@ function egressClient(
   });
 }
 
-/** Listens for MCP servers whose lists changed, and asks executors that are already running to announce their tools again. */
+/** Listens for MCP servers with changed lists, and asks executors that are already running to announce their tools again. */
 function announcements(catalog: Catalog, mcp: McpSource, nats: NatsClient): LifecycleComponent {
   return {
     name: 'announcements',

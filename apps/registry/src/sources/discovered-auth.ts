@@ -7,7 +7,7 @@ const needsServer = ({ mode, issuer, authorization_url: authorize, token_url: to
   mode === 'connect' && issuer === undefined && authorize === undefined && token === undefined;
 
 /**
- * `auth` of a source in mode `connect` that names no authorization server, with that of the OpenAPI document: the first security scheme
+ * `auth` of a source in mode `connect` that names no authorization server, with the OpenAPI document's: the first security scheme
  * with the code flow, or with OpenID Connect.
  * @param baseUrl relative addresses of the document begin there
  */
@@ -29,7 +29,7 @@ export function withServerResource(auth: SourceAuth | undefined, url: string): S
 }
 
 /**
- * `auth` with the origins of these addresses, which get the credentials of users. A source that moves to another origin then gets none that
+ * `auth` with the origins of these addresses that get the credentials of users. A source that moves to another origin then gets none that
  * was given for the old one.
  */
 export function boundToOrigins(auth: SourceAuth | undefined, urls: readonly string[]): SourceAuth | undefined {

@@ -43,7 +43,7 @@ interface FleetSourcesDeps {
 
 /**
  * The sources that the registry itself reads: the tool of the sandbox, the entries of the configuration file, and stored
- * registrations, which it follows while other replicas change them.
+ * registrations that it follows while other replicas change them.
  *
  * An invalid entry keeps its earlier declaration. A source is removed only when a file without any fault no longer has it,
  * and no other replica declares it; a source of a registry that was restarted meanwhile has no entry, but its tools stay.
@@ -124,7 +124,7 @@ export class FleetSources {
   /**
    * Removes a source: its tools and its registration, so that no refresh or restart on any replica brings them back.
    * @returns the names of the removed tools
-   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file, which the next start would register again;
+   * @throws ToolError TOOL_NAME_CONFLICT for a source of the configuration file, because the next start would register it again;
    *   NOT_FOUND when there is neither a registration nor a tool
    */
   async unregister(source: ToolSource): Promise<string[]> {

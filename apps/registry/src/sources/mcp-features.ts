@@ -177,7 +177,7 @@ export function withoutDigest(listing: JsonObject, key: string): JsonObject {
   return Object.keys(own).length > 0 ? { ...rest, _meta: own } : rest;
 }
 
-/** A note for each prompt without arguments whose text should be pinned and could not be. */
+/** A note for each prompt without arguments and without a pinned text. */
 export function unpinnedTexts(entry: McpEntry, { prompts = [] }: DiscoverReply): string[] {
   if (!pinsContents(entry)) return [];
   return prompts

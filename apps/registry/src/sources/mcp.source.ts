@@ -27,7 +27,7 @@ interface McpSourceDeps {
   keepLook(source: ToolSource, look: SourceLook): Promise<void>;
 }
 
-/** A server whose tool list is requested again and again. */
+/** A server with a tool list that is requested again and again. */
 interface WatchedServer extends Watched<McpEntry> {
   isRefreshing: boolean;
   /** Its list changed while it was being requested, so the result may be outdated. */
@@ -44,7 +44,7 @@ const MIN_REFRESH_MS = 30_000;
  * `refresh_seconds`), and when the server reports a change.
  */
 export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
-  /** Servers whose registration is in progress. */
+  /** Servers with a registration in progress. */
   private readonly adding = new Set<WatchedServer>();
   /** Registrations of function entries, by source name. */
   private readonly functions = new Map<string, StoredRegistration>();

@@ -6,7 +6,7 @@ import { withEntrySettings } from '../tool-settings.js';
 import type { OpenApiEntry } from '@toolfleet/fleet-file';
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/;
-/** Methods whose results may be cached. PUT and DELETE are idempotent, but every call must reach the server. */
+/** Methods with cacheable results. PUT and DELETE are idempotent, but every call must reach the server. */
 const CACHEABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'QUERY']);
 
 /** Source of a collection's tools. */

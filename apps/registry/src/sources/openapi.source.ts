@@ -42,7 +42,7 @@ interface OpenApiSourceOptions extends SpecReaderOptions {
 
 /** A document that is read again and again. */
 interface WatchedDocument extends Watched<OpenApiEntry> {
-  /** The entry is from the configuration file, which may name any file of this machine. */
+  /** The entry is from the configuration file and may name any file of this machine. */
   readonly trusted: boolean;
   /** SHA-256 of the document registered last; empty before. */
   sha256: string;
@@ -55,7 +55,7 @@ const THROWN: ReadonlySet<string> = new Set(['TOOL_NAME_CONFLICT', 'INTERNAL', '
 const MIN_REFRESH_MS = 10_000;
 
 /**
- * Keeps the tools of OpenAPI documents current: those of the configuration file from the start, others once they are registered.
+ * Keeps the tools of OpenAPI documents current: from the configuration file at the start, others once they are registered.
  * A changed document is registered again, and the changes are logged.
  */
 export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
@@ -210,7 +210,7 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
     });
   }
 
-  /** Notes the document whose tools are registered now, and plans the next read. */
+  /** Notes the document of the registered tools, and plans the next read. */
   private async onRegistered(
     watched: WatchedDocument,
     { sha256 }: LoadedSpec,
@@ -258,7 +258,7 @@ function watchedDocument(
   return { entry, registration, trusted, sha256: '', failures: 0, tools: 0, outcome: NOTHING_SEEN };
 }
 
-/** Checks the fields of a registration, which has its name among them. */
+/** Checks the fields of a registration, its name among them. */
 function readRegistration({ name, ...fields }: JsonObject): OpenApiEntry | Fault[] {
   return readOpenApiEntry(String(name), fields);
 }

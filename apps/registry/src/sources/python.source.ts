@@ -108,7 +108,7 @@ const CHECK_EVERY_MS: Milliseconds = 3_000;
 const GRACE_MS: Milliseconds = 2 * CHECK_EVERY_MS;
 
 /**
- * Registers `execute_python` and `run_program` on behalf of the sandbox, which speaks to Redis only, and repeats the announcement while workers of
+ * Registers `execute_python` and `run_program` on behalf of the sandbox (it speaks to Redis only), and repeats the announcement while workers of
  * its queue have slots there. Without a worker the tools stay listed as unavailable, and their calls wait in the queue.
  */
 export class PythonSource {

@@ -11,7 +11,7 @@ const DESCRIPTION = `Runs a Python program that calls tools, so that many calls 
 Every call is authorized, validated, limited and charged like a call from outside. No network, files or processes.`;
 
 /**
- * Definition of `run_program`. It is idempotent because its effects are those of its calls, which have their own keys: a
+ * Definition of `run_program`. It is idempotent because its effects belong to its calls with their own keys: a
  * program that runs again makes none of them twice.
  */
 export const RUN_PROGRAM: ToolDefinition = {

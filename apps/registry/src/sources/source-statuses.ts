@@ -13,7 +13,7 @@ export interface DeclaredSource {
   source: ToolSource;
   /** The last valid entry; empty when it is not known, because the registry was restarted since. */
   entry: JsonObject;
-  /** The fault of the entry, which is ignored then. */
+  /** The fault of an ignored entry. */
   fault?: string;
 }
 
@@ -23,7 +23,7 @@ export const NOT_DECLARED =
 
 /**
  * All sources for operators and administrators: declarations, registrations, last refreshes, and the tools.
- * The looks are those of all replicas, so every replica answers the same.
+ * Refreshes of all replicas count, so every replica answers the same.
  */
 export class SourceStatuses {
   constructor(
@@ -121,7 +121,7 @@ function toIso(at: EpochMs | undefined): string | null {
   return at === undefined ? null : new Date(at).toISOString();
 }
 
-/** Where the entry's tools come from. Passwords of URLs and queries, which can hold keys, are left out. */
+/** Where the entry's tools come from. Passwords of URLs and queries (they can hold keys) are left out. */
 function toLocation(entry: JsonObject): string | null {
   const { command, url, spec_url: specUrl, spec_path: specPath } = entry;
   const location = [command, url, specUrl, specPath].find((value) => typeof value === 'string' && value !== '');

@@ -51,7 +51,7 @@ export class SpecReader {
   ) {}
 
   /**
-   * @param trusted the entry is from the operator's configuration file, which may name any file of this machine
+   * @param trusted the entry is from the operator's configuration file and may name any file of this machine
    * @throws ToolError SPEC_INVALID with the reason SPEC_FETCH_REFUSED or SPEC_TOO_LARGE; errors of the egress guard
    */
   async read(

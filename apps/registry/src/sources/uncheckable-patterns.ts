@@ -39,8 +39,8 @@ export function isCheckable(pattern: string): boolean {
 }
 
 /**
- * Drops what `isCheckable` refuses from a schema of a remote server, which then accepts more than before and never less: a
- * `not` or `if` over a dropped pattern is dropped whole, `oneOf` becomes `anyOf`, and properties whose pattern in
+ * Drops what `isCheckable` refuses from a schema of a remote server, so it accepts more than before and never less: a
+ * `not` or `if` over a dropped pattern is dropped whole, `oneOf` becomes `anyOf`, and properties with a pattern in
  * `patternProperties` is dropped are not refused as additional ones.
  * @param dropped receives each dropped pattern
  * @returns the schema itself when all its patterns can be checked

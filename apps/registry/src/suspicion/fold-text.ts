@@ -3,7 +3,7 @@
  * Unicode Technical Standard #39 (confusable text) for look-alikes of ASCII letters.
  */
 
-/** Legitimate uses of joiners and variation selectors, which are removed before the search for hidden characters. */
+/** Legitimate uses of joiners and variation selectors, removed before the search for hidden characters. */
 const ORDINARY_JOINERS: readonly RegExp[] = [
   // Emoji sequences: selectors, skin tones, keycaps, joined persons.
   /(?:\p{Extended_Pictographic}|[0-9#*])[\ufe0e\ufe0f]?\u20e3?(?:\p{Emoji_Modifier}|\u200d\p{Extended_Pictographic}\ufe0f?)*/gu,
@@ -13,7 +13,7 @@ const ORDINARY_JOINERS: readonly RegExp[] = [
   /(?<=[\p{Script=Arabic}\p{Script=Hebrew}][^\p{L}]{0,3})[\u200e\u200f\u061c]|[\u200e\u200f\u061c](?=[^\p{L}]{0,3}[\p{Script=Arabic}\p{Script=Hebrew}])/gu,
 ];
 
-/** Invisible characters, direction controls, tags, fillers and control characters, which a reviewer does not see. */
+/** Invisible characters, direction controls, tags, fillers and control characters that a reviewer does not see. */
 const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\ufff9-\ufffb\u2800]|(?![\t\n\r])\p{Cc}/u;
 const HIDDEN_ALL = new RegExp(HIDDEN.source, 'gu');
 const ASCII = /^[\t\n\r\x20-\x7e]*$/;
@@ -59,7 +59,7 @@ const LOOK_ALIKES = [
   'zᴢʐƶ',
 ];
 const LETTER_OF = new Map(LOOK_ALIKES.flatMap(([letter = '', ...others]) => others.map((other) => [other, letter])));
-/** First code points of regional indicators and white-on-black letters, which NFKC keeps. They are in ASCII order. */
+/** First code points of regional indicators and white-on-black letters that NFKC keeps. They are in ASCII order. */
 const ALPHABETS = [0x1f1e6, 0x1f150, 0x1f170] as const;
 const IN_ALPHABETS = /[\u{1f1e6}-\u{1f1ff}\u{1f150}-\u{1f169}\u{1f170}-\u{1f189}]/gu;
 const DIGIT_LETTERS: Readonly<Record<string, string>> = {
@@ -79,7 +79,7 @@ function letterInAlphabet(character: string): string {
   return String.fromCharCode(0x61 + code - start);
 }
 
-/** HTML character references and JSON escapes, which models read like the characters. */
+/** HTML character references and JSON escapes that models read like the characters. */
 const REFERENCE = /&#(?:x([0-9a-f]{1,6})|([0-9]{1,7}));?|\\u([0-9a-f]{4})|&(lt|gt|amp|quot|nbsp);/gi;
 const NAMED: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"', nbsp: ' ' };
 
@@ -156,7 +156,7 @@ function withoutApostrophes(word: string): string | string[] {
   return (parts.at(-1)?.length ?? 0) > 2 ? parts : parts.join('');
 }
 
-/** Whether a word switches between ASCII letters and look-alikes at least twice, which no orthography does. */
+/** Whether a word switches between ASCII letters and look-alikes at least twice, unlike any orthography. */
 export function hasMixedLetters(plain: string): boolean {
   if (ASCII.test(plain)) return false;
   for (const [word] of plain.matchAll(/\p{L}{3,}/gu)) {

@@ -75,7 +75,7 @@ const RULES: readonly Rule[] = [
 ];
 const BITS = RULES.map(({ roles }) => roles.map((role) => BIT[role]));
 
-/** Phrases spelled with spaces between the letters, which are joined to one long word. */
+/** Phrases spelled with spaces between the letters, joined to one long word. */
 const RUN_TOGETHER =
   /(?:ignore|disregard|forget|override).{0,12}(?:previous|prior|above|earlier|all).{0,12}(?:instruction|prompt|rule)/;
 

@@ -13,7 +13,7 @@ const LOAD: Record<ServiceName, () => Promise<{ default: Service }>> = {
   gateway: () => import('@toolfleet/gateway/service'),
 };
 
-// The process has no part of its own: its configuration names the services, which have all the rest.
+// The process has no part of its own: its configuration names the services; they have all the rest.
 await startService(
   defineService(standaloneConfig, () => []),
   async ({ TOOLFLEET_SERVICES: chosen }) =>

@@ -14,7 +14,7 @@ export const SERVICES = [
 ] as const;
 export type ServiceName = (typeof SERVICES)[number];
 
-/** The environment variables of the process `standalone`, besides those of its services. */
+/** The environment variables of the process `standalone`, besides its services'. */
 export const standaloneConfig = defineConfig('standalone', {
   TOOLFLEET_SERVICES: list({
     default: SERVICES,

@@ -106,7 +106,7 @@ function inChild(query, signal) {
       settle(value);
     };
     const aborted = () => end(reject, signal.reason);
-    // The query has its time from here on: the start of the child, which depends on the machine, ends with the call at the latest.
+    // The query has its time from here on: the start of the child depends on the machine and ends with the call at the latest.
     let timer;
     const connected = () => {
       timer = setTimeout(

@@ -32,7 +32,7 @@ export interface ApiKeyRecord {
   userId: string;
   /**
    * The client that holds the key. It has at most `MAX_LIVE_KEYS` live keys in its tenant: enough to rotate one. Users name the clients of
-   * their own keys as they like, apart from those of others.
+   * their own keys as they like, apart from others'.
    */
   client: string;
   roles: string[];
@@ -110,7 +110,7 @@ export interface KeySpec {
   tools?: string[];
   /** Project ids and globs; default the tenant's default project. */
   projects?: string[];
-  /** Toolset to bind the key to; default that of its creator. */
+  /** Toolset to bind the key to; default its creator's. */
   toolset?: string;
   tier?: string;
   mcpMode?: McpMode;
@@ -158,7 +158,7 @@ const NO_HASH = Buffer.alloc(32);
 
 /**
  * Issues, verifies and revokes API keys. A secret of 256 random bits needs no slow hash: the store has its HMAC, keyed by the
- * pepper, which is compared in constant time. An unknown id and a wrong secret get the same answer after the same work: one
+ * pepper, compared in constant time. An unknown id and a wrong secret get the same answer after the same work: one
  * lookup and one HMAC. Only the holder of its secret learns that a key was revoked or has expired.
  */
 export class ApiKeys {
@@ -306,7 +306,7 @@ export class ApiKeys {
 
   /**
    * Replaces the rights of a key that lives; its secret stays.
-   * @param specify the rights that the caller grants, which may throw ToolError PERMISSION_DENIED
+   * @param specify the rights that the caller grants; may throw ToolError PERMISSION_DENIED
    * @returns undefined if there is no such key, or not in the given tenant
    * @throws ToolError REQUEST_INVALID that names every fault
    */
@@ -353,7 +353,7 @@ export class ApiKeys {
 
   /**
    * Revokes all keys of a person: those that it made or that name it, and all made with these. Of keys in other tenants it reaches those
-   * that a person of the operators' tenant made, and not those for whose users it vouches.
+   * that a person of the operators' tenant made, and not others of users it vouches for.
    * @returns the keys that were valid
    */
   async revokeOf(tenantId: string, userId: string): Promise<KeyView[]> {

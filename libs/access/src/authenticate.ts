@@ -20,7 +20,7 @@ export interface AuthenticateDeps {
   sessions?: Pick<UserSessions, 'verify' | 'verifyClient'>;
   /** Verifies delegation tokens. */
   tokens?: SignedTokens;
-  /** Whether the key on whose behalf a delegation token acts is still live. */
+  /** Whether the key behind a delegation token is still live. */
   status?: Pick<CredentialStatus, 'findRefusal'>;
   cache: VerifiedCache;
   /** Roles of the configuration file. */

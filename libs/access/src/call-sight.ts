@@ -40,7 +40,7 @@ interface ToolDefinitions {
 
 /**
  * The one rule of sight: every route, list, MCP method and message about calls asks it. A call belongs to the key that made it and to the
- * user that it acts for (`ownsCall`). docs/security.md has the rule as a table, which a test compares with every entry point.
+ * user that it acts for (`ownsCall`). docs/security.md has the rule as a table that a test compares with every entry point.
  */
 export class CallSight {
   readonly #byName = new WeakMap<readonly RegisteredTool[], ReadonlyMap<string, RegisteredTool>>();

@@ -48,7 +48,7 @@ const LOOPBACK = /^http:\/\/127\.0\.0\.1:\d{1,5}$/;
 
 /**
  * Whether an authorization server may send the browser of a user to an address: the page of the source, or its path at a loopback port. Each
- * source has an address of its own, so that the code of one server is never taken for that of another (mix-up, RFC 9700 section 4.4.2).
+ * source has an address of its own, so that the code of one server is never taken for another's (mix-up, RFC 9700 section 4.4.2).
  * @param base public address of the gateway; undefined: there is no page
  */
 export function isReturnUrl(url: string, base: string | undefined, source: string): boolean {

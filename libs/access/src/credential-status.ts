@@ -69,7 +69,7 @@ const voidCredential = (what: string): ToolError =>
  */
 const CHECK_EVERY_MS = 500;
 /**
- * A stream whose credential could not be checked so often in a row, for four seconds, ends as well. Not an instant: a process
+ * A stream with a credential that could not be checked so often in a row, for four seconds, ends as well. Not an instant: a process
  * that was suspended has not looked.
  */
 const MAX_UNANSWERED = 8;

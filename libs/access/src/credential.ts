@@ -10,9 +10,9 @@ export interface Credential {
   token: string;
 }
 
-/** Longer tokens are refused without further checks, which take time linear in the length. */
+/** Longer tokens are refused without further checks in time linear in the length. */
 const MAX_TOKEN_LENGTH = 8_191;
-/** A delegation token carries the tool globs of its caller. It is sent over NATS, whose headers may be longer than HTTP's. */
+/** A delegation token carries the tool globs of its caller. It is sent over NATS, with longer headers than HTTP's. */
 const MAX_DELEGATION_LENGTH = 32_768;
 /** RFC 6750 section 2.1, `b64token`, widened to visible ASCII so that any development key can be sent. */
 const BEARER_PATTERN = /^bearer +([\x21-\x7e]+)$/i;
@@ -78,7 +78,7 @@ const REALM = 'toolfleet';
 
 /**
  * Value of `WWW-Authenticate` on every 401 (RFC 6750 section 3).
- * @param resourceMetadataUrl address of the protected-resource metadata, which MCP requires (RFC 9728 section 5.1)
+ * @param resourceMetadataUrl address of the protected-resource metadata, required by MCP (RFC 9728 section 5.1)
  */
 export function challenge(resourceMetadataUrl?: string): string {
   const base = `Bearer realm="${REALM}"`;

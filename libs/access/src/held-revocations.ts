@@ -17,7 +17,7 @@ interface Announcements {
 
 /**
  * A store of keys that can be revoked while it refuses writes (no replica, full disk). Such a revocation is held in the memory of
- * every gateway, which learn of it by `key.revoked`. Each of them writes it as soon as the store takes it, and announces it until
+ * every gateway. They learn of it by `key.revoked`. Each of them writes it as soon as the store takes it, and announces it until
  * then. Only a restart of all gateways at once loses it.
  */
 export class HeldRevocations extends KeyStore {

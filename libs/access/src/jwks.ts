@@ -11,7 +11,7 @@ export type JwksFetch = (
   init: { headers: Record<string, string>; signal: AbortSignal },
 ) => Promise<Response>;
 
-/** Least time between refreshes caused by unknown key ids, which anyone can invent. Failed refreshes also count. */
+/** Least time between refreshes caused by unknown key ids that anyone can invent. Failed refreshes also count. */
 const COOLDOWN_MS = 30_000;
 /** The keys are read again in this interval, so that a withdrawn key stops working even if no tokens come. */
 const REFRESH_EVERY_MS = 300_000;

@@ -19,7 +19,7 @@ async function gateway(): Promise<RedisKeyLimits> {
   return new RedisKeyLimits(client, clock);
 }
 
-/** The windows are those of the wall clock of Redis: none may end inside a test. */
+/** The windows follow the wall clock of Redis: none may end inside a test. */
 async function farFromMinuteEnd(): Promise<void> {
   const client = server.client();
   await expect.poll(async () => Number((await client.time())[0]) % 60).toBeLessThan(45);

@@ -88,7 +88,7 @@ export class RequestLimits {
   }
 
   /**
-   * Counts the calls of a batch, whose request is counted already: a batch of 100 calls is 100 requests. A batch that does not
+   * Counts the calls of a batch after its request: a batch of 100 calls is 100 requests. A batch that does not
    * fit is refused before any of its calls runs.
    * @throws ToolError RATE_LIMITED
    */
@@ -98,7 +98,7 @@ export class RequestLimits {
 
   /**
    * The tier a credential names. Without one, administrators and operators get `admin`, NATS users without a key `nats`, all
-   * others `free`; so does a credential whose tier is not configured.
+   * others `free`; so does a credential without a configured tier.
    */
   tier({ tier, roles, via }: Principal): Tier {
     const isAdmin = roles.includes(ADMIN_ROLE) || roles.includes(OPERATOR_ROLE);
@@ -123,7 +123,7 @@ export class RequestLimits {
   }
 }
 
-/** Whose requests are counted together: those of the key, else of the user. */
+/** Requests that are counted together: the key's, else the user's. */
 export function limitedId(principal: Principal): string {
   return principal.keyId ?? `${principal.tenantId}/${principal.userId}`;
 }

@@ -12,10 +12,10 @@ import { narrowGlobs, toolAllowed } from '@toolfleet/engine/access';
 import type { KeySpec, KeyView } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
 
-/** Abilities of a key; the rest of a `KeySpec` says whose it is. */
+/** Abilities of a key; the rest of a `KeySpec` names its owner. */
 type KeyRights = Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>;
 
-/** A request for a new key. Rights that it does not name are those of its maker. */
+/** A request for a new key. Rights that it does not name are its maker's. */
 export interface KeyRequest extends KeyRights {
   client: string;
   tenantId?: string | undefined;
@@ -197,7 +197,7 @@ export function toChangedKeySpec(
 }
 
 /**
- * The keys that a caller lists, changes and revokes without the right to those of its tenant: signed in, all that act for its user; with a
+ * The keys that a caller lists, changes and revokes without the right to its tenant's: signed in, all that act for its user; with a
  * key, this key and those made with it, so that the key of an agent does not end the others of its user.
  */
 export function ownKeys(caller: Principal, keys: readonly KeyView[]): KeyView[] {

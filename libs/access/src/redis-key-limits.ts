@@ -82,7 +82,7 @@ export class RedisKeyLimits extends KeyLimits {
 }
 
 /**
- * @param index position of the request among those of the same script call
+ * @param index position of the request within the same script call
  * @param calls size of a batch: of the windows without room for it, the longest is named
  */
 function toAllowance([granted, minute, hour, day, now]: TakeReply, index: number, calls = 1): KeyAllowance {

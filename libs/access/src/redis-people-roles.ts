@@ -41,7 +41,7 @@ export class PeopleRoles {
   }
 
   /**
-   * Those of the roles of a key that a person could give it today.
+   * The roles of a key that a person could give it today.
    * @throws Error when Redis is unavailable
    */
   async boundBy({ tenantId, userId }: Person, roles: readonly string[]): Promise<readonly string[]> {

@@ -66,7 +66,7 @@ export function withOwnRights(principal: Principal, own: OwnRoles): Principal {
   return rights.length === 0 ? principal : { ...principal, rights: [...new Set(rights)] };
 }
 
-/** Key id of `GATEWAY_ADMIN_KEY`, which is not in the key store. */
+/** Key id of `GATEWAY_ADMIN_KEY`, outside the key store. */
 export const OPERATOR_KEY_ID = 'operator';
 
 /** The holder of `GATEWAY_ADMIN_KEY`, who creates the first keys and belongs to no customer's tenant. */

@@ -4,7 +4,7 @@ import { type Credential, readRawCredential, unauthenticated } from './credentia
 export const SESSION_COOKIE = '__Host-toolfleet-session';
 /**
  * Header without which a session cookie does not count. Forms, links, pictures and scripts cannot send it, and a script of another
- * origin needs the permission of the gateway (CORS preflight), which gives none.
+ * origin needs the permission of the gateway (CORS preflight); it gives none.
  */
 const SESSION_HEADER = 'x-toolfleet-session';
 

@@ -90,7 +90,7 @@ export class SignedTokens {
     if (dot < 0) return null;
     const body = token.slice(0, dot);
     const given = Buffer.from(token.slice(dot + 1), 'base64url');
-    // Comparing the re-encoded MAC rejects other spellings of it, which the spare bits of base64url allow.
+    // Comparing the re-encoded MAC rejects other spellings of it by the spare bits of base64url.
     if (given.length !== 32 || given.toString('base64url') !== token.slice(dot + 1)) return null;
     const now = this.clock.now();
     const isValid = ({ secret, verifiesUntil }: SigningKey): boolean =>
@@ -156,13 +156,13 @@ interface DelegationGrant {
   principal: Principal;
   /** Origin of the call; calls made on its behalf reach no more than it could. Default `public`. */
   origin?: Origin;
-  /** The call on whose behalf further calls are made. */
+  /** The call that makes further calls. */
   callId: string;
   /** Project of that call. */
   project?: Principal['parentProject'];
   /** Budgets that call spends from. */
   spends: SpendingScopes;
-  /** Tools that these calls may use, at most those of the principal. */
+  /** Tools that these calls may use, at most the principal's. */
   scopes: readonly string[];
   /** The call's deadline. */
   expiresAt: EpochMs;

@@ -55,7 +55,7 @@ export class VerifiedCache {
     return (await proof).principal;
   }
 
-  /** Forgets all verifications, including those in progress, which may have read the store before a revocation. */
+  /** Forgets all verifications, including ones in progress that may have read the store before a revocation. */
   clear(): void {
     this.entries.clear();
     this.pending.clear();

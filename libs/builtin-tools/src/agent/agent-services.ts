@@ -27,7 +27,7 @@ export interface AgentServices {
   pricing: TurnPricing;
 }
 
-/** On whose behalf and until when tools are called. */
+/** The caller and the deadline of tools. */
 export interface CallerGrant {
   /** Token of the call being served; carries exactly its caller's rights and budget. */
   delegationToken: string;
@@ -40,7 +40,7 @@ export interface CallerGrant {
 export abstract class ToolCaller {
   /** The tools that the caller may use, in the native format (`name`, `description`, `parameters`). */
   abstract list(grant: CallerGrant): Promise<JsonObject[]>;
-  /** Those of them that match a task in words, best first. */
+  /** The ones that match a task in words, best first. */
   abstract search(query: string, limit: number, grant: CallerGrant): Promise<JsonObject[]>;
   /** @throws ToolError if the call is refused (POLICY_DENIED, BUDGET_EXCEEDED, ARGUMENTS_INVALID, …) */
   abstract call(message: CallMessage, grant: CallerGrant): Promise<CallBody>;

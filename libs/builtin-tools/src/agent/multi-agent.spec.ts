@@ -432,7 +432,7 @@ describe('multi_agent with the scripted model', () => {
       { success: false, error: 'Stopped: cancelled' },
     ]);
     expect(usage?.tokens).toBeGreaterThan(0);
-    // Nothing goes on behind this answer: the call is not one whose outcome is unknown.
+    // Nothing goes on behind this answer: the call's outcome is known.
     expect(failure).toMatchObject({ code: 'CANCELLED', facts: { begun: 'ended' } });
   });
 });

@@ -141,7 +141,7 @@ export async function runSubAgent(task: AgentTask, index: number, environment: A
   }
 }
 
-/** The tools of a task: those it may call, and those whose definitions its model sees. */
+/** The tools of a task: callable ones, and the ones shown to its model. */
 class TaskTools {
   private constructor(
     private readonly environment: AgentEnvironment,
@@ -176,7 +176,7 @@ class TaskTools {
     return found.length > 0 ? `You can call now: ${found.map(nameOf).join(', ')}` : 'No other tool was found';
   }
 
-  /** Shows the best tools for a task whose definitions fit. */
+  /** Shows the best tools for a task with definitions that fit. */
   private async add(query: string, maxTokens: number): Promise<JsonObject[]> {
     const { tools, grant, slices } = this.environment;
     const added: JsonObject[] = [];

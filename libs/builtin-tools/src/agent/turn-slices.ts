@@ -54,7 +54,7 @@ export class TurnSlices {
   }
 
   /**
-   * Requests one turn whose answer the slice can pay for; it is shorter than requested if little is left.
+   * Requests one turn that the slice can pay for; it is shorter than requested if little is left.
    * @throws BudgetExhausted, and what `ask` throws
    */
   async turn(
@@ -101,7 +101,7 @@ export class TurnSlices {
     }
   }
 
-  /** True if part of the refusing limit is held and not spent, which a slice of the whole limit finds out. */
+  /** True if part of the refusing limit is held and not spent, as a slice of the whole limit finds out. */
   async #isHeld({ code, details }: ToolError): Promise<boolean> {
     const limit = details?.['limit'];
     if (typeof limit !== 'number') return false;
@@ -181,7 +181,7 @@ export class TurnSlices {
     return Math.min(reported, this.estimate(head)) + this.estimate(messages.slice(1));
   }
 
-  /** The tokens of any turn are an upper bound for its head (system prompt and tools), which other tasks share. */
+  /** The tokens of any turn are an upper bound for its head (system prompt and tools) that other tasks share. */
   #learn({ messages, tools }: ChatRequest, tokens: number): void {
     if (tokens === 0) return;
     const head = JSON.stringify([messages[0], tools]);

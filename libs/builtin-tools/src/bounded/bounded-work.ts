@@ -32,7 +32,7 @@ const HEAP_MB = 320;
 /** Most waiting jobs of a tenant: each occupies one of the 256 concurrent calls of its process. */
 const MAX_WAITING = 128;
 
-/** Runs the jobs of builtin tools whose cost a caller determines in child processes. */
+/** Runs the jobs of builtin tools with costs that a caller determines, in child processes. */
 export class BoundedWork extends ChildPool<BoundedJob> {
   /** @param size most concurrent children */
   constructor(clock: Clock, size = 2, maxWaiting = MAX_WAITING) {

@@ -2,7 +2,7 @@ import { Decimal } from 'decimal.js';
 
 /** Digits of intermediate results, so that the 34 shown are correct after hundreds of roundings. */
 export const WORKING_DIGITS = 50;
-/** Digits shown of an inexact result (those of IEEE 754 decimal128). */
+/** Digits shown of an inexact result (IEEE 754 decimal128). */
 export const SHOWN_DIGITS = 34;
 /** Digits of the longest exact integer. */
 export const MAX_DIGITS = 10_000;

@@ -133,7 +133,7 @@ export type Expression =
 
 /** Deepest nesting: more than anyone writes, and far below a stack overflow. */
 const MAX_DEPTH = 200;
-/** Most tokens, which limits the cost of an expression. */
+/** Maximum number of tokens, to limit the cost of an expression. */
 const MAX_TOKENS = 4_000;
 
 /**

@@ -85,7 +85,7 @@ function matchLetter(step: string, letter: string): boolean {
   return inside !== negated;
 }
 
-/** A search for lines, which `file_search` may send to the child process. */
+/** A search for lines that `file_search` may send to the child process. */
 export interface LineSearch {
   files: { path: string; text: string }[];
   query: string;

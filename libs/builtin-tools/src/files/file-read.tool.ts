@@ -2,7 +2,7 @@ import { defineTool, ok } from '../builtin-tool.js';
 import { compileGlob, decodeText, FILE_TOOL, PATH, toEntryOutput } from './file-tool.js';
 
 const DEFAULT_LINES = 2_000;
-/** Bytes returned as base64 or hex, which have no lines; a result may have 5 MiB on the wire. */
+/** Bytes returned as base64 or hex, without lines; a result may have 5 MiB on the wire. */
 const MAX_BINARY = 3 * 1024 * 1024;
 
 /** `file_read`: returns the text of a file or a range of its lines. */

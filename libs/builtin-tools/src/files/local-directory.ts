@@ -9,7 +9,7 @@ import { busy, storeErrors, RESERVED_NAME } from './workspace-store.js';
  * Directories and files of a local volume, opened without following links. A path that is checked and then opened could be
  * swapped for a link in between, and Node has no openat(2). On Linux `/proc/self/fd/<n>/<name>` is equivalent: the kernel
  * starts at the open directory instead of a path. Each step opens with O_NOFOLLOW, so a link anywhere on the way fails,
- * whenever it appeared. On other systems lstat checks the steps, which leaves a race; the images run Linux.
+ * whenever it appeared. On other systems lstat checks the steps and leaves a race; the images run Linux.
  */
 
 const BY_HANDLE = process.platform === 'linux';

@@ -13,8 +13,8 @@ import {
 const PAGE = 1_000;
 
 /**
- * Workspaces as objects of an S3-compatible bucket, for fleets whose executors share no volume. Directories are the common
- * prefixes of keys, and empty objects whose key ends in `/`. There are no links that could lead out. All writes are atomic:
+ * Workspaces as objects of an S3-compatible bucket, for fleets without a shared volume. Directories are the common
+ * prefixes of keys, and empty objects with a key that ends in `/`. There are no links that could lead out. All writes are atomic:
  * overwrite (a PUT), create (`If-None-Match: *`), append and change (a GET, then PUT with `If-Match`).
  */
 export class S3WorkspaceStore extends WorkspaceStore {

@@ -20,7 +20,7 @@ export class Workspaces {
   }
 
   /**
-   * The workspace of a call: that of the project, which the tenant shares, otherwise that of the user's session. The key
+   * The workspace of a call: the project's, shared by the tenant, otherwise the user's session's. The key
    * includes the user, because callers choose session ids, and two users of a tenant may use the same one.
    * @throws ToolError `project_id is required for file operations`
    */
@@ -44,7 +44,7 @@ export class Workspaces {
   }
 
   /**
-   * Removes all workspaces of a tenant, or those of one user's sessions, or counts their files. Projects belong to the tenant.
+   * Removes all workspaces of a tenant, or one user's sessions', or counts their files. Projects belong to the tenant.
    * @param isOver ends the work early; it may be repeated
    */
   async purge(
@@ -73,7 +73,7 @@ type ExistenceRule = 'declared' | 'by_workspace' | 'by_write';
 class Workspace {
   constructor(
     private readonly key: string,
-    /** Undefined for a session, whose workspace always exists, initially empty. */
+    /** Undefined for a session: its workspace always exists, initially empty. */
     private readonly existence: { project: string; rule: ExistenceRule } | undefined,
     private readonly deps: { store: WorkspaceStore; quota: Quota; limits: WorkspaceLimits },
     private readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>,

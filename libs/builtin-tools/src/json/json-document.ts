@@ -68,7 +68,7 @@ const PLAIN = /(?:[^"\\\p{Cc}]|[\u007f-\u009f])*/uy; // JSON allows control char
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
 /**
- * Locates the error in a text that JSON.parse refused. The messages of JSON.parse usually lack a position, which a model
+ * Locates the error in a text that JSON.parse refused. The messages of JSON.parse usually lack a position that a model
  * needs to repair the text. Nesting has been checked before, so recursion is safe.
  */
 function findJsonError(text: string): SyntaxProblem {

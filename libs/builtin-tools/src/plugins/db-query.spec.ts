@@ -14,7 +14,7 @@ import { PluginFolder } from './plugin-folder.js';
 const examples = join(import.meta.dirname, '../../../../docs/examples/plugins');
 let tool: BuiltinTool;
 let folder: string;
-/** What the queries of these tests may last; set before the plugin is loaded, which reads it once. */
+/** What the queries of these tests may last; set before the plugin is loaded and reads it once. */
 const TIMEOUT_MS = 1_500;
 const before = process.env['DB_QUERY_URL'];
 

@@ -1,6 +1,6 @@
 /**
  * The process of plugins. It loads plugin files and runs their handlers, and has no connection to NATS, Redis or another service: what a
- * handler `needs` it asks of the executor, which kills the process of a handler that does not end.
+ * handler `needs` it asks of the executor; it kills the process of a handler that does not end.
  */
 import { isToolError } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';

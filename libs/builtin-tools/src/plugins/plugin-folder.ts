@@ -11,7 +11,7 @@ import { PLUGIN_SERVICES, type PluginProcesses } from './plugin-processes.js';
 interface PluginChanges {
   /** Tools of new and changed files. */
   added: BuiltinTool[];
-  /** Names of tools whose file was deleted or no longer defines them. */
+  /** Names of tools with a file that was deleted or no longer defines them. */
   removed: string[];
   /** Files that cannot be loaded; the tools of their last valid version stay. */
   faults: { file: string; message: string }[];
@@ -20,7 +20,7 @@ interface PluginChanges {
 interface LoadedFile {
   stamp: string;
   tools: string[];
-  /** Why this version cannot be loaded; the tools are those of the last valid one. */
+  /** Why this version cannot be loaded; the tools come from the last valid one. */
   fault?: string;
 }
 
@@ -35,7 +35,7 @@ interface PresentFile {
 const PLUGIN_FILE = /^[^.].*\.tool\.(?:mjs|js|ts|mts)$/;
 
 /**
- * A folder of plugin files, each with one or more tools, which are loaded into processes of their own and reloaded when a file changes.
+ * A folder of plugin files, each with one or more tools, loaded into processes of their own and reloaded when a file changes.
  * Plugins run with the operating-system rights of the executor. Therefore the folder and its files must belong to the user of the process or to
  * root, and must not be writable by others; symbolic links are not followed.
  */
@@ -46,7 +46,7 @@ export class PluginFolder {
 
   constructor(
     private readonly folder: string,
-    /** Names of the builtin tools, which plugins cannot use. */
+    /** Names of the builtin tools, reserved from plugins. */
     private readonly reserved: ReadonlySet<string>,
     private readonly processes: Pick<PluginProcesses, 'tools'>,
   ) {}

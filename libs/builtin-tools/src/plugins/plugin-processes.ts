@@ -30,7 +30,7 @@ export type ServiceAnswer = { value: unknown } | { fault: PluginFault };
 /** The services that a plugin may need, from within its process. */
 export const PLUGIN_SERVICES = ['bounded', 'pages', 'search', 'workspaces'] as const satisfies ServiceName[];
 
-/** The methods of the workspace of a call, with the number of their arguments. A change takes a function, which stays where it is. */
+/** The methods of the workspace of a call, with the number of their arguments. A change takes a function that stays in its process. */
 export const WORKSPACE_METHODS = { stat: 1, read: 1, list: 3, write: 3, makeDirectory: 1, remove: 2 } as const;
 
 /** Jobs of a tenant that a process runs at the same time. */
@@ -44,7 +44,7 @@ const LOAD_MS = 30_000;
 const RESTART_PAUSE = { fromMs: 250, toMs: 30_000 };
 
 /**
- * Runs the handlers of plugins in processes of their own, which are killed when a handler does not end (see `ChildPool`): the executor and
+ * Runs the handlers of plugins in processes of their own, killed when a handler does not end (see `ChildPool`): the executor and
  * the calls of other tenants go on. A process has the environment of the executor without the fleet's own settings.
  */
 export class PluginProcesses extends ChildPool<PluginJob> {

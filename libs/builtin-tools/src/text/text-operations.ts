@@ -150,7 +150,7 @@ function extract(text: string, what: Extractable): string[] {
 
 const WORD = /[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu;
 const SEGMENTS = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-/** Longest text whose graphemes are counted; that takes about 1 µs each. */
+/** Longest text with counted graphemes; that takes about 1 µs each. */
 const GRAPHEME_CAP = 100_000;
 /** Words per minute of silent reading in English (Brysbaert 2019). */
 const READING_SPEED = 238;

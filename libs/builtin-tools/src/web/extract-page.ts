@@ -154,7 +154,7 @@ function absolute(href: string, base: string): string | undefined {
   }
 }
 
-/** One line of limited length, without zero-width and direction characters, which can hide text from people. */
+/** One line of limited length, without zero-width and direction characters that can hide text from people. */
 function clean(text: string): string {
   return text
     .replaceAll(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '')
@@ -187,7 +187,7 @@ export function markdown(html: string): string {
     .trim();
 }
 
-/** The cells of a data table; undefined for a layout table, which has blocks or tables inside, or one row or column. */
+/** The cells of a data table; undefined for a layout table with blocks or tables inside, or one row or column. */
 function readRows(element: PageElement): string[][] | undefined {
   if (element.querySelector('table,p,div,ul,ol,h1,h2,h3,pre,form')) return undefined;
   const rows = Array.from(element.querySelectorAll('tr'))
@@ -215,7 +215,7 @@ function oneLine(text: string | null | undefined): string {
   return (text ?? '').replaceAll(/\s+/g, ' ').trim();
 }
 
-/** The used part of the DOM. The compiler's `dom` library would also declare browser globals, which do not exist here. */
+/** The used part of the DOM. The compiler's `dom` library would also declare browser globals that do not exist here. */
 interface PageElement {
   readonly tagName: string;
   readonly textContent: string | null;

@@ -29,7 +29,7 @@ interface Entry<T> {
   readAt: number;
 }
 
-/** A definition and the name it was requested by, which may be an alias. */
+/** A definition and the name it was requested by (may be an alias). */
 interface NamedEntry extends Entry<RegisteredTool> {
   name: string;
 }
@@ -58,7 +58,7 @@ type ReadList = Omit<CatalogList, 'stale'> & { tools: RegisteredTool[] };
 
 /** Tools cached per gateway; the oldest are dropped first. */
 const MAX_ENTRIES = 10_000;
-/** Tools in the lists of all tenants, about 2 KB each; those of the tenants that asked longest ago are dropped first. */
+/** Tools in the lists of all tenants, about 2 KB each; the least recently used tenants' are dropped first. */
 const MAX_LISTED = 200_000;
 /** While the registry is unavailable it is asked again after this time, not on every call. */
 const RETRY_AFTER_MS = 1_000;

@@ -55,7 +55,7 @@ export function namedTools(tools: readonly RegisteredTool[], names: readonly str
   return [...new Set(names.map((name) => known.get(name)!))];
 }
 
-/** A tool at one level of detail below `full`, whose form depends on the entry point. */
+/** A tool at one level of detail below `full`, in the form of the entry point. */
 export function briefTool(tool: RegisteredTool, detail: 'names' | 'summary'): string | JsonObject {
   return detail === 'names' ? tool.name : { name: tool.name, description: summaryOf(tool) };
 }

@@ -10,7 +10,7 @@ type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'pydantic' |
 /** Renders a definition; `parameters` is its input schema as listed. */
 type Formatter = (tool: RegisteredTool, parameters: JsonObject, style: SchemaStyle) => JsonObject;
 
-/** Every format in which a definition can be listed. No format contains the context keys, which are not part of the input schema. */
+/** Every format in which a definition can be listed. No format contains the context keys, because they are not part of the input schema. */
 const FORMATTERS: Readonly<Record<ToolFormat, Formatter>> = {
   native: toNative,
   openai: (tool, parameters) => ({ type: 'function', function: toFunction(tool, parameters) }),
@@ -41,13 +41,13 @@ const toFunction = ({ name, description }: RegisteredTool, parameters: JsonObjec
   parameters,
 });
 
-/** A function of OpenAI's strict mode; one whose schema that mode cannot express is listed without it. */
+/** A function of OpenAI's strict mode; one with another schema is listed without it. */
 function toStrictFunction(tool: RegisteredTool, parameters: JsonObject): JsonObject {
   const strict = derive(strictSchemas, parameters, toStrictSchema);
   return { ...toFunction(tool, strict ?? parameters), strict: strict !== undefined };
 }
 
-/** A function declaration of Gemini, which refuses empty `parameters`. */
+/** A function declaration of Gemini (it refuses empty `parameters`). */
 function toGemini(tool: RegisteredTool): JsonObject {
   const { name, description } = tool;
   const parameters = derive(geminiSchemas, toParameters(tool, 'inline'), toGeminiSchema);
@@ -109,7 +109,7 @@ const shaped = new WeakMap<JsonObject, JsonObject>();
 
 /**
  * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result may be a
- * selection or a handle, so nothing is required at the top level. Schemas whose top level refers to others, and schemas that are not
+ * selection or a handle, so nothing is required at the top level. Schemas with a top level that refers to others, and schemas that are not
  * objects in all protocol revisions, are not listed.
  */
 function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined {
@@ -123,7 +123,7 @@ function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined 
 }
 
 /**
- * The annotations of a tool for MCP clients. Those of an operation follow from its HTTP method; an operation that is not safe may
+ * The annotations of a tool for MCP clients. An operation's follow from its HTTP method; an operation that is not safe may
  * overwrite or delete. This fleet acts on `idempotentHint`, so a claim of an untrusted server does not appear in it.
  */
 export function toolAnnotations({ annotations, binding, idempotent }: RegisteredTool): JsonObject {
@@ -171,7 +171,7 @@ export function toolMetadata(tool: RegisteredTool): ToolMetadata {
 }
 
 /**
- * The tool as its public callers can use it: without the argument values that `dangerous_when` refuses them. An argument whose
+ * The tool as its public callers can use it: without the argument values that `dangerous_when` refuses them. An argument with
  * default is such a value becomes required, because a call that omits it is refused.
  */
 export function toPublicTool(tool: RegisteredTool): RegisteredTool {
@@ -200,7 +200,7 @@ export function toPublicTool(tool: RegisteredTool): RegisteredTool {
   };
 }
 
-/** The input schema with `type` and `properties`, which some providers require. */
+/** The input schema with `type` and `properties`, as some providers require. */
 function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
   const schema = toListedSchema(tool, tool.input_schema, style);
   return schema.type === 'object' && schema.properties
@@ -208,7 +208,7 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
     : { ...schema, type: 'object', properties: schema.properties ?? {} };
 }
 
-/** Schemas in other forms by the listed one, which is replaced and never changed. */
+/** Schemas in other forms by the listed one, replaced and never changed. */
 const inlined = new WeakMap<JsonObject, JsonObject>();
 const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
 const geminiSchemas = new WeakMap<JsonObject, JsonObject>();

@@ -30,7 +30,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     this.own = own.map(complete);
   }
 
-  /** The prompts and resources of MCP servers, which are not part of the list of tools. */
+  /** The prompts and resources of MCP servers, apart from the list of tools. */
   get features(): DefinitionSource {
     return {
       get: (name, tenantId) => this.get(name, tenantId),

@@ -41,7 +41,7 @@ export abstract class SearchHistoryStore {
 const FOLLOWS_MS = 10 * 60_000;
 /** Tools learned from one search. */
 const MAX_TOOLS = 3;
-/** Learned calls of one caller; its newest replace its oldest, never those of other callers. */
+/** Learned calls of one caller; its newest replace its oldest, never other callers'. */
 const MAX_LEARNED = 50;
 /** Least similarity (shared words / all words) of a search from which a task may learn. */
 const LEAST_SIMILAR = 0.4;
@@ -66,7 +66,7 @@ interface HistoryDeps {
 
 /**
  * Which tools were called after which searches, tenant by tenant. Searches are kept with their words hashed; the calls come from the record
- * of calls, which is kept anyway, so that calls do not take longer. From time to time a search compares both in the background. No search
+ * of calls that is kept anyway, so that calls do not take longer. From time to time a search compares both in the background. No search
  * waits for the comparison or fails because of it.
  */
 export class SearchHistory {
@@ -75,7 +75,7 @@ export class SearchHistory {
   constructor(private readonly deps: HistoryDeps) {}
 
   /**
-   * Tools that were called after similar tasks, with weights up to 1: the caller's own calls count in full, those of others by the number
+   * Tools that were called after similar tasks, with weights up to 1: the caller's own calls count in full, others' by the number
    * of callers. Another key therefore cannot outweigh several callers, however often it searches.
    */
   called(principal: Principal, task: string): ReadonlyMap<string, number> {

@@ -43,7 +43,7 @@ export class ToolInventory {
       .map((glob) => `no tool matches '${glob}'${question(similarNames(glob, names))}`);
   }
 
-  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and those of other tenants */
+  /** One tool with its schemas. @throws ToolError TOOL_NOT_FOUND, also for hidden tools and other tenants' */
   async one(caller: Principal, name: string): Promise<CatalogToolDetail> {
     const tool = hasToolset(caller)
       ? await this.visible.one(caller, name)

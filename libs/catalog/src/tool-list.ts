@@ -29,7 +29,7 @@ export interface ToolFilter {
 }
 
 /**
- * The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and those of other tenants.
+ * The catalog as one caller may see it, on every entry point: without dangerous and quarantined tools and other tenants'.
  * Public callers, the default, do not see argument values that are refused to them. A tool that acts for an internal caller also
  * sees dangerous tools, because only names from this list reach its sub-agents; policy decides on each of their calls.
  */
@@ -46,7 +46,7 @@ export class ToolList {
   ) {}
 
   /**
-   * Visible tools by name in byte order, those of a toolset in its order. The same array as long as nothing changed.
+   * Visible tools by name in byte order, a toolset's in its order. The same array as long as nothing changed.
    * @param forApps also tools that are not for models, but for the pages of MCP Apps
    */
   async all(

@@ -15,7 +15,7 @@ interface FoundTool {
 interface ListIndex {
   ranker: ToolRanker;
   byName: ReadonlyMap<string, RegisteredTool>;
-  /** Names in the list by original names, which calls are recorded under: toolsets rename tools. */
+  /** Names in the list by the original names of records: toolsets rename tools. */
   shownNames: ReadonlyMap<string, string>;
 }
 

@@ -51,7 +51,7 @@ export class ToolsetView {
   /** Whether the toolset has this tool, and shows it under this name. */
   has(tool: RegisteredTool, shown: string): boolean {
     const { name } = this.#override(tool.name) ?? {};
-    // A renamed tool is known by its new name only, and takes it from a tool whose original name it is.
+    // A renamed tool is known by its new name only, and takes it from a tool with this original name.
     const isNamed = name === undefined ? !this.#originals.has(shown) : name === shown;
     return isNamed && this.#selects(tool);
   }
@@ -138,7 +138,7 @@ function toShownArguments({ preset = {}, defaults = {}, hide = [] }: ToolOverrid
   return hidden.length === 0 && Object.keys(defaults).length === 0 ? undefined : { preset, defaults, hidden };
 }
 
-/** The input schema without hidden arguments and with the defaults of the toolset, whose arguments are not required. */
+/** The input schema without hidden arguments and with the defaults of the toolset, not required. */
 function toShownSchema(schema: JsonObject, { hidden, defaults }: ShownArguments): JsonObject {
   const properties = isJsonObject(schema.properties) ? { ...schema.properties } : {};
   for (const name of hidden) delete properties[name];

@@ -18,9 +18,9 @@ const TASK_FLOOR = 0.4;
 const NAME_FLOOR = 0.3;
 /** Most tools found by words; further ones are not ranked. */
 const MAX_BY_WORDS = 100;
-/** Tools whose words are read before others get a turn: a few ms of work. */
+/** Tools with words that are read before others get a turn: a few ms of work. */
 const READ_AT_ONCE = 100;
-/** Most that history adds. A tool whose other evidence is less than this below the best one can come first by it. */
+/** Most that history adds. A tool with other evidence less than this below the best one can come first by it. */
 export const HISTORY_WEIGHT = 0.25;
 
 /** The tools that contain a stem. */
@@ -171,7 +171,7 @@ export class ToolRanker {
   }
 }
 
-/** Words of a task whose prefixes and typos are looked for. */
+/** Words of a task with a search for prefixes and typos. */
 const MAX_CORRECTED = 4;
 /** Weight of a word of which a searched word may be a prefix or a misspelling. */
 const RESEMBLING_WEIGHT = 0.5;

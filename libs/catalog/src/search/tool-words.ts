@@ -129,13 +129,13 @@ export function searchedWords(task: string): SearchedWord[] {
   return words;
 }
 
-/** Words of a task that are compared with those of other tasks. */
+/** Words of a task that are compared with other tasks' words. */
 const MAX_TASK_WORDS = 16;
 
 /**
  * The stems of a task as hashes, in order and each once, to compare tasks without keeping their words.
  *
- * @param salt gives the same word other hashes, such as those of each tenant
+ * @param salt gives the same word other hashes, such as per tenant
  */
 export function taskWords(task: string, salt: string): string[] {
   const written = searchedWords(task).flatMap(({ stem: word, weight }) => (weight === 1 ? [word] : []));
@@ -157,7 +157,7 @@ const MAX_EXAMPLES_CHARS = 2_000;
 
 /** The searched words of a tool. */
 interface ToolWords {
-  /** Distinct stems, those of the name first. */
+  /** Distinct stems, the name's first. */
   stems: readonly string[];
   /** How much each stem counts, over all fields (BM25F). */
   counts: Float32Array;

@@ -13,7 +13,7 @@ export type CallResult<Output = Json> = Omit<CallBody, 'success' | 'output' | 'e
 
 /** Chooses the toolset of one request. */
 export type ToolsetOption = {
-  /** Toolset instead of that of the client: `support`, or `support@3` for one version. */
+  /** Toolset instead of the client's: `support`, or `support@3` for one version. */
   toolset?: string;
 };
 
@@ -25,7 +25,7 @@ interface WaitOptions extends ToolsetOption {
   waitMs?: number;
 }
 
-/** Options of a call in addition to its tool and arguments. All but those of the client travel with the request. */
+/** Options of a call in addition to its tool and arguments. All but the client's travel with the request. */
 export type CallOptions = Omit<CallFieldsOn<'http'>, 'mode'> & WaitOptions;
 
 /** Options of a batch: fields for all its items, and how many run at once (`parallel: false` for one after the other). */

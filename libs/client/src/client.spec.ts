@@ -19,7 +19,7 @@ interface Seen {
 const seen: Seen[] = [];
 let answer: { status: number; body: string; headers?: Record<string, string> };
 let polls = 0;
-/** Responses of the next requests, before those of `answer`. */
+/** Responses of the next requests, before `answer`'s. */
 let next: (typeof answer | 'disconnect')[] = [];
 let server: Server;
 let client: ToolfleetClient;

@@ -43,7 +43,7 @@ export interface ToolfleetClientOptions {
   url: string;
   /** API key or JWT, sent as `Authorization: Bearer`. */
   apiKey?: string;
-  /** Toolset whose tools are listed and called, e.g. `support`; `support@3` for one version. */
+  /** Toolset of listed and called tools, e.g. `support`; `support@3` for one version. */
   toolset?: string;
   /**
    * How often a request is repeated that was refused for the moment or got no response; default 0. Calls then carry an idempotency key
@@ -169,7 +169,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   }
 
   /**
-   * Events of an asynchronous call, or of one whose result is kept: `accepted`, `started`, `progress`, and `done` with the result. Resumes
+   * Events of an asynchronous call, or of one with a kept result: `accepted`, `started`, `progress`, and `done` with the result. Resumes
    * after lost connections until `done`, and ends before it when the signal is aborted.
    */
   async *follow<Output = Json>(
@@ -246,7 +246,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   /**
    * Sends a request of the HTTP API, named by method and path: `request('GET /api/v1/keys')`,
    * `request('DELETE /api/v1/keys/{id}', { path: { id } })`. `/openapi.json` describes the routes.
-   * @returns the body of the answer; that of a text such as CSV is its text, and undefined without a body
+   * @returns the body of the answer; a text such as CSV is its text, and undefined without a body
    */
   async request<K extends RouteKey>(route: K, ...[sent]: RequestArguments<K>): Promise<RouteAnswer<K>> {
     return (await this.#send(route, sent ?? {})).body as RouteAnswer<K>;

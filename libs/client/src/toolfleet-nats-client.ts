@@ -21,9 +21,9 @@ export interface ToolfleetNatsOptions {
   password?: string;
   /** API key, sent in `Authorization`. */
   apiKey?: string;
-  /** Uses the tenant's own subjects (`tool.call.<tenant>`), which prove the tenant without a key. */
+  /** Uses the tenant's own subjects (`tool.call.<tenant>`) that prove the tenant without a key. */
   tenant?: string;
-  /** Toolset whose tools are listed and called, e.g. `support`; `support@3` for one version. */
+  /** Toolset of listed and called tools, e.g. `support`; `support@3` for one version. */
   toolset?: string;
 }
 
@@ -36,7 +36,7 @@ interface Sending extends ToolsetOption {
 type Verb = 'call' | 'batch' | 'list' | 'cancel';
 const READ_TIMEOUT_MS = 15_000;
 
-/** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes; types of tools are those of `ToolfleetClient`. */
+/** Calls tools over NATS, with one hop less than over HTTP. Errors are `ToolCallError`s with the same codes; types of tools are as in `ToolfleetClient`. */
 export class ToolfleetNatsClient<Tools extends ToolTypes<Tools> = AnyTools> {
   private constructor(
     private readonly connection: NatsConnection,

@@ -23,7 +23,7 @@ export function pinnedPage(listing: JsonObject | undefined): string | undefined 
   return typeof digest === 'string' ? digest : undefined;
 }
 
-/** SHA-256 of the shown parts of a page: the text, its type, and `_meta`, which has its content security policy. Not of its address. */
+/** SHA-256 of the shown parts of a page: the text, its type, and `_meta` with its content security policy. Not of its address. */
 export function pageDigest(contents: Json | undefined): string {
   const parts = (Array.isArray(contents) ? contents : []).map((content) => {
     const { mimeType = null, text = null, blob = null, _meta = null } = isJsonObject(content) ? content : {};

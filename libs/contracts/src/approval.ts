@@ -8,7 +8,7 @@ export interface Approval {
   revision: string;
   /** `CallIdentity.fingerprint` of the call that was shown. Absent where the entry point binds the approval to its call itself. */
   fingerprint?: string;
-  /** Id of the stored approval, which is the id of the call that asked. Absent where the caller's own client asked its person. */
+  /** Id of the stored approval: the id of the call that asked. Absent where the caller's own client asked its person. */
   id?: string;
 }
 
@@ -34,7 +34,7 @@ export interface GrantOffer {
   for: readonly string[];
   /** Max life of a grant. */
   max_s: number;
-  /** Arguments that may differ from those of the call that asked; all others are the same. */
+  /** Arguments that may differ from the asking call's; all others are the same. */
   fields: readonly string[];
   /** Max number of calls; absent: any number. */
   max_uses?: number;
@@ -67,7 +67,7 @@ export const MAX_FORM_CHARS = 4_000;
 /** Requirements of a call before it runs. */
 export interface RequiredApproval extends Approval {
   /**
-   * Who goes on with the call: its entry point, which asks its caller's person; the program that made it, which waits; or the fleet, once
+   * Who goes on with the call: its entry point asks its caller's person; the program that made it waits; or the fleet, once
    * the stored approval is decided.
    */
   by?: 'entry' | 'program' | 'fleet';
@@ -98,7 +98,7 @@ export function joinRules(rules: readonly (ApprovalRule | undefined)[]): Approva
 /**
  * States of a stored approval:
  *
- *   pending ─▶ approved ─▶ executing ─▶ done        a parked call, which the fleet runs
+ *   pending ─▶ approved ─▶ executing ─▶ done        a parked call that the fleet runs
  *              approved ─▶ done                     a call that its caller makes again
  *
  * or `rejected`, `expired`, `cancelled` by its caller, and `invalidated`: tool, arguments, policy, credential or budget changed.
@@ -126,7 +126,7 @@ export const APPROVAL_TRANSITIONS: Readonly<
   reject: { from: ['pending'], to: 'rejected' },
   expire: { from: ['pending', 'approved'], to: 'expired' },
   cancel: { from: ['pending', 'approved'], to: 'cancelled' },
-  // A run whose process died begins again; the journal decides whether the effect may.
+  // A run that lost its process begins again; the journal decides whether the effect may.
   begin: { from: ['approved', 'executing'], to: 'executing' },
   end: { from: ['executing'], to: 'done' },
   release: { from: ['approved'], to: 'done' },

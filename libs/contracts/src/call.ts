@@ -25,7 +25,7 @@ export interface ExchangeSession {
 }
 
 /**
- * How a caller reads a part of a kept result, which depends on the tools it sees: with a tool by its name, with a tool through MCP's
+ * How a caller reads a part of a kept result, by the tools it sees: with a tool by its name, with a tool through MCP's
  * `call_tool`, with a function of its programs, or only as an MCP resource.
  */
 export type ResultReading =
@@ -62,7 +62,7 @@ export interface CallTarget {
 export interface CallInput {
   /** As sent, before coercion. */
   rawArguments: JsonObject;
-  /** JSONPath or JMESPath expression; its caller gets the part of the result that it selects. Overrides that of the tool. */
+  /** JSONPath or JMESPath expression; its caller gets the part of the result that it selects. Overrides the tool's. */
   select?: string;
 }
 
@@ -158,7 +158,7 @@ export interface PersonInput {
   /** Client capabilities of MCP that the caller declared for this (`elicitation`). */
   capabilities: JsonObject;
   /**
-   * Where the server of a tool answers with a task: `take` hands it to the caller, which makes the call again to follow it; `follow`
+   * Where the server of a tool answers with a task: `take` hands it to the caller that makes the call again to follow it; `follow`
    * reports its questions as progress; `answer` only sends it the given answers. Absent: the call waits for the end of the task, and
    * asks its caller like any other.
    */
@@ -279,7 +279,7 @@ export interface Failed extends Outcome {
  */
 export type CallResult = Succeeded | Substituted | Failed;
 
-/** Names in `metadata` that only the engine may set, because callers rely on them; those of tools are dropped. */
+/** Names in `metadata` that only the engine may set, because callers rely on them; tools' are dropped. */
 export const ENGINE_METADATA: readonly string[] = [
   'attempts',
   'cache_age_ms',

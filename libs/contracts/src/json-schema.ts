@@ -60,13 +60,13 @@ export const anything = (description?: string): Schema<Json> => described(descri
 export const nullable = <T>(schema: Schema<T>, description?: string): Schema<T | null> =>
   described(description, { anyOf: [schema, { type: 'null' }] });
 
-/** The body of a message that may be empty, which a schema sees as null. */
+/** The body of a message that may be empty (null for a schema). */
 export const orEmpty = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, type: ['object', 'null'] });
 
 /** Marks a member of a record that may be absent. */
 export const maybe = <T>(schema: Schema<T>): Optional<T> => ({ optional: true, schema });
 
-/** An object with these members; receivers ignore others, which later versions may add. */
+/** An object with these members; receivers ignore members of later versions. */
 export function record<F extends Fields>(fields: F, description?: string): Schema<RecordOf<F>> {
   const members = Object.entries(fields);
   const required = members.flatMap(([name, member]) => (isOptional(member) ? [] : [name]));

@@ -13,7 +13,7 @@ export function takesArguments({ arguments: declared }: JsonObject): boolean {
   return Array.isArray(declared) && declared.length > 0;
 }
 
-/** SHA-256 of a value in hex, whatever the order of members. Addresses are those of the server. */
+/** SHA-256 of a value in hex, whatever the order of members. Addresses are the server's. */
 export function resultDigest(result: Json): string {
   const inOrder = (_key: string, value: Json): Json =>
     isJsonObject(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value;

@@ -99,7 +99,7 @@ export const natsUserId = (tenantId: string): string => (tenantId === LOCAL_TENA
 /** Ids of tenants: one token of a NATS subject and a part of Redis keys and paths, so without wildcards and separators. */
 export const TENANT_ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** True for tenants of the fleet itself, which no token, key or subject of a customer may claim. */
+/** True for tenants of the fleet itself, reserved from tokens, keys and subjects of customers. */
 export function isReservedTenant(tenantId: string): boolean {
   return tenantId === OPERATOR_TENANT || tenantId === LOCAL_TENANT;
 }
@@ -132,7 +132,7 @@ export function personOf({ via, keyId, root, tenantId, userId }: Principal): Per
 export function actsInPerson(caller: Principal): boolean {
   if (isServiceAccount(caller.userId)) return true;
   const person = personOf(caller);
-  // Without a key: a message on the subjects of a tenant, whose user no credential can claim.
+  // Without a key: a message on the subjects of a tenant; no credential can claim its user.
   if (!person) return caller.keyId === undefined;
   return person.tenantId === caller.tenantId && person.userId === caller.userId;
 }

@@ -16,7 +16,7 @@ type FileSource = Pick<CallBody, 'output' | 'text' | 'metadata' | 'content'>;
  * The output of a finished call as a file: the bytes of binary output (`content_base64` of an OpenAPI operation, `content` of
  * `file_read` with base64), text in the type of its upstream, anything else as indented JSON. A call without an output gives
  * its text.
- * @param stem name without extension, such as that of the tool
+ * @param stem name without extension, such as the tool's
  */
 export function toOutputFile({ output, text, metadata }: Omit<FileSource, 'content'>, stem: string): ResultFile {
   if (output === null) return toTextFile({ stem }, 'text/plain', text);
@@ -26,7 +26,7 @@ export function toOutputFile({ output, text, metadata }: Omit<FileSource, 'conte
   return toTextFile({ stem }, 'application/json', `${JSON.stringify(output, null, 2)}\n`);
 }
 
-/** A content block as a file; undefined for a link, which holds no content, and for a block without readable content. */
+/** A content block as a file; undefined for a link, and for a block without readable content. */
 export function toContentFile(block: ContentBlock, stem: string): ResultFile | undefined {
   const resource = isJsonObject(block['resource']) ? block['resource'] : undefined;
   const { mimeType, uri } = resource ?? block;
@@ -90,13 +90,13 @@ function decodeBase64(value: Json | undefined): Uint8Array | undefined {
   }
 }
 
-/** A media type without parameters (RFC 9110 section 8.3.1); undefined for text of any other form, which no header may hold. */
+/** A media type without parameters (RFC 9110 section 8.3.1); undefined for text of any other form, forbidden in headers. */
 function plainType(value: Json | undefined): string | undefined {
   const type = typeof value === 'string' ? value.split(';', 1)[0]!.trim().toLowerCase() : '';
   return /^[\w.+-]{1,60}\/[\w.+-]{1,120}$/.test(type) ? type : undefined;
 }
 
-/** The type of text, which a text without a type is sent as. */
+/** The type of a text without one. */
 function textType(value: Json | undefined): string {
   return plainType(value) ?? 'text/plain';
 }

@@ -19,7 +19,7 @@ const POSITIONS: ReadonlySet<string> = new Set(
 const FORMS: ReadonlySet<string> = new Set(
   'value text string hash base64 b64 hex plain plaintext confirm confirmation repeat'.split(' '),
 );
-/** Last words of names whose values are secrets if they look random (`isRandomText`). */
+/** Last words of names with values that are secrets if they look random (`isRandomText`). */
 const LABELS: ReadonlySet<string> = new Set('key keys auth sig signature session sid hmac code seed'.split(' '));
 
 /** `secret`: the value is one, whatever it looks like. `label`: it is one if it looks random. */
@@ -29,7 +29,7 @@ export type SecretName = 'secret' | 'label' | undefined;
 const HINT =
   /pass|pwd|secret|token|key|credential|auth|cookie|jwt|bearer|pin|otp|cv[vc]|csc|ssn|code|sig|session|sid|hmac|seed|connection/i;
 
-/** Names whose answer is remembered; most bodies and log lines have the same few. */
+/** Names with a remembered answer; most bodies and log lines have the same few. */
 const MAX_KNOWN = 2_000;
 /** Longer names are data. */
 const MAX_NAME = 128;

@@ -173,7 +173,7 @@ export function resumeSubject(executor: string): string {
   return `${SUBJECTS.execMcpResume}.${executor}`;
 }
 
-/** Subject on which a gateway waits for a person's answer to an MCP elicitation, which may arrive at any other gateway. */
+/** Subject on which a gateway waits for a person's answer to an MCP elicitation from any other gateway. */
 export function answerSubject(gateway: string, question: string): string {
   return `${SUBJECTS.mcpAnswer}.${gateway}.${question}`;
 }

@@ -52,7 +52,7 @@ export function markHidden(text: string): { text: string; count: number } {
 export const shownLine = (text: string): string =>
   markHidden(text).text.replaceAll('\n', '‹U+000A›').replaceAll('\t', '‹U+0009›');
 
-/** Up to this length `indexOf` is used. Its worst case is the product of both lengths, which is small here. */
+/** Up to this length `indexOf` is used. Its worst case is the product of both lengths, small here. */
 const SHORT_CHARS = 64;
 
 /**

@@ -60,7 +60,7 @@ export interface McpBinding {
   /** The method of MCP that a call sends; absent: `tools/call`. */
   method?: McpFeature;
   /**
-   * Authority of the addresses that callers see instead of those of the server's resources (`toFleetAddress`). Absent: addresses
+   * Authority of the addresses that callers see instead of the server's (`toFleetAddress`). Absent: addresses
    * stay as they are.
    */
   authority?: string;
@@ -79,7 +79,7 @@ export interface McpBinding {
 const MCP_FEATURES = ['prompts/get', 'resources/read', 'skills/get'] as const;
 type McpFeature = (typeof MCP_FEATURES)[number];
 
-/** Whether a definition is that of a prompt, of a skill or of resources. */
+/** Whether a definition describes a prompt, a skill or resources. */
 export function isFeature({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
   return binding.kind === 'mcp' && binding.method !== undefined;
 }
@@ -123,13 +123,13 @@ export function userAuthOf(binding: Binding): UserAuth | undefined {
   return binding.kind === 'mcp' || binding.kind === 'openapi' ? binding.auth?.user : undefined;
 }
 
-/** True for tools that call other tools on behalf of their caller: those of toolset `agent`, and programs. */
+/** True for tools that call other tools on behalf of their caller: toolset `agent`, and programs. */
 export function callsTools({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
   return binding.kind === 'program' || (binding.kind === 'builtin' && binding.toolset === 'agent');
 }
 
 /**
- * Whether a tenant's callers of a tool see the results of each other. Never those of calls that act, or may act, with the credential of one
+ * Whether a tenant's callers of a tool see the results of each other. Never results of calls that act, or may act, with the credential of one
  * user.
  */
 export function sharesResults(tool: Pick<ToolDefinition, 'binding' | 'results'>): boolean {
@@ -140,7 +140,7 @@ export function sharesResults(tool: Pick<ToolDefinition, 'binding' | 'results'>)
 const CONTEXT_KEYS = ['session_id', 'user_id', 'project_id', 'model', 'prompt_params'] as const;
 export type ContextKey = (typeof CONTEXT_KEYS)[number];
 
-/** Context that a definition may declare: what callers send, and the tenant, which is always that of the credential. */
+/** Context that a definition may declare: what callers send, and the tenant of the credential. */
 const DECLARED_KEYS = [...CONTEXT_KEYS, 'tenant_id'] as const;
 
 /** Owner of a tool's name. A second source that registers the same name gets 409. */
@@ -150,7 +150,7 @@ export interface ToolSource {
   name: string;
 }
 
-/** Kinds of sources whose definitions executors announce over NATS. The registry builds the definitions of all others. */
+/** Kinds of sources with definitions that executors announce over NATS. The registry builds the definitions of all others. */
 export const ANNOUNCED_KINDS = ['builtin', 'plugin'] as const;
 
 /** Source of the definitions that a toolset announces: its builtin tools or its plugins. */
@@ -195,7 +195,7 @@ const BINDINGS = [
   }),
 ];
 
-/** The fields of a definition besides the settings of every tool (`TOOL_SETTINGS`). Names are those of the published metadata. */
+/** The fields of a definition besides the settings of every tool (`TOOL_SETTINGS`). Names are as in the published metadata. */
 const TOOL_FIELDS = {
   /** `^[A-Za-z0-9_-]{1,64}$`, unique in the fleet. */
   name: text(),
@@ -215,7 +215,7 @@ const TOOL_FIELDS = {
   binding: { type: 'object', oneOf: BINDINGS } as Schema<Binding>,
   /** Price of each call; default 0. */
   cost_per_use_micro_usd: maybe(price),
-  /** Highest cost of a call whose price is known only afterwards. Reserved in full. */
+  /** Highest cost of a call without a price in advance. Reserved in full. */
   cost_cap_micro_usd: maybe(price),
   /** Argument values that make a single call dangerous. */
   dangerous_when: maybe(list(DANGEROUS_ARGUMENT, undefined, { maxItems: 20 })),
@@ -265,7 +265,7 @@ export interface RegisteredTool extends ToolDefinition {
 }
 
 /**
- * Whether a tool is for models. A tool of an MCP App whose `_meta.ui.visibility` names only `app` is called by the app's own pages.
+ * Whether a tool is for models. A tool of an MCP App with only `app` in `_meta.ui.visibility` is called by the app's own pages.
  */
 export function isForModels({ listing }: Pick<ToolDefinition, 'listing'>): boolean {
   const meta = listing?.['_meta'];
@@ -283,7 +283,7 @@ export const FEATURE_NAME_PATTERN = /^(?:prompt|skill|resource):[A-Za-z0-9_-]{1,
 
 /** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;
-/** Memory of the process of a local MCP server whose entry declares none, in MiB. */
+/** Memory of the process of a local MCP server without a declared limit, in MiB. */
 export const LOCAL_SERVER_MEMORY_MB = 512;
 
 /** How much of each tool a list shows: its name, also its description, or also its schemas. */

@@ -48,7 +48,7 @@ export interface ToolView {
 export interface ShownArguments {
   preset: JsonObject;
   defaults: JsonObject;
-  /** Names that are unknown to the caller, those of `preset` included. */
+  /** Names that are unknown to the caller, `preset`'s included. */
   hidden: readonly string[];
 }
 
@@ -79,7 +79,7 @@ export interface ServedToolset {
   quarantined: PendingApproval[];
 }
 
-/** `registry.toolset.list`: the latest version of every toolset, or of those of one tenant; null: of shared ones. */
+/** `registry.toolset.list`: the latest version of every toolset, or of one tenant's; null: of shared ones. */
 export const TOOLSET_LIST = orEmpty(record({ tenant: maybe(nullable(text(undefined, { maxLength: 200 }))) }));
 export type ToolsetList = NonNullable<Value<typeof TOOLSET_LIST>>;
 export interface ToolsetListReply {

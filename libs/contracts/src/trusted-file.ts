@@ -5,7 +5,7 @@ const OTHERS_WRITE = 0o002;
 
 /**
  * Explains why code must not be loaded from a file or directory: it is a symbolic link or special file, belongs to a user other
- * than root and that of the process, or is writable by others. This is the rule of OpenSSH's `StrictModes`. It accepts a file
+ * than root and the process user, or is writable by others. This is the rule of OpenSSH's `StrictModes`. It accepts a file
  * that is writable by its owner's private group (group id equals user id, the default of Debian and Red Hat with umask 002).
  *
  * @param stats from `lstat`, so that links are not followed

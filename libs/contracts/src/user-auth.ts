@@ -26,7 +26,7 @@ export interface UserAuth {
   scopes?: string[];
   /** Resource indicator (RFC 8707). Without issuer and URLs, its metadata (RFC 9728) names the authorization server. */
   resource?: string;
-  /** Mode `exchange`: the grant; `on_behalf_of` is that of Entra ID. Default `token_exchange`. */
+  /** Mode `exchange`: the grant; `on_behalf_of` is Entra ID's. Default `token_exchange`. */
   grant?: 'token_exchange' | 'on_behalf_of';
   /** Modes `exchange` and `id_jag`. */
   audience?: string;

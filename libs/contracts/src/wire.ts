@@ -76,7 +76,7 @@ export function errorBody(error: ToolError, callId?: string): ErrorBody {
   };
 }
 
-/** The body of an error for another service of the fleet, which also has the facts. */
+/** The body of an error for another service of the fleet, with the facts. */
 export function internalErrorBody(error: ToolError, callId?: string): InternalErrorBody {
   return { ...errorBody(error, callId), facts: error.facts };
 }

@@ -86,7 +86,7 @@ export function toToolError(error: unknown): ToolError {
   return new ToolError('INTERNAL', { message: `Internal error: ${toText(error)}`, cause: error });
 }
 
-/** Never throws, unlike `String`, which does for objects without a prototype. */
+/** Never throws, unlike `String` for objects without a prototype. */
 function toText(error: unknown): string {
   try {
     return error instanceof Error ? error.message : String(error);

@@ -13,7 +13,7 @@ export interface StoredGrant {
   grant_id: string;
   /** The approval with which it was given. */
   call_id: string;
-  /** Whose calls it covers: those of the user, with any credential; those of the one credential where it has no user. */
+  /** Calls that it covers: the user's, with any credential; the one credential's where it has no user. */
   requester: ApprovalPerson;
   acting_user_id: string;
   tool: string;
@@ -40,7 +40,7 @@ export const GRANT_USE = record({
   call_id: ID,
   /** Identifies the call when it is made again. */
   use_key: ID,
-  /** That of `records.approval.ask`: an approved call that is made again runs by its approval. */
+  /** The `records.approval.ask`: an approved call that is made again runs by its approval. */
   ask_key: maybe(ID),
   requester: APPROVAL_PERSON,
   acting_user_id: text(undefined, { maxLength: 300 }),

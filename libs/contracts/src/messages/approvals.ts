@@ -71,7 +71,7 @@ export const APPROVAL_ASK = record({
   until: integer(undefined, { minimum: 0 }),
   /** As the tool will get them. */
   arguments: object(),
-  /** The queued request of a parked call, which the fleet runs. Absent: its caller makes the call again. */
+  /** The queued request of a parked call that the fleet runs. Absent: its caller makes the call again. */
   request: maybe(object()),
 });
 export type ApprovalAsk = Value<typeof APPROVAL_ASK>;
@@ -192,7 +192,7 @@ export interface ApprovalEndReply {
   changed: boolean;
 }
 
-/** `records.approval.due`: parked calls to be woken, which the asking gateway has for some seconds. */
+/** `records.approval.due`: parked calls to be woken, reserved for the asking gateway for some seconds. */
 export const APPROVAL_DUE = record({ limit: integer(undefined, { minimum: 1, maximum: 1_000 }) });
 export type ApprovalDue = Value<typeof APPROVAL_DUE>;
 export interface ApprovalDueReply {

@@ -14,7 +14,7 @@ export interface BudgetScopes {
   task_id?: string;
 }
 
-/** A list whose entries are read one by one, so that an invalid one affects no other; senders split longer lists. */
+/** A list with entries that are read one by one, so that an invalid one affects no other; senders split longer lists. */
 const entries = <T>() => ({ type: 'array', maxItems: 5_000 }) as Schema<T[]>;
 
 /**
@@ -23,7 +23,7 @@ const entries = <T>() => ({ type: 'array', maxItems: 5_000 }) as Schema<T[]>;
  */
 export const SHARED_LEASE_MS = 500;
 
-/** Start of the ids of shared leases, which tells them from call ids. */
+/** Start of the ids of shared leases, to tell them from call ids. */
 export const SHARED_LEASE_PREFIX = 'lease:';
 
 /**
@@ -53,7 +53,7 @@ export interface ReserveRequest {
   may_repeat?: boolean;
   /** The tool may report tokens, or money that it has no price for: where these are limited, the call holds an estimate. */
   may_report?: boolean;
-  /** The call is made by a run whose caller named no request, so the limit of its request needs no estimate. */
+  /** The call is made by a run without a named request, so the limit of its request needs no estimate. */
   unnamed_request?: boolean;
   /** Asks for a shared lease: as much of the amounts as a hundredth of every limit's rest allows, refused below `least_micro_usd`. */
   shared?: {
@@ -76,7 +76,7 @@ export interface SharedLease {
   limits_tokens: boolean;
   /** The most that a call may cost that is its own request; null = no limit. */
   call_limit_micro_usd: MicroUsd | null;
-  /** Limited currencies: calls of tools that may report it need an estimate, which only the service knows. */
+  /** Limited currencies: calls of tools that may report it need an estimate of the service. */
   estimates?: { micro_usd: boolean; tokens: boolean };
 }
 
@@ -117,7 +117,7 @@ export type ReserveAnswer =
       separate_by?: readonly SeparateBy[];
       limit: number;
       used: number;
-      /** The part of `used` in shared leases, which end within a second, and in estimates, which end with their calls. */
+      /** The part of `used` in shared leases (they end within a second), and in estimates (they end with their calls). */
       used_by_leases?: number;
     };
 export interface BudgetReserveReply {
@@ -169,7 +169,7 @@ export type BudgetSettle = Value<typeof BUDGET_SETTLE>;
 export interface BudgetSettleReply {
   /** Number of settlements charged; repeated ones are not counted. */
   settled: number;
-  /** Malformed settlements, which were ignored. Sending them again is useless. */
+  /** Malformed settlements that were ignored. Sending them again is useless. */
   refused?: { call_id: string; field: string }[];
 }
 
@@ -188,12 +188,12 @@ const INSTANT = integer(undefined, { minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 /** `budget.usage`: sums of the ledger. */
 export const BUDGET_USAGE = record({
-  /** `*` for all tenants, which the gateway requests only for operators. */
+  /** `*` for all tenants, requested only for operators. */
   tenant_id: text(undefined, { pattern: `^(\\*|${TENANT})$` }),
   from_at: maybe(INSTANT),
   to_at: maybe(INSTANT),
   tool_name: maybe(ID),
-  /** Only charges for this user, and those of this key. */
+  /** Only charges for this user, and this key. */
   owner: maybe(record({ user_id: maybe(ID), key_id: maybe(ID) })),
   group_by: list(choice(USAGE_GROUPS)),
 });
@@ -214,7 +214,7 @@ export const BUDGET_LIMITS = record({
     agent_id: maybe(ID),
     task_id: maybe(ID),
   }),
-  /** Budgets that were set over the API: absent none, `*` all of the tenant, else those of its calls by this user and key. */
+  /** Budgets that were set over the API: absent none, `*` all of the tenant, else of its calls by this user and key. */
   budgets: maybe<'*' | { user_id?: string; key_id?: string }>({}),
 });
 export type BudgetLimits = Value<typeof BUDGET_LIMITS>;

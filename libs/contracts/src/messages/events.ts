@@ -15,7 +15,7 @@ export interface FleetEvent<K extends EventKind = EventKind> {
   /** What endpoints can filter by. */
   tool?: string | undefined;
   toolset?: string | undefined;
-  /** Whose data it holds, for purges. */
+  /** The owner of its data, for purges. */
   user_id?: string | undefined;
   data: EventData<K>;
 }

@@ -48,7 +48,7 @@ interface ToolContext extends CallContext {
 }
 
 /**
- * Whose calls a breaker counts together: those of a tenant, or of one grant where the tool acts with the credentials of users. What
+ * Owner of the calls that a breaker counts together: a tenant, or one grant where the tool acts with the credentials of users. What
  * fails for one user opens nothing for others.
  */
 export function breakerParty({ tenant_id: tenant, grant }: Pick<ToolContext, 'tenant_id' | 'grant'>): string {
@@ -122,7 +122,7 @@ export interface ExecContext extends ToolContext {
 }
 
 /**
- * Headers with the session and the user of a call, for upstreams whose tools are session-aware. Values are percent-encoded where
+ * Headers with the session and the user of a call, for upstreams with session-aware tools. Values are percent-encoded where
  * they are not printable ASCII.
  */
 export function sessionHeaders(context: CallContext): Record<string, string> {
@@ -149,7 +149,7 @@ export type ExecResponse = Pick<Succeeded, 'output' | 'text' | 'metadata'> &
     retry_after_ms?: Milliseconds;
     /** How long the upstream lets the result be reused (`Cache-Control`); 0: not at all. Absent: it does not say. */
     cache_ttl_ms?: Milliseconds;
-    /** A program was stopped because nothing else of it can run: its questions whose calls wait for people. */
+    /** A program was stopped because nothing else of it can run: its questions of calls that wait for people. */
     waits?: JsonObject[];
   };
 
@@ -204,7 +204,7 @@ export interface RemoteTool {
   input_schema: JsonObject;
   output_schema?: JsonObject;
   annotations?: JsonObject;
-  /** Icons and `_meta`, which MCP clients see and models do not. */
+  /** Icons and `_meta` for MCP clients, not for models. */
   listing?: JsonObject;
 }
 
@@ -338,5 +338,5 @@ export function leavesOutcomeOpen({ code, facts = {} }: Pick<ExecutionFailure, '
   return CATALOGUE[code].leavesOutcomeOpen;
 }
 
-/** A job as the gateway adds it. The queue adds the reply channel, the job id and the instants, which are in Redis TIME. */
+/** A job as the gateway adds it. The queue adds the reply channel, the job id and the instants in Redis TIME. */
 export type NewExecJob = Omit<ExecJob, 'reply_channel' | 'deadline_at' | 'queued_at'>;

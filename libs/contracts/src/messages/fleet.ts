@@ -16,7 +16,7 @@ export type {
 export interface BreakerChanged {
   /** The protected target: a tool at gateways, a base URL or server at executors. */
   key: string;
-  /** The only tenant whose calls are refused; absent: all tenants. */
+  /** The only refused tenant; absent: all tenants. */
   tenant_id?: string;
   open_for_ms: Milliseconds;
 }

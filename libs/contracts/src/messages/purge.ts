@@ -10,13 +10,13 @@ export const PURGE = record({
   tenant_id: ID,
   /** Only the data of this user. */
   user_id: maybe(ID),
-  /** API keys of the user, whose calls are its own. */
+  /** API keys of the user; their calls are its own. */
   key_ids: maybe(list(ID)),
   /** Only counts. */
   dry_run: flag(),
   /** `next` of the reply before this request. */
   after: maybe(text(undefined, { maxLength: 200 })),
-  /** Replaces the id of the tenant or user in the ledger, whose amounts stay. */
+  /** Replaces the id of the tenant or user in the ledger; amounts stay. */
   pseudonym: text(undefined, { pattern: '^purged-[0-9a-f-]{8,40}$' }),
 });
 export type PurgeMessage = Value<typeof PURGE>;

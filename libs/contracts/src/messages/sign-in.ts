@@ -5,7 +5,7 @@ import type { SignInSession } from './identity.js';
 export const MAX_SIGN_IN_BODY = 64 * 1024;
 
 /**
- * `identity.http`: a request of a browser or an OAuth client below `/auth/`, `/oauth/` or `/.well-known/`, which gateways pass on as it
+ * `identity.http`: a request of a browser or an OAuth client below `/auth/`, `/oauth/` or `/.well-known/` that gateways pass on as it
  * came. The service answers it whole, cookies included.
  */
 export const IDENTITY_HTTP = record({

@@ -22,7 +22,7 @@ import {
 import { TOOL_DETAILS } from '../tool-definition.js';
 import { answer, empty, events, file, type Routes } from './route.js';
 
-/** Shapes in which batches answer: those of model providers. */
+/** Shapes in which batches answer, by model provider. */
 export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
 /** `inline`: schemas without `$defs`, for providers that refuse references. */
 export const SCHEMA_STYLES = ['defs', 'inline'] as const;
@@ -254,7 +254,7 @@ const BATCH_ITEM = named('BatchItem', {
     },
   ],
 } as Schema<CallFieldsOn<'batch-item'> & { name: string; arguments: JsonObject }>);
-/** One call of a batch. Its fields take precedence over those of the batch. */
+/** One call of a batch. Its fields override the batch's. */
 export type BatchItem = Value<typeof BATCH_ITEM>;
 
 const CALLS = list(BATCH_ITEM);

@@ -81,7 +81,7 @@ const FAULT = {
   since: instant('When it was noticed'),
 };
 const SERVICE_FAULT = record(FAULT);
-/** Something wrong with the configuration or a policy of a running service, which works on with its earlier state. */
+/** Something wrong with the configuration or a policy of a running service that works on with its earlier state. */
 export type ServiceFault = Value<typeof SERVICE_FAULT>;
 const REPORTED_FAULT = record({ ...FAULT, service: text(), instances: integer('Processes that report it') });
 /** A fault, and the number of processes of the service that report it. */

@@ -64,7 +64,7 @@ export interface Route {
   path?: Readonly<Record<string, Schema<string>>>;
   /** Members of the query; all are optional. Without it, the query is not read. */
   query?: Schema;
-  /** Headers that the route reads in addition to those of every request; all are optional. */
+  /** Headers that the route reads in addition to every request's; all are optional. */
   headers?: Schema;
   body?: Schema;
   /** The handler reads the body itself: the fields of calls have their own reader, and the registry reads registrations. */
@@ -74,12 +74,12 @@ export interface Route {
   /**
    * The audit log of a route that is not a GET. By default each request has a line with its caller, the members of its path and query, and
    * its outcome; a list names the members of the body that the line shows as well: never secrets. `calls`: it makes, repeats or cancels
-   * calls, which have lines themselves. `none`: it changes nothing.
+   * calls (they have lines themselves). `none`: it changes nothing.
    */
   audit?: readonly string[] | 'calls' | 'none';
   /** By status; the lowest is sent unless the handler chooses another. */
   answers: Readonly<Record<number, Answer>>;
-  /** Refusals besides those that follow from access, path, query and body. `call`: those of every step of a call. */
+  /** Refusals besides refusals by access, path, query and body. `call`: those of every step of a call. */
   errors?: readonly ErrorCode[] | 'call';
 }
 
@@ -110,7 +110,7 @@ export const events = (description: string): Answer<unknown> => ({
   type: 'text/event-stream',
 });
 
-/** A download; its type is that of the file. */
+/** A download; its type is the file's. */
 export const file: Answer<unknown> = {
   description: 'The file; Content-Disposition has its name',
   schema: { type: 'string', format: 'binary' },

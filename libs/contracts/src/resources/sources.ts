@@ -116,7 +116,7 @@ const QUARANTINED_TOOL = named(
 );
 export type QuarantinedTool = Value<typeof QUARANTINED_TOOL>;
 
-/** Settings of all tools of a source; the memory limit belongs to local processes, which registrations cannot start. */
+/** Settings of all tools of a source; the memory limit belongs to local processes, not startable by registrations. */
 const SETTINGS: Record<string, Optional<Json>> = Object.fromEntries(
   Object.entries(TOOL_SETTINGS).flatMap(([name, { schema, description }]) =>
     name === 'memory_limit_mb' ? [] : [[name, maybe({ ...schema, description })]],

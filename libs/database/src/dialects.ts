@@ -135,7 +135,7 @@ export function postgresDialect(url: string, login: PostgresLogin = { applicatio
     types: { getTypeParser: (type, format) => (type === BIGINT ? Number : pg.types.getTypeParser(type, format)) },
   });
   // A connection that breaks is replaced at its next use, and a statement that it runs fails. Without listeners the error would end
-  // the process: that of the pool hears of idle connections only, so that a server killed within a transaction needs the other one.
+  // the process: the pool's hears of idle connections only, so that a server killed within a transaction needs the other one.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => client.on('error', () => undefined));
   const connect = async () => readingClient(await pool.connect());

@@ -25,7 +25,7 @@ export class AddressGuard {
    */
   constructor(deniedCidrs: readonly string[] = []) {
     this.denied = [...ALWAYS_DENIED, ...deniedCidrs].map((cidr) => {
-      // isIP is stricter than ipaddr.js, which reads `10/8` as 0.0.0.10/8.
+      // isIP is stricter than ipaddr.js: it reads `10/8` as 0.0.0.10/8.
       if (isIP(cidr.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(cidr)) {
         throw new CodedError('REQUEST_INVALID', {
           message: `Invalid address range "${cidr}": use CIDR notation such as 10.0.0.0/8`,
@@ -37,7 +37,7 @@ export class AddressGuard {
 
   /** True for a public unicast address that no range denies. `::ffff:a.b.c.d` is treated as a.b.c.d. */
   isPublic(address: string): boolean {
-    // isIP is stricter than ipaddr.js, which also accepts short and octal forms.
+    // isIP is stricter than ipaddr.js: it also accepts short and octal forms.
     if (isIP(address) === 0 || address.includes('%')) return false;
     const parsed = ipaddr.process(address);
     if (parsed.range() !== 'unicast') return false;

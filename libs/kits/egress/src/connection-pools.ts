@@ -14,7 +14,7 @@ interface PoolLimits {
 
 interface OriginPool {
   pool: Pool;
-  /** Requests whose response body has not ended. */
+  /** Requests with an unfinished response body. */
   inFlight: number;
 }
 

@@ -10,7 +10,7 @@ type FetchLimits = Pick<EgressRequest, 'timeouts' | 'maxBytes'> & {
   onResponse?: (response: EgressResponse) => Promise<FetchedResponse>;
 };
 
-/** A response whose body may be another one. */
+/** A response with a replaceable body. */
 export type FetchedResponse = Omit<EgressResponse, 'body'> & {
   body: AsyncIterable<Uint8Array> & Pick<EgressResponse['body'], 'cancel'>;
 };

@@ -74,9 +74,9 @@ export const DEFAULT_LIMITS: EgressLimits = {
   totalMs: 30_000,
 };
 
-/** A request. Limits that it does not set are those of the client. */
+/** A request. Unset limits are the client's. */
 export interface EgressRequest {
-  /** An absolute URL, or an origin with the request target as exact bytes, which no parser normalizes. */
+  /** An absolute URL, or an origin with the request target as exact bytes for no parser to normalize. */
   url: string | { origin: string; target: string };
   method?: string;
   headers?: Readonly<Record<string, string>>;
@@ -90,7 +90,7 @@ export interface EgressRequest {
   followRedirects?: boolean;
 }
 
-/** A response whose body is still streaming. Always read or cancel `body`, otherwise the connection stays in use. */
+/** A response with a streaming body. Always read or cancel `body`, otherwise the connection stays in use. */
 export interface EgressResponse extends ResponseHead {
   /** The URL that answered. */
   url: string;

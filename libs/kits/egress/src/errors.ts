@@ -42,8 +42,8 @@ export function adviseRefusals(text: string): void {
 }
 
 /**
- * EGRESS_REFUSED, with labels of the metric of refusals. It names the host, which the operator needs to allow it, but never path
- * or query, which may contain secrets.
+ * EGRESS_REFUSED, with labels of the metric of refusals. It names the host, so that the operator can allow it, but never path
+ * or query (these may contain secrets).
  */
 export class EgressRefusal extends CodedError {
   constructor(

@@ -42,7 +42,7 @@ export class CachingResolver extends Resolver {
     return this.pending.get(host) ?? this.lookup(host);
   }
 
-  /** Drops a name whose addresses could not be reached, so that the next dial resolves it again. */
+  /** Drops a name with addresses that could not be reached, so that the next dial resolves it again. */
   forget(host: string): void {
     this.cache.delete(host);
   }

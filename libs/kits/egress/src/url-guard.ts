@@ -101,7 +101,7 @@ export interface GuardedUrl {
   protocol: 'http:' | 'https:';
   /** Path and query as sent. */
   target: string;
-  /** An allowed endpoint, which skips the checks of addresses. */
+  /** An allowed endpoint: it skips the checks of addresses. */
   exempt: boolean;
   href: string;
 }

@@ -2,7 +2,7 @@ import { actsInPerson, personOf, toMaker, ToolError, type Principal } from '@too
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 
 /**
- * True when a glob of the credential matches the tool's name or one of its aliases. Every credential may use `read_result`, which
+ * True when a glob of the credential matches the tool's name or one of its aliases. Every credential may use `read_result`: it
  * returns only results of tools that it may use.
  */
 export function mayUse(
@@ -32,7 +32,7 @@ const PRESENTS_CREDENTIAL: Record<Principal['via'], boolean> = {
   delegation: false,
 };
 
-/** True when the caller, or the one on whose behalf it calls, presented a credential: a key, a token or a session. */
+/** True when the caller, or the one it calls for, presented a credential: a key, a token or a session. */
 export function isAuthenticated({ via, authenticated }: Pick<Principal, 'via' | 'authenticated'>): boolean {
   return authenticated ?? PRESENTS_CREDENTIAL[via];
 }
@@ -46,7 +46,7 @@ export function toolAllowed(globs: readonly string[], name: string): boolean {
 
 /**
  * Intersects two lists of globs. A glob that matches the text of another one covers it (a `*` matches a `*`), so the result never
- * allows too much. Globs that merely overlap (`a*` and `*b`) are both dropped, which refuses instead of guessing.
+ * allows too much. Globs that merely overlap (`a*` and `*b`) are both dropped: a refusal instead of a guess.
  */
 export function narrowGlobs(held: readonly string[], wanted: readonly string[]): string[] {
   const kept = [
@@ -56,7 +56,7 @@ export function narrowGlobs(held: readonly string[], wanted: readonly string[]):
   return [...new Set(kept)];
 }
 
-/** The properties of a call that decide whose it is. */
+/** The properties of a call that decide on its owner. */
 export interface MadeCall {
   tenantId: string;
   /** `toMaker` the principal that made it; absent where that was not recorded. */
@@ -91,7 +91,7 @@ export function requireInPerson(caller: Principal): void {
   });
 }
 
-/** The calls that are a caller's own (`ownsCall`), as a filter of stores: those of this user, and those by this key. */
+/** The calls that are a caller's own (`ownsCall`), as a filter of stores: by this user, and by this key. */
 export function ownCalls(caller: Principal): { user_id?: string; key_id?: string } {
   const { tenantId, userId, keyId } = caller;
   const isUser = keyId === undefined || ownsCall(caller, { tenantId, userId });

@@ -100,7 +100,7 @@ function toAttemptError(thrown: unknown, { signal, tool, active }: Call): ToolEr
 }
 
 /**
- * Whether a failure is that of the executor, not of the tool or its upstream. A time-out is when no executor acknowledged the
+ * Whether a failure is the executor's, not of the tool or its upstream. A time-out is when no executor acknowledged the
  * attempt, or no worker of its queue was alive; an open breaker is when such failures opened it.
  */
 export function isExecutorFault({ code, facts }: Pick<ExecutionFailure, 'code' | 'facts'>): boolean {
@@ -162,7 +162,7 @@ const MAX_FAIR_MS = 60_000;
 
 /**
  * True when an attempt has less time than its tool may take. Such a time-out must not count for a breaker: breakers are shared,
- * and a caller with a tiny `timeout_ms` could open one for all others. Always true for sandbox runs, whose code and limit belong
+ * and a caller with a tiny `timeout_ms` could open one for all others. Always true for sandbox runs: code and limit belong
  * to the caller.
  */
 export function isDeadlineShortened({

@@ -40,7 +40,7 @@ export interface BatchItem {
   sent: Json;
   /** The whole item as sent. */
   source: JsonObject;
-  /** Fields of this item; they take precedence over those of the batch. */
+  /** Fields of this item; they override the batch's. */
   fields: CallFieldsOn<'batch-item'>;
 }
 
@@ -49,7 +49,7 @@ export interface BatchAnswer {
   item: BatchItem;
   callId: string;
   outcome: CallResult | ToolError;
-  /** Id of the earlier, equal item whose outcome this is. */
+  /** Id of the earlier, equal item with this outcome. */
   duplicateOf?: string;
   durationMs: number;
 }
@@ -67,7 +67,7 @@ const OTHER_ITEMS: ReadonlySet<Json | undefined> = new Set([
 
 /**
  * Reads the body of a batch: an array of calls, an object with `calls` (OpenAI: `tool_calls`) and fields for all, or the whole
- * message of a model, whose other members are not read.
+ * message of a model, without its other members.
  * @throws ToolError REQUEST_INVALID for unknown and invalid fields, and for two lists of calls
  */
 export function readBatchBody<E extends 'http-batch' | 'nats-batch'>(
@@ -247,7 +247,7 @@ async function runOne(execute: ExecuteCall, item: BatchItem, request: CallReques
 /**
  * Renders the answers of a batch in their order: all in `format` if there is one, else a call in the shape of a provider in the shape
  * that provider takes back, and all others by `render`.
- * The rich content of all answers together has at most `SIZES.toolResult` bytes, because they share one message; that of an answer
+ * The rich content of all answers together has at most `SIZES.toolResult` bytes, because they share one message; an answer's
  * that exceeds the rest is noted as `metadata.content_omitted`.
  */
 export function renderAnswers<T>(

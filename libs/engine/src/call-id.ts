@@ -3,7 +3,7 @@ import type { EpochMs } from '@toolfleet/contracts';
 
 /**
  * The id of a new call: a UUIDv7 (RFC 9562, 5.7), 48 bits of time and 74 random ones. Ids of one moment are next to each other in the
- * indexes of the ledger and of the records, which makes an insert half as expensive as one in a random place.
+ * indexes of the ledger and of the records, so an insert is half as expensive as one in a random place.
  */
 export function newCallId(now: EpochMs): string {
   const time = Math.trunc(now).toString(16).padStart(12, '0');

@@ -64,8 +64,8 @@ export class CallIdentity {
   #fingerprint: string | undefined;
 
   /**
-   * @param isShareable false for calls that never share a result: those of tools that call tools, because each has its own token
-   *   and allowance, and of `read_result`, whose answer depends on the credential
+   * @param isShareable false for calls that never share a result: calls of tools that call tools, because each has its own token
+   *   and allowance, and of `read_result`, because its answer depends on the credential
    */
   constructor(
     private readonly input: ToolInput,

@@ -4,7 +4,7 @@ import { CATALOGUE } from '@toolfleet/contracts';
 import { toCancellation } from './deadline.js';
 
 /**
- * The status of a finished call, as metrics and operator views show it. A call whose caller cancelled it is `cancelled`, even
+ * The status of a finished call, as metrics and operator views show it. A call that its caller cancelled is `cancelled`, even
  * if it may have taken effect before (OUTCOME_UNKNOWN), because the fleet did not fail.
  */
 export function toCallStatus({

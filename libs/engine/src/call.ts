@@ -14,7 +14,7 @@ import type { EngineSettings } from './settings.js';
 export type CacheVersion = string;
 
 /**
- * Runs one call. Resolves to its result, which may be a failure of the tool (`ok: false`).
+ * Runs one call. Resolves to its result or a failure of the tool (`ok: false`).
  * @throws ToolError when the call was refused before its tool ran
  */
 export type ExecuteCall = (request: CallRequest) => Promise<CallResult>;
@@ -101,7 +101,7 @@ export interface TimedCall {
   readonly deadline: Deadline;
 }
 
-/** A call whose tool is known. */
+/** A call of a known tool. */
 export interface ResolvedCall extends TimedCall {
   readonly tool: RegisteredTool;
   /** The plan derived from the definition, once per revision. */
@@ -131,7 +131,7 @@ export interface Call extends ResolvedCall {
   readonly entry?: JournalEntry;
   /** Longest run of this attempt, without time spent in a queue. */
   readonly timeoutMs: Milliseconds;
-  /** Most that the call is charged besides settled slices; infinite for a tool without a price, which reserves nothing. */
+  /** Most that the call is charged besides settled slices; infinite for a tool without a price (it reserves nothing). */
   readonly maxMicroUsd: MicroUsd;
   /** Version of the source's cached results when this call looked its result up; undefined when it did not, or is unknown. */
   readonly cacheVersion?: CacheVersion;

@@ -66,7 +66,7 @@ function settledMicroUsd({ usage }: CallResult): MicroUsd {
 }
 
 /**
- * True for a result whose call has a row in the ledger: every one that an executor worked on, free or not. Refused calls,
+ * True for a result of a call with a row in the ledger: every one that an executor worked on, free or not. Refused calls,
  * replays and results of another call have none.
  */
 export function isExecution({ failure, replaced, replayOf, provenance, attempts, usage }: CallResult): boolean {

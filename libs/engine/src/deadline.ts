@@ -74,7 +74,7 @@ export function toCancellation(reason: unknown): ToolError {
   return isToolError(reason) ? reason : new ToolError('CANCELLED', { message: 'The call was cancelled by its caller' });
 }
 
-/** The refusal of a call whose deadline passed before any attempt began. */
+/** The refusal of a call after its deadline, before any attempt began. */
 export function deadlineExceeded(): ToolError {
   return new ToolError('DEADLINE_EXCEEDED', { message: 'The deadline passed before the tool could start' });
 }

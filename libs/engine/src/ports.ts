@@ -94,14 +94,14 @@ export abstract class ToolCatalog {
   }
 }
 
-/** Whose credential, and for which source. */
+/** The user of a credential, and its source. */
 export interface GrantOwner {
   tenantId: string;
   userId: string;
   source: ToolSource;
 }
 
-/** The credentials of users for sources whose tools act as them. */
+/** The credentials of users for sources with tools that act as them. */
 export abstract class UserGrants {
   /**
    * The id of the grant of a user.
@@ -148,7 +148,7 @@ export abstract class ApprovalPort {
   abstract ask(request: ApprovalRequest): Promise<{ idempotencyKey: string }>;
 
   /**
-   * The id of the grant that people gave for calls like this one, which counts it; undefined when there is none, and while that is not
+   * The id of the grant that people gave for calls like this one, counted; undefined when there is none, and while that is not
    * known. Never rejects.
    */
   abstract useGrant(request: Pick<ApprovalRequest, 'call' | 'required'>): Promise<string | undefined>;
@@ -213,7 +213,7 @@ export interface CachedResult {
  */
 type CacheReach = 'process' | 'near' | 'fleet';
 
-/** The results that a call with effects drops together: those of one tenant and one source of tools. */
+/** The results that a call with effects drops together: of one tenant and one source of tools. */
 export interface CacheScope {
   tenantId: string;
   /** Kind and name of the source. */
@@ -242,7 +242,7 @@ export interface CacheAges {
 export abstract class ResultCache {
   /** A fresh result, and the version of its scope. */
   abstract get(key: string, scope: CacheScope): MaybePromise<CacheLookup>;
-  /** A version that the scope had at most a second ago: for calls whose result answers no other call. */
+  /** A version that the scope had at most a second ago: for calls with a result for no other call. */
   abstract version(scope: CacheScope): MaybePromise<CacheVersion | undefined>;
   /** A result no older than the `staleMs` it was stored with. */
   abstract getStale(key: string, scope: CacheScope): MaybePromise<CachedResult | undefined>;
@@ -278,7 +278,7 @@ export interface Selected {
   shape?: string;
 }
 
-/** Evaluates the selections of calls, whose cost their callers determine, in bounded time and memory. */
+/** Evaluates the selections of calls in bounded time and memory. */
 export abstract class ResultSelector {
   /**
    * @param document JSON text, or any other text

@@ -3,7 +3,7 @@ import type { Milliseconds } from '@toolfleet/contracts';
 /** How long a person may take to approve a call or to give it input. */
 export const ANSWER_MS: Milliseconds = 10 * 60_000;
 
-/** Settings of the engine; most come from the gateway's configuration, whose variables are named in capitals. */
+/** Settings of the engine; most come from the gateway's configuration (variables in capitals). */
 export interface EngineSettings {
   /** Attempt timeout by name prefix, for tools that declare none. */
   prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;

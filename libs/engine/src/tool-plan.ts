@@ -23,7 +23,7 @@ import { deriveRetryRule, type RetryRule } from './retry-rule.js';
 /** The plan derived from a definition and its settings, once per revision. */
 export interface ToolPlan {
   readonly reader: ArgumentReader;
-  /** The declared output schema of an MCP tool; undefined for other tools, whose own tests check their output. */
+  /** The declared output schema of an MCP tool; undefined for other tools: their own tests check their output. */
   readonly outputSchema: CompiledSchema | undefined;
   readonly idempotent: boolean;
   /** True: the tool calls other tools, with a delegation token of its own call. */
@@ -191,7 +191,7 @@ export function withLimits(tool: RegisteredTool, settings: EngineSettings): Regi
   const { binding, rate_limit: perMinute = DEFAULT_RATE_LIMIT, timeout_seconds: declared = Infinity } = tool;
   const limited = { ...tool, rate_limit: perMinute, timeout_seconds: timeoutSeconds(tool, settings) };
   if (binding.kind === 'mcp') {
-    // The longest silence of a server, which is less than an attempt may take where its entry has `max_seconds`.
+    // The longest silence of a server, less than an attempt may take where its entry has `max_seconds`.
     const options: JsonObject = { timeout_seconds: settings.mcpTimeoutMs / 1_000, ...binding.options };
     const memoryMb = binding.transport === 'stdio' ? (options.memory_limit_mb ?? LOCAL_SERVER_MEMORY_MB) : undefined;
     return { ...limited, memory_limit_mb: memoryMb as number | undefined, binding: { ...binding, options } };
@@ -204,7 +204,7 @@ export function withLimits(tool: RegisteredTool, settings: EngineSettings): Regi
   return { ...limited, input_schema: { ...tool.input_schema, properties: { ...properties, timeout_seconds: asked } } };
 }
 
-/** The longest attempt of a tool, in seconds; of `execute_python` that of a call without arguments about it. */
+/** The longest attempt of a tool, in seconds; of `execute_python` for a call without arguments about it. */
 function timeoutSeconds(tool: RegisteredTool, settings: EngineSettings): number {
   const { name, timeout_seconds: declared, binding } = tool;
   if (binding.kind === 'python') return pythonTimeoutMs(tool, {}, settings) / 1_000;
@@ -231,8 +231,8 @@ export function attemptTimeoutMs(
 }
 
 /**
- * The run limit of a sandbox call: `timeout_seconds` of its arguments, else that of the tool, else by strictness; at most the maximum.
- * The declared time is that of the default strictness.
+ * The run limit of a sandbox call: `timeout_seconds` of its arguments, else the tool's, else by strictness; at most the maximum.
+ * The declared time belongs to the default strictness.
  */
 function pythonTimeoutMs(tool: RegisteredTool, args: JsonObject, settings: EngineSettings): Milliseconds {
   const maxMs = maxPythonMs(tool, settings);

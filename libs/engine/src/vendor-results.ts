@@ -6,8 +6,8 @@ export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
 /**
  * The format of the provider that a call names: `function_call` is an item of OpenAI's Responses API, `tool_use` a content block of
- * Anthropic's Messages API, `functionCall` a part of Gemini's API, which SDKs also hand out bare, as `{name, args}`. Undefined for the
- * other shapes (tool calls of Chat Completions, `{tool_name, parameters}`, `{name, arguments}`), which also mean other things.
+ * Anthropic's Messages API, `functionCall` a part of Gemini's API (SDKs also hand it out bare, as `{name, args}`. Undefined for the
+ * other shapes (tool calls of Chat Completions, `{tool_name, parameters}`, `{name, arguments}`): they also mean other things.
  */
 export function toResultFormat({ type, functionCall, args }: JsonObject): ResultFormat | undefined {
   if (type === 'function_call') return 'openai-responses';
@@ -83,7 +83,7 @@ interface ModelBlock {
 const PICTURES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 const PDF = 'application/pdf';
 
-/** The content of a result; without any, its text, else its output as JSON. Empty texts are left out, which providers refuse. */
+/** The content of a result; without any, its text, else its output as JSON. Empty texts are left out: providers refuse them. */
 function readBlocks({ content, text, output, metadata }: CallBody): ModelBlock[] {
   const asText = (shown: string): ModelBlock => ({ text: shown, mimeType: 'text/plain', name: '' });
   const omitted = metadata.content_omitted === undefined ? [] : [asText(omittedNote(metadata.content_omitted))];
@@ -92,7 +92,7 @@ function readBlocks({ content, text, output, metadata }: CallBody): ModelBlock[]
   return blocks.filter((block) => block.text !== '');
 }
 
-/** The binary output of an OpenAPI operation, which the text only describes. */
+/** The binary output of an OpenAPI operation; the text only describes it. */
 function readBinary(output: Json): ModelBlock[] {
   if (!isJsonObject(output) || typeof output.content_base64 !== 'string') return [];
   const block = toModelBlock({ type: 'output', data: output.content_base64, mimeType: output.content_type ?? '' });

@@ -8,7 +8,7 @@ import type { Call } from '../call.js';
 import type { EnginePorts } from '../ports.js';
 import { failed } from '../result.js';
 
-/** Tools whose last failure is remembered. */
+/** Tools with a remembered last failure. */
 const MAX_TOOLS = 5_000;
 
 /**

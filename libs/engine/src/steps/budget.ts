@@ -127,7 +127,7 @@ function toSettlement(
   };
 }
 
-/** A set budget as refusals name it: `user/2026-11:ada` is that of user ada in 2026-11, and ends with the month. */
+/** A set budget as refusals name it: `user/2026-11:ada` is user ada's in 2026-11, and ends with the month. */
 const SET_BUDGET = /^(tenant|user|key)\/(total|\d{4}-\d{2}(?:-\d{2})?)(?::(.*))?$/s;
 
 /** A scope for people, and when it starts anew, if it does. */

@@ -20,7 +20,7 @@ class ReusableResults {
   /** Responses that allowed no reuse since the last one that did. */
   readonly #unusable = new LRUCache<string, number>({ max: MAX_PAIRS });
 
-  /** False for a tool whose upstream decides, and has not allowed reuse lately. */
+  /** False for a tool with an upstream that decides, and has not allowed reuse lately. */
   mayExist(call: Call): boolean {
     const { plan } = call;
     return !plan.isOnlyStale && !(isUpToUpstream(call) && (this.#unusable.get(pairKey(call)) ?? 0) >= NOT_REUSABLE);
@@ -95,7 +95,7 @@ function keep(
 }
 
 /**
- * The cached results that belong together with those of this call's tool. Results of a source whose tools may have effects are
+ * The cached results that belong together with this call's tool. Results of a source with tools that may have effects are
  * looked up where the effects of every replica are seen.
  */
 export function toCacheScope({ plan, request, tool }: Call, isFast = false): CacheScope {

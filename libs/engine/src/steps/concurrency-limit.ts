@@ -8,7 +8,7 @@ import type { EnginePorts } from '../ports.js';
 const RETRY_AFTER_MS = 1_000;
 /** Bytes that the results of a tenant's calls in flight may be expected to have together. */
 const MAX_RESULT_BYTES = 64 * 1024 * 1024;
-/** Pairs of tenant and tool whose result size is remembered. */
+/** Pairs of tenant and tool with a remembered result size. */
 const MAX_SIZES = 20_000;
 
 /**
@@ -48,7 +48,7 @@ export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Step {
   });
 }
 
-/** About how many bytes a result has: its text, which shows the output, and the output. */
+/** About how many bytes a result has: its text and the output. */
 const sizeOf = ({ ok, text }: CallResult): number => (ok ? 2 * text.length : 0);
 
 const full = (message: string, details: Record<string, Json>): ToolError =>

@@ -49,7 +49,7 @@ async function replayOrRun(
 }
 
 /**
- * Answers a call whose key is taken with the stored outcome, at once or within the time of `Prefer: wait`; undefined when the key is free
+ * Answers a call with a taken key with the stored outcome, at once or within the time of `Prefer: wait`; undefined when the key is free
  * again, because the first call was withdrawn before its effect, or its gateway was lost.
  * @throws ToolError IDEMPOTENCY_MISMATCH (422), CALL_IN_PROGRESS (409 + Retry-After)
  */

@@ -26,11 +26,11 @@ type Ports = Pick<EnginePorts, 'journal' | 'clock'>;
 const MIN_TIMEOUT_MS = 150;
 /** Long before the deadline, so that the outcome is stored before the caller has it and a replay cannot contradict it. */
 const MAX_TIMEOUT_MS = 2_000;
-/** How often a call whose first run was lost looks for the outcome that its executor stored. */
+/** How often a call after a lost first run looks for the outcome that its executor stored. */
 const POLL_MS = 500;
 
 /**
- * Enters calls whose effect must not happen twice right before they are sent: calls of tools that are not idempotent, and calls
+ * Enters calls with an effect that must not happen twice right before they are sent: calls of tools that are not idempotent, and calls
  * with an idempotency key. The executor claims the entry with its fence. A claim without an outcome ends as OUTCOME_UNKNOWN and
  * never runs again. Other calls do not use the journal.
  */
@@ -85,12 +85,12 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
   if (until !== undefined) {
     // A program that waits for people runs again under the same key.
     const waitMs = Math.max(ANSWER_MS, until - ports.clock.now() + ANSWER_MS);
-    // Any gateway goes on with it, so the key is not that of this one.
+    // Any gateway goes on with it, so the key is not this one's.
     const kept = accept(ports, call, true).then(() => ports.journal.awaitInput(call.callId, waitMs));
     await answerInTime(ports, call, kept);
     return result;
   }
-  // The outcome of the call is that of its last attempt.
+  // The outcome of the call is its last attempt's.
   if (failure && !isLastAttempt(call, failure)) return result;
   const stored = storeOutcome(ports, call, result);
   // Nothing replays a call that its claim entered, so its caller need not wait. If this fails, its executor stores its own copy.
@@ -158,7 +158,7 @@ async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): 
   return outcome;
 }
 
-/** Stores an outcome with its charge, which a replay shows. */
+/** Stores an outcome with its charge, for replays. */
 async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
   await answerInTime(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome), call.entry));
 }

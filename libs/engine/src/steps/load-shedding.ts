@@ -19,7 +19,7 @@ interface Typical {
 
 /**
  * Median time that each tenant's calls of a tool need, from its successful live calls. Tenants are separate, because what one of
- * them sends must not refuse the calls of another. Of queued tools (Python, agents), whose time depends on the program in the
+ * them sends must not refuse the calls of another. Of queued tools (Python, agents), because their time depends on the program in the
  * arguments, only the time in the queue counts: how long other programs ran says nothing about the next one.
  */
 export class ToolLatencies {

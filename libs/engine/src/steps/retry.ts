@@ -5,7 +5,7 @@ import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
-/** Tools whose retry budget is kept. */
+/** Tools with a kept retry budget. */
 const MAX_TOOLS = 5_000;
 
 /**

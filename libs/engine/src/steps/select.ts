@@ -10,7 +10,7 @@ import type { ToolPlan } from '../tool-plan.js';
 const WHOLE = '@';
 
 /**
- * The selection of a call: its own, else that of its tool.
+ * The selection of a call: its own, else its tool's.
  * @throws ToolError REQUEST_INVALID with the position of the error, before anything runs
  */
 export function readSelection(plan: ToolPlan, { input: { select } }: CallRequest): SelectExpression | undefined {
@@ -47,7 +47,7 @@ export function selectPart(ports: Pick<EnginePorts, 'selector'>): Step {
 }
 
 /**
- * The result with the selection as output and as text. A selection that fails does not fail the call, which has run and may have had
+ * The result with the selection as output and as text. A selection that fails does not fail the call: it has run and may have had
  * its effect: its output is null, and text and metadata explain why.
  */
 async function toSelection(

@@ -8,7 +8,7 @@ import { step, type Next, type Step } from '../step.js';
 /**
  * Finds the credential of the caller for a tool that acts upstream as its user. The id of the grant becomes part of what the tool
  * observes: caches, single flight and the idempotency key then share nothing between users, and nothing between two accounts of one user.
- * The user is that of the credential, never one that the call names.
+ * The user comes from the credential, never one that the call names.
  * @throws ToolError PERMISSION_DENIED for a key that anyone else made in the name of the user; as `UserGrants.find`; also after an attempt, when the upstream no longer takes the credential
  */
 export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {

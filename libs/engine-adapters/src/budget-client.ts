@@ -138,7 +138,7 @@ export class BudgetClient extends BudgetPort {
   /**
    * Sends a reserve, and once more when no reply arrives in time; the first reply counts. Reserving is idempotent by call id.
    * The replies may differ: a lease that only the late one grants belongs to a call that was refused already, and is released
-   * so that it is not charged when it expires. Leases are released here and not by the budget service, which does not know whether the
+   * so that it is not charged when it expires. Leases are released here and not by the budget service: it does not know whether the
    * other message admitted the call.
    */
   private sendReserve(body: BudgetReserve): Promise<BudgetReserveReply> {

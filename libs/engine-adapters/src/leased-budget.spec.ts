@@ -206,7 +206,7 @@ describe('LeasedBudget', () => {
   describe('of a run that makes calls', () => {
     const inRun = { scopes: { tenant_id: 't', request_id: 'run' } };
     const run = { shares_request: true, tool_name: 'run_program' };
-    /** A run with one call, which is asked for, since nothing is known about such runs. */
+    /** A run with one call that is asked for, since nothing is known about such runs. */
     const firstRun = async (callAfterMs = 0): Promise<void> => {
       await reserve('first', 1, run);
       await clock.run(callAfterMs);

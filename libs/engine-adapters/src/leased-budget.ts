@@ -98,7 +98,7 @@ class OpenLease {
   }
 }
 
-/** An admitted call that is settled out of a lease, or whose usage is limited. */
+/** An admitted call that is settled out of a lease, or has limited usage. */
 interface Admitted {
   readonly lease?: OpenLease | undefined;
   /** Its reservation. */
@@ -143,7 +143,7 @@ class ScopeSpending {
     this.current.longestMs = Math.max(this.current.longestMs, longestMs);
   }
 
-  /** What is spent in a window at present: the larger of this one, which is not over, and the one before. */
+  /** What is spent in a window at present: the larger of this unfinished one, and the one before. */
   observed(now: Milliseconds): Spend {
     this.turn(now);
     const { current, previous } = this;
@@ -171,12 +171,12 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, longestMs: 0 });
 
 /**
  * Takes the budget service out of the way of calls: admits them from shared leases, each an amount out of every limit that the
- * calls of one tenant, agent and task spend from. Calls that share a request id, as those of one program do, have leases of their own,
+ * calls of one tenant, agent and task spend from. Calls that share a request id, such as a program's, have leases of their own,
  * which count against the limit of the request as well. A run that makes calls asks for a lease for them in the message that asks for
- * itself, as large as what those of the last such run reserved at first. Settlements name the lease and the share of it that the call
+ * itself, as large as the first reservations of the last such run's calls at first. Settlements name the lease and the share of it that the call
  * had; what no call used returns when the lease ends. Calls that leases do not suit are asked for one by one:
- * those that may have been charged before, hold tokens, come seldom, or come when too little is left of a limit; and those of tools that
- * report what is limited, which hold an estimate. The answers of these wait for their settlement.
+ * those that may have been charged before, hold tokens, come seldom, or come when too little is left of a limit; and calls of tools that
+ * report limited amounts and hold an estimate. The answers of these wait for their settlement.
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
@@ -259,7 +259,7 @@ export class LeasedBudget extends BudgetPort {
     for (const { lease } of this.scopes.values()) if (lease) this.end(lease);
   }
 
-  /** Asks for a lease for the calls of a run, if those of the last one came before such a lease ended. */
+  /** Asks for a lease for the calls of a run, if the last run's came before such a lease ended. */
   private beginRun(request: ReserveRequest, answer: Promise<ReserveAnswer>, now: Milliseconds): void {
     const { tenant_id, request_id } = request.scopes;
     const kind = `${tenant_id} ${request.tool_name}`;
@@ -447,7 +447,7 @@ function mayShare({ tokens, parent_call_id, shares_request, may_repeat }: Reserv
   return tokens === 0 && !parent_call_id && !shares_request && !may_repeat;
 }
 
-/** True for a call whose request no other call spends in. */
+/** True for a call that spends alone in its request. */
 function isOwnRequest({ call_id, scopes }: ReserveRequest): boolean {
   return scopes.request_id === call_id;
 }

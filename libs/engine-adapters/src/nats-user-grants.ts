@@ -7,7 +7,7 @@ import { SingleFlight, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 import { LRUCache } from 'lru-cache';
 
-/** For how long a gateway relies on a grant whose revocation it has not heard of. Executors ask `identity` themselves. */
+/** For how long a gateway relies on a grant without a known revocation. Executors ask `identity` themselves. */
 const KNOWN_MS = 30_000;
 const MAX_KNOWN = 20_000;
 const ASK_MS: Milliseconds = 10_000;
@@ -110,7 +110,7 @@ export class NatsUserGrants extends UserGrants {
 
   override required(owner: GrantOwner, auth: UserAuth, why: string): ToolError {
     const source = sourceId(owner.source);
-    // The next call asks identity, which may know a newer one.
+    // The next call asks identity for a newer one.
     this.#known.delete(keyOf(owner.tenantId, owner.userId, source));
     if (usesSignIn(auth)) return new ToolError('AUTHORIZATION_REQUIRED', { message: why, details: { source } });
     return this.#refusal(source, why, this.deps.linkTo(owner, source));

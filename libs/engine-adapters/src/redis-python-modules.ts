@@ -11,14 +11,14 @@ const MODULE_LEVELS = ['standard', 'strict'] as const;
 type ModuleLevel = (typeof MODULE_LEVELS)[number];
 type ModuleLists = Record<ModuleLevel, string[]>;
 
-/** Hash of added modules as JSON, by level; on Redis Cluster in the slot of the queues, which Python calls need anyway. */
+/** Hash of added modules as JSON, by level; on Redis Cluster in the slot of the queues that Python calls need anyway. */
 const KEY = '{fleet}:python-modules';
 const MAX_MODULES = 200;
 /** How often the gateway looks for the list of a sandbox, until there is one. */
 const LOOK_MS = 1_000;
 
 /**
- * Modules that Python runs may import in addition to the lists of their strictness: those of the configuration file, and those
+ * Modules that Python runs may import in addition to the lists of their strictness: from the configuration file, and those
  * that an operator adds while the fleet runs. Each Python call reads them, so a change applies to the next call on every gateway,
  * and sandboxes get them with the job.
  */

@@ -41,7 +41,7 @@ const MAX_GROUP_CHARS = 4 * MAX_CACHED_CHARS;
 const MAX_SCOPES = 10_000;
 type ReadReply = [text: string | null, leftMs: number, version: string | null];
 
-/** The stored entry. Its age is `kept_ms` minus the TTL that is left, so it needs no clock but that of Redis. */
+/** The stored entry. Its age is `kept_ms` minus the TTL that is left, so it needs no clock but Redis's. */
 interface StoredEntry {
   fresh_ms: Milliseconds;
   kept_ms: Milliseconds;
@@ -72,7 +72,7 @@ interface SharedLookup {
 
 /**
  * Results shared by all gateways in Redis, behind a near cache in this process. Keys contain tenant, revision and arguments. Each
- * scope (tenant and source) has a version in Redis, read together with the result: a call with effects replaces it, which
+ * scope (tenant and source) has a version in Redis, read together with the result: a call with effects replaces it; this
  * invalidates the scope's entries for all gateways at once. A Redis that is down or slow is a miss; writes are not awaited.
  *
  * A scope that no gateway has looked up has no version and no results, and its calls with effects ask Redis once in `UNREAD_MS`. Redis
@@ -281,7 +281,7 @@ function markKey(ofScope: string): string {
   return `${ofScope}:unread`;
 }
 
-/** The version of a lookup: that of the near cache, and that of Redis where it was read. */
+/** The version of a lookup: the near cache's, and Redis's where it was read. */
 function joinVersions(local: string, shared: string | undefined): string {
   return shared === undefined ? local : `${local}/${shared}`;
 }

@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 /** Values of the label `tool_name` of calls: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
 export type ToolLabelling = 'tool' | 'source' | 'executor';
 
-/** Tools whose breakers and labels are remembered. */
+/** Tools with remembered breakers and labels. */
 export const MAX_TOOLS = 5_000;
 
 /** Values of the label in a process, of up to 121 series each; all further ones become `other`. */

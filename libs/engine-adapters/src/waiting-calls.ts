@@ -18,7 +18,7 @@ export class WaitingCalls {
 
   constructor(private readonly clock: Clock) {}
 
-  /** A place in a line, which a call keeps when it has to wait again. */
+  /** A place in a line, kept when it has to wait again. */
   ticket(): number {
     return (this.#tickets += 1);
   }

@@ -112,7 +112,7 @@ class EnginePolicy extends PolicyPort {
   }
 }
 
-/** The input of the rules. Tenant and roles are those of the credential; the name is the tool's own, never an alias. */
+/** The input of the rules. Tenant and roles come from the credential; the name is the tool's own, never an alias. */
 export function policyInput({ call, tool, arguments: args }: PolicyRequest): PolicyInput {
   const { principal, origin, entryPoint, context, mode, target } = call.request;
   const { view } = target;

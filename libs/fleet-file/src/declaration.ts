@@ -46,7 +46,7 @@ const NOT_REGISTERED = ['tenant', 'command', 'args', 'env', 'cwd', 'memory_limit
 const SOURCE_SECTIONS = ['openapi_tools', 'mcp_servers', 'mcp_tools'] as const;
 
 /**
- * Reads the files of a declared fleet. Sections have the form of the configuration file, and those of keys, budgets and webhooks that of
+ * Reads the files of a declared fleet. Sections have the form of the configuration file, and keys, budgets and webhooks the form of
  * the HTTP API.
  * @throws FleetFileError with every fault of the first file that has any
  */

@@ -33,7 +33,7 @@ export interface McpEntry extends McpRegister {
   refresh_seconds?: number;
 }
 
-/** Sections whose entries are sources of tools. */
+/** Sections with sources of tools. */
 export type SourceSection = 'openapi_tools' | 'mcp_servers' | 'mcp_tools';
 
 /**
@@ -48,7 +48,7 @@ export function readFields(section: keyof typeof ENTRY_SECTIONS, body: Json, pat
   return faults.length > 0 ? faults : (fields as JsonObject);
 }
 
-/** Checks an entry of `openapi_tools` or the fields of a registration, which has no `name` among them. */
+/** Checks an entry of `openapi_tools` or the fields of a registration, without `name`. */
 export function readOpenApiEntry(name: string, body: Json, path = ''): OpenApiEntry | Fault[] {
   const faults = findFaults(ENTRY_SECTIONS.openapi_tools.name, name, memberPath(path, 'name'));
   const fields = readFields('openapi_tools', body, path);
@@ -60,7 +60,7 @@ export function readOpenApiEntry(name: string, body: Json, path = ''): OpenApiEn
   return faults.length > 0 ? faults : ({ ...fields, name } as unknown as OpenApiEntry);
 }
 
-/** Checks an entry of `mcp_servers` or `mcp_tools` or the fields of a registration, which has no `name` among them. */
+/** Checks an entry of `mcp_servers` or `mcp_tools` or the fields of a registration, without `name`. */
 export function readMcpEntry(name: string, body: Json, isFunction: boolean, path = ''): McpEntry | Fault[] {
   const read = readFields(isFunction ? 'mcp_tools' : 'mcp_servers', body, path);
   if (Array.isArray(read)) return read;

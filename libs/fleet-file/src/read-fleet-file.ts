@@ -145,7 +145,7 @@ export function readText(file: string): FileText {
 }
 
 /**
- * Reads configuration files (YAML, which includes JSON). Sections of several files are joined; of two entries with the same name, the
+ * Reads configuration files (YAML, so also JSON). Sections of several files are joined; of two entries with the same name, the
  * one in the later file counts. `${VAR}` is left as written; the executor that connects expands it.
  * @throws FleetFileError with every fault of a file that must not be used: one with an unknown key at any level, or with a fault
  *   outside the entries of sources and toolsets. Faults in entries are in `refused`.

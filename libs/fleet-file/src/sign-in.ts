@@ -24,7 +24,7 @@ export interface SignInSettings {
   session_hours?: number;
   /** How often the provider is asked about each user who is signed in; default 10. */
   check_minutes?: number;
-  /** Sources with the modes `exchange` and `id_jag` get tokens in exchange for those of sign-ins. */
+  /** Sources with the modes `exchange` and `id_jag` get tokens in exchange for sign-ins' tokens. */
   keep_tokens?: boolean;
   /** OAuth clients that people connect to `/mcp`. */
   clients?: {
@@ -62,7 +62,7 @@ export function findSignInFaults(section: SignInSettings): Fault[] {
   return [...missing, ...issuer, ...tenants, ...reserved, ...trust, ...findRoleFaults(section, path)];
 }
 
-/** A user whose groups say nothing is a member: a role for everyone would make each of them an administrator. */
+/** A user without a known group is a member: a role for everyone would make each of them an administrator. */
 function findRoleFaults({ roles = {} }: SignInSettings, path: string): Fault[] {
   return Object.keys(roles)
     .filter((group) => group === '*' || group === '')

@@ -9,7 +9,7 @@ import {
 import { toFailure } from '@toolfleet/contracts/execution';
 
 /**
- * The record of calls whose effect must not happen twice. A call moves between seven states:
+ * The record of calls with effects that must not happen twice. A call moves between seven states:
  *
  *   accepted(fence) --claim(fence)--> claimed --finish(fence)--> succeeded | failed
  *      |  bump: fence+1                  |
@@ -185,7 +185,7 @@ export interface KeyHolders {
 
 /**
  * Decides on an idempotency key, from its entry and the record of its call. A call that was withdrawn leaves its key free,
- * and so does one whose process is gone, unless its effect may have begun and must not begin again.
+ * and so does one without its process, unless its effect may have begun and must not begin again.
  * A process that died between taking the key and entering the call leaves the key `running` until deadline + grace, and then with
  * an unknown outcome, so that the call is never silently run again.
  */

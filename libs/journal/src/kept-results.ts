@@ -9,7 +9,7 @@ export interface KeptResult {
   /** The call id, or the key of a cache entry; a ref counts once. */
   ref: string;
   bytes: number;
-  /** True: the outcome of an idempotency key, which is never evicted. */
+  /** True: the outcome of an idempotency key, never evicted. */
   keyed: boolean;
   ttlMs: Milliseconds;
 }
@@ -17,7 +17,7 @@ export interface KeptResult {
 /** Enforces the quota of kept results of each tenant. Injected by type. */
 export abstract class KeptResults {
   /**
-   * Call it before a call whose result must be kept.
+   * Call it before a call with a result to keep.
    * @throws ToolError QUOTA_EXCEEDED when nothing can be evicted for it
    */
   abstract admit(tenantId: string): Promise<void>;
@@ -32,7 +32,7 @@ export interface OmittedResult {
   /** Size of the result as JSON. */
   bytes: number;
   /**
-   * `quota`: no room when the call ended; `result_store`: in the result store, which this reader does not use; `missing` and
+   * `quota`: no room when the call ended; `result_store`: in the result store, unused by this reader; `missing` and
    * `damaged`: the result store has lost the object, or returned other bytes than were stored.
    */
   reason: 'quota' | 'result_store' | 'missing' | 'damaged';
@@ -69,7 +69,7 @@ interface Payload {
   metadata: JsonObject;
 }
 
-/** What remains of an outcome whose payload is kept elsewhere, or not at all. */
+/** What remains of an outcome with its payload elsewhere, or not at all. */
 export function omitPayload<T extends Payload>({ content: _content, ...rest }: T, omitted: OmittedResult): T {
   return { ...rest, output: null, text: '', metadata: { result_omitted: { ...omitted } } } as unknown as T;
 }

@@ -23,11 +23,11 @@ import { ABANDON, ACCEPT, AWAIT_INPUT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE
 type JournalRedis = Redis | Cluster;
 type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
 
-/** Attempts to take an idempotency key whose holder changes meanwhile. */
+/** Attempts to take an idempotency key while its holder changes. */
 const MAX_KEY_ROUNDS = 4;
 
 /**
- * The journal in Redis, which needs an append-only file and `noeviction`. Each move is one script on one key. A call and its
+ * The journal in Redis with an append-only file and `noeviction`. Each move is one script on one key. A call and its
  * idempotency key are in different slots, so that every script runs on Redis Cluster. The key is taken before the call is entered:
  * a process that dies in between leaves a key that stays `running` until deadline + grace.
  */
@@ -117,7 +117,7 @@ export class RedisJournal extends Journal {
     return isStored;
   }
 
-  /** Plain commands of one turn, which share a write to the socket: a script per call would take Redis three times as long. */
+  /** Plain commands of one turn share a write to the socket: a script per call would take Redis three times as long. */
   override async unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>> {
     const states = await Promise.all(callIds.map((callId) => this.redis.hget(callKey(callId), 'state')));
     return new Set(callIds.filter((_, index) => mayFinish(states[index])));

@@ -47,7 +47,7 @@ export function requestApproval(asked: AskedApproval, call: CallBinding, states:
 /**
  * The approval in the sealed state of a call that a 2026-07-28 client repeated, and its answer. The idempotency key is derived from the
  * state: one approval runs one call, and sending it again replays the outcome.
- * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when the state is not that of an approval
+ * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when the state belongs to no approval
  */
 export function readApproval(
   state: WaitingState,

@@ -13,7 +13,7 @@ export interface ClientFeatures {
   forms: boolean;
   /** Sends its user to a URL (`elicitation.url`). */
   urls: boolean;
-  /** Shows pages of MCP Apps, which call tools that are hidden from models. */
+  /** Shows pages of MCP Apps that call tools that are hidden from models. */
   apps: boolean;
   /** Takes tasks in place of results. */
   tasks: boolean;

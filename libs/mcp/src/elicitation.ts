@@ -74,7 +74,7 @@ export class ElicitationRelay {
   }
 }
 
-/** The request of a 2025 client, whose stream carries the questions to its user. */
+/** The request of a 2025 client; its stream carries the questions to its user. */
 export interface OpenRequest {
   server: McpServer;
   context: ServerContext;

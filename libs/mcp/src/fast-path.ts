@@ -38,7 +38,7 @@ const PARAMS: Record<PlainRequest['method'], ReadonlySet<string>> = {
 
 /**
  * Reads a request that uses one of the two hot methods in their plainest form: correct headers, a complete envelope, no unusual
- * field. Everything else (streams, tasks, input, batches, invalid requests) is left to the SDK, which also words every error.
+ * field. Everything else (streams, tasks, input, batches, invalid requests) is left to the SDK with all errors.
  * So the fast path changes the cost of a request and not its result: half of the gateway's CPU time for a call
  * (docs/decisions/0008-hot-path.md).
  * @returns undefined when the SDK must serve the request
@@ -121,7 +121,7 @@ function listResponse(deps: McpServerDeps, catalog: RenderedCatalog, request: Pl
   return response(id, `{${page.json},${frame.slice(1)}`);
 }
 
-/** A tool without header parameters and tasks, which one request and one response suffice for. */
+/** A tool without header parameters and tasks, for one request and one response. */
 function isPlainTool(catalog: RenderedCatalog, name: string): boolean {
   const tool = catalog.tools.get(name);
   return tool !== undefined && (tool.task_support ?? 'forbidden') === 'forbidden' && !catalog.headerTools.has(name);

@@ -32,7 +32,7 @@ export const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const };
 /** JSON-RPC code of a resource that does not exist, in revisions before 2026-07-28. */
 const NOT_FOUND = -32_002;
 
-/** JSON-RPC codes about headers, capabilities and revision of the exchange with the server, which is not the one with the client. */
+/** JSON-RPC codes about headers, capabilities and revision of the exchange with the server, not with the client. */
 const OF_EXCHANGE: ReadonlySet<number> = new Set([-32_020, -32_021, -32_022]);
 
 /** What one caller may use, as lists show it. */
@@ -49,7 +49,7 @@ interface Features {
   skill(address: string): RegisteredTool | undefined;
 }
 
-/** Keyed by the list of definitions, which is replaced but never changed. */
+/** Keyed by the list of definitions, replaced but never changed. */
 const rendered = new WeakMap<readonly RegisteredTool[], Features>();
 
 /** The prompts, resources and skills that a caller sees. */

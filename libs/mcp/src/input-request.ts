@@ -51,7 +51,7 @@ const NO_SECRETS = 'Do not enter passwords, keys or other secrets.';
 /** How often a 2025 client is asked for one call. */
 const MAX_ROUNDS = 10;
 
-/** The client of a call whose person may be asked. */
+/** The client of a call with a person to ask. */
 export interface AskedClient {
   deps: McpServerDeps;
   server: McpServer;
@@ -59,7 +59,7 @@ export interface AskedClient {
   isModern: boolean;
 }
 
-/** A call whose person may be asked. */
+/** A call with a person to ask. */
 interface AskingCall<T> {
   binding: CallBinding;
   /** The first request of the call: of its entry point, or the one that the fast path made, with its refusal. */
@@ -68,7 +68,7 @@ interface AskingCall<T> {
   build(): CallRequest;
   /** @throws ToolError APPROVAL_REQUIRED, INPUT_REQUIRED, AUTHORIZATION_REQUIRED with what to ask; every other one ends the call */
   run(request: CallRequest): Promise<T>;
-  /** Makes a task of the call, which follows the one that the server answered with. */
+  /** Makes a task of the call that follows the one that the server answered with. */
   follow?(request: CallRequest): Promise<T>;
   /** Renders the end of a call that was refused. */
   refuse(request: CallRequest, error: unknown): T;
@@ -98,7 +98,7 @@ export async function runAsking<T>(
   let isHeld = false;
   /** Set once the user agreed to open the connect page. */
   let grant: GrantWatch | undefined;
-  // The engine ends a call whose person was not asked or declined, so that it is recorded like every other refusal.
+  // The engine ends an unasked or declined call, so that it is recorded like every other refusal.
   const orRefuse = async <R>(decision: () => R | Promise<R>): Promise<R> => {
     try {
       return await decision();

@@ -12,7 +12,7 @@ type Listener = Parameters<ServerEventBus['subscribe']>[0];
 
 /**
  * The bus of the SDK's streams. Its messages go to all of them. Updates of resources do not: two clients may know different
- * resources by one address, so each stream gets those of its own subscriptions.
+ * resources by one address, so each stream gets its own subscriptions'.
  */
 export class ListenBus extends InMemoryServerEventBus {
   readonly #opening = new AsyncLocalStorage<(listener: Listener) => { close(): void }>();
@@ -49,13 +49,13 @@ export function readListened(body: Json | undefined): string[] | undefined {
   return [...new Set(named)];
 }
 
-/** The request with only these resources, which its acknowledgement then names. */
+/** The request with only these resources, for its acknowledgement. */
 export function withListened(body: Json | undefined, resourceSubscriptions: string[]): JsonObject {
   const { params, ...rest } = body as JsonObject & { params: JsonObject & { notifications: JsonObject } };
   return { ...rest, params: { ...params, notifications: { ...params.notifications, resourceSubscriptions } } };
 }
 
-/** A resource that the caller sees and whose server offers subscriptions. */
+/** A resource that the caller sees, of a server with subscriptions. */
 export async function findSubscribable(
   deps: McpServerDeps,
   principal: Principal,
@@ -66,8 +66,8 @@ export async function findSubscribable(
 }
 
 /**
- * Those of the addresses that the caller may read and subscribe to. Each is decided by a dry run of the call that reads it: access, policy
- * and limits are those of `resources/read`.
+ * The addresses that the caller may read and subscribe to. Each is decided by a dry run of the call that reads it: access, policy
+ * and limits are as for `resources/read`.
  * @throws ToolError REQUEST_INVALID, QUEUE_FULL when there are too many; or the failure of a dry run that may succeed later
  */
 export async function selectReadable(

@@ -60,7 +60,7 @@ export class Operation {
   }
 
   /**
-   * Serves the body of a POST in its trace: that of `_meta`, else that of the HTTP request, else a new one. A body that is
+   * Serves the body of a POST in its trace: from `_meta`, else from the HTTP request, else a new one. A body that is
    * neither a request nor a notification (a batch, the answer to a question, anything invalid) is not an MCP operation: only the HTTP
    * request is traced.
    */
@@ -93,7 +93,7 @@ export class Operation {
     return this.facts.tool;
   }
 
-  /** Reports the response: a JSON-RPC error, or a result, which reports a failed tool by `isError`. */
+  /** Reports the response: a JSON-RPC error, or a result (`isError` for a failed tool). */
   answered(response: { error?: { code: number; message?: string }; result?: object }): void {
     this.isAnswered = true;
     const { error, result } = response;
@@ -121,7 +121,7 @@ export class Operation {
     if (!this.isAnswered) this.failure ??= { type: reason };
   }
 
-  /** That of the header; that of the parameters when a client of 2025 begins a session. */
+  /** From the header; from the parameters when a client of 2025 begins a session. */
   private readRevision(): string | undefined {
     const { method, params } = this.message;
     const asked = method === 'initialize' && isJsonObject(params) ? params['protocolVersion'] : undefined;

@@ -28,7 +28,7 @@ const INTERNAL_ERROR = -32_603;
 const WAITS = 'Waits for the approval of a person';
 
 /**
- * Tasks as asynchronous calls. The task id is the call id, which is the job id in the `tool-calls` queue, so a task survives a
+ * Tasks as asynchronous calls. The task id is the call id and the job id in the `tool-calls` queue, so a task survives a
  * restart of the gateway, and any replica can answer for it.
  */
 export class QueueTasks implements TaskStore {
@@ -41,7 +41,7 @@ export class QueueTasks implements TaskStore {
   constructor(
     private readonly calls: { accept(request: CallRequest): Promise<{ call_id: string }> },
     private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel' | 'noteAnswers'>,
-    /** Sends answers to the server whose task a call follows. @throws ToolError */
+    /** Sends answers to the server of the task that a call follows. @throws ToolError */
     private readonly sendAnswers: (call: StoredCall, responses: JsonObject) => Promise<void>,
     retentionSeconds: number,
     private readonly inlineBytes = Number.POSITIVE_INFINITY,
@@ -106,7 +106,7 @@ export class QueueTasks implements TaskStore {
   }
 }
 
-/** The status of a call as that of a task. */
+/** The status of a call as a task's. */
 function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus {
   if (rpcCode !== undefined && state === 'failed') return 'failed';
   if (!task) return STATUS[state];
@@ -136,7 +136,7 @@ function toTask(call: StoredCall): Task {
   };
 }
 
-/** The result of a completed task; that of another caller is an error of this reading, which says whom the result is for. */
+/** The result of a completed task; another caller's is an error that names the reader. */
 function toToolResult(result: CallBody | undefined, omitted: string | undefined): JsonObject | undefined {
   if (omitted !== undefined) return { isError: true, content: [{ type: 'text', text: omitted }] };
   return result && (renderStoredResult(result) as JsonObject);

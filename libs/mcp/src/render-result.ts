@@ -64,7 +64,7 @@ export function renderStoredResult(body: CallBody): CallToolResult {
   };
 }
 
-/** The `_meta` of an MCP server's own result; its members follow those of the fleet. */
+/** The `_meta` of an MCP server's own result; its members follow the fleet's. */
 const toMeta = (own: Json | undefined): JsonObject => (isJsonObject(own) ? own : {});
 
 function renderFailure(
@@ -118,7 +118,7 @@ function toBlocks(content: ContentBlock[]): CallToolResult['content'] {
 
 /**
  * Structured content: objects and arrays. Strings, numbers, booleans and null are in the text already. A selection is the member
- * `toolfleet_selection` of an object, and the handle of a kept result its member `toolfleet_result`, which the listed output schema allows (`toShapedSchema`): the selected value itself would
+ * `toolfleet_selection` of an object, and the handle of a kept result its member `toolfleet_result`, allowed by the listed output schema (`toShapedSchema`): the selected value itself would
  * not match the schema, and clients reject such a result, or one without structured content.
  */
 function structured({

@@ -33,7 +33,7 @@ export interface McpServerPorts {
   ): Promise<readonly RegisteredTool[]>;
   /** Calls that outlive their request; without it the tasks extension is not offered. */
   tasks?: TaskStore;
-  /** Ends what executors hold of a call whose caller gives no answer. */
+  /** Ends what executors hold of a call without an answer. */
   endCall?(callId: string): void;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;

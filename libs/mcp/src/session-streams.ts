@@ -37,7 +37,7 @@ interface OpenStream {
 
 /**
  * Streams of 2025 clients (`GET /mcp`): the lists that changed and the resources that were updated, as `subscriptions/listen` tells them to
- * clients of 2026-07-28. A client subscribes by requests of its own, which may reach any replica: the subscriptions are stored, and
+ * clients of 2026-07-28. A client subscribes by separate requests at any replica: the subscriptions are stored, and
  * gateways tell each other about changes. A session has one stream, the newest. Notifications that its client has not read wait once each.
  *
  * Nothing is replayed. A client that connects again hears that everything may have changed: the lists, where it sends `Last-Event-ID`, and

@@ -34,7 +34,7 @@ export interface Exchange {
 }
 
 /**
- * The session that calls of an exchange have when they name none: that of a 2025 client, or the caller itself in 2026-07-28, which
+ * The session that calls of an exchange have when they name none: a 2025 client's, or the caller itself in 2026-07-28, which
  * has no sessions. Tools keep state per user, so the id need not name the user.
  */
 export function exchangeSession(headers: IncomingHttpHeaders): ExchangeSession | undefined {

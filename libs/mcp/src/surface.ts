@@ -37,7 +37,7 @@ export interface Surface {
   route(call: NamedCall): Promise<{ result: CallToolResult } | { call: NamedCall }>;
 }
 
-/** Opens the surface that the key is bound to, else the one that the URL names, else that of the settings. */
+/** Opens the surface that the key is bound to, else the one that the URL names, else the settings'. */
 export async function openSurface(
   deps: McpServerDeps,
   principal: Principal,
@@ -112,7 +112,7 @@ interface CodeTools {
   callable: readonly RegisteredTool[];
 }
 
-/** Keyed by the list of all tools, which is replaced but never changed, so that each list is rendered once. */
+/** Keyed by the list of all tools, replaced but never changed, so that each list is rendered once. */
 const codeToolsOf = new WeakMap<readonly RegisteredTool[], CodeTools>();
 
 /** Programs may not call tools that call tools, so `run_program` is the only one that is useful here. */

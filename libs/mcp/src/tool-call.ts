@@ -207,7 +207,7 @@ function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): C
   return renderRefusal(request.callId, request.target.toolName, toToolError(error));
 }
 
-/** Sends progress notifications for a call that asked for them: those of the tool, and a heartbeat in between. */
+/** Sends progress notifications for a call that asked for them: the tool's, and a heartbeat in between. */
 export function notifyProgress(
   context: ServerContext,
   clock: Clock,

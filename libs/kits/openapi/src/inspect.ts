@@ -19,7 +19,7 @@ interface InspectedTool {
 /** How a document is inspected. */
 export type InspectOptions = ConvertOptions & SpecLimits;
 
-/** Head and tail of an inspection: everything but the tools, which a caller may want one by one. */
+/** Head and tail of an inspection: everything but the tools, for one by one use. */
 export interface InspectionParts {
   conversion?: Conversion;
   openapi: string | null;

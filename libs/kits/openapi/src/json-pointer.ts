@@ -33,7 +33,7 @@ export function valueAt(root: Json, tokens: readonly string[]): Json | undefined
   return value;
 }
 
-/** Sets a property even when it is called `__proto__`, which an assignment would turn into a prototype change. */
+/** Sets a property even when it is called `__proto__`; an assignment would make a prototype change. */
 export function setOwn<T>(target: { [key: string]: T }, key: string, value: T): void {
   if (key === '__proto__') {
     Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });

@@ -185,7 +185,7 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
 
 /**
  * Requires path values that are not empty: an empty segment is rejected when the request is built. In matrix style an empty
- * text becomes `;name`, which is allowed.
+ * text becomes `;name` (allowed).
  */
 function notEmpty(
   schema: JsonObject,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseSpec } from '../load/parse-spec.js';
 import { convertDocument } from './convert-document.js';
 
-/** The tool schema of one POST whose body has the schema. */
+/** The tool schema of one POST with a body of the schema. */
 function convert(schema: Json, schemas: JsonObject = {}, openapi = '3.0.3') {
   const operation = { requestBody: { required: true, content: { 'application/json': { schema } } } };
   const text = JSON.stringify({ openapi, paths: { '/p': { post: operation } }, components: { schemas } });

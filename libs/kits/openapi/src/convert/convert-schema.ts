@@ -294,7 +294,7 @@ export class SchemaConverter {
     return out;
   }
 
-  /** Names of properties omitted in this direction, those of other members of an `allOf` included. */
+  /** Names of properties omitted in this direction, also of other members of an `allOf`. */
   private hiddenNames(schema: JsonObject, place: Place): ReadonlySet<string> | undefined {
     if (!schema.properties && !schema.allOf) return place.hidden;
     const names = new Set(place.hidden);

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { uniqueValues } from './repair-keywords.js';
 
-/** `exclusiveMinimum: true` of 3.0 (JSON Schema draft 5) takes the number of `minimum`, which goes. */
+/** `exclusiveMinimum: true` of 3.0 (JSON Schema draft 5) is replaced by the number in `minimum`. */
 export function applyExclusiveFlags(source: JsonObject, out: JsonObject): void {
   for (const [bound, flag] of [
     ['minimum', 'exclusiveMinimum'],

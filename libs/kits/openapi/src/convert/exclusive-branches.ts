@@ -5,7 +5,7 @@ const MAX_BRANCHES = 50;
 
 /**
  * True when no value can match two branches of a `oneOf`: their types differ, or a property that all of them require has
- * different constants. Where branches overlap (usual with a discriminator, which a validator does not read), `oneOf`
+ * different constants. Where branches overlap (usual with a discriminator that a validator does not read), `oneOf`
  * would refuse values that the API takes, so the tool schema says `anyOf` there.
  */
 export function areExclusive(branches: readonly Json[], follow: (schema: Json) => JsonObject | undefined): boolean {

@@ -55,7 +55,7 @@ function expandPathItem(
   target: { node: JsonObject; pointer: string; own: string },
   context: { refs: RefResolver; externals: ExternalRefs; out: ExpandedOperations },
 ): void {
-  // Fields next to `$ref` override those of the target (undefined in 3.0, merged in 3.1).
+  // Fields next to `$ref` override the target's (undefined in 3.0, merged in 3.1).
   const { $ref: _ref, ...own } = item;
   const node: JsonObject = target.node === item ? item : { ...target.node, ...own };
   const clean = withoutFragment(path, target.own, document);
@@ -110,7 +110,7 @@ function readMethods(
   return found;
 }
 
-/** Removes the fragment of a path, which some documents use to distinguish operations; it is never sent. */
+/** Removes the fragment of a path that some documents use to distinguish operations; it is never sent. */
 function withoutFragment(path: string, pointer: string, document: SpecDocument): string {
   const hash = path.indexOf('#');
   const clean = hash === -1 ? path : path.slice(0, hash);

@@ -21,7 +21,7 @@ export function bodyKind(mediaType: string): BodyKind {
   return type.startsWith('text/') || TEXT_TYPES.has(type) ? 'text' : 'binary';
 }
 
-/** Types outside `text/` whose content is text. */
+/** Types outside `text/` with text content. */
 const TEXT_TYPES: ReadonlySet<string> = new Set([
   'application/graphql',
   'application/javascript',

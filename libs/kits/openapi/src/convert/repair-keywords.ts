@@ -124,7 +124,7 @@ function repairEnum(value: Json, complain: Complain): Json | undefined {
   return repairData('enum', uniqueValues(value), complain);
 }
 
-/** Drops data with a `$ref` member, which walkers of the schema would follow as a reference. */
+/** Drops data with a `$ref` member that walkers of the schema would follow as a reference. */
 function repairData(keyword: string, value: Json, complain: Complain): Json | undefined {
   if (!holdsReference(value)) return value;
   complain(keyword, `${keyword} with a $ref in it is dropped: a reference cannot stand there`);

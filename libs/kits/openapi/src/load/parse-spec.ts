@@ -79,7 +79,7 @@ function parseBrokenJson(text: string, jsonError: unknown, findings: Findings): 
   }
 }
 
-/** Replaces lone surrogates, which neither URIs nor UTF-8 can express, with U+FFFD. */
+/** Replaces lone surrogates (not expressible in URIs and UTF-8) with U+FFFD. */
 function wellFormed(text: string, root: unknown, findings: Findings): unknown {
   if ((text.isWellFormed() && !/\\u[dD][89a-fA-F]/.test(text)) || isWellFormed(root)) return root;
   findings.warn('', 'halves of surrogate pairs are replaced by U+FFFD');

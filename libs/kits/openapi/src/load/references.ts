@@ -50,7 +50,7 @@ export class RefResolver {
       return pointer === undefined ? undefined : this.at(pointerTokens(pointer));
     }
     // RFC 6901 section 6: percent-decode, then evaluate. Documents that encode a slash of a key, or hold a literal
-    // percent sign in one, are met by the two further readings, which are tried only when the right one finds nothing.
+    // percent sign in one, are met by the two further readings, tried only when the right one finds nothing.
     return (
       this.at(pointerTokens(decode(fragment))) ??
       this.at(pointerTokens(fragment).map(decode)) ??
@@ -197,7 +197,7 @@ export class ExternalRefs {
   }
 }
 
-/** Members whose keys are names given by the author. */
+/** Members with keys named by the author. */
 const NAME_MAPS: ReadonlySet<string> = new Set([
   'properties',
   'patternProperties',

@@ -11,7 +11,7 @@ export interface BuiltRequest {
   method: string;
   /** `scheme://host[:port]` */
   origin: string;
-  /** Path and query exactly as they go on the request line: never to be passed through `new URL`, which rewrites both. */
+  /** Path and query exactly as they go on the request line: never to be passed through `new URL`: it rewrites both. */
   target: string;
   /** Names as declared, values ready for the wire. */
   headers: [string, string][];

@@ -26,7 +26,7 @@ export interface PolicyFile {
   text: string;
 }
 
-/** File whose content rules read as `data`. */
+/** File that rules read as `data`. */
 const DATA_FILE = 'data.json';
 /** Fields of `PolicyInput`. Those below `arguments` depend on the tool. */
 const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new Map([
@@ -42,8 +42,8 @@ const INPUT_FIELDS: ReadonlyMap<string, ReadonlySet<string> | undefined> = new M
 /** Package of the rules `deny` and `ask`. */
 const PACKAGE = ['tools'];
 /**
- * Limit on the steps (elements visited, rules and functions run) of one decision, which takes 0.1 to 0.5 s on a busy machine. The shipped
- * policy needs dozens. It protects the gateway from rules that take quadratic time in the arguments, which callers choose.
+ * Limit on the steps (elements visited, rules and functions run) of one decision: 0.1 to 0.5 s on a busy machine. The shipped
+ * policy needs dozens. It protects the gateway from rules that take quadratic time in the callers' arguments.
  */
 const MAX_STEPS = 250_000;
 /** Places of rules that a decision names. */
@@ -93,8 +93,8 @@ export class RegoPolicy extends PolicyEngine {
   }
 
   /**
-   * Decides on a call of the past whose input may have getters that throw `UnknownFact`. A rule that needs no such fact decides alone;
-   * the list of messages may then lack those of others.
+   * Decides on a call of the past with getters in its input that throw `UnknownFact`. A rule that needs no such fact decides alone;
+   * the list of messages may then lack others'.
    * @param nowMs the instant of the call; it may throw `UnknownFact`, too
    * @throws UnknownFact when the decision depends on a fact that is not known
    */
@@ -170,7 +170,7 @@ class DecisionRun implements Run {
   }
 }
 
-/** The members of a rule: those of a set or array, or the keys of an object. `deny := true` denies too. */
+/** The members of a rule: elements of a set or array, or the keys of an object. `deny := true` denies too. */
 function toMembers(value: Value | undefined): readonly Value[] {
   if (value === undefined || value === false) return [];
   if (value === true) return ['denied'];

@@ -61,7 +61,7 @@ export class PlanCheck implements EffectMeeting {
     this.#identities = plan.effects.map(identityOf);
   }
 
-  /** Effects whose approval is not given yet. */
+  /** Effects without an approval yet. */
   get open(): { at: number; effect: PlannedEffect }[] {
     const asked = this.plan.effects.map((effect, at) => ({ at, effect }));
     return asked.filter(({ at, effect }) => effect.questions.length > 0 && !this.#given.has(at));

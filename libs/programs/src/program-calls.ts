@@ -36,7 +36,7 @@ export const PROGRAM_LIMITS = {
   /** Calls of tools, and at the same time. */
   calls: 50,
   parallel: 8,
-  /** Time of a run whose call names none. */
+  /** Time of a run without a named time. */
   runSeconds: 60,
   /** Highest `max_calls` that a call may ask for. */
   mostCalls: 500,
@@ -85,7 +85,7 @@ interface MadeCall extends JsonObject {
 }
 
 /**
- * A numbered question of a program and its answer, which a repeated question gets again. The question itself may have a
+ * A numbered question of a program and its answer, repeated for a repeated question. The question itself may have a
  * megabyte and is not kept.
  */
 interface Asked {
@@ -208,7 +208,7 @@ export class ProgramCalls {
     for (const [n, { known }] of this.asked) if (known?.waits === true) this.asked.delete(n);
   }
 
-  /** A question whose answer is known has it in every run. */
+  /** A question with a known answer has it in every run. */
   private keepAnswer({ n, path, answer, made }: KeptAnswer): void {
     this.asked.set(n, { path, answer: Promise.resolve(answer), known: answer });
     this.counts(answer);
@@ -445,7 +445,7 @@ export class ProgramCalls {
     return refusal(n, new ToolError('RESULT_TOO_LARGE', { message, details: { handle: kept?.handle ?? null } }));
   }
 
-  /** Counts an answer, which is kept for repeated questions. False if it does not fit. */
+  /** Counts an answer that is kept for repeated questions. False if it does not fit. */
   private counts(answer: JsonObject): boolean {
     const bytes = Buffer.byteLength(JSON.stringify(answer));
     if (this.answerBytes + bytes > PROGRAM_LIMITS.answerBytes) return false;

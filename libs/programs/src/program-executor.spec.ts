@@ -9,7 +9,7 @@ import { ProgramExecutor } from './program-executor.js';
 const clock = new SystemClock();
 const late = new ToolError('DEADLINE_EXCEEDED');
 
-/** An executor whose queue answers as `submit` does. */
+/** An executor with a queue that answers as `submit` does. */
 function executorOf(submit: () => Promise<unknown>, maxPerTenant = 0): ProgramExecutor {
   const replies = { submit } as unknown as ReplyChannel;
   return new ProgramExecutor({} as JobQueue<never, never>, replies, {
@@ -43,7 +43,7 @@ function callOf(tenantId: string, more: object = {}): Call {
   return call as unknown as Call;
 }
 
-/** Runs a program whose queue answers with this error. */
+/** Runs a program with a queue that answers with this error. */
 const run = (error: ToolError) => executorOf(() => Promise.reject(error)).execute(callOf('acme'));
 
 it('a program that has begun and is late has timed out, and its calls are listed', async () => {

@@ -113,7 +113,7 @@ export class ProgramExecutor extends Executor {
     return token;
   }
 
-  /** Runs a program whose calls with effects are only quoted, and adds the plan to its result. */
+  /** Runs a program and only quotes its calls with effects, and adds the plan to its result. */
   async #plan(call: Call): Promise<ExecResponse> {
     const { response, plan } = await this.#draft(call);
     const isComplete = response.ok;

@@ -42,7 +42,7 @@ export function toolModels(tools: readonly RegisteredTool[]): string {
     const text = indent([docstring(tool.description.trim()), ...(fields.length > 0 ? ['', ...fields] : [])].join('\n'));
     return [...results.classes, ...types.classes, `${head}\n${text}`];
   });
-  // Python strings of pydantic cannot hold halves of surrogate pairs, which `JSON.stringify` escapes.
+  // Python strings of pydantic cannot hold halves of surrogate pairs (escaped by `JSON.stringify`).
   const body = classes.join('\n\n\n').replaceAll(/(?<!\\)((?:\\\\)*)\\ud[89a-f][\da-f]{2}/g, '$1\\ufffd');
   const used = (module: string, all: readonly string[]): string => {
     const here = all.filter((name) => new RegExp(`\\b${name}\\b`).test(body));

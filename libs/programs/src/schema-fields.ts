@@ -17,7 +17,7 @@ export interface Field {
 export const outputOf = ({ output_schema: output, select }: RegisteredTool): JsonObject | undefined =>
   select === undefined ? output : undefined;
 
-/** Properties of a schema, those of its `$ref` and `allOf` included, required ones first. */
+/** Properties of a schema, `$ref` and `allOf` included, required ones first. */
 export function readFields(root: JsonObject, schema: JsonObject): Field[] {
   const properties = new Map<string, Json>();
   const required = new Set<Json>();
@@ -57,7 +57,7 @@ export class TypeNames {
   }
 }
 
-/** One line without control characters and halves of surrogate pairs, which Python source cannot contain. */
+/** One line without control characters and halves of surrogate pairs, forbidden in Python source. */
 export const plainText = (text: string): string =>
   text
     .toWellFormed()

@@ -21,7 +21,7 @@ interface Seen {
   docs: Record<string, string>;
 }
 
-/** Compiles stubs, which also finds what a syntax tree does not show, such as two parameters of one name. */
+/** Compiles stubs, to find also faults beyond a syntax tree, such as two parameters of one name. */
 const READER = `
 import ast, json, warnings
 warnings.simplefilter("error")

@@ -23,7 +23,7 @@ const RESERVED = [...TYPING, 'Tools', 'tools'];
 const MEMBERS = new Set(['search']);
 
 /**
- * A tool as one line of Python for lists, in which objects are `dict`: `weather(*, city: str, days: int = 3) -> dict`. A tool whose name
+ * A tool as one line of Python for lists, with objects as `dict`: `weather(*, city: str, days: int = 3) -> dict`. A tool whose name
  * is not a valid attribute starts with `tools["the-name"]`.
  */
 export function toolSignature(tool: RegisteredTool): string {
@@ -47,8 +47,8 @@ export function toolSignature(tool: RegisteredTool): string {
 
 /**
  * A typed stub of tools (`.pyi`): a class `Tools` with one method per tool and a variable `tools`, as programs use them. Objects
- * with properties are `TypedDict`s. A tool whose name is not a valid attribute is an item, `tools["name-with-dash"](…)`;
- * arguments whose names are not valid parameters are passed as `**{"from": …}` and declared by `Unpack`.
+ * with properties are `TypedDict`s. A tool with a name that is not a valid attribute is an item, `tools["name-with-dash"](…)`;
+ * arguments with names that are not valid parameters are passed as `**{"from": …}` and declared by `Unpack`.
  * @param tools at most `MAX_STUBS`, as their caller may see them
  */
 export function toolStubs(tools: readonly RegisteredTool[]): string {

@@ -18,7 +18,7 @@ const HEAD = '// Types of tools, for `new ToolfleetClient<Tools>(…)` of @toolf
 
 /**
  * The arguments and outputs of tools as TypeScript: an interface `Tools` with a member for each tool, and a type for each schema that
- * others refer to. Own code, because the packages that do this resolve references to files and URLs, which untrusted schemas may have,
+ * others refer to. Own code, because the packages that do this resolve references to files and URLs in untrusted schemas,
  * and do not bound their work.
  * @param tools as their caller may see them
  */

@@ -40,7 +40,7 @@ interface JobQueueOptions<D extends JobData = JobData> {
 
 type JobStateCounted = (typeof ALL_STATES)[number];
 
-/** How long the reservation of an id outlives the deadline of its job, and that of a job without a deadline. */
+/** How long the reservation of an id outlives the deadline of its job, and of a job without a deadline. */
 const RESERVED_MS = { pastDeadline: 600_000, without: 3_600_000 };
 /** Reservations that refer to each other would be a defect. */
 const MAX_MOVES = 4;
@@ -156,7 +156,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     await Promise.all((await this.#served()).map((shard) => shard.forgetShare(share)));
   }
 
-  /** Reads the record of a job without its data, which may be large. @throws ToolError SERVICE_UNAVAILABLE */
+  /** Reads the record of a job without its data (may be large). @throws ToolError SERVICE_UNAVAILABLE */
   async record(jobId: string): Promise<JobRecord<R>> {
     try {
       return (await this.#find(jobId)).record;
@@ -184,7 +184,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     return readSlots(this.#redis, this.name, this.time.now());
   }
 
-  /** Closes the queue but not the connection, which belongs to the caller. */
+  /** Closes the queue but not the caller's connection. */
   async close(): Promise<void> {
     await Promise.all(this.#shards.map((shard) => shard.close()));
   }

@@ -53,9 +53,9 @@ const SHARDS_CHECK_MS = 2_000;
 const STOP_MS = 1_000;
 /** Pause after a failed command. With BullMQ's default of 15 s a worker would stay idle long after an outage of Redis. */
 const RETRY_MS = 1_000;
-/** Pause before a job is taken again whose submitter has not said lately that it may start. */
+/** Pause before a job is taken again without a recent word of its submitter that it may start. */
 const UNVOUCHED_MS = 1_000;
-/** A job whose worker died twice fails as WORKER_LOST instead of being retried indefinitely. */
+/** A job that lost its worker twice fails as WORKER_LOST instead of being retried indefinitely. */
 const MAX_LOST = 1;
 
 /** A started job. */
@@ -134,7 +134,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
     await this.#close(false);
   }
 
-  /** Aborts running jobs. A job whose handler does not end runs again on another worker after its lock expires. */
+  /** Aborts running jobs. A job with an endless handler runs again on another worker after its lock expires. */
   async stop(): Promise<void> {
     for (const { abort } of this.#running.values()) {
       abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));

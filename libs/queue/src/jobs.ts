@@ -22,7 +22,7 @@ type JobState = 'waiting' | 'active' | 'completed' | 'failed' | 'unknown';
 /** The record of a job. */
 export interface JobRecord<R> {
   state: JobState;
-  /** Whether a worker has the job now; false also for a job that was taken and put back, or whose worker died. */
+  /** Whether a worker has the job now; false also for a job that was taken and put back, or lost its worker. */
   isHeld: boolean;
   result?: R;
   error?: ToolError;
@@ -35,7 +35,7 @@ export interface JobRun<D extends JobData> {
   readonly jobId: string;
   readonly data: D;
   /**
-   * Aborted at the deadline, on cancellation and when the worker stops. The reason is a ToolError. A run whose lock is lost goes
+   * Aborted at the deadline, on cancellation and when the worker stops. The reason is a ToolError. A run without its lock goes
    * on until the job has ended: its result is sent, and another worker may run the job as well.
    */
   readonly signal: AbortSignal;
@@ -48,7 +48,7 @@ export interface JobRun<D extends JobData> {
   /** Sends progress to the waiting process, at most once. */
   progress(progress: JobProgress): void;
   /**
-   * Asks the waiting process something and resolves to its answer. A question that is lost, or whose waiting process is, is
+   * Asks the waiting process something and resolves to its answer. A question that is lost, or lost its waiting process, is
    * repeated, so the other side has to answer a repeated one the same way. Stays pending when the run is aborted.
    */
   ask(question: unknown): Promise<unknown>;
@@ -112,7 +112,7 @@ export function formatFailure(error: unknown, callId?: string): string {
   return JSON.stringify(internalErrorBody(toToolError(error), callId));
 }
 
-/** The error in a `failedReason`. BullMQ's own texts for a job whose workers died become WORKER_LOST. */
+/** The error in a `failedReason`. BullMQ's own texts for a job that lost its workers become WORKER_LOST. */
 export function parseFailure(reason: string): ToolError {
   if (/stalled more than|started more than/.test(reason)) {
     return errorFromBody({ code: 'WORKER_LOST', error: 'The worker died while running this call' });

@@ -54,7 +54,7 @@ export class QueueShard<R> {
   readonly index: number;
   readonly #reserve: Script<string | null>;
   #bullmq: Queue | undefined;
-  /** Jobs that this process is adding, which the last count does not include. */
+  /** Jobs that this process is adding since the last count. */
   #adding = 0;
   #counting: Promise<number> | undefined;
 
@@ -128,7 +128,7 @@ export class QueueShard<R> {
     return known === 'here' ? known : toShard(known);
   }
 
-  /** Reads the record of a job without its data, which may be large. */
+  /** Reads the record of a job without its data (may be large). */
   async record(jobId: string): Promise<ShardRecord<R>> {
     const { queue, redis } = this.options;
     const key = jobKey(queue, jobId, this.index);

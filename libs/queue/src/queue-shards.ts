@@ -78,7 +78,7 @@ export class ShardNumbers {
     this.#use = defineScript(options.redis, 'useShards', 2, USE_SHARDS);
   }
 
-  /** Numbers in use with that of this process, in any order. Rejects while Redis is unavailable and they were never read. */
+  /** Numbers in use with this process's, in any order. Rejects while Redis is unavailable and they were never read. */
   list(): Promise<readonly number[]> {
     const { redis, queue, own } = this.options;
     // While Redis refuses writes, jobs can still be read and counted.

@@ -90,7 +90,7 @@ const RECONNECT_MAX_MS = 1_000;
 const durable = new WeakSet<Redis>();
 
 /**
- * Creates a connection; `openRedis` or the first command opens it. For a cluster address it is a `Cluster`, which has the same commands;
+ * Creates a connection; `openRedis` or the first command opens it. For a cluster address it is a `Cluster` with the same commands;
  * there, the keys of one script must share a hash tag.
  * @throws Error with `startRefused` for an invalid address
  */
@@ -313,7 +313,7 @@ const reconnectDelay = (attempt: number): number =>
 
 /**
  * A primary that a failover demoted to a replica keeps its connections and refuses writes. 2 tells ioredis to reconnect and to repeat the
- * command, which is safe: a refused command changed nothing, and a script is refused at its first write.
+ * command. This is safe: a refused command changed nothing, and a script is refused at its first write.
  */
 const afterDemotion = (error: Error): false | 2 => (error.message.startsWith('READONLY') ? 2 : false);
 
@@ -338,7 +338,7 @@ function followState(client: Redis, address: string, log: RedisLog | undefined):
   });
 }
 
-/** Rejects after `OPEN_TIMEOUT_MS`. A cluster whose nodes announce unusable addresses neither connects nor fails. */
+/** Rejects after `OPEN_TIMEOUT_MS`. A cluster with nodes that announce unusable addresses neither connects nor fails. */
 function openTimeout(): Promise<never> {
   const signal = AbortSignal.timeout(OPEN_TIMEOUT_MS);
   return new Promise((_, reject) => {

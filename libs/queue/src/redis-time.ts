@@ -3,13 +3,13 @@ import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
 import type { Redis } from 'ioredis';
 
-/** Clocks drift by some tens of ppm, which is about a millisecond in 30 s. */
+/** Clocks drift by some tens of ppm, about a millisecond in 30 s. */
 const REFRESH_MS = 30_000;
 /** A slower reading is too inaccurate to replace an earlier offset. */
 const GOOD_ROUND_TRIP_MS = 20;
 
 /**
- * The clock of Redis, which all processes share; deadlines in queues are instants of it. It is read with `TIME` at the start and every
+ * The clock of Redis, shared by all processes; deadlines in queues are instants of it. It is read with `TIME` at the start and every
  * 30 s. In between it advances with the local monotonic clock, so jumps of the wall clock do not affect it.
  */
 export class RedisTime {

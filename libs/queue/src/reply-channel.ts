@@ -47,7 +47,7 @@ interface PendingJob {
   readonly onProgress: ((progress: JobProgress) => void) | undefined;
   readonly onAsk: SubmitOptions['onAsk'];
   readonly startUntil: AbortSignal | undefined;
-  /** The latest questions by their id, which an acknowledged reminder refers to. */
+  /** The latest questions by their id, for acknowledged reminders. */
   readonly asked: Map<string, HeldQuestion>;
   missing: number;
   readonly runMs: Milliseconds;
@@ -176,7 +176,7 @@ export class ReplyChannel {
       gaveUp = true;
       const reject = (reason: ToolError) => this.#pending.get(key)?.reject(reason);
       const cancelLate = this.#clock.after(REMOVE_MS, () => reject(error));
-      // The worker enforces the deadline too; this removes a job that is still waiting, which then provably never began.
+      // The worker enforces the deadline too; this removes a job that is still waiting and provably never began.
       Promise.all([queue.cancel(jobId), queue.workers()]).then(
         ([outcome, workers]) => {
           cancelLate();

@@ -4,7 +4,7 @@ type Taker = object;
 /**
  * The slots of one worker, shared by the takers of its shards. A taker takes a slot before it asks for a job, so the slots bound the jobs of
  * all shards together. A slot goes to the waiting taker that has the fewest, of several to the one that has waited longest. A taker uses
- * the slot of a job that ended for the next job of its shard, which saves a request, unless a waiting one has none or two fewer.
+ * the slot of a job that ended for the next job of its shard, to save a request, unless a waiting one has none or two fewer.
  */
 export class ShardSlots {
   #free: number;

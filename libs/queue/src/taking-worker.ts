@@ -1,5 +1,5 @@
 /**
- * Takes the jobs of one shard of a queue: a BullMQ worker whose loop shares its slots with those of other shards (`ShardSlots`), and that
+ * Takes the jobs of one shard of a queue: a BullMQ worker with a loop that shares slots with other shards (`ShardSlots`), and that
  * asks for a further job only if one may wait.
  *
  * BullMQ's scripts leave a marker for a further job with each job that they give away, without looking: after each job that came alone, a

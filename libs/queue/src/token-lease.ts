@@ -2,10 +2,10 @@
 const MAX_LEASE = 64;
 /** A lease has the tokens of 100 ms. */
 const LEASES_PER_MINUTE = 600;
-/** Unused tokens of a lease are lost after this time, which only makes the limit stricter. */
+/** Unused tokens of a lease are lost after this time; this only makes the limit stricter. */
 const LEASE_MS = 1_000;
 
-/** Tokens of a limit that one request leases; 1 for limits below 1,200 a minute, which are exact per call. */
+/** Tokens of a limit that one request leases; 1 for limits below 1,200 a minute, exact per call. */
 export function leaseSize(perMinute: number): number {
   return Math.max(1, Math.min(MAX_LEASE, Math.floor(perMinute / LEASES_PER_MINUTE)));
 }

@@ -1,6 +1,6 @@
 /**
- * Jobs whose submitter still wants them to start: a sorted set `{fleet}:<queue>:vouched` of job ids by the time of the last word of
- * their submitter, which repeats it while it waits. A submitter withdraws a job that must not start any more, such as one of a
+ * Jobs that their submitter still wants to start: a sorted set `{fleet}:<queue>:vouched` of job ids by the time of the last word of
+ * their submitter, repeated while it waits. A submitter withdraws a job that must not start any more, such as one of a
  * revoked key. One that died or is suspended cannot, so a worker starts no job without a recent word.
  */
 import type { Redis } from 'ioredis';

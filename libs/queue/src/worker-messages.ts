@@ -70,7 +70,7 @@ const REMIND_MS = 2_000;
 
 /**
  * The questions that the running jobs of one worker put to the processes that wait for them. The waiting process is reminded of
- * a question until it answers; the whole question, which may have a megabyte, is sent again if the process does not hold it or
+ * a question until it answers; the whole question (up to a megabyte) is sent again if the process does not hold it or
  * does not acknowledge the reminder. A process that took over a job from one that died names its own channel on the channel of
  * all workers; open and later questions then go there.
  */
@@ -164,7 +164,7 @@ export class JobQuestions<D extends JobData> {
       }
     } else if (typeof jobId === 'string' && typeof moved === 'string' && this.#moved.get(jobId) !== moved) {
       const asked = [...this.#open.values()].filter(({ job }) => job.id === jobId);
-      // A job without an open question learns it from the next announcement, which comes every two seconds.
+      // A job without an open question learns it from the next announcement, every two seconds.
       if (asked.every(({ job }) => job.data.reply_channel === moved)) return;
       this.#moved.set(jobId, moved);
       for (const open of asked) this.#send(open);

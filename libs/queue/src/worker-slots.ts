@@ -40,7 +40,7 @@ interface Share {
 }
 
 /**
- * Divides the slots of one worker between shares such as tenants: one share holds all of them but one, so that a share whose jobs
+ * Divides the slots of one worker between shares such as tenants: one share holds all of them but one, so that a share with jobs that
  * wait for something else leaves a slot to the others. A worker with one slot gives it to any share. A job beyond waits a moment if the
  * jobs of its share are short. Otherwise it is parked: it goes back to the queue, and is taken again when its share frees a slot, here
  * or on another worker.

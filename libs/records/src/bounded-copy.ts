@@ -160,7 +160,7 @@ export class BoundedCopy {
     return REDACTED;
   }
 
-  /** Notes the texts and numbers of a hidden value, which results and errors may repeat. */
+  /** Notes the texts and numbers of a hidden value that results and errors may repeat. */
   #remember(value: Json): void {
     for (const open = [value]; open.length > 0 && this.#hiddenValues.size < MAX_HIDDEN_VALUES;) {
       const next = open.pop();

@@ -109,7 +109,7 @@ describe('feed of calls', () => {
     expect(groups?.rows).toMatchObject([{ tenant_id: 'acme', calls: 705 }]);
     expect(ids(await read(feed, narrow, 10, all[0]!.cursor))).toEqual(['other1', 'rare2']);
     expect(ids(await read(feed, { ...narrow, roles: ['admin'] }, 2))).toEqual(['common701', 'rare3']);
-    // Its own calls, and those of tools that share results.
+    // Its own calls, and calls of tools that share results.
     const sharing = { ...narrow, tools: ['rare'] };
     expect(ids(await read(feed, sharing, 10))).toEqual(['rare1', 'other1', 'rare2', 'rare3']);
     const key = { ...narrow, userId: 'ann', keyId: 'k1' };

@@ -38,7 +38,7 @@ export class CallFeed {
 
   /**
    * Calls that match, oldest first: those after a cursor, else the last ones.
-   * @throws ToolError SERVICE_UNAVAILABLE; that of `requireRight` for sums, which include calls of others
+   * @throws ToolError SERVICE_UNAVAILABLE; of `requireRight` for sums with calls of others
    */
   async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
     if (!this.records) return { calls: [] };
@@ -61,7 +61,7 @@ export class CallFeed {
   }
 
   /**
-   * The record of a call, and its later ones with those of the calls that its tool made; oldest first, each once.
+   * The record of a call, and its later ones with the records of its tool's calls; oldest first, each once.
    * @throws ToolError as `one`
    */
   async withMade(caller: Principal, callId: string): Promise<{ call: StoredCall; made: StoredCall[] }> {

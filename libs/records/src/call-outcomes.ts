@@ -12,7 +12,7 @@ const FAILED: CallOutcomes = { transport: 'delivered', protocol: 'ok', tool: 'fa
 /**
  * How far a call got: whether it reached its executor or upstream, whether that answered as its protocol demands, and whether the tool
  * succeeded. An answer in place of the tool (a cached result, a replay) was not sent. Of a failure that a substitute
- * replaced, the outcomes are those of the failure.
+ * replaced, the outcomes are the failure's.
  */
 export function toOutcomes({ result, attempts, code, isExecutorFault }: AuditRecord): CallOutcomes {
   const failure = result?.failure ?? result?.replaced;

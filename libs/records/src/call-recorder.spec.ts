@@ -11,7 +11,7 @@ import type { FinishedCall, RecordsAppend } from '@toolfleet/contracts/records';
 class Memory {
   readonly stored = new Map<string, FinishedCall[]>();
   away: 'before' | 'after' | undefined;
-  /** Resolves deliveries, which wait for it. */
+  /** Resolves deliveries that wait for it. */
   hanging: Promise<void> | undefined;
   /** Of the call that it cannot store. */
   refused: string | undefined;

@@ -31,7 +31,7 @@ const MAX_ERROR_CHARS = 300;
 const MAX_BATCH_BODY_BYTES = 400_000;
 /** Arguments and results that wait for the service; of further calls only the row is recorded. */
 const MAX_SPOOLED_BODY_BYTES = 32 * 1024 * 1024;
-/** Running calls whose failed attempts are remembered; of further ones only the number of attempts is recorded. */
+/** Running calls with remembered failed attempts; of further ones only the number of attempts is recorded. */
 const MAX_RETRYING = 1_000;
 
 interface BufferedCall {
@@ -50,7 +50,7 @@ interface RecorderDeps {
   onDropped: (calls: number) => void;
   /** Decides of which calls arguments and results are kept; absent: of none. */
   bodies?: CallBodies | undefined;
-  /** Counts calls whose arguments and results were not kept although they should be. */
+  /** Counts calls without kept arguments and results although they should be. */
   onBodyDropped?: () => void;
 }
 
@@ -111,7 +111,7 @@ export class CallRecorder extends Audit {
   flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
-    // Also while a batch is on its way, which may take seconds: results may be large, and what rows keep of them has a bound.
+    // Also while a batch is on its way for seconds: results may be large, and what rows keep of them has a bound.
     for (const call of this.#buffer.splice(0)) this.#spool.push(this.#withBody(toRow(call), call.record));
     this.#delivery ??= this.#deliver().finally(() => (this.#delivery = undefined));
     return this.#delivery;

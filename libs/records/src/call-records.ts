@@ -13,7 +13,7 @@ import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/request
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
-/** The record of finished calls, which the service `records` owns. `append` rejects when it is unavailable. */
+/** The record of finished calls, owned by the service `records`. `append` rejects when it is unavailable. */
 export abstract class CallRecords {
   /** Stores a batch. Resolves once it is durable; the same batch may be sent again. */
   abstract append(batch: RecordsAppend): Promise<RecordsAppendReply>;

@@ -2,7 +2,7 @@ import type { Principal } from '@toolfleet/contracts';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import type { CallRecords } from './call-records.js';
 
-/** A call whose content is read. */
+/** A call with content that is read. */
 interface ReadCall {
   callId: string;
   tenantId: string;

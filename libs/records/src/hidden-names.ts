@@ -3,10 +3,10 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { plainName, secretName, type SecretName } from '@toolfleet/contracts/secret-names';
 import { referenceTarget } from '@toolfleet/bounded-schema';
 
-/** Distinct names whose answer is remembered. */
+/** Distinct names with a remembered answer. */
 const MAX_KNOWN_NAMES = 1_000;
 
-/** Members whose values are not kept. Names are plain (`plainName`): case and separators do not count. */
+/** Members without kept values. Names are plain (`plainName`): case and separators do not count. */
 export class HiddenNames {
   readonly #known = new Map<string, SecretName | 'by_path'>();
 

@@ -51,7 +51,7 @@ async function ended(purges: Purges, id: string) {
   return purges.get(OPERATOR, id);
 }
 
-/** A store of so many entries, which a step removes two at a time. */
+/** A store of so many entries that a step removes two at a time. */
 function entries(name: string, count: number): { step: PurgeStep; left: () => number } {
   let left = count;
   return {

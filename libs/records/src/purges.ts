@@ -12,7 +12,7 @@ import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { hasRight, requireRight } from '@toolfleet/access';
 
-/** Whose data a purge removes: those of a tenant, or of one of its users. */
+/** Subject of a purge: a tenant, or one of its users. */
 interface PurgeScope {
   tenantId: string;
   userId?: string;
@@ -39,11 +39,11 @@ export interface PurgeRecord extends PurgeScope {
   state: 'running' | 'done';
   /** Names of the finished steps. */
   done: string[];
-  /** Removed rows, or those of a dry run, by kind. */
+  /** Removed rows, or counted by a dry run, by kind. */
   counts: PurgeCounts;
   /** Rows that were there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
   remaining: PurgeCounts;
-  /** API keys of the scope, which name their calls. Collected before they are deleted. */
+  /** API keys of the scope, to name their calls. Collected before they are deleted. */
   keyIds: string[];
   /** Why the last attempt stopped; it is repeated. */
   error?: string;
@@ -55,7 +55,7 @@ export interface PurgeTask extends PurgeScope {
   dryRun: boolean;
   pseudonym: string;
   keyIds: readonly string[];
-  /** Counts removed rows, or those of a dry run. Await it after each batch: a purge that is killed loses the count of one batch only. */
+  /** Counts removed rows, or rows of a dry run. Await it after each batch: a purge that is killed loses the count of one batch only. */
   count(kind: string, amount: number): Promise<void>;
 }
 
@@ -99,7 +99,7 @@ interface PurgesDeps {
 const POLL_MS = 5_000;
 
 /**
- * Purges: the steps run in order on one gateway, in the background. A purge whose gateway dies, or whose step fails, is continued by
+ * Purges: the steps run in order on one gateway, in the background. A purge that loses its gateway, or fails at a step, is continued by
  * any gateway from the first step that is not finished. At the end all steps count again, so that the record shows what calls
  * wrote meanwhile. Requests and ends are in the audit log.
  */
@@ -235,7 +235,7 @@ export class Purges {
     if (record?.state !== 'running') return;
     let { keyIds } = record;
     if (record.done.length === 0) {
-      // Those of an interrupted attempt are deleted already.
+      // An interrupted attempt's are deleted already.
       keyIds = [...new Set([...keyIds, ...(await this.deps.keyIds(record))])];
       await store.setKeyIds(id, keyIds);
     }

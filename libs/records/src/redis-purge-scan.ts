@@ -64,7 +64,7 @@ async function scanNode(node: Redis, redis: Redis, task: PurgeTask, deps: ScanDe
 interface KeyKind {
   name: string;
   pattern: RegExp;
-  /** Fields of the hash that tell whose it is; without them the pattern does. */
+  /** Fields of the hash that tell its owner; without them the pattern does. */
   fields?: readonly string[];
   belongs?(values: readonly (string | null)[]): boolean;
   /** Removes the key and what belongs to it. Default: the key. */

@@ -28,12 +28,12 @@ interface CompileContext {
   known?: KnownDocuments | undefined;
 }
 
-/** Continuation with the value of a term, which `det` returns, and the variables bound by then. */
+/** Continuation with the value of a term from `det`, and the variables bound by then. */
 type Continue = (det: Det, bound: Bound) => Goal;
 
 /**
- * Terms as closures. A term whose variables are all known has one value (`det`); another one has a value for each way to
- * choose them, which `lower` walks. Continuations are put together here, once; running allocates none.
+ * Terms as closures. A term with known variables has one value (`det`); another one has a value for each way to
+ * choose them, walked by `lower`. Continuations are put together here, once; running allocates none.
  */
 export abstract class TermCompiler {
   constructor(protected readonly context: CompileContext) {}
@@ -87,7 +87,7 @@ export abstract class TermCompiler {
     });
   }
 
-  /** A term whose variables are all bound. */
+  /** A term with bound variables. */
   det(term: ResolvedTerm, bound: Bound): Det {
     switch (term.kind) {
       case 'scalar': {

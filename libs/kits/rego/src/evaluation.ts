@@ -6,7 +6,7 @@ import { getField, isObject, objectKeys, lookup, type PlainObject, RegoObject, t
 
 /** Slots of one run of a rule. Slot 0 holds the rule's collection. */
 export type Frame = (Value | undefined)[];
-/** Evaluates a term whose variables are all bound; undefined if it has no value. */
+/** Evaluates a term with bound variables; undefined if it has no value. */
 export type Det = (evaluation: Evaluation, frame: Frame) => Value | undefined;
 /** Runs conditions, and their continuation for every solution; true stops the search. */
 export type Goal = (evaluation: Evaluation, frame: Frame) => boolean;
@@ -24,7 +24,7 @@ interface CompiledRules {
 
 /** State shared by a whole evaluation, including its parts under `with`. */
 export interface Run extends BuiltinContext {
-  /** Errors of builtins end the evaluation. Otherwise they make the term undefined, which is OPA's default. */
+  /** Errors of builtins end the evaluation. Otherwise they make the term undefined, OPA's default. */
   strict: boolean;
 }
 

@@ -22,7 +22,7 @@ export abstract class TermParser extends TokenReader {
   private depth = 0;
   private attempts = 0;
 
-  /** Conditions separated by newlines or `;`, up to `end`, which is not consumed. */
+  /** Conditions separated by newlines or `;`, up to `end` (not consumed). */
   protected abstract body(end: string): Literal[];
 
   /** A term with operators, `x in xs` and, if `pair` is set, `k, v in xs`. `start`: its first operand, if already parsed. */
@@ -175,14 +175,14 @@ export abstract class TermParser extends TokenReader {
     }
   }
 
-  /** The terms after `first` up to `end`, which is consumed. */
+  /** The terms after `first` up to `end` (consumed). */
   private rest(first: Term, end: string): Term[] {
     if (this.takeSign(end)) return [first];
     this.expectSign(',');
     return [first, ...this.list(end)];
   }
 
-  /** Terms up to `end`, which is consumed. A trailing comma is allowed. */
+  /** Terms up to `end` (consumed). A trailing comma is allowed. */
   protected list(end: string): Term[] {
     const items: Term[] = [];
     while (!this.takeSign(end)) {

@@ -71,7 +71,7 @@ class ModuleParser extends TermParser {
     this.next();
     const path = this.names();
     const alias = this.takeKeyword('as') ? this.expectName() : path.at(-1)!;
-    // These enable v1 syntax, which is always enabled here.
+    // These enable v1 syntax, always enabled here.
     if (path[0] === 'rego' || path[0] === 'future') {
       const known = path.join('.') === 'rego.v1' || (path[0] === 'future' && path[1] === 'keywords');
       if (!known) this.failAt(`unknown import ${path.join('.')}`, place);
@@ -210,7 +210,7 @@ class ModuleParser extends TermParser {
   }
 
   private some(rest: { with: With[]; place: Place }): Literal {
-    // Terms without `in`, which belongs to `some` here.
+    // Terms without `in`: it belongs to `some` here.
     const { key, value, more } = this.pair(true);
     if (this.takeKeyword('in')) {
       if (more.length > 0) this.fail('expected one or two variables before in');

@@ -107,7 +107,7 @@ export class Resolver {
     return { kind: 'every', key, value, domain, body, captured: inner.captured, ...rest };
   }
 
-  /** A pattern whose variables are new. */
+  /** A pattern with new variables. */
   declaring(pattern: Term, scope: Scope): ResolvedTerm {
     const names = patternNames(pattern);
     for (const name of new Set(names)) scope.declare(name, pattern.place);

@@ -12,7 +12,7 @@ export interface Variable {
 /** The callee of a call. */
 export type Callee = { kind: 'builtin'; name: string; builtin: Builtin } | { kind: 'function'; node: Node };
 
-/** A term whose names are resolved. */
+/** A term with resolved names. */
 export type ResolvedTerm =
   | { kind: 'scalar'; value: Value; place: Place }
   | { kind: 'local'; variable: Variable; place: Place }

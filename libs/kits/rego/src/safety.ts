@@ -37,7 +37,7 @@ export function evaluated(term: ResolvedTerm, bound: Bound): Bound | null {
   }
 }
 
-/** The variables bound after a value was matched against a pattern, which may contain new ones. */
+/** The variables bound after a value was matched against a pattern with new ones. */
 export function matched(pattern: ResolvedTerm, bound: Bound): Bound | null {
   switch (pattern.kind) {
     case 'local':

@@ -119,7 +119,7 @@ export function directNames(body: readonly Literal[], heads: readonly Term[] = [
   return new Set([...used].filter((name) => !declared.has(name)));
 }
 
-/** Variables that a pattern binds: itself, or those of its elements and fields. */
+/** Variables that a pattern binds: itself, or its elements and fields. */
 export function patternNames(pattern: Term): string[] {
   if (pattern.kind === 'var') return [pattern.name];
   if (pattern.kind === 'array') return pattern.items.flatMap(patternNames);

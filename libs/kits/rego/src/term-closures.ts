@@ -16,7 +16,7 @@ export function comparison(left: Det, right: Det, wanted: boolean, callee: Calle
 /** Members of a comprehension. */
 export type Collector = Value[] | RegoSet | RegoObject;
 
-/** Adds one solution. @throws RegoError conflict for an object whose key has another value */
+/** Adds one solution. @throws RegoError conflict for an object with another value at the key */
 export function collect(collector: Collector, values: readonly Value[]): void {
   if (Array.isArray(collector)) collector.push(values[0]!);
   else if (collector instanceof RegoSet) collector.add(values[0]!);
@@ -56,7 +56,7 @@ export function buildObject(fields: readonly [Det, Det][]): Det {
 /** One step into a value. */
 export type Step = (value: Value, key: Value) => Value | undefined;
 
-/** A step whose key is known. */
+/** A step with a known key. */
 export function lookupIn(from: Det, step: Det, take: Step): Det {
   return (e, f) => {
     const whole = from(e, f);

@@ -37,7 +37,7 @@ function simpleCase(text: string, map: (char: string) => string): string {
 
 const isSpace = (char: string): boolean => char === '\u0085' || (char !== '\ufeff' && /\s/.test(char));
 
-/** Unicode's White_Space, which is JavaScript's without U+FEFF and with U+0085. */
+/** Unicode's White_Space: JavaScript's without U+FEFF and with U+0085. */
 function trimSpace(text: string): string {
   let from = 0;
   let to = text.length;

@@ -14,7 +14,7 @@ export interface BreakerTransition extends TargetTransition {
 /** A breaker that is not closed. */
 interface TroubledBreaker {
   key: string;
-  /** The tenant whose calls are refused; unset: all tenants. */
+  /** The refused tenant; unset: all tenants. */
   tenantId?: string;
   state: 'half_open' | 'open';
   retryAfterMs: number;

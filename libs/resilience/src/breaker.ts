@@ -34,7 +34,7 @@ export type ProbeLease = (name: string, forMs: Milliseconds) => Promise<boolean>
 const BUCKETS = 10;
 const NO_RATE = { threshold: 2, windowMs: 30_000, minCalls: 1 };
 
-/** Carries an outcome that counts as a failure through opossum, which counts exceptions. */
+/** Carries an outcome that counts as a failure through opossum as an exception. */
 class CountedFailure extends Error {
   constructor(readonly value: unknown) {
     super('counted as a failure');
@@ -163,7 +163,7 @@ export class Breaker {
       ...window,
       name: this.name,
       status: CircuitBreaker.newStatus(seed),
-      timeout: false as const, // attempts have their own time limit, which really stops the work
+      timeout: false as const, // attempts have their own time limit and really stop the work
       resetTimeout: resetMs,
       errorThresholdPercentage: threshold * 100 - 1e-9, // opossum compares with >, the rule says "at the threshold"
       volumeThreshold: minCalls,

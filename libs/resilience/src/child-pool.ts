@@ -5,7 +5,7 @@ import { ToolError, type ErrorCode, type Json, type Milliseconds } from '@toolfl
 import type { CancelTimer, Clock } from '@toolfleet/base';
 import { FairQueue } from './fair-queue.js';
 
-/** Lets a child load TypeScript source whose imports end in `.js`. */
+/** Lets a child load TypeScript source with imports that end in `.js`. */
 const SOURCE_HOOK = `import { registerHooks } from 'node:module';
 registerHooks({ resolve(name, context, next) {
   try { return next(name, context); } catch (error) {
@@ -94,12 +94,12 @@ const MAX_STRETCH = 5;
 const LOOK_MS = 20;
 /** Linux counts the time of threads in hundredths of a second. */
 const TICK_MS = 10;
-/** An idle child, which takes about 50 MB, exits after this time. */
+/** An idle child (about 50 MB) exits after this time. */
 const IDLE_MS = 60_000;
 
 /** The children of a pool. */
 interface ChildPoolOptions {
-  /** The program of a child, which calls `serveJobs` (see `childProgram`). */
+  /** The program of a child: it calls `serveJobs` (see `childProgram`). */
   program: URL;
   /** Most concurrent children. */
   size: number;
@@ -112,11 +112,11 @@ interface ChildPoolOptions {
   /** How long a job that is aborted may take to end before its child is killed, by the same measure as `timeoutMs`; default 0. */
   graceMs?: Milliseconds;
   /**
-   * For programs that the pool does not know: a tenant whose children end by themselves or are killed waits before its next one starts,
+   * For programs that the pool does not know: a tenant with children that end by themselves or are killed waits before its next one starts,
    * each time twice as long.
    */
   restartPause?: { fromMs: Milliseconds; toMs: Milliseconds };
-  /** Code of the error of a job whose child ended; default TOOL_ERROR. */
+  /** Code of the error of a job with an ended child; default TOOL_ERROR. */
   endedCode?: ErrorCode;
   /** Environment of a child; default empty. */
   environment?: () => NodeJS.ProcessEnv;
@@ -192,7 +192,7 @@ export class ChildPool<Job extends object> {
 
   /**
    * The child of a tenant's next job: one that works for it and may do more at a time, else the one that it had, else a new one while there
-   * is room, else the idle one of another tenant. A tenant whose jobs are killed starts its children itself and leaves those of others alone.
+   * is room, else the idle one of another tenant. A tenant with killed jobs starts its children itself and leaves others' alone.
    */
   private childFor(tenant: string): Child | 'new' | undefined {
     const children = [...this.children];

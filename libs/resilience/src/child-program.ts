@@ -34,7 +34,7 @@ export function yieldCpu(): void {
 export interface JobContext {
   /** Aborted when the caller of the job is gone. */
   signal: AbortSignal;
-  /** Asks the parent, which answers by `JobBounds.answer`. Never rejects. */
+  /** Asks the parent; it answers by `JobBounds.answer`. Never rejects. */
   ask: (name: string, args: unknown[]) => Promise<unknown>;
 }
 

@@ -17,7 +17,7 @@ test('owners take turns, and the event loop rests after each piece for as long a
     for (let turn = 0; turn < 10; turn += 1) await setImmediate();
   };
   await settle();
-  // The first piece was brief; the second one is that of the other owner.
+  // The first piece was brief; the second one is the other owner's.
   expect(done).toEqual(['a1', 'b1']);
   clock.advance(39);
   await settle();

@@ -1,4 +1,4 @@
-/** Owners whose last turn is remembered. */
+/** Owners with a remembered last turn. */
 const MAX_OWNERS = 1_000;
 
 /**
@@ -23,7 +23,7 @@ export class FairQueue<T> {
   }
 
   /**
-   * Removes the first item of the owner whose turn it is; undefined if there is none.
+   * Removes the first item of the owner in turn; undefined if there is none.
    * @param mayRun owners that it refuses keep their turn
    */
   shift(mayRun: (owner: string) => boolean = () => true): T | undefined {

@@ -27,7 +27,7 @@ export function backoffMs(backoff: Backoff, k: number, random: () => number, ret
   return Math.max(retryAfterMs, Math.round(random() * backoffCeilingMs(backoff, k)));
 }
 
-/** Whether to try again, decided from the outcome of an attempt, which is a value and not an exception. */
+/** Whether to try again, decided from the outcome of an attempt: a value, not an exception. */
 export type RetryVerdict = { again: false } | { again: true; backoff: Backoff; retryAfterMs?: Milliseconds };
 
 /** A retry that is about to be waited for. */

@@ -10,7 +10,7 @@ interface Flight<T> {
 }
 
 /**
- * Runs identical concurrent work once. A caller whose signal is aborted leaves; the work is cancelled only when the last caller has left,
+ * Runs identical concurrent work once. A caller with an aborted signal leaves; the work is cancelled only when the last caller has left,
  * and that caller gets the outcome of the cancelled work.
  */
 export class SingleFlight<T> {

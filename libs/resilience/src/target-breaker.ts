@@ -19,7 +19,7 @@ export interface TargetTransition {
   openUntilAt: EpochMs;
 }
 
-/** Tenants whose calls of one target are counted; the least recently used ones are dropped. */
+/** Tenants with counted calls of one target; the least recently used ones are dropped. */
 const MAX_TENANTS = 500;
 /** The share of all calls is looked at so often at most: that takes a look at every tenant. */
 const LOOK_EVERY_MS = 250;

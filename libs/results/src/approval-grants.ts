@@ -23,7 +23,7 @@ interface ApprovalGrantsDeps {
 }
 
 /**
- * The grants that people gave with their approvals. A grant is seen and revoked by those that its rule lets decide, and by the user whose
+ * The grants that people gave with their approvals. A grant is seen and revoked by its rule's deciders, and by the user whose
  * calls it covers, who sees no arguments. Every look at the arguments and every revocation is in the audit log.
  */
 export class ApprovalGrants {
@@ -71,7 +71,7 @@ export class ApprovalGrants {
   }
 }
 
-/** Whether the caller is of the user, or is the credential, whose calls the grant covers. */
+/** Whether the caller is of the grant's user, or is its credential. */
 function isOwner(caller: Principal, { requester, acting_user_id: acting }: StoredGrant): boolean {
   if (caller.tenantId !== requester.tenant_id) return false;
   if (requester.key_id !== undefined) return caller.keyId === requester.key_id;

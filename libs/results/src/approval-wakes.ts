@@ -15,7 +15,7 @@ interface ApprovalWakesDeps {
 }
 
 /**
- * Wakes parked calls whose job was lost: the gateway that stored a decision died, or Redis lost the job. A lifecycle component of every
+ * Wakes parked calls with lost jobs: the gateway that stored a decision died, or Redis lost the job. A lifecycle component of every
  * gateway; the record of approvals gives each call to one of them at a time.
  */
 export class ApprovalWakes {

@@ -36,7 +36,7 @@ export interface CallerSession {
 interface CallReading {
   /** The caller's session, for results that are bound to one. */
   session?: CallerSession | undefined;
-  /** Withholds the content of the calls of others, whose reading would be recorded. */
+  /** Withholds the content of the calls of others, because reading would be recorded. */
   ownOnly?: boolean;
 }
 
@@ -66,7 +66,7 @@ interface AsyncCallsDeps {
   /** Finds synchronous calls that had an effect or a key. */
   journal: Pick<Journal, 'read'>;
   results: Pick<KeptResults, 'admit'>;
-  /** Ends a call whose worker is gone when it is looked at. */
+  /** Ends a call with a lost worker when it is looked at. */
   lost: Pick<LostCalls, 'settle'>;
   sight: CallSight;
   /** Records that a caller reads the content of the call of another. */
@@ -300,7 +300,7 @@ export class AsyncCalls {
   }
 
   /**
-   * Whether a caller that follows a call gets its events without their content. Reading that of another is recorded first.
+   * Whether a caller that follows a call gets its events without their content. Reading another's is recorded first.
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async isWithheld(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<boolean> {

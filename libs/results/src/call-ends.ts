@@ -39,7 +39,7 @@ export class CallEnds {
     else if (entryPoint === 'nats') this.#announce(resultSubject(tenantId, callId), withoutContent(body, state));
   }
 
-  /** A result that is too large for a message goes without its payload, which `GET /api/v1/calls/:id` returns. */
+  /** A result that is too large for a message goes without its payload (`GET /api/v1/calls/:id` returns it). */
   #announce(subject: string, body: CallBody): void {
     try {
       this.publish(subject, body);

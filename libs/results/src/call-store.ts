@@ -16,7 +16,7 @@ export interface StoredCall {
   isWithheld?: boolean;
   /** Entry point of an asynchronous call, where it is known. */
   entryPoint?: string | undefined;
-  /** Session that a kept result is bound to, which belongs to the user of the call; absent for asynchronous calls. */
+  /** Session that a kept result is bound to, of the user of the call; absent for asynchronous calls. */
   session?: string;
   /** As sent. Absent when they are longer than `MAX_KEPT_ARGUMENTS`, and for calls that only the journal knows. */
   arguments?: JsonObject;
@@ -31,7 +31,7 @@ export interface StoredCall {
   resultText?: Buffer;
   /** The task of an MCP server that the call follows, with the questions that are not answered yet. */
   task?: ServerTask;
-  /** Id of the job that runs it, where it is not that of the call: a program that waited for people has a new one. */
+  /** Id of the job that runs it, where it is not the call's: a program that waited for people has a new one. */
   jobId?: string;
   /** JSON-RPC code of the error with which the server of the tool ended the call. */
   rpcCode?: number;
@@ -53,9 +53,9 @@ export abstract class CallStore {
   abstract enter(call: StoredCall, ttlSeconds?: number): Promise<boolean>;
   /** The call of this id, of any tenant; null if there is none. */
   abstract get(callId: string): Promise<StoredCall | null>;
-  /** Like `get`, but a large result stays text: it is sent on without being parsed, which takes 10 ms for each megabyte. */
+  /** Like `get`, but a large result stays text: it is sent on without being parsed (10 ms for each megabyte). */
   abstract getText(callId: string): Promise<StoredCall | null>;
-  /** Like `get`, without the result, which may be megabytes. */
+  /** Like `get`, without the result (may be megabytes). */
   abstract getState(callId: string): Promise<StoredCall | null>;
   /**
    * Notes that a worker has begun.
@@ -69,7 +69,7 @@ export abstract class CallStore {
   abstract noteAnswers(callId: string, keys: readonly string[]): Promise<void>;
   /** Events after `afterId`, oldest first. */
   abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
-  /** Open calls whose deadline has passed by `now`, at most so many. */
+  /** Open calls after their deadline at `now`, at most so many. */
   abstract overdue(now: EpochMs, most: number): Promise<StoredCall[]>;
   /** Ends a call; the first end stays. @returns whether this was the first */
   abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
@@ -78,12 +78,12 @@ export abstract class CallStore {
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
 export interface AsyncCallJob {
   call_id: string;
-  /** Tenant whose share of the queue it counts against. */
+  /** Tenant with the share of the queue that it counts against. */
   tenant_id: string;
   deadline_at: number;
   /** A call that people decided on: its request is in the record of approvals, and this job only wakes it. */
   parked?: boolean;
-  /** The approval of a program; absent: that of the call. */
+  /** The approval of a program; absent: the call's. */
   approval_id?: string;
   /** An earlier job of a parked call was lost, and may have begun it. */
   again?: boolean;

@@ -41,7 +41,7 @@ const STATE_OF_REFUSAL: Partial<Record<ErrorCode, CallState>> = { APPROVAL_EXPIR
 /** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
 const KEEP_MS = 30_000;
 const KEEP_PAUSE_MS = 250;
-/** Pause before a job whose record was unavailable is taken again. */
+/** Pause before a job without an available record is taken again. */
 const BEGIN_PAUSE_MS = 1_000;
 
 /**
@@ -148,7 +148,7 @@ const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> =
 };
 
 /**
- * Whether the store restarted or failed over since the job was added. Among the writes that were lost then may be those of an
+ * Whether the store restarted or failed over since the job was added. Among the writes that were lost then may be some of an
  * earlier run, and the queue's note that the job was taken.
  */
 async function isOlderThanStore({ generation }: AsyncCallJob, store: Pick<StoreGeneration, 'read'>): Promise<boolean> {

@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { HOUR, ObjectStore } from './object-store.js';
 
-/** Objects as files below one directory, which all gateways mount. Readable by the owner only. */
+/** Objects as files below one directory that all gateways mount. Readable by the owner only. */
 export class DirectoryObjectStore extends ObjectStore {
   constructor(private readonly root: string) {
     super();

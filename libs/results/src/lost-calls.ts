@@ -6,7 +6,7 @@ import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { AsyncCallJob, CallStore, StoredCall } from './call-store.js';
 import { stateOf, type CallEnds } from './call-ends.js';
 
-/** How often a gateway looks for calls whose time is over. */
+/** How often a gateway looks for calls after their time. */
 const SWEEP_MS = 1_000;
 /** Calls that one look ends; the next one ends further ones. */
 const MAX_SWEPT = 500;
@@ -14,7 +14,7 @@ const MAX_SWEPT = 500;
 interface LostCallsDeps {
   queue: Pick<JobQueue<AsyncCallJob, unknown>, 'record' | 'withdraw' | 'discard' | 'time'>;
   store: Pick<CallStore, 'overdue'>;
-  /** Decides how a call ends whose effect may have begun. */
+  /** Decides how a call with a begun effect ends. */
   journal: Pick<Journal, 'read' | 'withdraw'>;
   ends: CallEnds;
   clock: Clock;
@@ -61,7 +61,7 @@ export class LostCalls {
     const end = await this.#findEnd(call, job.error);
     if (!end) return;
     await this.#end(call, end);
-    // Its record has the arguments, which may be large.
+    // Its record has the arguments (may be large).
     if (job.state === 'failed') await queue.discard(jobId);
   }
 

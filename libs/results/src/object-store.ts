@@ -10,7 +10,7 @@ export abstract class ObjectStore {
   abstract delete(key: string): Promise<void>;
   /** Deletes the objects of all hours before `hour`. */
   abstract deleteBefore(hour: string): Promise<void>;
-  /** Deletes all objects whose keys begin with `<hour>/<tenant>/`, or counts them; returns how many there were. */
+  /** Deletes all objects with keys that begin with `<hour>/<tenant>/`, or counts them; returns how many there were. */
   abstract deleteTenant(hour: string, tenant: string, dryRun: boolean): Promise<number>;
   async close(): Promise<void> {}
 }

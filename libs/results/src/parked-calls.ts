@@ -61,7 +61,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
 import { isFinal, type CallStore, type StoredCall } from './call-store.js';
 
-/** The record of approvals, which the service `records` owns. Every method rejects with a ToolError while it is unavailable. */
+/** The record of approvals, owned by the service `records`. Every method rejects with a ToolError while it is unavailable. */
 export interface ApprovalRecords {
   ask(asked: ApprovalAsk): Promise<ApprovalAskReply>;
   show(question: ApprovalShow): Promise<ApprovalShowReply>;
@@ -399,7 +399,7 @@ function parkedCall(approval: StoredApproval): StoredCall {
   };
 }
 
-/** Whether an id has the form of those of calls, a UUID; others are not looked up. */
+/** Whether an id has the form of a call's, a UUID; others are not looked up. */
 export const isCallId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
 
 /** States in which a parked call has not ended yet. */
@@ -410,7 +410,7 @@ export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 
   return {
     async find(callId: string): Promise<StoredCall | undefined> {
       if (!isCallId(callId)) return undefined;
-      // Most ids that are looked up are those of no call, also where no record is kept.
+      // Most ids that are looked up belong to no call, also where no record is kept.
       const { approval } = await records.show({ call_id: callId, of_call: true }).catch((error: unknown) => {
         if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
         throw error;

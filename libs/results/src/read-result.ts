@@ -3,7 +3,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { actingUserId, Executor, type Call } from '@toolfleet/engine';
 import { PAGE_CHARS, showPart, type ResultReader } from './result-reader.js';
 
-/** Definition of `read_result`, which the gateway itself serves. It is free, and never cached because access may end. */
+/** Definition of `read_result`, served by the gateway itself. It is free, and never cached because access may end. */
 export const READ_RESULT: RegisteredTool = {
   name: 'read_result',
   version: '1.0.0',

@@ -307,7 +307,7 @@ interface StoredResult {
   object?: string;
 }
 
-/** A body in a record. `journal`, always its last field: output, text and content are those of the outcome in the journal. */
+/** A body in a record. `journal`, always its last field: output, text and content are the journal's. */
 type StoredBody = CallBody & { payload?: 'journal' };
 
 function withoutPayload({ content: _content, ...body }: CallBody): CallBody {

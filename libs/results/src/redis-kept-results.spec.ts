@@ -27,7 +27,7 @@ beforeAll(async () => {
 beforeEach(() => server.flush());
 afterAll(() => server.stop());
 
-/** Bytes of all keys whose names match. */
+/** Bytes of all matching keys. */
 async function bytesOf(pattern: string): Promise<number> {
   const keys = await redis.keys(pattern);
   const sizes = await Promise.all(keys.map(async (key) => Number(await redis.memory('USAGE', key, 'SAMPLES', 0))));

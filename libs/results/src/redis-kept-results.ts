@@ -13,7 +13,7 @@ type Keys = [sizes: string, order: string, ends: string];
 
 /** Prefix of the refs of cache entries; all other refs begin with a call id. */
 const CACHE_REF = 'rc:';
-/** End of the refs of asynchronous records whose call has another outcome in the journal: that of an idempotency key. */
+/** End of the refs of asynchronous records of a call with another outcome in the journal: an idempotency key's. */
 export const BODY_REF = '#body';
 
 /**
@@ -28,7 +28,7 @@ export class RedisKeptResults extends KeptResults {
   constructor(
     private readonly redis: Redis,
     private readonly quotaBytes: number,
-    /** Holds large results, which count as well. */
+    /** Holds large results; these count as well. */
     private readonly large?: LargeResults,
   ) {
     super();
@@ -63,7 +63,7 @@ export class RedisKeptResults extends KeptResults {
     return dryRun ? this.redis.exists(...keys) : this.redis.unlink(...keys);
   }
 
-  /** Deletes a result. That of a call is in the journal or in its asynchronous record; the state of the call stays. */
+  /** Deletes a result. A call's is in the journal or in its asynchronous record; the state of the call stays. */
   async #delete(ref: string): Promise<void> {
     if (ref.startsWith(CACHE_REF)) {
       await this.redis.del(ref);

@@ -40,7 +40,7 @@ export interface ResultPart extends JsonObject {
   tool: string;
 }
 
-/** Reads kept results in parts: those with a handle, and those of asynchronous calls and of calls with a key. */
+/** Reads kept results in parts: with a handle, of asynchronous calls and of calls with a key. */
 export class ResultReader {
   constructor(
     private readonly calls: Pick<AsyncCalls, 'get'>,

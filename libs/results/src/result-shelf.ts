@@ -6,7 +6,7 @@ import type { CallStore } from './call-store.js';
 import { toMaker } from '@toolfleet/access';
 
 /**
- * Keeps large results as records of ended calls, next to those of asynchronous calls: the quota of their tenant, the result store,
+ * Keeps large results as records of ended calls, next to asynchronous calls: the quota of their tenant, the result store,
  * access rules, downloads and purges apply to them as well. The handle is the call id.
  */
 export class CallResultShelf extends ResultShelf {

@@ -28,7 +28,7 @@ interface StoredResultsOptions {
 
 /**
  * Large results as objects of an `ObjectStore`. A reference is `<key> <bytes> <SHA-256>`. Names are random, so writers never
- * meet, and a key has a segment of its tenant, which is compared with the reader's. A component with `start` and `stop`:
+ * meet, and a key has a segment of its tenant, compared with the reader's. A component with `start` and `stop`:
  * it deletes expired objects every ten minutes, on every gateway; deleting twice does no harm.
  */
 export class StoredResults extends LargeResults {
@@ -96,7 +96,7 @@ export class StoredResults extends LargeResults {
     await this.options.store.close();
   }
 
-  /** Deletes objects whose hour is over; failures are reported and the next sweep repeats them. */
+  /** Deletes objects after their hour; failures are reported and the next sweep repeats them. */
   async sweep(): Promise<void> {
     const { store, clock, onFailure } = this.options;
     try {

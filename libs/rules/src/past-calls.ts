@@ -6,7 +6,7 @@ import type { Clock } from '@toolfleet/resilience';
 
 /** A test ends after this time with the calls read so far. */
 const MAX_TEST_MS = 60_000;
-/** Work between two turns of the event loop, which serves calls meanwhile. */
+/** Work between two turns of the event loop, for calls meanwhile. */
 const TURN_MS = 5;
 /** Positions of calls are microseconds. */
 const PER_MS = 1_000;

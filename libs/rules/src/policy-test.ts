@@ -49,7 +49,7 @@ class FactNeeded extends Error {
 
 /**
  * Decisions of a policy on recorded calls. It begins with few facts, and anew with those that a rule asks for: calls with the
- * same facts are decided once, which are few unless a rule asks for the time, the arguments or the parent of a call.
+ * same facts are decided once. These are few unless a rule asks for the time, the arguments or the parent of a call.
  * @param begin begins to read the calls
  */
 export async function testPolicy(

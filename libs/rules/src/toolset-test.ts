@@ -49,7 +49,7 @@ async function decide({ toolsets, definitions, name }: ToolsetTest, view: Toolse
   }
 }
 
-/** The name that the caller used: that of its toolset in the version of the call, else the tool's own. */
+/** The name that the caller used: its toolset's in the version of the call, else the tool's own. */
 async function usedName(toolsets: ToolsetTest['toolsets'], facts: Facts, tool: RegisteredTool): Promise<string> {
   const ref = facts.toolset === null ? undefined : parseToolsetRef(facts.toolset);
   if (!ref) return tool.name;

@@ -6,7 +6,7 @@
 /** Longest name before a separator, and most spaces around one, in UTF-16 units. */
 const MAX_NAME = 64;
 const MAX_SPACES = 5;
-/** Headers whose unquoted value ends with its line, not with a word. */
+/** Headers with an unquoted value that ends with its line, not with a word. */
 const LINE_VALUE = /(?:authorization|cookie)$/i;
 const WORD_END = /[\s"'\\,;&<>)}\]]/g;
 const LINE_END = /[\r\n"'\\]/g;
@@ -116,7 +116,7 @@ function valueAfter(
   return { from: start, to: end.exec(text)?.index ?? text.length, form: 'plain' };
 }
 
-/** The closing quote of a text, which is behind as many backslashes as its opening one or fewer; the end of the text if there is none. */
+/** The closing quote of a text, behind as many backslashes as its opening one or fewer; the end of the text if there is none. */
 function endOfQuoted(text: string, quoteAt: number, escapes: number): number {
   const quote = text[quoteAt]!;
   for (let at = text.indexOf(quote, quoteAt + 1); at >= 0; at = text.indexOf(quote, at + 1)) {

@@ -58,7 +58,7 @@ const PERSONAL_DATA: readonly Rule[] = [
       confirm: isIban,
     },
   ),
-  // After bank accounts, which can contain one.
+  // After bank accounts: these can contain one.
   rule('card number', /\d(?:[ -]?\d){12}/, '\\b[0-9](?:[ -]?[0-9]){12,18}\\b', { confirm: isCardNumber }),
   rule('social security number', /\d{3}-\d{2}-\d/, '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b', {
     confirm: (match) => !/^(?:000|666|9)|-00-|-0000$/.test(match),
@@ -107,7 +107,7 @@ export class SensitiveText {
   }
 
   /**
-   * The text without the matches, whose kinds are added to `found`; the same text when there is nothing. Looks into URL encoding and
+   * The text without the matches; their kinds are added to `found`; the same text when there is nothing. Looks into URL encoding and
    * base64, and encodes changed parts again.
    */
   mask(text: string, found: Set<string>): string {

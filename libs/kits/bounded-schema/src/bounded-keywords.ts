@@ -18,7 +18,7 @@ const MAX_CHARS: Record<string, number> = Object.fromEntries([
     MAX_URL_CHARS,
   ]),
 ]);
-/** Characters whose comparison with a table takes a step. */
+/** Characters compared with a table in one step. */
 const STEP_CHARS_SHIFT = 6;
 
 /** The ASCII characters that match a class, as a table by code. */
@@ -30,8 +30,8 @@ const URI = tableOf(/[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]/);
 type Compare = (a: string, b: string) => number | undefined;
 
 /**
- * Replaces keywords that take quadratic time or worse on hostile values: the `url` format, whose pattern backtracks (100 s on
- * 100,000 characters), and `uniqueItems`, which compares every pair of objects. `byte`, and `uri` on long texts, read each character
+ * Replaces keywords that take quadratic time or worse on hostile values: the `url` format with a pattern that backtracks (100 s on
+ * 100,000 characters), and `uniqueItems` that compares every pair of objects. `byte`, and `uri` on long texts, read each character
  * once: their patterns took 2 s for 4 MB. `minLength` and `maxLength` read no more of a
  * text than their limit asks for: counting a megabyte took 10 ms for each of them.
  */

@@ -39,7 +39,7 @@ function canonicalText(value: Json, ofText: (text: string) => string): string {
   return `${text}}`;
 }
 
-/** Texts without a character that needs escaping, which are nearly all, are quoted without a call into the runtime. */
+/** Texts without a character that needs escaping (nearly all) are quoted without a call into the runtime. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function quote(text: string): string {

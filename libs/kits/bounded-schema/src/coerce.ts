@@ -191,7 +191,7 @@ function readTypes(schema: JsonObject): TypeName[] {
   return Array.isArray(values) ? [...new Set(values.map(jsonType))] : [];
 }
 
-/** Sets an own property, even one called `__proto__`, which assignment would treat differently. */
+/** Sets an own property, even one called `__proto__`, unlike an assignment. */
 export function setOwn(target: JsonObject, name: string, value: Json): void {
   if (name === '__proto__')
     Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });

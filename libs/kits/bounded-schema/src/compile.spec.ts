@@ -167,7 +167,7 @@ test.each<[string, string, boolean]>([
   expect(boundedMatcher(pattern, 'u').test(text)).toBe(matches);
 });
 
-/** A schema whose `levels` parts are each a union of two references to the next one. */
+/** A schema with `levels` parts that are each a union of two references to the next one. */
 function chain(levels: number, link: (next: JsonObject) => JsonObject[]): JsonObject {
   const parts: Record<string, JsonObject> = { [`n${levels}`]: { type: 'string' } };
   for (let level = 0; level < levels; level += 1)
@@ -337,7 +337,7 @@ test.each<[string, JsonObject, Json]>([
 
 test('the first value that is refused does not pay for the compilation that it causes', () => {
   const compiled = compileSchema({ type: 'object', properties: object(names(200), { type: ['string', 'null'] }) });
-  // Enough for the value and too little for the schema, which is a value of its meta-schema.
+  // Enough for the value and too little for the schema as a value of its meta-schema.
   expect(compiled.errors({ k0: 1 }, 500)).toMatchObject([{ keyword: 'type', instancePath: '/k0' }]);
 });
 

@@ -19,11 +19,11 @@ const MAX_INLINED_KEYWORDS = 8;
 /** A compiled schema. Values are checked within a limit of steps. */
 export interface CompiledSchema {
   readonly schema: JsonObject;
-  /** The copy of it whose parts `errors` refers to. */
+  /** The copy of it that `errors` refers to. */
   readonly checked: JsonObject;
   /**
-   * Whether `value` is valid; also false when checking takes too long, which `errors` then reports.
-   * @param steps limit; by default that of an event loop
+   * Whether `value` is valid; also false when checking takes too long, as `errors` reports.
+   * @param steps limit; by default an event loop's
    */
   check(value: Json, steps?: number): boolean;
   /** All faults of `value` as ajv reports them, or the first one when there are many; empty when valid. */
@@ -91,7 +91,7 @@ export function compileSchema(schema: JsonObject): CompiledSchema {
 }
 
 function build(original: JsonObject): CompiledSchema & { forget(): void } {
-  // `$async` would make every check a promise, which is always true
+  // `$async` would make every check a promise (always true)
   const { $schema: dialectUri, $id: _id, id: _oldId, $async: _async, ...plain } = original;
   const quick = getValidator(dialectUri, 'quick');
   const schema = meteredSchema(plain, quick);
@@ -160,7 +160,7 @@ function compileIn(ajv: Ajv, schema: JsonObject, key: string): ValidateFunction 
   }
 }
 
-/** The keyword of the error of a value whose check used up its steps. */
+/** The keyword of the error of a value after its steps were used up. */
 export const STEPS_KEYWORD = 'steps';
 
 function tooCostly(error: StepsExhausted): ErrorObject {

@@ -40,7 +40,7 @@ const MAX_ERRORS = 1_000;
 
 /**
  * Converts errors of ajv to faults, one per path and kind, at most `MAX_FAULTS`.
- * @param root the schema, whose definitions the forms of a union may be
+ * @param root the schema with definitions that the forms of a union may be
  */
 export function explainErrors(errors: readonly ErrorObject[], root: JsonObject = {}): Fault[] {
   const faults: Fault[] = [];

@@ -125,7 +125,7 @@ function addValues(shown: JsonObject, schema: JsonObject): void {
   shown.description = typeof shown.description === 'string' ? `${shown.description} ${note}` : note;
 }
 
-/** The schema of items; those of a tuple are a union. */
+/** The schema of items; a tuple's are a union. */
 function toItems({ items, prefixItems }: JsonObject): JsonObject {
   const tuple = [prefixItems, items].find((value) => Array.isArray(value));
   if (!Array.isArray(tuple)) return toGeminiSchema(isJsonObject(items) ? items : { type: 'string' });

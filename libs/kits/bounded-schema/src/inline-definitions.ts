@@ -9,16 +9,16 @@ const DEFAULT_DEPTH = 4;
 /** Values an inlined schema may have: inlining grows a document 4-fold on average, up to 90-fold. */
 const MAX_NODES = 20_000;
 
-/** Keywords whose value is data: a `$ref` in it is not a reference. */
+/** Keywords with data as value: a `$ref` in it is not a reference. */
 const DATA: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'required']);
-/** Keywords whose value maps names to schemas: there, a name that equals a keyword means nothing. */
+/** Keywords with a map of names to schemas as value: there, a name that equals a keyword means nothing. */
 const NAMES: ReadonlySet<string> = new Set(['properties', 'patternProperties', 'dependentSchemas']);
 type Position = 'schema' | 'names' | 'data';
 
 /**
  * The schema without references and definitions, for model providers that refuse `$defs`. Every reference inside the document
- * (`#/…`) is replaced by its target down to `depth`; below that, and beyond 20,000 values, it becomes an open schema whose
- * description names the cut part. Keywords next to a reference take precedence over those of its target.
+ * (`#/…`) is replaced by its target down to `depth`; below that, and beyond 20,000 values, it becomes an open schema with a
+ * description names the cut part. Keywords next to a reference override its target's.
  */
 export function inlineDefinitions(schema: JsonObject, depth = DEFAULT_DEPTH): JsonObject {
   let nodes = 0;

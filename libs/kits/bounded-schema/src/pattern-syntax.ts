@@ -4,7 +4,7 @@
  * it is compiled or extracts lookaheads.
  */
 
-/** A pattern whose time cannot be bounded, or that the linear-time engine cannot express. */
+/** A pattern without bounded time, or that the linear-time engine cannot express. */
 export class PatternRefused extends Error {}
 
 /** A pattern as patterns of RE2: a text matches when all of `required` and none of `forbidden` match. */
@@ -15,7 +15,7 @@ export interface LinearForm {
   size: number;
 }
 
-/** One part of a sequence. `ahead`: a lookahead, whose `text` is its body. */
+/** One part of a sequence. `ahead`: a lookahead with its body as `text`. */
 interface Piece {
   kind: 'start' | 'assertion' | 'ahead' | 'consuming';
   text: string;

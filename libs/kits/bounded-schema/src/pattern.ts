@@ -15,7 +15,7 @@ const MAX_PROGRAM = 2_500;
 const MAX_MATCH_STEPS = 1 << 21;
 /** Maximum text for a one-pass automaton: every character costs the same few nanoseconds. */
 const MAX_ONE_PASS_CHARS = 8 * 1024 * 1024;
-/** Steps of a match, apart from those of its text. */
+/** Steps of a match, apart from its text's. */
 const MATCH_STEPS = 6;
 /**
  * Instructions × characters that cost about as much as one step of validation. A one-pass automaton takes 12 to 40 ns for each
@@ -35,7 +35,7 @@ interface Matcher {
 
 /**
  * Compiles a pattern to a matcher of bounded time. Patterns come from remote servers and texts from models, and V8's engine
- * backtracks: `^(a+)+$` takes minutes on 40 characters. All patterns run on RE2, whose time is linear in the text; the size
+ * backtracks: `^(a+)+$` takes minutes on 40 characters. All patterns run on RE2 in time linear in the text; the size
  * of the program times the text is bounded as well.
  * @param flags of ECMA-262; only `i` and `u` have an effect
  * @throws PatternRefused for patterns that RE2 cannot express (backreferences, lookaheads inside) or that are too large
@@ -140,7 +140,7 @@ function isOnePass(program: RE2JS): boolean {
 }
 
 /**
- * Whether the pattern is legal with the `u` flag, which JSON Schema recommends; otherwise it must be legal without.
+ * Whether the pattern is legal with the `u` flag, as JSON Schema recommends; otherwise it must be legal without.
  * @throws SyntaxError
  */
 function isLegal(pattern: string, flags: string): boolean {

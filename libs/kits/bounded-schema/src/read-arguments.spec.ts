@@ -487,7 +487,7 @@ describe('arguments that a toolset decides', () => {
         ['debug', 'unknown'],
       ]);
     }
-    // Nested under the original name, which the caller does not know, they are an unknown argument as a whole.
+    // Nested under the original name, unknown to the caller, they are an unknown argument as a whole.
     expect(through({ tool: { text: 'a', region: 'us' } })).toMatchObject({ ok: false });
   });
 

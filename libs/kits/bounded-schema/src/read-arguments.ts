@@ -259,7 +259,7 @@ function emptyFault(name: string): Fault {
   return faultAt(`/${escapePointer(name)}`, 'null_or_empty', `Required parameter '${name}' is null or empty`);
 }
 
-/** Top-level properties of a schema with their pointers, those of `$ref`, `allOf`, `anyOf`, `oneOf`, `then`, `else` included. */
+/** Top-level properties of a schema with their pointers, also of `$ref`, `allOf`, `anyOf`, `oneOf`, `then`, `else` included. */
 function declaredProperties(
   root: JsonObject,
   schema: JsonObject,

@@ -30,7 +30,7 @@ export function checkSchemaSize(schema: JsonObject): void {
 
 /**
  * Rejects a schema that takes too long to compile, one that applies more than `MAX_FAN_OUT` schemas to one value (unions of unions
- * multiply), and one that applies a schema to the value it is already applied to, which would never end. Takes time proportional
+ * multiply), and one that applies a schema to the value it is already applied to: this would never end. Takes time proportional
  * to the schema.
  * @throws CodedError SPEC_INVALID
  */

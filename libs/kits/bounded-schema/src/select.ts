@@ -38,7 +38,7 @@ const known = new LRUCache<string, SelectExpression | SelectRefused>({ max: MAX_
 
 /**
  * Compiles an expression to check it: its syntax, its length and nesting, the names of its functions and the patterns of JSONPath's
- * `match` and `search`, which must be matchable in linear time.
+ * `match` and `search`, to be matched in linear time.
  * @throws SelectRefused
  */
 export function readSelect(sent: string): SelectExpression {
@@ -74,7 +74,7 @@ export function evaluateSelect({ expression, language }: SelectExpression, docum
 }
 
 /**
- * Selects from a text, which is a JSON object or array, or else one string. Numbers that a double cannot hold become strings of their
+ * Selects from a text: a JSON object or array, or else one string. Numbers that a double cannot hold become strings of their
  * digits.
  * @returns the value; `shape` describes the document where the expression matches nothing
  */

@@ -5,7 +5,7 @@ import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './su
 
 /**
  * The steps that the running validation has left. Schemas come from remote servers and values from callers and upstreams, and
- * JSON Schema can demand exponential work: a union whose branches are unions, over `$ref`, twenty levels deep. Compiled
+ * JSON Schema can demand exponential work: a union with unions as branches, over `$ref`, twenty levels deep. Compiled
  * validators, patterns and coercion count their steps and stop at the limit.
  *
  * One counter per process is enough: validation is synchronous, so at most one runs at a time.
@@ -74,7 +74,7 @@ export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
 }
 
 /**
- * Runs work whose cost is that of the schema, not of the value, without charging the running validation: the first value that is
+ * Runs work at the cost of the schema, not of the value, without charging the running validation: the first value that is
  * checked must not be refused for the compilation that it causes.
  */
 export function withoutSteps<T>(work: () => T): T {
@@ -134,7 +134,7 @@ const TEXT_SHIFT = 5;
 /** Keyword that makes a compiled schema count its steps. Removed from schemas as they come in, then set in every part. */
 const METER = 'x-steps';
 
-/** Steps of applying one schema, without its subschemas and patterns, which charge for themselves. */
+/** Steps of applying one schema, without its subschemas and patterns: these charge for themselves. */
 interface Price {
   base: number;
   /** For each member of an object, or item of an array. */
@@ -162,7 +162,7 @@ const meter: CodeKeywordDefinition = {
   },
 };
 
-/** Makes an ajv instance count steps, those of error objects included. */
+/** Makes an ajv instance count steps, error objects' included. */
 export function addMeter(ajv: Ajv): void {
   for (const rule of Object.values(ajv.RULES.all)) {
     if (typeof rule !== 'object' || !rule.definition.error) continue;
@@ -211,7 +211,7 @@ export function meteredSchema(schema: JsonObject, ajv: Ajv): JsonObject {
   return copy;
 }
 
-/** Keywords whose time grows with the members of a value, and the steps of each member. Measured, and rounded up. */
+/** Keywords with time that grows with the members of a value, and the steps of each member. Measured, and rounded up. */
 const MEMBER_STEPS: Readonly<Record<string, number>> = {
   additionalProperties: 2,
   unevaluatedProperties: 3,
@@ -231,7 +231,7 @@ function priceOf(node: JsonObject): Price {
   for (const keyword of [...IN_PLACE_LISTS, 'required', 'properties', 'prefixItems']) lookups += sizeOf(node[keyword]);
   for (const keyword of ['enum', 'const'] as const)
     if (node[keyword] !== undefined) lookups += countNodes(node[keyword], 1_000_000);
-  // These are compiled to one long function, which the engine does not optimise.
+  // These are compiled to one long function, not optimized by the engine.
   for (const keyword of ['dependentRequired', 'dependencies'] as const)
     if (node[keyword] !== undefined) lookups += 2 * LOOKUPS_PER_STEP * countNodes(node[keyword], 1_000_000);
   let member = 0;

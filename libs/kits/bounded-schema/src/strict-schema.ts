@@ -28,7 +28,7 @@ class NotStrict extends Error {}
 
 /**
  * The input schema of a tool for OpenAI's strict mode (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas):
- * every object is closed and requires all of its properties, and an optional argument may be null, which a call treats as
+ * every object is closed and requires all of its properties, and an optional argument may be null, treated by a call as
  * absent. Undefined where strict mode cannot express the schema: objects with free keys, values of any type, optional properties
  * below the first level (their null would reach the tool), `allOf`, more than 10 levels or 5,000 properties.
  */

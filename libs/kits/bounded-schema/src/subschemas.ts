@@ -1,9 +1,9 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
-/** Keywords whose schemas apply to the same value. */
+/** Keywords with schemas for the same value. */
 export const IN_PLACE_LISTS = ['allOf', 'anyOf', 'oneOf'] as const;
 const IN_PLACE = ['not', 'if', 'then', 'else'] as const;
-/** Keywords whose schemas apply to parts of the value. */
+/** Keywords with schemas for parts of the value. */
 const OF_PARTS = [
   'additionalProperties',
   'unevaluatedProperties',
@@ -13,7 +13,7 @@ const OF_PARTS = [
   'contains',
   'propertyNames',
 ] as const;
-/** Objects whose members are schemas. */
+/** Objects with schemas as members. */
 const MAPS = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies'] as const;
 /** The part of a document at a JSON pointer (RFC 6901); undefined when there is none. */
 export function schemaAt(root: Json, pointer: string): Json | undefined {
@@ -62,7 +62,7 @@ export function deeperParts(node: JsonObject): Json[] {
   return parts;
 }
 
-/** The schema that a `$ref` or `$dynamicRef` points to; undefined without one, and for a broken one, which ajv rejects. */
+/** The schema that a `$ref` or `$dynamicRef` points to; undefined without one, and for a broken one (ajv rejects it). */
 export function referenceTarget(root: JsonObject, node: JsonObject): JsonObject | undefined {
   const reference = typeof node['$ref'] === 'string' ? node['$ref'] : node['$dynamicRef'];
   if (typeof reference !== 'string' || !/^#(?:\/|$)/.test(reference)) return undefined;

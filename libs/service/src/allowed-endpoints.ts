@@ -13,8 +13,8 @@ adviseRefusals(
 const READ_EVERY_MS = 1_000;
 
 /**
- * The origins that skip the egress guard: those of `EGRESS_ALLOWED_ENDPOINTS`, and the lines of the file
- * `EGRESS_ENDPOINTS_FILE`, which is read while the service runs, so that a developer can allow a server without a restart.
+ * The origins that skip the egress guard: in `EGRESS_ALLOWED_ENDPOINTS`, and the lines of the file
+ * `EGRESS_ENDPOINTS_FILE`, read while the service runs, so that a developer can allow a server without a restart.
  */
 export class AllowedEndpoints implements LifecycleComponent {
   readonly name = 'allowed endpoints';

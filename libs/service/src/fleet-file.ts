@@ -38,7 +38,7 @@ function fleetFilePaths(settings: FleetFileSettings): readonly string[] {
   return [statSync(named, { throwIfNoEntry: false })?.isDirectory() ? join(named, 'shannon.yaml') : named];
 }
 
-/** The configured files; `NO_FLEET_FILE` when none is configured. @throws FleetFileError, which ends the start with exit code 78 */
+/** The configured files; `NO_FLEET_FILE` when none is configured. @throws FleetFileError; it ends the start with exit code 78 */
 export function loadFleetFile(settings: FleetFileSettings): FleetFile {
   const paths = fleetFilePaths(settings);
   return paths.length === 0 ? NO_FLEET_FILE : parseFleetFiles(paths.map(readText));

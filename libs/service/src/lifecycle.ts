@@ -68,7 +68,7 @@ interface StartDeps {
   logger: Logger;
   /** Ends the retries. */
   stopped: AbortSignal;
-  /** The settings of these keys as text, for the message about a component whose configuration is wrong. */
+  /** The settings of these keys as text, for the message about a component with a wrong configuration. */
   showSettings: (keys: readonly string[]) => string;
 }
 

@@ -56,7 +56,7 @@ export function nestComponent<A extends NestApplication>(options: {
 }
 
 /**
- * A Nest module whose endpoints are served over one strategy, as a lifecycle component. List it after everything the endpoints use: it
+ * A Nest module with endpoints that are served over one strategy, as a lifecycle component. List it after everything the endpoints use: it
  * then starts last and drains first, so that every reply is still sent. A module that cannot be built fails the start and does not end
  * the process.
  */

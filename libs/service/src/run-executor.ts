@@ -171,8 +171,8 @@ export class ExecutorDeps {
   /**
    * A client that reaches the allowed hosts only.
    * @param options.allowlist key of the setting that lists the hosts; without it no host is allowed
-   * @param options.endpoints exact origins that may also be local addresses; default: those of the settings
-   * @param options.limits limits other than the defaults; `maxBytes` is that of a response, after decompression
+   * @param options.endpoints exact origins that may also be local addresses; default: the settings'
+   * @param options.limits limits other than the defaults; `maxBytes` bounds a response, after decompression
    */
   egress(options: {
     allowlist?: string;
@@ -218,7 +218,7 @@ export class ExecutorDeps {
     return shared.map;
   }
 
-  /** Credentials of users, for sources whose calls act as them. */
+  /** Credentials of users, for sources with calls that act as them. */
   get users(): UserCredentials {
     return (this.credentialsOfUsers ??= new UserCredentials(this.nats, this.host.clock));
   }

@@ -3,7 +3,7 @@ import type { Clock } from '@toolfleet/resilience';
 
 /** Longest message, in characters. */
 const MAX_MESSAGE = 500;
-/** Most subjects. Names of registrations, which tenants choose, can be among them. */
+/** Most subjects. Names of registrations, chosen by tenants, can be among them. */
 const MAX_SUBJECTS = 200;
 
 /** Subjects by their first words, for a label with few values; what follows can be a name that tenants choose. */

@@ -85,7 +85,7 @@ const CERTIFICATE = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_T
 /** `unreachable`: retry. `mistake`: the configuration is wrong. `bug`: the program is. */
 type StartupErrorKind = 'unreachable' | 'mistake' | 'bug';
 
-/** Classifies an error of a component's start by its own code and those of its causes. */
+/** Classifies an error of a component's start by its own code and its causes'. */
 export function classifyStartupError(error: unknown): StartupErrorKind {
   const chain = errorChain(error);
   if (chain.some((one) => one.startRefused === true)) return 'mistake';
@@ -100,7 +100,7 @@ export function classifyStartupError(error: unknown): StartupErrorKind {
   return isUnreachable ? 'unreachable' : 'bug';
 }
 
-/** Classifies an error of building the components, which depends on the configuration alone. */
+/** Classifies an error of building the components by the configuration alone. */
 export function classifyBuildError(error: unknown): StartupErrorKind {
   const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof SyntaxError;
   const { code } = (error ?? {}) as { code?: unknown };

@@ -10,7 +10,7 @@ import type { LifecycleComponent } from './lifecycle.js';
 
 /** Grants of which an executor keeps something; the least recently used ones are dropped. */
 const MAX_GRANTS = 10_000;
-/** Longest wait for `identity`, which may wait for an authorization server. */
+/** Longest wait for `identity` (it may wait for an authorization server). */
 const ASK_MS: Milliseconds = 25_000;
 /** A replica that was killed does not answer: the question is sent again. A replica shares the work of repeated questions. */
 const AGAIN_MS: Milliseconds = 3_000;
@@ -23,7 +23,7 @@ export interface UserCredential extends Pick<GrantTokenReply, 'kind' | 'value' |
 }
 
 /**
- * Credentials of users, which executors ask `identity` for with the token of a call. They are kept in memory for at most a minute, less if
+ * Credentials of users that executors ask `identity` for with the token of a call. They are kept in memory for at most a minute, less if
  * they expire, and forgotten at once when the user disconnects. Concurrent calls with one grant share a request.
  */
 export class UserCredentials {

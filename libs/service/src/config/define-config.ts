@@ -213,7 +213,7 @@ export function hostList(options: { default: readonly string[]; help: string }):
 }
 
 /**
- * Rules over the egress keys: a wildcard for every host needs EGRESS_ALLOW_ANY_HOST, which is for development only.
+ * Rules over the egress keys: a wildcard for every host needs EGRESS_ALLOW_ANY_HOST (development only).
  * @param allowlists keys of the service's own allowlists
  */
 export function egressFaults<K extends string = never>(

@@ -7,13 +7,13 @@ const REFERENCE = /\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*
 
 /**
  * Expands variables in the options of a tool right before its executor connects: definitions keep them unexpanded in the registry, in
- * Redis and on NATS. A value comes from `NAME` or from the file `NAME_FILE`, which is read each time, so that the next connection uses a
+ * Redis and on NATS. A value comes from `NAME` or from the file `NAME_FILE`, read each time, so that the next connection uses a
  * rotated secret. Expanded values are registered for redaction.
  */
 export class VariableExpander {
   private readonly reserved: ReadonlySet<string>;
 
-  /** @param reserved keys of the service's own configuration, which a tool must not be able to send elsewhere */
+  /** @param reserved keys of the service's own configuration that no tool may send elsewhere */
   constructor(
     reserved: Iterable<string>,
     private readonly environment: Environment = processEnvironment(),

@@ -12,7 +12,7 @@ export type OpenSecret = (value: string, registration: string | undefined) => st
 
 /** The keys with which an executor opens secrets. */
 interface SecretOpenerOptions {
-  /** Kind of the registrations whose secrets it opens. */
+  /** Kind of the registrations with the secrets that it opens. */
   kind: 'mcp' | 'openapi';
   expander: Pick<VariableExpander, 'expand'>;
   /** `REGISTRY_SECRET_KEY`; without it sealed values cannot be opened. */

@@ -55,7 +55,7 @@ const signals = new Map(
   ]),
 );
 
-/** The attributes of a signal with their levels, those of its groups first, so that those of the signal itself override them. */
+/** The attributes of a signal with their levels, its groups' first, so that its own override them. */
 function levelsOf({ attributes = [] }: ModelSignal): Map<string, string> {
   const levels = new Map<string, string>();
   for (const { ref, ref_group: group, requirement_level: level } of attributes) {

@@ -153,7 +153,7 @@ export const SIGNALS = {
 
 /** Value of `gen_ai.operation.name` of everything that runs a tool. */
 export const EXECUTE_TOOL = 'execute_tool';
-/** Value of `error.type` for a result that reports the failure of its tool, which is not a protocol error. */
+/** Value of `error.type` for a result that reports the failure of its tool: not a protocol error. */
 export const TOOL_ERROR = 'tool_error';
 /** Value of `mcp.method.name` for a method that MCP does not define: its name is the sender's choice. */
 const OTHER_METHOD = '_OTHER';

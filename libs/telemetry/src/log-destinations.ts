@@ -93,7 +93,7 @@ const NO_HASH = '0'.repeat(64);
 
 /**
  * Chains the audit lines of a process by hash: each carries `"audit":{"chain","seq","prev","hash"}`, where `hash` is the SHA-256
- * of the line as written, with an empty hash and without its line break, and `prev` that of the line before. A line that is cut,
+ * of the line as written, with an empty hash and without its line break, and `prev` the line before's. A line that is cut,
  * changed, moved or missing breaks the chain. Each process starts a chain with its own name. Quotes inside JSON strings are escaped, so
  * text of a caller cannot imitate the field. Must be the last destination that changes lines.
  */

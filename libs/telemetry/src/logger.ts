@@ -62,7 +62,7 @@ interface LineMaker {
 }
 
 /**
- * Makes lines by one call of `JSON.stringify`. pino concatenates about a hundred strings, which takes twice as long and leaves as many
+ * Makes lines by one call of `JSON.stringify`. pino concatenates about a hundred strings in twice the time and leaves as many
  * objects to collect. It still makes the lines that JSON cannot express, such as those with cycles.
  */
 function makeFlatLines(logger: LineMaker): void {
@@ -91,7 +91,7 @@ function shownFields(record: Record<string, unknown>): Record<string, unknown> {
   return fields;
 }
 
-/** Removes secrets from each line; before `chainedLines`, whose hashes are of the text that is written. */
+/** Removes secrets from each line; before `chainedLines`: hashes are of the written text. */
 function redacted(destination: LogDestination): LogDestination {
   return { write: (line) => destination.write(redact(line)), flushSync: () => destination.flushSync?.() };
 }

@@ -83,12 +83,12 @@ class CallContext implements Context {
 /** The context of a trace that begins here. */
 export const NO_CONTEXT: Context = new CallContext();
 
-/** A context whose parent is the caller's span. */
+/** A context with the caller's span as parent. */
 export function remoteContext(caller: SpanContext): Context {
   return trace.setSpanContext(NO_CONTEXT, caller);
 }
 
-/** A new trace that is not recorded. Its ids are parts of one UUID, which is random enough and cheap. */
+/** A new trace that is not recorded. Its ids are parts of one UUID: random enough and cheap. */
 export function unrecordedTrace(): SpanContext {
   const traceId = randomUUID().replaceAll('-', '');
   return { traceId, spanId: traceId.slice(16), traceFlags: TraceFlags.NONE };

@@ -164,7 +164,7 @@ const MAX_DEPTH = 4;
 
 /**
  * A log record without the values of secret fields. Own code and not pino's `redact` paths: those compile to a walk of
- * every path on every line, which measured a fifth of the gateway's CPU per call.
+ * every path on every line: a fifth of the gateway's CPU per call.
  */
 export function redactSecretFields(record: Record<string, unknown>): Record<string, unknown> {
   return redactedRecord(record, 1);

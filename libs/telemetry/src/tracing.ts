@@ -75,11 +75,11 @@ export async function startTracing(options: TracingOptions): Promise<() => Promi
 export type RecordedSpan = Pick<Span, 'setAttributes' | 'setAttribute' | 'setStatus' | 'updateName'>;
 
 /**
- * Serves a request at an entry point inside the caller's trace; a request without a trace begins one, which is recorded for the share of
+ * Serves a request at an entry point inside the caller's trace; a request without a trace begins one, recorded for the share of
  * `sampleRatio`. Of unrecorded traces only the ids are propagated: in headers, jobs and log lines, without a span.
  * @param work gets the span to add facts to; undefined when nothing is recorded
- * @param message the carrier in a message of the request, such as `_meta` of MCP. Its trace takes precedence over that of the transport,
- * whose span becomes a link: one message may arrive in several requests
+ * @param message the carrier in a message of the request, such as `_meta` of MCP. Its trace takes precedence over the transport's,
+ * with a link to that span: one message may arrive in several requests
  */
 export function beginTrace<T>(
   name: string,
@@ -106,7 +106,7 @@ export function inTrace<T>(name: string, carrier: TraceCarrier, work: () => T): 
 }
 
 /**
- * Serves a message whose sender does not wait: in a new trace, linked to that of the sender, which may have ended long ago.
+ * Serves a message without a waiting sender: in a new trace, linked to the sender's, possibly ended long ago.
  * Recorded when the sender's is.
  */
 export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () => T): T {
@@ -161,7 +161,7 @@ export function serverAddress(url: string): Attributes {
   return { [ATTR.serverAddress]: hostname, [ATTR.serverPort]: Number(port || (protocol === 'https:' ? 443 : 80)) };
 }
 
-/** A request whose response arrives apart from it: the code that sees the response ends the span. */
+/** A request with a separate response: the code that sees the response ends the span. */
 interface OpenSpan {
   /** Runs the work of the request, with this span as the parent of all spans it starts. */
   run<T>(work: () => T): T;
@@ -190,7 +190,7 @@ export function openClientSpan(name: string, attributes: Attributes): OpenSpan |
   };
 }
 
-/** Spans whose failure their work has reported: an error that ends it has less detail. */
+/** Spans with a failure that their work has reported: an error that ends it has less detail. */
 const failedSpans = new WeakSet<RecordedSpan>();
 
 /** Marks a span as failed. The message is recorded without secrets. */

@@ -11,7 +11,7 @@ export interface BrokerRecipe {
   /** Programs to try, in order of preference. */
   programs: readonly string[];
   args(port: number, folder: string): Promise<readonly string[]> | readonly string[];
-  /** Environment in addition to that of this process. */
+  /** Environment in addition to this process's. */
   env?: Readonly<Record<string, string>>;
   /** True once the broker serves on `port`. An open port is not enough: it may belong to another process. */
   serves(port: number): Promise<boolean>;

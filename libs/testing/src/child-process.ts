@@ -7,7 +7,7 @@ import { PATIENCE_MS } from './patience.js';
 const WATCH = 'cat >/dev/null; kill -9 "$0" 2>/dev/null; if [ -n "$1" ]; then rm -rf "$1"; fi';
 
 /**
- * Starts a program that cannot outlive this process. Test runners end their workers by signals, which skips exit handlers, so
+ * Starts a program that cannot outlive this process. Test runners end their workers by signals without exit handlers, so
  * a small shell holds the other end of a pipe and kills the child when the pipe closes.
  * @param folder removed together with the child
  */
@@ -23,7 +23,7 @@ export function spawnChild(
   watcher.on('error', () => undefined);
   watcher.unref();
   (watcher.stdin as Socket | null)?.unref();
-  // The pid may soon belong to another process, which must not be killed.
+  // The pid may soon belong to another process: do not kill it.
   child.once('exit', () => watcher.kill('SIGKILL'));
   return child;
 }

@@ -7,7 +7,7 @@ import { natsUsers, passwordFor } from './deployed-users.js';
 export interface NatsServer extends BrokerProcess {
   /** `nats://127.0.0.1:<port>`: without a login, as `fleet`; with tenants, the login of `fleet`. */
   readonly url: string;
-  /** URL of a tenant's user, which may only use the subjects of that tenant. */
+  /** URL of a tenant's user, for the subjects of that tenant only. */
   tenantUrl(tenant: string): string;
   /** Address and login of a user of the file; undefined for others. */
   loginOf(user: string): { url: string; user: string; password: string } | undefined;

@@ -28,7 +28,7 @@ export interface RedisServer extends BrokerProcess {
 export interface RedisServerOptions {
   /** Keeps data across `kill` and `restart`, as deployed: with an append-only file and the users of deploy/. Default false. */
   appendOnly?: boolean;
-  /** `maxmemory-policy`; default noeviction, which every service requires. */
+  /** `maxmemory-policy`; default noeviction, as every service requires. */
   maxmemoryPolicy?: string;
   /** A single node that serves all slots of a Redis Cluster. `url` is then a cluster address. */
   cluster?: boolean;

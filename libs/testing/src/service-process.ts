@@ -9,9 +9,9 @@ export interface ServiceProcessOptions {
   /** Environment of the service. Only PATH and HOME are inherited, so that settings of the developer have no effect. */
   env?: Readonly<Record<string, string>>;
   args?: readonly string[];
-  /** Node executable; default that of this process. */
+  /** Node executable; default this process's. */
   node?: string;
-  /** Working directory; default that of this process. */
+  /** Working directory; default this process's. */
   cwd?: string;
   /** User and group to run as; only root can choose another. */
   uid?: number;
@@ -81,7 +81,7 @@ class RunningService implements ServiceProcess {
       if (this.child.exitCode !== null) {
         throw new Error(`the service ended with ${this.child.exitCode}:\n${this.#output}\n${this.#errors}`);
       }
-      // The probe may report ready before the announcements arrive, which come over another channel.
+      // The probe may report ready before the announcements arrive over another channel.
       return this.facts['started'] === true && (await this.admin('/health/ready')).status === 200;
     }).catch((error: unknown) => {
       throw new Error(`${(error as Error).message}\n${this.#output.slice(-4_000)}\n${this.#errors.slice(-4_000)}`);

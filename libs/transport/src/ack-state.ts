@@ -1,4 +1,4 @@
-/** How far a call of the ack-first hop is. `fence` is that of the latest send; `acked`, whether an executor has accepted that send. */
+/** How far a call of the ack-first hop is. `fence` is the latest send's; `acked`, whether an executor has accepted that send. */
 export type AckState =
   /** Sent. Without an acknowledgement in time it becomes overdue. */
   | { kind: 'sent'; fence: number; acked: false }

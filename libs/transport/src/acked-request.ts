@@ -3,7 +3,7 @@
  * before the deadline: every send waits 250 ms (longer for a large message) for an acknowledgement (a result counts as one), then the
  * message goes to the group again with a raised fence. Raising the fence is refused once a member has claimed a non-idempotent call; then
  * the caller can only wait. Each send has its own reply token, so the fence of a late reply is known: with a journal an older fence can no longer finish
- * and its replies are dropped; without one the call is idempotent and any result is good. A call whose executor promises to report
+ * and its replies are dropped; without one the call is idempotent and any result is good. A call with an executor that promises to report
  * (`silentMs`) also goes to the group again when the reports stop.
  */
 import { ToolError, type CallProgress, type Milliseconds } from '@toolfleet/contracts';

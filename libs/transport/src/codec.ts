@@ -35,7 +35,7 @@ export interface IncomingMessage {
   readonly data: Uint8Array;
   /** The server's reply when a subject has no subscriber: status 503 without a body. */
   readonly isNoResponders: boolean;
-  /** Frees the body of a large message, which nothing may use afterwards. Absent if the sender may still use it. */
+  /** Frees the body of a large message; do not use it afterwards. Absent if the sender may still use it. */
   free?(): void;
 }
 
@@ -50,7 +50,7 @@ const EMPTY = new Uint8Array(0);
 /** Longest message in the error header; the body has all of it. */
 const HEADER_MESSAGE_MAX = 200;
 
-/** Status codes of responders outside the fleet, whose errors carry no `ErrorCode`. */
+/** Status codes of responders outside the fleet: errors without `ErrorCode`. */
 const FOREIGN: Readonly<Record<string, ErrorCode>> = {
   '400': 'REQUEST_INVALID',
   '401': 'UNAUTHENTICATED',
@@ -64,7 +64,7 @@ const FOREIGN: Readonly<Record<string, ErrorCode>> = {
 
 /**
  * Encodes headers as NATS/1.0 (NATS ADR-4). The client library's header object would cost more per message than the rest of it.
- * @throws TypeError when a value contains CR or LF, which would inject a header
+ * @throws TypeError when a value contains CR or LF (these would inject a header)
  */
 export function encodeHeaders(headers: OutgoingHeaders): Uint8Array {
   let block = VERSION_LINE;

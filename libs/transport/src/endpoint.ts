@@ -27,7 +27,7 @@ export interface EndpointOptions<T = unknown> {
   concurrency?: number;
 }
 
-/** Serves a message whose schema says its type; of a plain JSON Schema the method knows the type. */
+/** Serves a message with a schema that says its type; of a plain JSON Schema the method knows the type. */
 type EndpointMethod<T, A> = (body: unknown extends T ? never : T, context: EndpointContext) => A;
 /** The answer of the method: the reply of `Requests`, where the subject has a row. */
 type AnswerOf<S extends string> = S extends Requested ? ReplyOf<S> | Promise<ReplyOf<S>> : unknown;

@@ -27,7 +27,7 @@ interface ReporterDeps {
 }
 
 /**
- * Reports events to the service `records`, each until it is durable there. What waits is in memory: a service whose events follow from a
+ * Reports events to the service `records`, each until it is durable there. What waits is in memory: a service with events that follow from a
  * state that it stores (a limit that was reached, a quarantined tool, a failing source) reports that state again when it starts, and
  * loses none; what happened is stored once. A lifecycle component: it starts after the connection.
  */

@@ -113,7 +113,7 @@ export class NatsClient {
 
   /**
    * The exec hop. A result within 250 ms is its own acknowledgement; otherwise the executor acknowledges first. Without an
-   * acknowledgement the message goes to the group again with a raised fence (`bumpFence`, which may refuse by returning undefined)
+   * acknowledgement the message goes to the group again with a raised fence (`bumpFence` may refuse by returning undefined)
    * every 250 ms until it is acknowledged or the deadline passes.
    */
   requestAcked<T>(subject: string, message: AckedMessage, options: RequestOptions & AckedOptions): Promise<T> {
@@ -128,7 +128,7 @@ export class NatsClient {
     this.link.publish(subject, encode(body), { headers });
   }
 
-  /** Runs `step`, which must not throw, at the end of this event-loop tick; its messages leave with this tick. */
+  /** Runs `step` (must not throw) at the end of this event-loop tick; its messages leave with this tick. */
   onTickEnd(step: () => void): void {
     this.link.onTickEnd(step);
   }

@@ -165,7 +165,7 @@ export class NatsLink {
     });
   }
 
-  /** Runs `step`, which must not throw, at the end of this event-loop tick; its messages leave with this tick. */
+  /** Runs `step` (must not throw) at the end of this event-loop tick; its messages leave with this tick. */
   onTickEnd(step: () => void): void {
     this.#tick.push(step);
     if (this.#tick.length === 1) setImmediate(this.#flushTick);

@@ -23,7 +23,7 @@ it('reconnects with a changed password, without a restart', async () => {
   const client = await NatsClient.connect({ url, name: 'spec', user: 'fleet', password: () => password });
   client.subscribe('echo', () => undefined);
 
-  // As an operator rotates it: first at the server, which drops clients with the old one, then the secret of the service.
+  // As an operator rotates it: first at the server (it drops clients with the old one), then the secret of the service.
   const file = join(server.folder, 'nats.conf');
   await writeFile(file, (await readFile(file, 'utf8')).replace('pw-fleet', 'changed-password'));
   process.kill(server.pid, 'SIGHUP');

@@ -38,7 +38,7 @@ export function toNatsOptions(settings: NatsSettings): Omit<NatsOptions, 'name' 
   };
 }
 
-/** Separates the servers from user and password, which the `nats` package takes as separate options. The first ones win. */
+/** Separates the servers from user and password, as the `nats` package takes as separate options. The first ones win. */
 export function splitUrl(url: string): { servers: string[]; user: string | undefined; pass: string | undefined } {
   let user: string | undefined;
   let pass: string | undefined;

@@ -1,7 +1,7 @@
 /**
  * The server side of NATS as a Nest transport. Nest's own transport would wrap bodies in an envelope, leave half of what plain clients
  * send without a reply, and lose replies on shutdown. Here bodies are plain JSON, every request with a reply subject gets a reply, and
- * draining waits for the handlers, which `connection.drain()` alone does not.
+ * draining waits for the handlers, unlike `connection.drain()` alone.
  */
 import { Server, type CustomTransportStrategy } from '@nestjs/microservices';
 import { isObservable, lastValueFrom } from 'rxjs';
@@ -233,7 +233,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         large && isLarge
           ? requestBody(await large.read(context, message.data))
           : decodeRequest(message.data, this.options.isEntryPoint);
-      // A schema sees an empty body as null, which JSON has a value for.
+      // A schema sees an empty body as null, a value of JSON.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
       if (served.slots && !(leave = served.slots.take(tenantOf(body))))
@@ -277,7 +277,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     if (context.timeLeftMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
   }
 
-  /** `toolfleet_worker_slots`, which executors are scaled by. */
+  /** `toolfleet_worker_slots`, the scaling metric of executors. */
   #measureSlots(): void {
     const { metrics } = this.options.connection;
     const { queue, executors = [queue] } = this.options;
@@ -379,7 +379,7 @@ function tooLate(): ToolError {
 
 /**
  * Whether a reply subject is an inbox (`_INBOX.…`, `_R_.…`). A tenant chooses the reply subject; without this check it could make this
- * service, which may publish more than the tenant, send its reply to `exec.…` or `budget.…`.
+ * service with more rights than the tenant send its reply to `exec.…` or `budget.…`.
  */
 function isInbox(reply: string): boolean {
   return reply.startsWith('_');

@@ -147,13 +147,13 @@ export class PlainRequest implements PendingRequest {
 
 /**
  * The class of a subject, a label of bounded cardinality: its first two tokens (`tool.call` for `tool.call.acme`), with the toolset for
- * builtin tools, whose toolsets are served by different processes.
+ * builtin tools: toolsets are served by different processes.
  */
 export function subjectClass(subject: string): string {
   return subject.startsWith(`${SUBJECTS.execBuiltin}.`) ? subject : subject.split('.', 2).join('.');
 }
 
-/** The error of a request whose subject has no subscriber: the request has provably not started. */
+/** The error of a request without a subscriber: the request has provably not started. */
 export function noResponders(subject: string, metrics: Metrics | undefined): ToolError {
   metrics?.natsNoResponders.inc({ subject_class: subjectClass(subject) });
   return new ToolError('EXECUTOR_UNAVAILABLE', {

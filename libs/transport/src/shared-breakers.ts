@@ -13,7 +13,7 @@ import type { NatsClient } from './nats-client.js';
 
 /** Options of shared breakers. */
 interface SharedBreakersOptions {
-  /** The service whose replicas share them; keys of other services mean something else. */
+  /** The service with the replicas that share them; keys of other services mean something else. */
   scope: string;
   rule: BreakerRule;
   clock: Clock;
@@ -33,9 +33,9 @@ const MAX_PEER_OPENINGS = 500;
 const MAX_OPENED = 5_000;
 
 /**
- * The breakers of one process, shared over NATS: an opening is published to the other replicas of the service, which may open early but
+ * The breakers of one process, shared over NATS: an opening is published to the other replicas of the service that may open early but
  * never close early. The message carries the remaining time, not an instant, because wall clocks of hosts differ. A peer's opening is
- * accepted within bounds: for a key whose calls this process has run, for one tenant or all, for at most the recovery time of the own
+ * accepted within bounds: for a key with calls that this process has run, for one tenant or all, for at most the recovery time of the own
  * rule, a bounded number of times, and not against a probe that succeeded here.
  */
 export class SharedBreakers {
@@ -79,7 +79,7 @@ export class SharedBreakers {
       kind: 'breaker.opened',
       tenant_id: tenantId ?? OPERATOR_TENANT,
       at: clock.now(),
-      // Breakers of gateways are those of tools.
+      // Breakers of gateways belong to tools.
       tool: scope === 'gateway' ? key.slice(key.indexOf('/') + 1) : undefined,
       data: { key, service: scope, open_until: new Date(openUntilAt).toISOString() },
     });
